@@ -2,9 +2,9 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { chooseExecutor, executorNames } from "../runtime/registry.ts";
 // The programs of a driver may have any op.
 import "../functions/composites/index.ts";
+import { chooseExecutor, executorNames } from "../runtime/registry.ts";
 import { type Address, parseAddress } from "../runtime/remote/address.ts";
 import { serveDrivers } from "../runtime/remote/worker.ts";
 import { HeddleError } from "../util/errors.ts";

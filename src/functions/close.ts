@@ -4,7 +4,7 @@ import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
 import { operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
-import { all } from "./reductions.ts";
+import { all } from "./methods/reductions.ts";
 
 /** Options of {@link isClose} and {@link allClose}. */
 export interface CloseOptions {
@@ -16,14 +16,7 @@ export interface CloseOptions {
   readonly equalNan?: boolean;
 }
 
-/**
- * Whether |actual - expected| <= atol + rtol |expected|, elementwise, with broadcasting: NumPy's and PyTorch's rule; bool. Infinities
- * are close to themselves. Computed in f64.
- */
-export const isClose = (actual: TensorLike, expected: TensorLike, options: CloseOptions = {}): Tensor =>
-  closeness("isClose", actual, expected, options);
-
-function closeness(name: string, actual: TensorLike, expected: TensorLike, options: CloseOptions): Tensor {
+export function closeness(name: string, actual: TensorLike, expected: TensorLike, options: CloseOptions): Tensor {
   checkOptions(name, options, ["rtol", "atol", "equalNan"]);
   const { rtol = 1e-5, atol = 1e-8, equalNan = false } = options;
   checkNumber(name, "rtol", rtol, 0);

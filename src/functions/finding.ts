@@ -24,8 +24,8 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { tensor } from "./create.ts";
 import { toIndices } from "./indices.ts";
+import { moveDim } from "./methods/shapes.ts";
 import { repeatNode } from "./nodes.ts";
-import { moveDim } from "./rearrange.ts";
 
 /** Options of functions whose results are as large as values say. */
 export interface SizeOptions {

@@ -1,9 +1,10 @@
 /** @module Pieces of nodes that several functions are made of: one dim cut, added or taken away; indices counted from the end. */
 
 import type { Node } from "../ir/node.ts";
-import { formatType, normalizeDim, otherDims } from "../ir/shape.ts";
+import { formatShape, formatType, normalizeDim, otherDims, type Shape } from "../ir/shape.ts";
 import { inverseOrder } from "../ops/host-arrays.ts";
 import * as ops from "../ops/index.ts";
+import { inFloat32 } from "../ops/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 
 /** Elements `from` to before `to` of a dim. */
@@ -105,4 +106,41 @@ export function padBorderNode(x: Node, amounts: readonly (readonly [number, numb
       dim,
     );
   }, x);
+}
+
+/** Column minus row of the last two dims, as i32. */
+export function offDiagonal(what: string, shape: Shape): Node {
+  if (shape.length < 2) throw new HeddleError("shape", `${what}: needs at least two dims, got ${formatShape(shape)}`);
+  const matrix = shape.slice(-2);
+  const difference = ops.sub(ops.iota("i32", matrix, 1), ops.iota("i32", matrix, 0));
+  return ops.broadcastTo(difference, shape);
+}
+
+export function diagonalNode(x: Node, k = 0): Node {
+  const [rows, columns] = x.shape.slice(-2) as [number, number];
+  if (x.shape.length < 2) throw new HeddleError("shape", `diagonal: needs at least two dims, got ${formatType(x)}`);
+  const size = Math.max(0, Math.min(k < 0 ? rows + k : rows, k < 0 ? columns : columns - k));
+  const lead = x.shape.slice(0, -2);
+  const flat = ops.reshape(x, [...lead, rows * columns]);
+  const start = size === 0 ? 0 : k < 0 ? -k * columns : k;
+  const zeros = lead.map(() => 0);
+  const end = size === 0 ? 0 : start + (size - 1) * (columns + 1) + 1;
+  return ops.slice(flat, [...zeros, start], [...lead, end], [...lead.map(() => 1), columns + 1]);
+}
+
+/** The largest x over a dim, and log(sum(exp(x - largest))): kept apart, they lose no digits to each other. */
+export function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
+  // Whatever is subtracted, the result is the same: derivatives by it would cancel, but for their rounding.
+  const largest = ops.call("stopGradient", [ops.max(x, dim, { keepDims: true })]);
+  // Where all is -inf (or one is +inf) subtracting the largest would give NaN.
+  const shift = ops.select(ops.isFinite(largest), largest, 0);
+  return { shift, log: ops.log(ops.sum(ops.exp(ops.sub(x, shift)), dim, { keepDims: true })) };
+}
+
+export function softmaxNode(x: Node, dim = -1): Node {
+  return inFloat32([x], (wide) => {
+    const largest = ops.call("stopGradient", [ops.max(wide, dim, { keepDims: true })]);
+    const shifted = ops.exp(ops.sub(wide, largest));
+    return ops.div(shifted, ops.sum(shifted, dim, { keepDims: true }));
+  });
 }

@@ -32,8 +32,25 @@ export {
   planFunction,
 } from "../tensor/transforms.ts";
 export { type DimTree, type VmapOptions, vmap } from "../tensor/vmap.ts";
+export * from "./assemble.ts";
+export { allClose, type CloseOptions } from "./close.ts";
 export { type AttentionOptions, scaledDotProductAttention } from "./composites/attention.ts";
+export { softmaxCrossEntropy } from "./composites/cross-entropy.ts";
 export { moments, type NormalizeOptions, normalize } from "./composites/normalize.ts";
+export {
+  arange,
+  type CreateOptions,
+  full,
+  linspace,
+  type NestedNumbers,
+  type NumberArray,
+  ones,
+  onesLike,
+  tensor,
+  zeros,
+  zerosLike,
+} from "./create.ts";
+export * from "./dynamic.ts";
 export { einsum } from "./einsum.ts";
 export {
   type BincountOptions,
@@ -48,11 +65,16 @@ export {
   type SizeOptions,
   searchsorted,
 } from "./finding.ts";
+export * from "./fourier.ts";
 export * from "./functions.ts";
 export * as linalg from "./linalg.ts";
+export * from "./methods/index.ts";
+export * from "./pooling.ts";
 export * as random from "./random.ts";
+export * from "./reduce-window.ts";
 export { type ResizeOptions, resize } from "./resize.ts";
 export { type GridSampleOptions, gridSample } from "./sampling.ts";
+export * from "./segments.ts";
 export {
   fftfreq,
   type IstftOptions,
@@ -62,7 +84,9 @@ export {
   type StftOptions,
   stft,
 } from "./spectrum.ts";
+export * from "./statistics.ts";
 export { tensorFunction } from "./tensor-function.ts";
 export { fold, type UnfoldOptions, unfold } from "./unfold.ts";
 export { type Unique, type UniqueOptions, unique } from "./unique.ts";
+export * from "./windows.ts";
 export { xlogy } from "./zero-terms.ts";

@@ -10,7 +10,9 @@ import { isTensor, operate, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { all, and, full, log, log1p, minimum, or, rsqrt, select, sigmoid, softmax, tan, zeros } from "./functions.ts";
+import { full, zeros } from "./create.ts";
+import { select } from "./functions.ts";
+import { all, and, log, log1p, minimum, or, rsqrt, sigmoid, softmax, tan } from "./methods/index.ts";
 import { checkFloats, checkKey, type FloatOptions, foldIn, normal, uniform } from "./random-uniform.ts";
 
 type Wide = "f32" | "f64";

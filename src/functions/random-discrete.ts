@@ -8,8 +8,10 @@ import { checkTensor, isTensor, type Tensor, valuesAtHand } from "../tensor/tens
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { all, cumsum, full, log, or, rem, select, shiftLeft, take, tensor, zeros } from "./functions.ts";
-import { topK } from "./order.ts";
+import { full, tensor, zeros } from "./create.ts";
+import { select } from "./functions.ts";
+import { all, cumsum, log, or, rem, shiftLeft, take } from "./methods/index.ts";
+import { topK } from "./methods/order.ts";
 import { gumbel } from "./random-continuous.ts";
 import { bits, checkKey, foldIn, uniform } from "./random-uniform.ts";
 

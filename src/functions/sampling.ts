@@ -6,9 +6,11 @@ import { checkTensor, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { add, and, floor, or, round, select, sub, trunc, zerosLike } from "./functions.ts";
+import { zerosLike } from "./create.ts";
+import { select } from "./functions.ts";
 import { rowsById } from "./indices.ts";
-import { pick } from "./rearrange.ts";
+import { add, and, floor, or, round, sub, trunc } from "./methods/index.ts";
+import { pick } from "./methods/rearrange.ts";
 
 /** How values between elements, and those outside of the image, come about. */
 export interface Sampling {
@@ -85,7 +87,7 @@ function taps(x: Tensor, size: number, sampling: Sampling): Tap[] {
  * Values of images `[batch, channels, …]` at places: for each spatial dim its coordinates `[batch, points]`, counted in elements.
  * Gives `[batch, points, channels]`: the sum of the weighted neighbours, or what `combine` makes of them.
  */
-export function sample(
+export function sampleAt(
   images: Tensor,
   places: readonly Tensor[],
   sampling: Sampling,
@@ -167,7 +169,7 @@ export function gridSample(images: Tensor, grid: Tensor, options: GridSampleOpti
   const sampling: Sampling = { mode: mode === "nearest" ? mode : "linear", outside: padding, atCentres: alignCorners };
   const body = (): Tensor => {
     const [x, at] = isHalf(images.dtype) ? [images.cast("f32"), grid.cast("f32")] : [images, grid];
-    return sample(x, gridPlaces(at, sizes, alignCorners), sampling)
+    return sampleAt(x, gridPlaces(at, sizes, alignCorners), sampling)
       .transpose([0, 2, 1])
       .reshape([batch, channels, ...points])
       .cast(images.dtype);

@@ -27,7 +27,7 @@ import {
 import { describe, expect, test } from "vitest";
 import * as finding from "../../src/functions/finding.ts";
 import * as functions from "../../src/functions/functions.ts";
-import * as order from "../../src/functions/order.ts";
+import * as order from "../../src/functions/methods/order.ts";
 import * as resize from "../../src/functions/resize.ts";
 import * as sampling from "../../src/functions/sampling.ts";
 import * as spectrum from "../../src/functions/spectrum.ts";

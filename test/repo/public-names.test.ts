@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
+import { Tensor } from "../../src/functions/index.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
@@ -18,5 +19,7 @@ test("public names", async () => {
     const names = Object.keys((await import(pathToFileURL(file).href)) as object).sort();
     lines.push(name, ...names.map((one) => `  ${one}`), "");
   }
+  const methods = Object.getOwnPropertyNames(Tensor.prototype).sort();
+  lines.push("methods of tensors", ...methods.map((name) => `  ${name}`), "");
   await expect(lines.join("\n")).toMatchFileSnapshot("./public-names.txt");
 });

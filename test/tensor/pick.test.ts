@@ -1,6 +1,6 @@
 /** One slice along a dim, indexing by `at`, and comparisons of whole tensors. */
 import { expect, test } from "vitest";
-import * as functions from "../../src/functions/functions.ts";
+import * as functions from "../../src/functions/index.ts";
 import { allClose, at, grad, type IndexLike, pick, Tensor, tensor, vmap } from "../../src/functions/index.ts";
 
 const x = tensor([

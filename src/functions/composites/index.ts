@@ -7,5 +7,5 @@ import "./attention.ts";
 import "./determinant.ts";
 import "./matrix-exp.ts";
 import "./normalize.ts";
-import "./softmax.ts";
+import "./cross-entropy.ts";
 import "./solve.ts";

@@ -11,7 +11,7 @@ import { checkWhole } from "../../tensor/arguments.ts";
 import { operate, type Tensor } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkNumber, checkOptions } from "../../util/options.ts";
-import type { Dims } from "../reductions.ts";
+import type { Dims } from "../methods/reductions.ts";
 
 /**
  * Distances from the mean over `dims`. The first mean is rounded to a value's last place, which for values far from 0 is
