@@ -23,6 +23,7 @@ const processes = [
   "test/repo/docs.test.ts",
   "test/repo/misuse.test.ts",
   "test/repo/package.test.ts",
+  "test/rewrite/ends-product.test.ts",
   "test/runtime/remote.test.ts",
   "test/tensor/compose.test.ts",
   "test/testing/runner.test.ts",
