@@ -32,13 +32,12 @@ export function checkAxisNames(what: string, names: readonly string[], mesh: Mes
  * @throws HeddleError `pipeline` naming an input that is to be used otherwise
  */
 export function checkUses(graph: Graph, { inputs = [], uses = [] }: CompileOptions): void {
-  const index = uses.findIndex((used, place) => {
-    const kept = inputs[place] ?? used?.map(() => replicate);
-    return used !== undefined && formatLayout(used) !== formatLayout(kept as Layout);
-  });
+  const index = uses.findIndex(
+    (used, place) => used && formatLayout(used) !== formatLayout(inputs[place] ?? used.map(() => replicate)),
+  );
   if (index < 0) return;
-  const [name, used] = [inputSpecs(graph)[index]?.name, formatLayout(uses[index] as Layout)];
-  throw new HeddleError("pipeline", `'${name}' is to be used as ${used}, and a pipeline uses all as it is kept`, {
+  const used = `'${inputSpecs(graph)[index]?.name}' is to be used as ${formatLayout(uses[index] as Layout)}`;
+  throw new HeddleError("pipeline", `${used}, and a pipeline uses all as it is kept`, {
     hint: "keep it as it is used: a layout with shard alone, without gather, as layouts.named gives",
   });
 }

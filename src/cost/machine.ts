@@ -60,9 +60,9 @@ export function machineFor(devices: number, machine: Machine = defaultMachine): 
   const each = own / devices;
   const rates = { ...rest, devices, flops: flops * each, memory: memory * each };
   if (thread === undefined) return rates;
-  const count = thread.count * each;
   // With a thread or less for each device, nothing is shared within one.
-  return count > 1 ? { ...rates, thread: { ...thread, count } } : { ...rates, flops: thread.flops * count };
+  if (thread.count <= devices / own) return { ...rates, flops: thread.flops * thread.count * each };
+  return { ...rates, thread: { ...thread, count: thread.count * each } };
 }
 
 /** What one kernel call computes and moves. */

@@ -103,14 +103,6 @@ export function coordinatesOf(value: Mesh, device: number): number[] {
   return coordinates;
 }
 
-/** The devices that differ from a device in their coordinate on `axis` alone, in order of that coordinate. */
-export function axisGroup(value: Mesh, device: number, axis: number): number[] {
-  const inner = value.axes.slice(axis + 1).reduce((count, { size }) => count * size, 1);
-  const { size } = value.axes[axis] as MeshAxis;
-  const first = device - (coordinatesOf(value, device)[axis] as number) * inner;
-  return Array.from({ length: size }, (_unused, place) => first + place * inner);
-}
-
 /** The device at these coordinates: the inverse of {@link coordinatesOf}. */
 export const deviceAt = (value: Mesh, coordinates: readonly number[]): number =>
   value.axes.reduce((device, { size }, axis) => device * size + (coordinates[axis] as number), 0);
