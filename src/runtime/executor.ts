@@ -31,8 +31,6 @@ export interface Executable {
   readonly program: Program;
   /** Bytes of the arena per device (the largest); absent where what a run takes beside its buffers is not known before it. */
   readonly arenaBytes?: number;
-  /** Number of kernel calls or nodes per run. */
-  readonly calls: number;
   /**
    * Enqueues a run on every local device: `inputs[device][input]`. Returns at once with the outputs, whose contents come
    * when the run is done. Buffers of donated inputs become outputs and must not be used again.

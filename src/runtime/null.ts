@@ -62,7 +62,6 @@ function compileEach(programs: readonly Program[], counts: Counts): Executable {
   const program = programs[0] as Program;
   return {
     program,
-    calls: program.steps.length,
     run: () => {
       counts.runs++;
       counts.operations += sum(({ flops }) => flops);

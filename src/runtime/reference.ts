@@ -123,13 +123,8 @@ export const referencePlugin: ExecutorPlugin = {
 
 function compile(programs: readonly Program[], options: ExecutorOptions): Executable {
   const program = programs[0] as Program;
-  const calls = program.steps.reduce(
-    (total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1),
-    0,
-  );
   return {
     program,
-    calls,
     run: (inputs): Run => {
       try {
         return { outputs: interpret(programs, options, inputs), done: Promise.resolve() };

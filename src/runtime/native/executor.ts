@@ -165,7 +165,6 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   return {
     program,
     arenaBytes: Math.max(...ready.map((one) => one.native.arenaBytes)),
-    calls: lowered.json.steps.length,
     run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
 }
