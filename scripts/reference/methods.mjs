@@ -1,4 +1,4 @@
-// A plugin of TypeDoc: methods that are made of functions (src/tensor/methods.ts) have the docstrings and the parameters of those functions,
+// A plugin of TypeDoc: methods that are made of functions (src/functions/methods.ts) have the docstrings and the parameters of those functions,
 // as editors show them; TypeDoc finds only some docstrings by itself, and says `...rest` of the parameters.
 
 /** `ReflectionKind`'s numbers. */

@@ -1,6 +1,7 @@
 /** @module What `heddle machine` times: programs of known work, by one worker for rates, by two for the link between them. */
+
+import { connect, distribute, jit, meshOf, type Tensor, zeros } from "../functions/index.ts";
 import { shardedOn } from "../plan/index.ts";
-import { connect, distribute, jit, meshOf, type Tensor, zeros } from "../tensor/index.ts";
 import { links, rates, steps } from "./machine.ts";
 
 const repeat = (count: number, x: Tensor, step: (x: Tensor) => Tensor): Tensor => {

@@ -1,7 +1,7 @@
 /** @module `heddle machine`: measures what the devices of this machine and the links between them can do. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
-import { dirname, extname } from "node:path";
+import { basename, dirname, extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { type Machine, machineFor } from "../cost/index.ts";
@@ -38,13 +38,18 @@ export function machineCommand({ finish, signal }: CommandContext): Command {
   return new Command("machine")
     .summary("measure this machine for plans")
     .description("Measures what the devices of this machine and the links between them can do, for --machine measured.")
-    .option("-t, --threads <number>", "threads of a device (default: all cores)", wholeNumber(1, 1024), allThreads())
-    .option("-o, --out <file>", "write the figures there instead of keeping them")
+    .option("-t, --threads <number>", "threads of a device (default: all cores)", wholeNumber(1, 1024))
+    .option("-o, --out <file>", "write the figures there instead of keeping them in ~/.cache/heddle")
     .addHelpText("after", notes)
-    .action(async ({ threads, out }: { readonly threads: number; readonly out?: string }) => {
+    .action(async ({ threads = allThreads(), out }: { readonly threads?: number; readonly out?: string }) => {
       const file = out ?? measuredFile(threads);
+      if (out === undefined) mkdirSync(dirname(file), { recursive: true });
+      else if (!existsSync(dirname(file)))
+        throw new HeddleError(
+          "file",
+          `heddle machine: there is no folder ${dirname(file)} to write ${basename(file)} in`,
+        );
       const machine = `${JSON.stringify(await measure(threads, signal), null, 2)}\n`;
-      mkdirSync(dirname(file), { recursive: true });
       writeFileSync(file, machine);
       process.stdout.write(machine);
       console.error(`heddle: the figures are in ${file}`);

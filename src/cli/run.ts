@@ -54,7 +54,11 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
       const planned = plan === undefined ? {} : { planFile: resolve(plan) };
       const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });
-      report(flags.quiet === true ? { ...result, apart: false } : result, flags.workers ?? 1, signal);
+      report(
+        flags.quiet === true ? { ...result, apart: false, unusedPlan: undefined } : result,
+        flags.workers ?? 1,
+        signal,
+      );
       finish(result.status);
     });
 }
@@ -64,13 +68,18 @@ const apartText = (workers: number): string =>
   `the ${workers} workers never met: each ran the whole file for itself. train() and distributedStep() share the work\n` +
   "  (docs/loops.md), as do values that await connect() and distribute() put on all of them (docs/distributed.md)";
 
+const unusedText = (plan: string): string =>
+  `the plan ${plan} was not used: only train() goes by it, and nothing was trained. compilePlan() runs a plan of\n` +
+  "  another function (docs/plans.md)";
+
 /** Tells on the error stream how a run ended, when it did not end well or did its work more than once. */
 export function report(result: LaunchResult, workers: number, unread?: AbortSignal): void {
-  const { failures, stoppedBy, records, apart = false } = result;
+  const { failures, stoppedBy, records, apart = false, unusedPlan } = result;
   // Nobody reads the output any more: that ended the run, and is no news.
   if (unread?.aborted) return;
   if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
   if (failures.length > 0) console.error(`heddle: ${describeFailures(failures, workers)}`);
   if (apart) console.error(`heddle: ${apartText(workers)}`);
+  if (unusedPlan !== undefined) console.error(`heddle: ${unusedText(unusedPlan)}`);
   if (records !== undefined) console.error(`heddle: the workers' last collectives are recorded in ${records}`);
 }

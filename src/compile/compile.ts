@@ -15,7 +15,7 @@ import {
   sameLayout,
   verifyPlan,
 } from "../plan/index.ts";
-import { deviceAt, type Mesh } from "../plan/mesh.ts";
+import { checkAxisNames, deviceAt, type Mesh } from "../plan/mesh.ts";
 import { cutPlan, type DeviceProgram, type Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
@@ -54,7 +54,9 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
   const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
-  const told = { ...asked, machine: options.machine ?? environmentMachine(), finish };
+  const machine = options.machine ?? environmentMachine();
+  checkAxisNames("machine: links has", Object.keys(machine?.links ?? {}), mesh);
+  const told = { ...asked, machine, finish };
   const make = (): Plan =>
     pipeline === undefined ? planGraph(simplified, mesh, told) : planPipeline(simplified, mesh, pipeline, told);
   const plan = given !== undefined && "classes" in given ? verified(given) : make();
@@ -131,12 +133,15 @@ export function loadPlan(plan: Plan, runtime: Runtime, donate: readonly number[]
 }
 
 /** Makes the programs of a runtime's own devices ready. */
-function loadPlanned({ plan, programs, program }: PlannedPrograms, runtime: Runtime): Compiled {
+export function loadPlanned({ plan, programs, program }: PlannedPrograms, runtime: Runtime): Compiled {
   const local = runtime.local.map(({ coordinates }): DeviceProgram => {
     const device = deviceAt(plan.mesh, coordinates);
     return programs.find(({ devices }) => devices.includes(device)) as DeviceProgram;
   });
-  const graphs = plan.pipeline === undefined ? local.map(({ devices }) => graphOf(plan, devices)) : undefined;
+  const graphs =
+    plan.pipeline === undefined && plan.classes.length > 0
+      ? local.map(({ devices }) => graphOf(plan, devices))
+      : undefined;
   const own = programs.length === 1 ? program : local.map((part) => part.program);
   const executable = runtime.executor.compile(own, graphs);
   return { plan, programs, program, runtime, local, donated: donatedInputs(programs), executable };

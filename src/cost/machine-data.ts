@@ -2,6 +2,7 @@
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";
 import { type Link, type Machine, machineFor } from "./machine.ts";
 
@@ -23,6 +24,10 @@ function checkLink(what: string, link: Link, names: readonly (keyof Machine & st
  * @throws HeddleError `option` naming a field that is missing, misspelt or no rate.
  */
 export function checkMachine(what: string, given: Partial<Machine>): Machine {
+  if (!isRecord(given))
+    throw new HeddleError("option", `${what}: a machine is a record of rates, got ${shown(given)}`, {
+      hint: `it has ${rates.join(", ")} (docs/distributed.md); heddle machine measures one`,
+    });
   checkOptions(what, given, [...rates, "name", "links"]);
   const { call, handover } = machineFor(1);
   const machine = { call, handover, ...given } as Machine;

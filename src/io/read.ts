@@ -127,7 +127,3 @@ function allocate(what: string, path: string, bytes: number): Uint8Array {
     });
   }
 }
-
-/** The text of a file, as UTF-8. @throws as {@link readWhole}. */
-export const readText = async (what: string, path: string): Promise<string> =>
-  new TextDecoder().decode(await readWhole(what, path));

@@ -3,13 +3,13 @@ import { type DType, dtypes } from "../ir/dtype.ts";
 import type { KernelCall } from "../ir/kernel.ts";
 import { type Shape, stridesOf } from "../ir/shape.ts";
 import { invariant } from "../util/errors.ts";
-import type { AddressForm, Derived, Fields, Views } from "./schema.ts";
+import type { AddressForm, Derived, Fields, Role, Views } from "./form.ts";
 
 /** One strided access of a kernel call. */
 export interface Access {
   /** The field. */
   readonly name: string;
-  readonly role: "read" | "write" | "scratch";
+  readonly role: Role;
   /** `[space, byteOffset]`; a reference, where memory is not assigned yet. */
   readonly at: readonly [space: number, byteOffset: number];
   readonly dtype: DType;

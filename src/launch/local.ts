@@ -75,6 +75,8 @@ export interface LaunchResult {
   readonly plan?: string;
   /** Whether several workers ended well without having met: each has run the whole file for itself. */
   readonly apart?: boolean;
+  /** The plan that was given, where all ended well and no worker went by it. */
+  readonly unusedPlan?: string | undefined;
 }
 
 /**
@@ -141,7 +143,13 @@ async function launchIn(
     const plan = processes[0]?.plan;
     const ended = summarise(failures);
     const apart = workers > 1 && ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
-    return { ...ended, ...(plan === undefined ? {} : { plan }), ...(apart ? { apart } : {}) };
+    const unusedPlan = ended.status === 0 && !processes.some(({ byPlan }) => byPlan) ? options.planFile : undefined;
+    return {
+      ...ended,
+      ...(plan === undefined ? {} : { plan }),
+      ...(apart ? { apart } : {}),
+      ...(unusedPlan === undefined ? {} : { unusedPlan }),
+    };
   } finally {
     killAll();
     process.off("exit", killAll);

@@ -1,6 +1,7 @@
 /** @module Which worker's failure explains the others', and how it is told. */
 
 import type { ErrorMessage } from "../launcher-messages/launcher.ts";
+import { listed } from "../util/text.ts";
 
 /** How a worker that failed has ended. */
 export interface WorkerFailure {
@@ -49,11 +50,21 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
   // Which step they had begun by then would be a second number for the same one.
   const told = first.error?.step !== undefined;
+  const alike = others.filter(({ error }) => error !== undefined && error.message === first.error?.message);
+  if (alike.length > 0)
+    lines.push(`  the same on rank${alike.length > 1 ? "s" : ""} ${listed(alike.map(({ rank }) => String(rank)))}`);
   for (const other of others) {
+    if (alike.includes(other)) continue;
     const known = told ? { ...other, step: undefined } : other;
-    lines.push(`  then ${firstLine(describe(known, workers))}`);
+    lines.push(`  then ${stoppedWith(other, first) ?? firstLine(describe(known, workers))}`);
   }
   return lines.join("\n");
+}
+
+/** Of a rank that waited for the first one: what that said is told already. */
+function stoppedWith({ rank, error }: WorkerFailure, first: WorkerFailure): string | undefined {
+  const waited = error?.code === "peerAborted" && error.during !== undefined && error.peer === first.rank;
+  return waited && first.error !== undefined ? `rank ${rank} ended with it, in ${error.during}` : undefined;
 }
 
 function describe(failure: WorkerFailure, workers: number): string {

@@ -13,7 +13,13 @@ import { readEnvironment } from "../util/settings.ts";
 import { explainScriptError } from "./script-error.ts";
 
 /** The closed table of messages from a worker. */
-export type WorkerMessage = ProgressMessage | JoinMessage | TemporaryMessage | ErrorMessage | PlanMessage;
+export type WorkerMessage =
+  | ProgressMessage
+  | JoinMessage
+  | GivenPlanMessage
+  | TemporaryMessage
+  | ErrorMessage
+  | PlanMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
@@ -24,6 +30,11 @@ export interface ProgressMessage {
 /** The worker meets the others, as it must to share any work with them. */
 export interface JoinMessage {
   readonly type: "join";
+}
+
+/** The worker trains by the plan that it was given. */
+export interface GivenPlanMessage {
+  readonly type: "givenPlan";
 }
 
 /** A file that is half written (`done: false`), or is no longer: the launcher removes what a killed worker leaves. */
@@ -77,7 +88,8 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
     case "progress":
       return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
     case "join":
-      return { type: "join" };
+    case "givenPlan":
+      return { type: message["type"] };
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)

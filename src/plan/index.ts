@@ -35,6 +35,7 @@ export {
   mesh,
   parseMesh,
 } from "./mesh.ts";
+export { parseAnyPlan, parseLayouts, parsePlan } from "./parse.ts";
 export { dealt, type Interval, intervals, proportional, type Sizes, sizesOn } from "./partition.ts";
 export * from "./pipeline/index.ts";
 export {
@@ -45,9 +46,10 @@ export {
   type PlannedValue,
   type PlanOptions,
   planGraph,
+  planTitle,
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
-export { parseAnyPlan, parseLayouts, parsePlan, printLayouts, printPlan } from "./print.ts";
+export { printLayouts, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
 export { formatStrategy, strategiesOf } from "./strategy.ts";

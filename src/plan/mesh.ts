@@ -1,6 +1,6 @@
 /** @module Meshes: named axes over devices. */
 import { HeddleError } from "../util/errors.ts";
-import { asRecord, checkOptions } from "../util/options.ts";
+import { asRecord, checkOptions, nearest } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 
 export interface MeshAxis {
@@ -18,10 +18,37 @@ export interface Mesh {
   readonly axes: readonly MeshAxis[];
 }
 
+/** The axis over which a training splits its batches. */
+export const dataAxis = "data";
+
+/** Devices that share a batch: the size of the axis `data`. */
+export function batchParts(mesh: Mesh): number {
+  return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
+}
+
 /** @throws HeddleError `mesh` unless the value is a mesh, as {@link mesh} makes it. */
 export function checkMesh(value: unknown): asserts value is Mesh {
   if (Array.isArray((value as Partial<Mesh> | undefined | null)?.axes)) return;
   throw new HeddleError("mesh", `${shown(value)} is not a mesh`, { hint: "make it by mesh({ data: 2 })" });
+}
+
+/**
+ * Refuses the name of an axis that is nearly one of the mesh; one that the mesh has not is passed over. Numbers tell axes apart:
+ * `model1` is not `model2`.
+ *
+ * @param what what names them, for the message
+ * @throws HeddleError `option`
+ */
+export function checkAxisNames(what: string, names: readonly string[], mesh: Mesh): void {
+  const known = mesh.axes.map(({ name }) => name);
+  for (const name of names) {
+    const near = known.includes(name) ? undefined : nearest(name, known);
+    const [one, other] = [name, near ?? ""].map((text) => text.replaceAll(/\d/g, ""));
+    if (near === undefined || near.length < 3 || one === other) continue;
+    throw new HeddleError("option", `${what} '${name}', the mesh ${formatMesh(mesh)} has no such axis`, {
+      hint: `did you mean '${near}'?`,
+    });
+  }
 }
 
 export interface MeshOptions {

@@ -39,6 +39,8 @@ export interface PlannedValue {
   readonly used?: Layout | undefined;
   /** In a pipeline: the stage that holds the value; undefined: all stages. */
   readonly stage?: number | undefined;
+  /** Of a plan that was read: its line in the text. */
+  readonly line?: number;
 }
 
 /** How the micro-batches of a plan run through its stages. */
@@ -53,6 +55,8 @@ export interface PlannedPipeline {
 /** What decides a plan besides the graph: where inputs and outputs live, and how a pipeline runs. */
 export interface PlanLayouts {
   readonly name: string;
+  /** The file that it was read from. */
+  readonly file?: string;
   /** Fingerprint of the graph that was planned, where the plan is to be compared with it. */
   readonly source?: string;
   readonly mesh: Mesh;
@@ -61,6 +65,12 @@ export interface PlanLayouts {
   /** The formats of the matrices that are given by entries. */
   readonly formats: readonly ValueFormat[];
   readonly pipeline?: PlannedPipeline | undefined;
+}
+
+/** What messages call a plan: its name, and where it was read from. */
+export function planTitle({ name, file }: Pick<PlanLayouts, "name" | "file">, line?: number): string {
+  const place = line === undefined ? "" : `:${line}`;
+  return `plan '${name}'${file === undefined ? "" : ` (${file}${place})`}`;
 }
 
 /**
@@ -254,7 +264,7 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
 export function verifyPlan(plan: Plan): void {
   const devices = plan.classes.flatMap((deviceClass) => deviceClass.devices).sort((left, right) => left - right);
   if (devices.length !== deviceCount(plan.mesh) || devices.some((device, index) => device !== index))
-    throw new HeddleError("verify", `plan '${plan.name}': not every device is in one class`);
+    throw new HeddleError("verify", `${planTitle(plan)}: not every device is in one class`);
   const planOverTime = overTime(plan);
   for (const deviceClass of plan.classes) verifyClass(planOverTime, deviceClass);
 }
@@ -281,22 +291,23 @@ function overTime(plan: Plan): Plan {
 const select = <Item>(list: readonly Item[], indices: readonly number[] | undefined): readonly Item[] =>
   indices === undefined ? list : indices.map((index) => list[index] as Item);
 
-function verifyClass({ mesh, ...plan }: Plan, { devices, local, inputs, outputs }: DeviceClass): void {
+function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClass): void {
+  const { mesh } = plan;
   verifyGraph(local);
   const compare = (what: string, values: readonly PlannedValue[], nodes: readonly Node[]): void => {
     if (values.length !== nodes.length)
       throw new HeddleError(
         "verify",
-        `plan '${plan.name}': ${values.length} ${what}s, the local graph has ${nodes.length}`,
+        `${planTitle(plan)}: ${values.length} ${what}s, the local graph has ${nodes.length}`,
       );
-    values.forEach(({ name, type, layout }, index) => {
+    values.forEach(({ name, type, layout, line }, index) => {
       const node = nodes[index] as Node;
       const fits = (device: number): boolean =>
         sameType(localType(type, layout, mesh, coordinatesOf(mesh, device)), node.types[0] as TensorType);
       if (!devices.every(fits)) {
         throw new HeddleError(
           "verify",
-          `plan '${plan.name}': ${what} '${name}' is not ${formatLayout(layout)} in the local graph`,
+          `${planTitle(plan, line)}: ${what} '${name}' is not ${formatLayout(layout)} in the local graph`,
         );
       }
     });
@@ -308,7 +319,7 @@ function verifyClass({ mesh, ...plan }: Plan, { devices, local, inputs, outputs 
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
       throw new HeddleError(
         "verify",
-        `plan '${plan.name}': ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(mesh)}`,
+        `${planTitle(plan)}: ${node.op.name} is on axis '${String(node.attrs["axis"])}' of ${String(node.attrs["parts"])}, the mesh is ${formatMesh(mesh)}`,
       );
     }
   }

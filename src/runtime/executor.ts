@@ -29,8 +29,8 @@ export interface DeviceBuffer {
 export interface Executable {
   /** Of the first local device. */
   readonly program: Program;
-  /** Bytes of the arena per device (the largest); 0 where the executor has none. */
-  readonly arenaBytes: number;
+  /** Bytes of the arena per device (the largest); absent where what a run takes beside its buffers is not known before it. */
+  readonly arenaBytes?: number;
   /** Number of kernel calls or nodes per run. */
   readonly calls: number;
   /**

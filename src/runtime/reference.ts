@@ -8,7 +8,7 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
-import { HeddleError, inIteration, refusedBy } from "../util/errors.ts";
+import { HeddleError, inIteration, onDevice, refusedBy } from "../util/errors.ts";
 import { speakerNow } from "../util/source.ts";
 import {
   type DeviceBuffer,
@@ -129,7 +129,6 @@ function compile(programs: readonly Program[], options: ExecutorOptions): Execut
   );
   return {
     program,
-    arenaBytes: 0,
     calls,
     run: (inputs): Run => {
       try {
@@ -156,7 +155,7 @@ function interpret(
   );
   const results = together(
     programs.map((program, device) =>
-      runProgram(program, contextOf(options, device), given[device] as readonly HostTensor[]),
+      toldOn(device, programs.length, runProgram(program, contextOf(options, device), given[device] as HostTensor[])),
     ),
     programs,
     options,
@@ -253,11 +252,17 @@ function saidNow(error: unknown): unknown {
 }
 
 /** A run in an iteration of a loop, which its errors name. */
-function* within(count: number, run: DeviceRun): DeviceRun {
+const within = (count: number, run: DeviceRun): DeviceRun => told(run, (error) => inIteration(count, error));
+
+/** A run on one of several devices, which its errors name. */
+const toldOn = (device: number, devices: number, run: DeviceRun): DeviceRun =>
+  told(run, (error) => onDevice(device, devices, error));
+
+function* told(run: DeviceRun, say: (error: unknown) => unknown): DeviceRun {
   try {
     return yield* run;
   } catch (error) {
-    throw inIteration(count, error);
+    throw say(error);
   }
 }
 

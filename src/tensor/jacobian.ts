@@ -1,16 +1,19 @@
 /** @module Jacobians and Hessians: derivatives of functions of a tensor as tensors. */
 import { isFloat } from "../ir/dtype.ts";
-import { formatType, sizeOf } from "../ir/shape.ts";
+import { formatType, type Shape, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { checkFunction, checkNoMore } from "./arguments.ts";
 import { grad, jvp, vjp } from "./derivatives.ts";
-import { isTensor, Tensor } from "./tensor.ts";
+import { isTensor, operate, Tensor } from "./tensor.ts";
 import { jit } from "./transforms.ts";
 import { vmap } from "./vmap.ts";
 
+const reshaped = (x: Tensor, shape: Shape): Tensor => operate("reshape", ops.reshape, [x], shape);
+
+/** Options of {@link jacobian}. */
 export interface JacobianOptions {
   /**
    * `"forward"` costs one pass for each element of the argument, `"reverse"` one for each element of the value: take forward for
@@ -61,11 +64,11 @@ export function jacobian<Rest extends any[]>(
     };
     if (mode === "forward") {
       const columns = vmap((direction: Tensor) => jvp(one, [x], [direction]).tangent, { outDims: -1 })(basis(x));
-      return columns.reshape([...columns.shape.slice(0, -1), ...x.shape]);
+      return reshaped(columns, [...columns.shape.slice(0, -1), ...x.shape]);
     }
     const { value, pullback } = vjp(one, x);
     const rows = vmap((weight: Tensor) => pullback(weight)[0])(basis(value));
-    return rows.reshape([...value.shape, ...x.shape]);
+    return reshaped(rows, [...value.shape, ...x.shape]);
   };
   return jit(whole, { name: `jacobian of ${fn.name === "" ? "function" : fn.name}` });
 }

@@ -1,9 +1,9 @@
 /** @module What model and loss see of a batch: a column, or a record of several by their names. */
 import { type Column, columnDType, type Dataset } from "../data/index.ts";
+import { isTensor, type Tensor } from "../functions/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import type { OneOrMore } from "../nn/index.ts";
-import { isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";

@@ -77,6 +77,9 @@ export interface FaultPlace {
     | undefined;
   /** The batch of an evaluation, from 1. */
   readonly evaluation?: number | undefined;
+  /** Of several devices the one that says so, which counts rows, positions and matrices within what it has. */
+  readonly device?: number | undefined;
+  readonly devices?: number | undefined;
   /** The lowered program that ran. */
   readonly program?: string;
   /** Its outermost step that was reached, and the kernel of that. */
@@ -163,7 +166,13 @@ export function sentenceOf(fault: Fault): string {
   const way = by === undefined && program === undefined ? [] : iterations;
   const parts = [worker, by ?? nativePlace(fault), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
   const said = parts.filter((part) => part !== undefined).join(": ");
-  return `${said}${inRun({ training, evaluation })}`;
+  return `${said}${countedOn(fault)}${inRun({ training, evaluation })}`;
+}
+
+/** Whose rows, positions or matrices those of a sentence are, where there are several devices. */
+function countedOn({ device, devices, ...fault }: Fault): string {
+  const counts = "position" in fault || fault.kind === "said" || ("matrix" in fault && fault.matrix !== undefined);
+  return counts && device !== undefined ? ` (counted on device ${device} of ${devices})` : "";
 }
 
 /** Which step of a training or batch of an evaluation it was, to be added to a sentence. */

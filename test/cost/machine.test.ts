@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { planProgram } from "../../src/compile/index.ts";
 import { checkMachine, type Machine, machineFor, parseMachine } from "../../src/cost/index.ts";
+import { jit, tensor } from "../../src/functions/index.ts";
 import { type Node, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import { mesh, parseLayout, planGraph, trafficOf } from "../../src/plan/index.ts";
 import { costOf } from "../../src/program/index.ts";
-import { jit, tensor } from "../../src/tensor/index.ts";
 
 const good = { flops: 1e11, memory: 1e10, latency: 1e-6, bandwidth: 1e9 };
 
@@ -16,7 +17,9 @@ describe("machines as data", () => {
 
   const cases: [name: string, text: string, says: RegExp][] = [
     ["no JSON", "flops: 3", /^host\.json is not JSON: /],
-    ["no record", "3", /^host\.json: takes its options as a record, got 3/],
+    ["no record", "3", /^host\.json: a machine is a record of rates, got 3\n.*it has flops, memory/s],
+    ["a list", "[]", /^host\.json: a machine is a record of rates, got \[\]/],
+    ["nothing", "null", /^host\.json: a machine is a record of rates, got null/],
     ["a rate that is missing", JSON.stringify({ ...good, memory: undefined }), /^host\.json: 'memory' is missing/],
     ["a misspelt one", JSON.stringify({ ...good, flop: 1 }), /unknown option 'flop'.*did you mean 'flops'/s],
     ["a rate of nothing", JSON.stringify({ ...good, flops: 0 }), /host\.json: flops must be finite and above 0, got 0/],
@@ -75,6 +78,11 @@ test("the planner goes by the machine that it is given", () => {
   expect(collectives(late)).toEqual(["allReduce"]);
   expect(collectives({ ...slow, links: { data: late } })).toEqual(["allReduce"]);
   expect(collectives({ ...slow, links: { model: late } })).toEqual(["allGather", "allGather"]);
+  // One that is nearly an axis of the mesh is a misspelt one.
+  const links = { dats: late, model: late };
+  expect(() => planProgram(sums, mesh({ data: 2 }), { machine: checkMachine("test", { ...good, links }) })).toThrow(
+    /links has 'dats', the mesh data=2 has no such axis.*did you mean 'data'/s,
+  );
 });
 
 test("a function is compiled for a machine", async () => {

@@ -87,7 +87,7 @@ describe("batcher", () => {
       "shape",
     ]);
     const record = batcher(({ x }: { x: Tensor }) => x, { input: { x: pair } });
-    await expect(record.predict([1, 2] as never)).rejects.toThrow("predict: a request is [1,2], but it gives x");
+    await expect(record.predict([1, 2] as never)).rejects.toThrow("predict: a request is [1,2], but it should have x");
     await expect(record.predict({ x: [1] })).rejects.toThrow("predict: x: a request has values of [1], not f32[2]");
     expect(sizes).toEqual([]);
   });

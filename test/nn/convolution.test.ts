@@ -2,7 +2,7 @@
 import * as heddle from "heddle";
 import { nn, random, type Tensor } from "heddle";
 import { describe, expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 
@@ -99,7 +99,7 @@ test.each([
   [
     "groups that divide nothing",
     () => nn.conv2d({ out: 4, kernel: 3, groups: 3 }).init(key, { shape: [1, 4, 5, 5], dtype: "f32" }),
-    /conv2d|3 groups do not divide 4 channels and 4 results/,
+    /conv2d|3 groups do not divide 4 channels and 4 output channels/,
   ],
   [
     "a mode that is none",

@@ -1,7 +1,7 @@
 /** Low-rank adapters: what they compute and train, merged and not, on several devices. */
 import { jit, layouts, mesh, nn, optim, random, replicate, type Tensor, type TrainOptions, train } from "heddle";
 import { expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 import { bars, options } from "../train/synthetic.ts";
@@ -112,7 +112,7 @@ test.each<readonly [string, () => unknown, RegExp]>([
   [
     "no linear layer",
     () => nn.lora(nn.sequential(nn.relu()), { rank: 1 }),
-    /^lora: takes a linear layer, or one made of others that has some, got a sequential/,
+    /^lora: takes a linear layer, or a layer with linear layers inside, got a sequential/,
   ],
   [
     "a pattern of none",

@@ -1,4 +1,15 @@
 import { afterAll, describe, expect, it } from "vitest";
+import {
+  compileFunction,
+  compilePipeline,
+  type PipelineOptions,
+  planFunction,
+  replicate,
+  type Tensor,
+  type Tensors,
+  tensor,
+  valueAndGrad,
+} from "../../src/functions/index.ts";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
 import {
   formatLayout,
@@ -27,17 +38,6 @@ import {
 import { printPipeline } from "../../src/report/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
-import {
-  compileFunction,
-  compilePipeline,
-  type PipelineOptions,
-  planFunction,
-  replicate,
-  type Tensor,
-  type Tensors,
-  tensor,
-  valueAndGrad,
-} from "../../src/tensor/index.ts";
 import { apart } from "./compare.ts";
 import { compiled, optimizers, perceptron } from "./networks.ts";
 
@@ -370,6 +370,16 @@ describe("stages", () => {
           options(),
         ),
       /output 'rows' has a row for every row of the batch/,
+    ],
+    [
+      "a use in another layout than that of what is kept",
+      () =>
+        planFunction(trainStep(chained), [weights(), x, y], makeMesh({ stage: 3, model: 2 }), {
+          ...options(),
+          uses: (path) => (path === "params.b" ? parseLayout("R S(0)") : undefined),
+          pipeline: options(),
+        }),
+      /'params\.b' is to be used as R S\(0\), and a pipeline uses all as it is kept\n.*\n {2}hint: .*without gather/,
     ],
   ])("are refused by name: %s", (_what, run, message) => {
     expect(run).toThrow(message);

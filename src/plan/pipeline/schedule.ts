@@ -127,19 +127,23 @@ export function orderGrid(schedule: Schedule, isMarked: (rank: number, index: nu
  * Reads a grid: `schedule 1f1b stages=2 microBatches=4`, then a row per rank. Cells that are not actions are ignored (the
  * line of times, `.` for idle, `=` where an action continues).
  *
+ * @param firstLine the number of the first line, for errors
  * @throws HeddleError `schedule` naming the line.
  */
-export function parseSchedule(text: string): Schedule {
+export function parseSchedule(text: string, firstLine = 1): Schedule {
   const [first = "", ...lines] = text.trimEnd().split("\n");
   const head = /^schedule (\S+) stages=(\d+) microBatches=(\d+)$/.exec(first);
   if (head === null)
-    throw new HeddleError("schedule", "line 1: expected 'schedule name stages=2 microBatches=4' and a grid");
+    throw new HeddleError("schedule", `line ${firstLine}: expected 'schedule name stages=2 microBatches=4' and a grid`);
   const ranks: Action[][] = [];
   lines.forEach((line, index) => {
-    if (line.startsWith("time")) return;
+    if (line === "" || line.startsWith("time")) return;
     const row = /^rank (\d+)\s+(.*)$/.exec(line);
     if (row === null || Number(row[1]) !== ranks.length)
-      throw new HeddleError("schedule", `line ${index + 2}: expected the row of rank ${ranks.length}, got '${line}'`);
+      throw new HeddleError(
+        "schedule",
+        `line ${firstLine + index + 1}: expected the row of rank ${ranks.length}, got '${line}'`,
+      );
     const cells = (row[2] as string).split(/\s+/).filter((cell) => cell !== "." && cell !== "=" && cell !== "");
     ranks.push(cells.map(parseAction));
   });

@@ -95,7 +95,6 @@ export interface Answer {
   /** Of a join: the port of the store that was opened. */
   readonly port: number | undefined;
   /** Of a compile. */
-  readonly arenaBytes: number;
   readonly calls: number;
   readonly data: Uint8Array;
 }
@@ -146,16 +145,14 @@ function problemOf(value: unknown, peer: string): WorkerError | undefined {
 
 /** Reads an answer; undefined for anything that is none. `peer` says whose error it is. */
 export function parseAnswer({ head, body }: Frame, peer: string): Answer | undefined {
-  const { n, error, port, arenaBytes = 0, calls = 0 } = head as { [key: string]: unknown };
-  if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls))
-    return undefined;
+  const { n, error, port, calls = 0 } = head as { [key: string]: unknown };
+  if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(calls)) return undefined;
   const problem = error === undefined ? undefined : problemOf(error ?? {}, peer);
   if (error !== undefined && problem === undefined) return undefined;
   return {
     n: n as number,
     error: problem,
     port: port as number | undefined,
-    arenaBytes: arenaBytes as number,
     calls: calls as number,
     data: body,
   };

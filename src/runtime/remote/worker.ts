@@ -203,14 +203,14 @@ class Session {
     return this.runtime;
   }
 
-  private async compile(number: number, text: string): Promise<{ arenaBytes: number; calls: number }> {
+  private async compile(number: number, text: string): Promise<{ calls: number }> {
     const program = parseProgram(text);
     verifyProgram(program);
     // By these the driver finds the lines of what fails.
     markNodes(nodesRun(program));
     const executable = this.joined.executor.compile(program);
     this.programs.set(number, executable);
-    return { arenaBytes: executable.arenaBytes, calls: executable.calls };
+    return { calls: executable.calls };
   }
 
   private write(number: number, bytes: number, data: Uint8Array): void {

@@ -114,7 +114,7 @@ impl Dot {
         products::<T>(run, self.b, sizes, |batch| [self.x, self.y, self.out].map(|one| matrix(run, one, batch)));
     }
 
-    unsafe fn typed<T: Real + Narrow>(&self, run: &Run) {
+    unsafe fn typed<T: Real>(&self, run: &Run) {
         let matrix = |one: (At, [isize; 3]), batch: usize| matrix::<T>(run, one, batch);
         let ck = self.pieces;
         let (cm, cn) = self.cut::<T>(run.pool.threads());
@@ -179,7 +179,7 @@ impl Dot {
     }
 
     /// A product with a vector has loops of its own: for the whole of it or not at all, so that cuts do not matter.
-    unsafe fn part<T: Real + Narrow>(
+    unsafe fn part<T: Real>(
         &self,
         run: &Run,
         m: usize,
@@ -234,48 +234,14 @@ fn range(size: usize, parts: usize, i: usize, grain: usize) -> (usize, usize) {
 }
 
 /// Matrix times vector: bound by reading the matrix, so it is read in its own order.
-unsafe fn narrow<T: Real + Narrow>(run: &Run, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
+unsafe fn narrow<T: Real>(run: &Run, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
     if x.columns == 1 && y.rows == 1 {
-        return T::rows_times(run.isa, m, k, &x, &y, &out);
+        return row_loop::<T>(run.isa, m, k, &x, &y, &out);
     }
     if x.rows == 1 {
-        return T::columns_times(run.isa, m, k, &x, &y, &out);
+        return column_loop::<T>(run.isa, m, k, &x, &y, &out);
     }
     product(run.isa, m, 1, k, x, y, out, false);
-}
-
-/// Entry points of the matrix-vector loops.
-pub trait Narrow: Sized {
-    /// # Safety
-    /// The matrices must be valid for the sizes given.
-    unsafe fn rows_times(
-        isa: crate::isa::Isa,
-        m: usize,
-        k: usize,
-        x: &Matrix<Self>,
-        y: &Matrix<Self>,
-        out: &Matrix<Self>,
-    );
-    /// # Safety
-    /// The matrices must be valid for the sizes given.
-    unsafe fn columns_times(
-        isa: crate::isa::Isa,
-        m: usize,
-        k: usize,
-        x: &Matrix<Self>,
-        y: &Matrix<Self>,
-        out: &Matrix<Self>,
-    );
-}
-
-impl<T: Float> Narrow for T {
-    unsafe fn rows_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
-        row_loop::<T>(isa, m, k, x, y, out)
-    }
-
-    unsafe fn columns_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
-        column_loop::<T>(isa, m, k, x, y, out)
-    }
 }
 
 by_isa! { fn row_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => row_body }
