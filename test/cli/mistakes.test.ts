@@ -142,7 +142,7 @@ describe("a file that does not start is told with its place", () => {
       [
         "[...heddle.tensor([1])]",
         "heddle.tensor is not a function or its return value is not iterable",
-        "where it is a tensor: x.at(index)",
+        "if it is a tensor: x.at(index)",
       ],
       ["model.fit()", "model.fit is not a function", "a layer has init and apply; train("],
     ].map(([call, says, hint], index) => ({
