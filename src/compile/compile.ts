@@ -15,12 +15,13 @@ import {
   sameLayout,
   verifyPlan,
 } from "../plan/index.ts";
-import { checkAxisNames, deviceAt, type Mesh } from "../plan/mesh.ts";
+import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { cutPlan, type DeviceProgram, type Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkAxisNames, checkUses } from "./checks.ts";
 import { checkMeshOf, checkPlanOf, withLayouts } from "./given.ts";
 import type { CompileOptions } from "./options.ts";
 import { passesFor, runPasses } from "./passes.ts";
@@ -52,6 +53,7 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
   const simplified = runPasses(graph, before, { onPass });
   if (given !== undefined) checkPlanOf(given, simplified, mesh, options.outputNames);
   const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
+  if (pipeline !== undefined) checkUses(simplified, asked);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
   const machine = options.machine ?? environmentMachine();

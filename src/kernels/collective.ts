@@ -50,7 +50,7 @@ export const collective = is.kernel(
     flops: () => 0,
     title: ({ op }) => `collective ${op}`,
     communicates: true,
-    flight: "starts",
+    asyncRole: "starts",
   },
 );
 
@@ -62,7 +62,7 @@ export const wait = is.kernel(
     doc: "Ends when the collective with that number has.",
     flops: () => 0,
     title: ({ flight }) => `wait ${flight}`,
-    flight: "ends",
+    asyncRole: "ends",
   },
 );
 

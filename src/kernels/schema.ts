@@ -118,8 +118,8 @@ export interface Facts<F extends Fields> {
   readonly control?: "loop" | "branch";
   /** Other devices take part. */
   readonly communicates?: true;
-  /** Starts what `wait` ends, where it has a number for it; or ends it. */
-  readonly flight?: "starts" | "ends";
+  /** Whether the kernel can start an async collective (with a number), or ends one (`wait`). */
+  readonly asyncRole?: "starts" | "ends";
   /** Name of its struct in the native core, where several kernels share one. */
   readonly struct?: string;
   /** Fields that are a struct of their own in the native core, by the name of the field there. */
