@@ -159,11 +159,17 @@ export const describeFault = (fault: Fault): string => (kinds[fault.kind][1] as 
 
 /** What users are told of a fault. */
 export function sentenceOf(fault: Fault): string {
+  const { by, said } = spokenOf(fault);
+  return by === undefined ? said : `${by}: ${said}`;
+}
+
+/** The sentence of a fault in two: who says it, with whom it begins, and what. */
+export function spokenOf(fault: Fault): { readonly by: string | undefined; readonly said: string } {
   const { worker, by, iterations = [], training, evaluation, program } = fault;
   const way = by === undefined && program === undefined ? [] : iterations;
-  const parts = [worker, by ?? nativePlace(fault), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
-  const said = parts.filter((part) => part !== undefined).join(": ");
-  return `${said}${inRun({ training, evaluation })}`;
+  const speakers = [worker, by ?? nativePlace(fault)].filter((part) => part !== undefined);
+  const parts = [...speakers.slice(1), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
+  return { by: speakers[0], said: `${parts.join(": ")}${inRun({ training, evaluation })}` };
 }
 
 /** Which step of a training or batch of an evaluation it was, to be added to a sentence. */

@@ -111,15 +111,12 @@ export function errorHead(n: number, error: unknown): Frame["head"] {
 /** An error of a worker. */
 export class WorkerError extends HeddleError {
   readonly peer: string;
-  /** What the worker says. */
-  readonly said: string;
   /** The number of the node that refused a value, in the program that was sent. */
   readonly mark: number | undefined;
 
   constructor(peer: string, said: string, { code, hint, fault, mark }: WorkerProblem) {
-    super(code, `${peer}: ${said}`, { fault, ...(hint === undefined ? {} : { hint }) });
+    super(code, said, { by: peer, fault, ...(hint === undefined ? {} : { hint }) });
     this.peer = peer;
-    this.said = said;
     this.mark = mark;
   }
 }
