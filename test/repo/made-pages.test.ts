@@ -29,6 +29,8 @@ try {
 }
 \`\`\`
 
+Its fields are what the message is made of: \`by\`, the op, function or layer that says it, and \`said\`, the rest (\`plain\` is both).
+
 An error of a run has what went wrong as data, too: \`fault\`, with a \`kind\` and its fields. The native core, the reference executor
 and workers elsewhere give the same one for the same values; the message is made of it (\`src/util/faults.ts\`).
 
