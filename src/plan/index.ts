@@ -45,7 +45,6 @@ export {
   type PlannedValue,
   type PlanOptions,
   planGraph,
-  planTitle,
   trafficOf,
   verifyPlan,
 } from "./plan.ts";

@@ -1,7 +1,7 @@
-/** Collectives under way beside other calls: where they start and end, and that results do not change. */
+/** Async collectives: where they start and end, and that results do not change. */
 import { describe, expect, test } from "vitest";
 import { type Graph, type HostTensor, type Node, type TensorType, traceGraph } from "../../src/ir/index.ts";
-import type { Overlap } from "../../src/lower/flights.ts";
+import type { Overlap } from "../../src/lower/async-collectives.ts";
 import { checkLowered, type LoweredProgram, lowerProgram, printLowered } from "../../src/lower/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import { type ProgramAxis, splitGraph } from "../../src/program/index.ts";
@@ -141,13 +141,13 @@ describe("collectives beside other calls", () => {
   });
 
   test("only what saves more than a handover does so: large ones with much to do beside", () => {
-    const flights = (layers: number, size: number, batch: number): number =>
+    const asyncCount = (layers: number, size: number, batch: number): number =>
       kernels(lowered(dataParallelStep(layers, size, batch, 2), data, [], "paying")).filter((name) =>
         name.startsWith("wait"),
       ).length;
-    expect(flights(3, 8, 8)).toBe(0);
+    expect(asyncCount(3, 8, 8)).toBe(0);
     // Of four gradients of 8 MB the last has nothing beside it.
-    expect(flights(4, 1024, 512)).toBe(3);
+    expect(asyncCount(4, 1024, 512)).toBe(3);
     const alone = dataParallelStep(4, 1024, 512, 1);
     expect(
       kernels(lowered(alone, [{ name: "data", size: 1 }], [], "all")).some((name) => name.startsWith("wait")),
@@ -158,10 +158,10 @@ describe("collectives beside other calls", () => {
     [
       "uses what it brings",
       (steps) => steps.splice(1, 0, steps.splice(4, 1)[0] as never),
-      /fused\): .* meets what the/,
+      /fused\): .* overlaps memory that the/,
     ],
-    ["is never waited for", (steps) => steps.splice(3, 2), /nothing waits for flight 0 of op 0/],
-    ["is waited for twice", (steps) => steps.push({ k: "wait", flight: 0 }), /flight 0 is not under way/],
+    ["is never waited for", (steps) => steps.splice(3, 2), /nothing waits for async collective 0 of op 0/],
+    ["is waited for twice", (steps) => steps.push({ k: "wait", flight: 0 }), /async collective 0 is not pending/],
   ])("a program in which one %s is refused", (_what, change, message) => {
     const graph = beside((x, y) => [sum(ops.matmul(y, y), "y"), ops.mul(sum(x, "x"), 2)], f64(8, 8), f64(8, 8));
     const program = lowered(graph, data, [], "all");
