@@ -111,7 +111,7 @@ const quoted = (name: string): string => (name.includes("{") ? `&format!("${name
 export function rustOperands(kernel: Kernel, held: Fields): string {
   const call = scopeOf("f", kernel.fields, kernel.groups);
   const lines = fieldLines(kernel.fields, held, { kernel, call, own: call, name: "" });
-  if (kernel.flight === "starts") lines.push("c.departs = f.flight;");
+  if (kernel.asyncRole === "starts") lines.push("c.departs = f.flight;");
   const head = `pub fn ${kernel.name === "loop" ? "r#loop" : kernel.name}(f: &${structName(kernel)}, c: &mut Checker) -> Result<()>`;
   return indented(braced(head, [...lines, "Ok(())"])).join("\n");
 }

@@ -131,12 +131,12 @@ export class Profiler {
     // A program that ran only a few times keeps at least its last run.
     const warmUp = Math.min(this.request.warmUp, runs.length - 1);
     const calls = numberedCalls(lowered.json.steps).map(({ call, depth }): ProfiledCall => {
-      const { title, communicates, flight } = descriptionOf(call);
+      const { title, communicates, asyncRole } = descriptionOf(call);
       return {
         kernel: communicates ? (title?.(call as never) ?? call.k) : call.k,
         text: printCall(call, axes),
         depth,
-        ...(call["flight"] !== undefined && flight === "starts" ? { beside: true as const } : {}),
+        ...(call["flight"] !== undefined && asyncRole === "starts" ? { beside: true as const } : {}),
         ...costOf(call, axes),
       };
     });
