@@ -42,8 +42,8 @@ export function planCommand({ finish, signal }: CommandContext): Command {
   const command = new Command("plan")
     .summary("print how a file would be spread over devices")
     .description("Prints the plan of a file's training step: what is sharded, what is communicated, memory and cost.")
-    .argument("<file>", "the file that would be run")
-    .argument("[args...]", "arguments for the file, after --")
+    .argument("<file>", "the file that would be run; with --diff the first of two plans")
+    .argument("[args...]", "arguments for the file, after --; with --diff the second plan")
     .option(
       "-m, --mesh <axes>",
       "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
@@ -60,12 +60,14 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .addOption(form("--program", "print the program of one device, or of each stage"))
     .addOption(form("--passes", "print what each pass of the compile did, and how long it took"))
     .addOption(form("--after <pass>", "print the graph as it is after a pass"))
-    .addOption(form("--json", "machine-readable"))
+    .addOption(form("--json", "print the summary as JSON"))
     .addOption(form("--diff", "print how the plans in two files differ; needs no mesh"));
   return command
     .addHelpText("after", notes)
     .action(async (file: string, args: string[], { mesh, machine, threads, after, diff, ...flags }: PlanFlags) => {
       if (diff === true) {
+        if (mesh !== undefined || machine !== undefined)
+          throw new HeddleError("option", "--diff compares plans that are printed: leave --mesh and --machine out");
         process.stdout.write(difference(file, args));
         return finish(exitStatus.ok);
       }

@@ -6,7 +6,7 @@ import { Command, Option } from "commander";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
 import { HeddleError } from "../util/errors.ts";
-import { meshText, wholeNumber } from "./arguments.ts";
+import { asVariable, meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 
@@ -34,16 +34,29 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .argument("[args...]", "arguments for the file, after --")
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
-    .option("--executor <name>", "what computes: native (default), reference, or one that the file registers")
+    .option(
+      "--executor <name>",
+      "what computes: native (default), reference, or one that the file registers",
+      asVariable("HEDDLE_EXECUTOR"),
+    )
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
-    .option("--plan <file>", "train by this plan, as heddle plan has printed it or as it was edited (docs/plans.md)")
+    .option(
+      "--plan <file>",
+      "train by this plan, as heddle plan --layouts or --graph printed it, edited or not (docs/plans.md)",
+    )
     .addOption(machineFlag())
-    .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
+    .option(
+      "--on <addresses>",
+      "drive these waiting workers (host:port,…; see heddle worker) from one process",
+      asVariable("HEDDLE_WORKERS"),
+    )
     .option("--resume", "go on from the last checkpoint")
     .option("-q, --quiet", "print nothing but errors and what the file itself prints")
     .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
-    .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))
+    .addOption(
+      new Option("--prefix <ranks>", "whose lines carry their rank (default: others)").choices(["others", "all"]),
+    )
     .addHelpText("after", notes)
     .action(async (file: string, args: string[], { plan, ...flags }: RunFlags) => {
       if (flags.on !== undefined && flags.workers !== 1) {

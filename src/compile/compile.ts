@@ -15,12 +15,13 @@ import {
   sameLayout,
   verifyPlan,
 } from "../plan/index.ts";
-import { checkAxisNames, deviceAt, type Mesh } from "../plan/mesh.ts";
+import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { cutPlan, type DeviceProgram, type Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkAxisNames, checkUses } from "./checks.ts";
 import { checkMeshOf, checkPlanOf, withLayouts } from "./given.ts";
 import type { CompileOptions } from "./options.ts";
 import { passesFor, runPasses } from "./passes.ts";
@@ -53,6 +54,7 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
   if (givenPlan !== undefined) checkPlanOf(givenPlan, simplified, mesh, options.outputNames);
   const { pipeline, donate, ...planOptions } =
     givenPlan === undefined ? options : withLayouts(options, givenPlan, simplified);
+  if (pipeline !== undefined) checkUses(simplified, planOptions);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
   const machine = options.machine ?? environmentMachine();

@@ -14,13 +14,11 @@ export { grad, jvp, valueAndGrad, vjp } from "../tensor/derivatives.ts";
 export { distribute, redistribute, replicate } from "../tensor/distribute.ts";
 export { evalShape, type Shapes } from "../tensor/eval-shape.ts";
 export { type StableHloOptions, stablehlo } from "../tensor/export.ts";
-export { hessian, type JacobianOptions, jacobian } from "../tensor/jacobian.ts";
 export type { FunctionPipeline } from "../tensor/pipeline.ts";
 export { type CompiledPlan, compilePlan, type NamedTensors } from "../tensor/plan.ts";
 export { type RematOptions, type RematPolicy, type RematValue, remat } from "../tensor/remat.ts";
 export { connect, deviceRuntime } from "../tensor/runtime.ts";
 export { isTensor, Tensor, type TensorLike } from "../tensor/tensor.ts";
-export type { Tensors } from "../tensor/tensors.ts";
 export {
   type CompiledFunction,
   compilePipeline,
@@ -67,6 +65,7 @@ export {
 } from "./finding.ts";
 export * from "./fourier.ts";
 export * from "./functions.ts";
+export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
 export * from "./methods/index.ts";
 export * from "./pooling.ts";
@@ -86,6 +85,7 @@ export {
 } from "./spectrum.ts";
 export * from "./statistics.ts";
 export { tensorFunction } from "./tensor-function.ts";
+export type { Tensors } from "./tensors.ts";
 export { fold, type UnfoldOptions, unfold } from "./unfold.ts";
 export { type Unique, type UniqueOptions, unique } from "./unique.ts";
 export * from "./windows.ts";

@@ -2,6 +2,7 @@
 
 import type { Node } from "../ir/node.ts";
 import type * as ops from "../ops/index.ts";
+import { operandChecks } from "../ops/spelling.ts";
 import { compared, operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 
 /** A function of one tensor. */
@@ -19,8 +20,10 @@ export const unary =
 /** A function of two operands from one of nodes and numbers. */
 export const binary =
   (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
-  (x, y) =>
-    operate(name, build, [x, y]);
+  (x, y) => {
+    operandChecks[name]?.(x, y);
+    return operate(name, build, [x, y]);
+  };
 
 /** A comparison. */
 export const comparison =

@@ -98,7 +98,7 @@ export class Inputs {
     if (flat.length !== sizeOf(type.shape) || (shape.length !== 1 && !sameShape(shape, type.shape)))
       throw new HeddleError(
         "shape",
-        `${what}: a request has values of ${formatShape(shape)}, not ${formatType(type)}`,
+        `${what}: a request gives ${formatType(type)}, got ${shape.length === 0 ? shown(values) : `values of ${formatShape(shape)}`}`,
         {
           hint: "a request is one example, without the batch",
         },

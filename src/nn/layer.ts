@@ -312,7 +312,7 @@ export function inLayer<Result>(name: string, layer: Layer, body: () => Result):
   const outerPath = speakerNow()?.path;
   const path = outerPath === undefined ? name : `${outerPath}.${name}`;
   try {
-    const result = speakingAs({ name: `layer ${path} (${layer.kind})`, path, made: positions.get(layer) }, body);
+    const result = speakingAs({ name: `layer ${path} (${layer.kind})`, path, madeAt: positions.get(layer) }, body);
     watcher?.(path, result);
     return result;
   } catch (error) {

@@ -53,5 +53,6 @@ export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
 export { argsort, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
+export { checkExponent } from "./spelling.ts";
 export { inFloat32 } from "./wide.ts";
 export type { WindowAttrs } from "./window-lower.ts";

@@ -1,6 +1,6 @@
 /** @module Meshes: named axes over devices. */
 import { HeddleError } from "../util/errors.ts";
-import { asRecord, checkOptions, nearest } from "../util/options.ts";
+import { asRecord, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 
 export interface MeshAxis {
@@ -30,25 +30,6 @@ export function batchParts(mesh: Mesh): number {
 export function checkMesh(value: unknown): asserts value is Mesh {
   if (Array.isArray((value as Partial<Mesh> | undefined | null)?.axes)) return;
   throw new HeddleError("mesh", `${shown(value)} is not a mesh`, { hint: "make it by mesh({ data: 2 })" });
-}
-
-/**
- * Refuses the name of an axis that is nearly one of the mesh; one that the mesh has not is passed over. Numbers tell axes apart:
- * `model1` is not `model2`.
- *
- * @param what what names them, for the message
- * @throws HeddleError `option`
- */
-export function checkAxisNames(what: string, names: readonly string[], mesh: Mesh): void {
-  const known = mesh.axes.map(({ name }) => name);
-  for (const name of names) {
-    const near = known.includes(name) ? undefined : nearest(name, known);
-    const [one, other] = [name, near ?? ""].map((text) => text.replaceAll(/\d/g, ""));
-    if (near === undefined || near.length < 3 || one === other) continue;
-    throw new HeddleError("option", `${what} '${name}', the mesh ${formatMesh(mesh)} has no such axis`, {
-      hint: `did you mean '${near}'?`,
-    });
-  }
 }
 
 export interface MeshOptions {
@@ -120,14 +101,6 @@ export function coordinatesOf(value: Mesh, device: number): number[] {
     remaining = Math.floor(remaining / size);
   }
   return coordinates;
-}
-
-/** The devices that differ from a device in their coordinate on `axis` alone, in order of that coordinate. */
-export function axisGroup(value: Mesh, device: number, axis: number): number[] {
-  const inner = value.axes.slice(axis + 1).reduce((count, { size }) => count * size, 1);
-  const { size } = value.axes[axis] as MeshAxis;
-  const first = device - (coordinatesOf(value, device)[axis] as number) * inner;
-  return Array.from({ length: size }, (_unused, place) => first + place * inner);
 }
 
 /** The device at these coordinates: the inverse of {@link coordinatesOf}. */

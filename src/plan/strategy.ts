@@ -4,14 +4,10 @@ import { isAbsent, type Node } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { flopsOf } from "../ir/walk.ts";
 import type { Hints, Strategy } from "./decision.ts";
-import { formatPlacement, localType, type Placement, partial, replicate, shard } from "./layout.ts";
+import { localType, type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
 import { type Sizes, sizesOn } from "./partition.ts";
 import { splitWindows } from "./window.ts";
-
-/** `S(0), R -> S(0)`. */
-export const formatStrategy = (strategy: Strategy): string =>
-  `${strategy.inputs.map(formatPlacement).join(", ")} -> ${strategy.outputs.map(formatPlacement).join(", ")}`;
 
 /** The state of planning one node, axis by axis: its types on one device after the axes so far. */
 export class AxisWalk {

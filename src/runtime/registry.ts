@@ -1,4 +1,4 @@
-/** @module Executors by name: which there are, which one runs, and what they hold. */
+/** @module The registry of executors: their names, the choice of one, and their memory. */
 import type { Machine } from "../cost/index.ts";
 import type { ExecutorPasses } from "../passes/pass.ts";
 import type { Mesh } from "../plan/mesh.ts";
@@ -13,34 +13,34 @@ import type { Executor, ExecutorOptions } from "./executor.ts";
 /** The name of a registered executor. */
 export type ExecutorName = "native" | "reference" | (string & Record<never, never>);
 
-/** What `memory` gives. Arenas of devices count as buffers. */
+/** The result of `memory`. Arenas of devices count as buffers. */
 export interface MemoryUse {
-  /** Buffers that values of this process hold. */
+  /** Number of buffers that values of this process hold. */
   readonly liveBuffers: number;
-  /** Their bytes, rounding of the allocator included. */
+  /** Bytes of the live buffers, including the allocator's rounding. */
   readonly liveBytes: number;
-  /** The most bytes that were live at one time; of the reference executor those live now. */
+  /** Largest number of live bytes so far; for the reference executor the bytes that are live now. */
   readonly peakBytes: number;
 }
 
-/** What can run programs, as it is registered: everything that depends on no mesh. */
+/** An executor as it is registered: everything that does not depend on a mesh. */
 export interface ExecutorPlugin {
-  /** As in `HEDDLE_EXECUTOR`, `--executor` and the option `executor`. */
+  /** The executor's name in `HEDDLE_EXECUTOR`, `--executor` and the option `executor`. */
   readonly name: string;
-  /** Why it cannot be used in this process; undefined where it can. */
+  /** Why the executor cannot be used in this process; undefined if it can. */
   readonly unavailable: () => string | undefined;
-  /** Its cost model: what the planner assumes of its devices and links. Default: what it assumes of any. */
+  /** The planner's cost model of its devices and links. Default: the default machine. */
   readonly machine?: Machine;
-  /** The passes of its compiles, as its {@link Executor}s have them. */
+  /** Its passes, as in its {@link Executor}s. */
   readonly passes?: ExecutorPasses;
   /** Devices in this process. Absent: it has none, and cannot be asked for by its name. */
   readonly make?: (options: ExecutorOptions) => Executor;
   /**
-   * The runtime of several processes that the environment asks for; undefined where it asks for none. Absent: all devices are in
+   * Joins the runtime of several processes that the environment asks for; undefined if it asks for none. Absent: all devices are in
    * one process.
    */
   readonly join?: (mesh: Mesh, attempt: number) => Promise<Runtime> | undefined;
-  /** What its buffers in this process take; undefined where it cannot be used. Absent: they are in JavaScript's heap. */
+  /** The memory of its buffers in this process; undefined if it cannot be used. Absent: buffers are in JavaScript's heap. */
   readonly memory?: () => MemoryUse | undefined;
 }
 
@@ -53,9 +53,9 @@ const anyExecutor = "auto";
 const plugins = new Map<string, ExecutorPlugin>();
 
 /**
- * Enters an executor, which can be asked for by its name from then on. Where nobody asks, the first that can be used runs.
+ * Registers an executor, which can be chosen by its name from then on. By default the first executor that can be used runs.
  *
- * @throws HeddleError `executor` when the name is taken; `argument` for what is no executor.
+ * @throws HeddleError `executor` when the name is taken; `argument` for a malformed executor.
  */
 export function registerExecutor(plugin: ExecutorPlugin): void {
   const { name, make, join, unavailable } = (plugin ?? {}) as Partial<ExecutorPlugin>;
@@ -66,7 +66,7 @@ export function registerExecutor(plugin: ExecutorPlugin): void {
     typeof unavailable !== "function"
   )
     throw new HeddleError("argument", `registerExecutor: takes { name, unavailable, make }, got ${shown(plugin)}`, {
-      hint: "unavailable and make are functions; examples/extend/executor.ts has a whole one",
+      hint: "unavailable and make are functions; examples/extend/executor.ts is a complete example",
     });
   if (plugins.has(plugin.name) || plugin.name === anyExecutor)
     throw new HeddleError("executor", `there is an executor '${plugin.name}' already`);
@@ -89,7 +89,7 @@ export function executorNamed(name: string): ExecutorPlugin | undefined {
   });
 }
 
-/** The first that is registered, whether it can be used or not: for it a compile plans that is for no runtime. */
+/** The first registered executor, whether it can be used or not: compiles without a runtime plan for it. */
 export function defaultExecutor(): ExecutorPlugin {
   const [first] = plugins.values();
   invariant(first !== undefined, "no executor is registered");
@@ -97,9 +97,9 @@ export function defaultExecutor(): ExecutorPlugin {
 }
 
 /**
- * The executor that is asked for; without a name, and for `"auto"`, the first that can be used.
+ * The executor of a name, or without a name the first that can be used.
  *
- * @throws HeddleError `executor` when there is none of that name, or it cannot be used here.
+ * @throws HeddleError `executor` for an unknown name, or an executor that cannot be used here.
  */
 export function chooseExecutor(wanted?: string): LocalPlugin {
   const plugin = wanted === undefined ? undefined : executorNamed(wanted);
@@ -114,7 +114,7 @@ export function chooseExecutor(wanted?: string): LocalPlugin {
   });
 }
 
-/** The runtime of several processes that the environment asks for; undefined where all devices are in this process. */
+/** Joins the runtime of several processes that the environment asks for; undefined if all devices are in this process. */
 export function joinRuntime(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
   const { executor } = readEnvironment();
   const named = executor === undefined ? undefined : executorNamed(executor);
@@ -126,18 +126,17 @@ export function joinRuntime(mesh: Mesh, attempt: number): Promise<Runtime> | und
 }
 
 /**
- * The memory that tensors and programs of this process hold, outside of JavaScript's heap on the native executor. A value
- * is let go of by `using`, by a step that it is donated to, or by the garbage collector: until that has run, dropped ones
- * still count.
+ * The memory that tensors and programs of this process hold; on the native executor it is outside JavaScript's heap. A value is
+ * freed by `using`, by a step that it is donated to, or by the garbage collector; unreachable values count until the collector runs.
  */
 export function memory(): MemoryUse {
   const sum = { liveBuffers: 0, liveBytes: 0, peakBytes: 0 };
   for (const { memory: use } of plugins.values()) {
-    const held = use?.();
-    if (held === undefined) continue;
-    sum.liveBuffers += held.liveBuffers;
-    sum.liveBytes += held.liveBytes;
-    sum.peakBytes += held.peakBytes;
+    const memoryUse = use?.();
+    if (memoryUse === undefined) continue;
+    sum.liveBuffers += memoryUse.liveBuffers;
+    sum.liveBytes += memoryUse.liveBytes;
+    sum.peakBytes += memoryUse.peakBytes;
   }
   return sum;
 }

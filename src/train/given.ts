@@ -6,11 +6,11 @@ import {
   formatMesh,
   type Layout,
   type PlanLayouts,
-  planTitle,
   type Schedule,
   sameLayout,
   schedules,
 } from "../plan/index.ts";
+import { planTitle } from "../plan/plan.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { listed } from "../util/text.ts";

@@ -1,5 +1,6 @@
 /** @module Layouts of all that a training changes, by the rules given. */
 
+import { checkAxisNames } from "../compile/checks.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import {
   type Layout,
@@ -11,7 +12,7 @@ import {
   stageAxis,
   withPlacement,
 } from "../plan/index.ts";
-import { checkAxisNames, dataAxis } from "../plan/mesh.ts";
+import { dataAxis } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";

@@ -1,9 +1,9 @@
 /** @module The options of `train`, checked. */
 
 import { checkMachine, type Machine } from "../cost/index.ts";
-import type { Dataset } from "../data/index.ts";
-import { Dataset as DatasetClass } from "../data/index.ts";
+import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import type { Tensor } from "../functions/index.ts";
+import type { Selection } from "../functions/parts.ts";
 import type { DType } from "../ir/dtype.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
 import type { CountedMetric, Metrics } from "../metrics/index.ts";
@@ -11,7 +11,6 @@ import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
 import { type ExecutorName, executorNamed } from "../runtime/registry.ts";
-import type { Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";

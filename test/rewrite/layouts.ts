@@ -48,9 +48,12 @@ const lettersOf = (layout: string): [string, string, string] => layout.split(/,|
 const isConvolved = ({ dtype, shape }: TensorType): boolean =>
   (dtype === "f32" || dtype === "f64") && !shape.includes(0);
 
-/** Sizes by letter of an image whose dims have these letters: of the shape where that has as many dims, else all of it in one channel dim. */
+/** Sizes by letter of an image whose dims have these letters: the shape's and then ones, or all of it in the channels where it has too many dims. */
 function sizesOf(letters: string, shape: Shape): (letters: string) => number[] {
-  const own = shape.length === letters.length ? shape : [...letters].map((at) => (at === "f" ? sizeOf(shape) : 1));
+  const own =
+    shape.length > letters.length
+      ? [...letters].map((letter) => (letter === "f" ? sizeOf(shape) : 1))
+      : [...letters].map((_letter, dim) => shape[dim] ?? 1);
   const channels = own[letters.indexOf("f")] as number;
   return (wanted) =>
     [...wanted].map((letter) => ("oi".includes(letter) ? channels : (own[letters.indexOf(letter)] as number)));
@@ -61,8 +64,7 @@ const tapOf = (letters: string, sizes: (letters: string) => number[]): number[] 
   sizes(letters.replace(/[0-9]/g, "o")).map((size, at) => (/[0-9]/.test(letters[at] as string) ? 1 : size));
 
 /**
- * A row with each of its floats made by a convolution in this layout, of kernels of one tap: in the row's shape where that has as
- * many dims, else through a reshape. With `into`, each float result goes through a convolution in that layout in the same way.
+ * A row with each of its floats made by a convolution in this layout, of kernels of one tap, and reshaped where it has other dims. With `into`, each float result goes through a convolution in that layout in the same way.
  */
 export function amongConvolutions(row: Row, layout: string, into?: string): Graph {
   const [image, kernel, out] = lettersOf(layout);

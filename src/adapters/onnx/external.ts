@@ -4,9 +4,9 @@
  * in which what it leads to lies. Data are opened in the first that has them; where they lie, links followed, must be in one of the two.
  */
 
-import { realpath } from "node:fs/promises";
+import { realpath, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join, sep } from "node:path";
-import { checkRecognised, HeddleError, openFile, readPart, recognisedBytes } from "../../extend/index.ts";
+import { checkRecognised, HeddleError, readRange, recognisedBytes } from "../../extend/index.ts";
 import type { TensorProto } from "./messages.ts";
 import { rawBytesOf } from "./tensors.ts";
 
@@ -55,15 +55,11 @@ export async function readExternal(proto: TensorProto, modelPath: string, file: 
   };
   const [offset, length] = [number("offset"), number("length") || rawBytesOf(proto, file)];
   const path = await placeOf(what, fields.get("location") ?? "", modelPath);
-  const handle = await openFile(`loadOnnx: ${what}`, path);
-  try {
-    const { size } = await handle.stat();
-    if (offset + length > size) {
-      checkRecognised(await readPart(handle, 0, recognisedBytes), path, "data", ["zeros"]);
-      throw new HeddleError("format", `${what} is bytes ${offset} to ${offset + length} of a file of ${size}`);
-    }
-    return await readPart(handle, offset, length);
-  } finally {
-    await handle.close();
-  }
+  const read = (position: number, count: number): Promise<Uint8Array> =>
+    readRange(`loadOnnx: ${what}`, path, position, count);
+  const bytes = await read(offset, length);
+  if (bytes.length === length) return bytes;
+  checkRecognised(await read(0, recognisedBytes), path, "data", ["zeros"]);
+  const { size } = await stat(path);
+  throw new HeddleError("format", `${what} is bytes ${offset} to ${offset + length} of a file of ${size}`);
 }

@@ -1,4 +1,4 @@
-/** @module Functions that go element by element. */
+/** @module The scalar functions over tensors: made of src/ops/scalar*.ts by `npx vitest run test/ops/spelled -u`. */
 import * as ops from "../../ops/index.ts";
 import { type Binary, binary, comparison, type Unary, unary } from "../spelling.ts";
 
@@ -40,9 +40,7 @@ export const ceil: Unary = unary("ceil", ops.ceil);
 export const round: Unary = unary("round", ops.round);
 /** The opposite of bool, and all bits of integers turned. Not defined for floats. */
 export const not: Unary = unary("not", ops.not);
-/** Whether x is neither infinite nor NaN; bool. Of floats only. */
-export const isFinite: Unary = unary("isFinite", ops.isFinite);
-/** Rounds toward zero; keeps the sign of zero. */
+/** The integer part of floats: rounds toward 0 and keeps the sign of zero. Its gradient is 0. */
 export const trunc: Unary = unary("trunc", ops.trunc);
 /** Tangent of floats, in radians; NaN at infinities. */
 export const tan: Unary = unary("tan", ops.tan);
@@ -68,30 +66,18 @@ export const exp2: Unary = unary("exp2", ops.exp2);
 export const log2: Unary = unary("log2", ops.log2);
 /** Cube root of floats, negative ones too; keeps -0. The gradient at 0 is infinite. */
 export const cbrt: Unary = unary("cbrt", ops.cbrt);
-/** 1 - erf(x), exact where erf is near 1. */
+/** 1 - erf(x), of floats, which keeps its digits where erf is near 1. */
 export const erfc: Unary = unary("erfc", ops.erfc);
-/** The inverse of erf: infinite at -1 and 1, NaN outside. */
+/** The inverse of erf, of floats: infinite at -1 and 1, NaN outside. */
 export const erfInv: Unary = unary("erfInv", ops.erfInv);
-/** log|gamma(x)|. */
+/** Logarithm of |gamma(x)|, of floats; infinite at 0, -1, -2, …. */
 export const lgamma: Unary = unary("lgamma", ops.lgamma);
-/** Derivative of lgamma. */
+/** Derivative of {@link lgamma}, of floats; at 0 infinite with the sign against that of zero, NaN at -1, -2, …. */
 export const digamma: Unary = unary("digamma", ops.digamma);
-/** How many bits of an integer are set. */
+/** How many bits of an integer are set, in its dtype. */
 export const popcount: Unary = unary("popcount", ops.popcount);
-/** Zero bits before the highest one that is set. */
+/** How many zero bits of an integer are before the highest one that is set, in its dtype; all bits of 0. */
 export const countLeadingZeros: Unary = unary("countLeadingZeros", ops.countLeadingZeros);
-/** 1 / x. */
-export const reciprocal: Unary = unary("reciprocal", ops.reciprocal);
-/** x times x; integers wrap. */
-export const square: Unary = unary("square", ops.square);
-/** Whether x is NaN; bool. */
-export const isNaN: Unary = unary("isNaN", ops.isNaN);
-/** Whether x is infinite; bool. */
-export const isInf: Unary = unary("isInf", ops.isInf);
-/** max(x, 0), of floats and integers; NaN stays. The gradient at 0 is 0, as in PyTorch. */
-export const relu: Unary = unary("relu", ops.relu);
-/** x itself, which derivatives take for a constant. */
-export const stopGradient: Unary = unary("stopGradient", ops.stopGradient);
 /** x + y, with broadcasting; integers wrap. Not defined for bool: {@link or} or {@link xor}. */
 export const add: Binary = binary("add", ops.add);
 /** x - y, with broadcasting; integers wrap, unsigned ones too. Not defined for bool. */
@@ -110,6 +96,15 @@ export const div: Binary = binary("div", ops.div);
  * @throws HeddleError `value` from the run where an integer is divided by 0.
  */
 export const rem: Binary = binary("rem", ops.rem);
+/**
+ * x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y
+ * is whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x <
+ * 0 has a power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all
+ * others are 0.
+ *
+ * @throws HeddleError `dtype` for integers to a negative number.
+ */
+export const pow: Binary = binary("pow", ops.pow);
 /** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
 export const maximum: Binary = binary("maximum", ops.maximum);
 /** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
@@ -120,13 +115,16 @@ export const and: Binary = binary("and", ops.and);
 export const or: Binary = binary("or", ops.or);
 /** One and not the other, of bool, or the bits that differ, of integers; with broadcasting. Not defined for floats. */
 export const xor: Binary = binary("xor", ops.xor);
-/** The angle of the point (x, y) from the first axis, given y first, in [-pi, pi] by the signs of both. */
-export const atan2: Binary = binary("atan2", ops.atan2);
-/** x shifted left by y bits; y of the width or more gives 0. */
+/** x shifted left by y bits, of integers; y of the width or more gives 0. */
 export const shiftLeft: Binary = binary("shiftLeft", ops.shiftLeft);
-/** x shifted right by y bits, filled with 0. */
+/**
+ * The angle of the point (second, first) from the first axis, of floats, in [-pi, pi] by the signs of both; y first:
+ * atan2(y, x). Gradients at the origin are 0.
+ */
+export const atan2: Binary = binary("atan2", ops.atan2);
+/** x shifted right by y bits, of integers, filled with 0 whatever the sign; y of the width or more gives 0. */
 export const shiftRightLogical: Binary = binary("shiftRightLogical", ops.shiftRightLogical);
-/** x shifted right by y bits, filled with its highest bit. */
+/** x shifted right by y bits, of integers, filled with the highest bit, of unsigned ones too. */
 export const shiftRightArithmetic: Binary = binary("shiftRightArithmetic", ops.shiftRightArithmetic);
 /** Whether x = y, elementwise, with broadcasting; bool, false for NaN. -0 and 0 are equal. No gradient flows. */
 export const eq: Binary = comparison("eq");

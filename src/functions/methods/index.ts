@@ -14,5 +14,6 @@ export * from "./products.ts";
 export * from "./rearrange.ts";
 export * from "./reductions.ts";
 export * from "./shapes.ts";
+export * from "./singles.ts";
 export * from "./softmax.ts";
 export * from "./statistics.ts";

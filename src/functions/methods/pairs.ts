@@ -5,9 +5,8 @@ import type { Node } from "../../ir/node.ts";
 import { formatType } from "../../ir/shape.ts";
 import * as ops from "../../ops/index.ts";
 import { checkBounds } from "../../tensor/arguments.ts";
-import { isTensor, operate, type Tensor, type TensorLike } from "../../tensor/tensor.ts";
+import { operate, type Tensor, type TensorLike } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
-import type { Binary } from "../spelling.ts";
 
 type Operand = ops.Operand;
 
@@ -95,18 +94,6 @@ const floorDivideNode = (x: Operand, y: Operand): Node =>
  * @throws HeddleError `value` from the run where an integer is divided by 0.
  */
 export const floorDivide = (x: TensorLike, y: TensorLike): Tensor => operate("floorDivide", floorDivideNode, [x, y]);
-
-/**
- * x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is
- * whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x < 0 has a
- * power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all others are 0.
- *
- * @throws HeddleError `dtype` for integers to a negative number.
- */
-export const pow: Binary = (x, y) => {
-  if (isTensor(x)) ops.checkExponent(x, y);
-  return operate("pow", ops.pow, [x, y]);
-};
 
 /**
  * Each element of x within bounds: `minimum(maximum(x, low), high)`, StableHLO's `clamp`. NaN stays, and a bound that is NaN

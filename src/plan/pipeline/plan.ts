@@ -3,7 +3,7 @@ import { inputSpecs } from "../../ir/graph.ts";
 import type { Graph } from "../../ir/node.ts";
 import { range } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { formatLayout, type Layout, only, replicate } from "../layout.ts";
+import { type Layout, only, replicate } from "../layout.ts";
 import { deviceCount, formatMesh, type Mesh, type MeshAxis } from "../mesh.ts";
 import type { Plan, PlannedValue, PlanOptions } from "../plan.ts";
 import { planMicroBatches } from "./micro.ts";
@@ -31,8 +31,8 @@ export interface PipelineOptions {
 /**
  * Plans a graph as a pipeline. The mesh has an axis `stage`; its other axes are planned as usual within each stage.
  *
- * @throws HeddleError `pipeline` when rows, stages or the mesh do not fit, an input is to be used otherwise than it is kept, or a node
- * has no place; `schedule` when the schedule cannot run.
+ * @throws HeddleError `pipeline` when rows, stages or the mesh do not fit, or no stage can run a node; `schedule` when the
+ * schedule cannot run.
  */
 export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions, options: PlanOptions = {}): Plan {
   const stagePosition = mesh.axes.findIndex(({ name }) => name === stageAxis);
@@ -40,7 +40,6 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
     throw new HeddleError("pipeline", `mesh ${formatMesh(mesh)} has no axis '${stageAxis}'`, {
       hint: `name one, as in ${stageAxis}=2`,
     });
-  checkUses(graph, options);
   const { microBatches, costs, stages, batch, updates } = pipeline;
   const schedule = makeSchedule(countStages(graph, stages), pipeline);
   checkRanks(schedule, (mesh.axes[stagePosition] as MeshAxis).size);
@@ -50,7 +49,7 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
     layout?.filter((_one, index) => index !== stagePosition);
   const micro = planMicroBatches(graph, innerMesh, {
     ...options,
-    // Every value is used in the layout in which it is stored, or is refused above.
+    // A micro-batch uses every value in the layout in which it is stored.
     uses: undefined,
     microBatches,
     batch,
@@ -80,19 +79,6 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
     classes: [{ devices: range(deviceCount(mesh)), local: micro.graph }],
     pipeline: { schedule, costs, batch },
   };
-}
-
-/** A micro-batch uses everything as it is kept: what is gathered for it would wait for the stage that is before. */
-function checkUses(graph: Graph, { inputs = [], uses = [] }: PlanOptions): void {
-  const index = uses.findIndex((used, place) => {
-    const kept = inputs[place] ?? used?.map(() => replicate);
-    return used !== undefined && formatLayout(used) !== formatLayout(kept as Layout);
-  });
-  if (index < 0) return;
-  const [name, used] = [inputSpecs(graph)[index]?.name, formatLayout(uses[index] as Layout)];
-  throw new HeddleError("pipeline", `'${name}' is to be used as ${used}, and a pipeline uses all as it is kept`, {
-    hint: "keep it as it is used: a layout with shard alone, without gather, as layouts.named gives",
-  });
 }
 
 function countStages(graph: Graph, stages: readonly (number | undefined)[]): number {

@@ -1,4 +1,4 @@
-/** @module The remote executor as others choose it: devices in waiting workers, which the environment names. */
+/** @module The remote executor's plug-in: devices in waiting workers, which the environment names. */
 import type { Mesh } from "../../plan/mesh.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
@@ -22,7 +22,7 @@ async function driveWorkers(mesh: Mesh, workers: readonly string[]): Promise<Run
   const { workersSecret, timeout } = readEnvironment();
   if (workersSecret === undefined) {
     throw new HeddleError("world", "HEDDLE_WORKERS names workers, but HEDDLE_WORKERS_SECRET is not set", {
-      hint: "it must be that of the workers: heddle worker prints it, or takes it from the same variable",
+      hint: "set it to the workers' secret: heddle worker prints it, or takes it from the same variable",
     });
   }
   return remoteRuntime(mesh.axes, { workers, secret: workersSecret, timeout });

@@ -4,7 +4,6 @@
 //! padding and gaps between elements cost nothing. Every result is made of chains of multiply-adds in order of taps and channels.
 
 use super::conv::check_sizes;
-use super::epilogue::Epilogue;
 use super::product::{Matrix, DEPTH};
 use crate::dtype::for_float;
 use crate::exec::{kernels, Kernel, Run};
@@ -12,11 +11,11 @@ use crate::isa::{by_isa, Level};
 use crate::program::{ConvJson, ConvSizes};
 use crate::scalar::Float;
 use crate::simd::{Lanes, Simd, Vectors};
-use crate::verify::{contiguous, At, Checker};
+use crate::verify::contiguous;
 use crate::{bail, Result};
 
 kernels! {
-    "convGroups" ConvGroups::new;
+    convGroups = ConvGroups::new;
 }
 
 /// Outputs that are made together, so that a weight is loaded once for all of them.
@@ -244,41 +243,32 @@ unsafe fn outputs<S: Simd<T>, T: Float, const P: usize, const V: usize, const FU
 }
 
 pub struct ConvGroups {
-    s: ConvSizes,
     axes: [Axis; 3],
-    x: At,
-    weight: At,
-    out: At,
-    epilogue: Epilogue,
+    call: ConvJson,
 }
 
 impl ConvGroups {
-    pub fn new(json: &ConvJson, mut checker: Checker) -> Result<ConvGroups> {
-        let s = &json.sizes;
+    pub fn new(call: ConvJson) -> Result<ConvGroups> {
+        let s = &call.sizes;
         check(s)?;
         let kernel = [s.kd, s.kh, s.kw, s.c, s.o, s.g];
-        if json.weight.strides != contiguous(&kernel) {
+        if call.weight.strides != contiguous(&kernel) {
             bail!("weight: the strides of {kernel:?} must be those of a contiguous tensor");
         }
-        checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.c, s.g])?;
-        checker.read_all("weight", json.weight.at, s.dtype, &kernel)?;
-        checker.write_all("out", json.out, s.dtype, &[s.n, s.od, s.oh, s.ow, s.o, s.g])?;
-        let epilogue = Epilogue::new(&json.epilogue, s.dtype, s.o * s.g, &mut checker)?;
-        checker.finish(false)?;
-        Ok(ConvGroups { axes: axes(s)?, s: s.clone(), x: json.x, weight: json.weight.at, out: json.out, epilogue })
+        Ok(ConvGroups { axes: axes(s)?, call })
     }
 }
 
 impl Kernel for ConvGroups {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
+        for_float!(self.call.sizes.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
 }
 
 impl ConvGroups {
     unsafe fn typed<T: Vectors>(&self, run: &Run) {
-        let s = &self.s;
+        let (s, call) = (&self.call.sizes, &self.call);
         let rows = s.n * s.od * s.oh;
         let width = s.ow * s.o * s.g;
         let work = (width * s.kd * s.kh * s.kw * s.c).max(1);
@@ -286,7 +276,7 @@ impl ConvGroups {
         run.pool.run(rows.div_ceil(group), usize::MAX, |_, task| {
             for at in task * group..rows.min((task + 1) * group) {
                 let (i, z, y) = (at / (s.od * s.oh), at / s.oh % s.od, at % s.oh);
-                let out = run.ptr::<T>(self.out).add(at * width);
+                let out = run.ptr::<T>(call.out).add(at * width);
                 for o in 0..s.o {
                     let row = Row {
                         z: self.axes[0].of(z),
@@ -295,15 +285,15 @@ impl ConvGroups {
                         c: s.c,
                         o: s.o,
                         g: s.g,
-                        image: run.ptr::<T>(self.x).add(i * s.d * s.h * s.w * s.c * s.g).cast_const(),
-                        weight: run.ptr::<T>(self.weight).add(o * s.g).cast_const(),
+                        image: run.ptr::<T>(call.x).add(i * s.d * s.h * s.w * s.c * s.g).cast_const(),
+                        weight: run.ptr::<T>(call.weight.at).add(o * s.g).cast_const(),
                         out: out.add(o * s.g),
                         ow: s.ow,
                     };
                     make_row::<T>(run.isa, &row);
                 }
                 let made = Matrix { ptr: out.cast_const(), rows: (s.o * s.g) as isize, columns: 1 };
-                self.epilogue.apply(run, made, s.ow, 0, s.o * s.g);
+                call.epilogue.apply(run, made, s.ow, 0, s.o * s.g);
             }
         });
     }

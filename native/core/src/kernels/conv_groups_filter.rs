@@ -9,17 +9,14 @@ use super::tally::totals;
 use crate::dtype::for_float;
 use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
-use crate::program::{ConvFilterJson, ConvSizes};
+use crate::program::ConvFilterJson;
 use crate::scalar::Float;
 use crate::simd::{Lanes, Simd, Vectors};
-use crate::verify::{At, Checker};
 use crate::Result;
 
 kernels! {
-    "convGroupsFilter" ConvGroupsFilter::new;
+    convGroupsFilter = ConvGroupsFilter::new;
 }
-
-const CHUNKS: usize = 8;
 
 /// Products of one row of an image and one of cotangents, summed along it for some lanes, channel by channel.
 struct Sums<T> {
@@ -78,59 +75,39 @@ unsafe fn sums<S: Simd<T>, T: Float, const V: usize, const FULL: bool>(x: &Sums<
 }
 
 pub struct ConvGroupsFilter {
-    s: ConvSizes,
     axes: [Axis; 3],
     chunks: usize,
     /// Bytes of one chunk's partial sums.
     area: usize,
-    x: At,
-    dy: At,
-    out: At,
-    scratch: At,
+    call: ConvFilterJson,
 }
 
 impl ConvGroupsFilter {
-    pub fn new(json: &ConvFilterJson, mut checker: Checker) -> Result<ConvGroupsFilter> {
-        let s = &json.sizes;
+    pub fn new(call: ConvFilterJson) -> Result<ConvGroupsFilter> {
+        let s = &call.sizes;
         check(s)?;
-        checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.c, s.g])?;
-        checker.read_all("dy", json.dy, s.dtype, &[s.n, s.od, s.oh, s.ow, s.o, s.g])?;
-        checker.write_all("out", json.out, s.dtype, &[s.kd, s.kh, s.kw, s.c, s.o, s.g])?;
-        let chunks = s.n.min(CHUNKS);
-        let weights = s.kd * s.kh * s.kw * s.c * s.o * s.g;
-        let area = (weights * s.dtype.size()).next_multiple_of(64);
-        checker.scratch("scratch", json.scratch, chunks * area)?;
-        checker.finish(false)?;
-        Ok(ConvGroupsFilter {
-            axes: axes(s)?,
-            s: s.clone(),
-            chunks,
-            area,
-            x: json.x,
-            dy: json.dy,
-            out: json.out,
-            scratch: json.scratch,
-        })
+        let (chunks, area) = (s.chunks().get("chunks")?, s.weights().get("weight")?);
+        Ok(ConvGroupsFilter { axes: axes(s)?, chunks, area, call })
     }
 }
 
 impl Kernel for ConvGroupsFilter {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
+        for_float!(self.call.sizes.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
 }
 
 impl ConvGroupsFilter {
     unsafe fn typed<T: Vectors>(&self, run: &Run) {
-        let s = &self.s;
-        let out: *mut T = run.ptr(self.out);
+        let s = &self.call.sizes;
+        let out: *mut T = run.ptr(self.call.out);
         let weights = s.kd * s.kh * s.kw * s.c * s.o * s.g;
         if s.n * s.od * s.oh * s.ow == 0 || weights == 0 {
             return std::slice::from_raw_parts_mut(out, weights).fill(T::ZERO);
         }
         let distance = self.area / std::mem::size_of::<T>();
-        let sums = run.ptr::<T>(self.scratch) as usize;
+        let sums = run.ptr::<T>(self.call.scratch) as usize;
         run.pool.run(self.chunks, usize::MAX, |_, chunk| {
             let sum = (sums as *mut T).add(chunk * distance);
             let images = s.n * chunk / self.chunks..s.n * (chunk + 1) / self.chunks;
@@ -152,11 +129,11 @@ impl ConvGroupsFilter {
 
     /// Some rows of an image, of each tap's products along them the `DEPTH` from `first` on.
     unsafe fn image<T: Vectors>(&self, run: &Run, i: usize, rows: Range<usize>, first: usize, sum: *mut T) {
-        let s = &self.s;
+        let s = &self.call.sizes;
         let (weight_row, taps) = (s.c * s.o * s.g, &self.axes[2].runs);
-        let image = run.ptr::<T>(self.x).add(i * s.d * s.h * s.w * s.c * s.g).cast_const();
+        let image = run.ptr::<T>(self.call.x).add(i * s.d * s.h * s.w * s.c * s.g).cast_const();
         for at in rows {
-            let dy = run.ptr::<T>(self.dy).add((i * s.od * s.oh + at) * s.ow * s.o * s.g).cast_const();
+            let dy = run.ptr::<T>(self.call.dy).add((i * s.od * s.oh + at) * s.ow * s.o * s.g).cast_const();
             let (z, y) = (self.axes[0].of(at / s.oh), self.axes[1].of(at % s.oh));
             for (weight, from) in z.iter().flat_map(|z| y.iter().map(move |y| (z.0 + y.0, z.1 + y.1))) {
                 for (tap, (to, along, count)) in taps.iter().enumerate() {

@@ -1,5 +1,5 @@
 /** @module Named trees of tensors: parameters, optimizer state, what layers keep. */
-import type { Tensor } from "./tensor.ts";
+import type { Tensor } from "../tensor/tensor.ts";
 
 /** A named tree of tensors, such as `{ "0": { weight, bias } }`. */
 export interface Tensors {

@@ -1,10 +1,10 @@
 /** @module Parts of trees of parameters: which are chosen by name or by a function, a tree of those, and a whole tree again. */
 import type { TensorType } from "../ir/shape.ts";
+import { isTensor, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkMatches, isPattern, matching, type Pattern } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { isTensor, type Tensor } from "./tensor.ts";
 import type { Tensors } from "./tensors.ts";
 
 /** A parameter as a choice sees it: its name, such as `"0.weight"`, shape and dtype. */

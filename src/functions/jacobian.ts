@@ -1,17 +1,15 @@
 /** @module Jacobians and Hessians: derivatives of functions of a tensor as tensors. */
 import { isFloat } from "../ir/dtype.ts";
-import { formatType, type Shape, sizeOf } from "../ir/shape.ts";
+import { formatType, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
+import { checkFunction, checkNoMore } from "../tensor/arguments.ts";
+import { grad, jvp, vjp } from "../tensor/derivatives.ts";
+import { isTensor, Tensor } from "../tensor/tensor.ts";
+import { jit } from "../tensor/transforms.ts";
+import { vmap } from "../tensor/vmap.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { checkFunction, checkNoMore } from "./arguments.ts";
-import { grad, jvp, vjp } from "./derivatives.ts";
-import { isTensor, operate, Tensor } from "./tensor.ts";
-import { jit } from "./transforms.ts";
-import { vmap } from "./vmap.ts";
-
-const reshaped = (x: Tensor, shape: Shape): Tensor => operate("reshape", ops.reshape, [x], shape);
 
 /** Options of {@link jacobian}. */
 export interface JacobianOptions {
@@ -64,11 +62,11 @@ export function jacobian<Rest extends any[]>(
     };
     if (mode === "forward") {
       const columns = vmap((direction: Tensor) => jvp(one, [x], [direction]).tangent, { outDims: -1 })(basis(x));
-      return reshaped(columns, [...columns.shape.slice(0, -1), ...x.shape]);
+      return columns.reshape([...columns.shape.slice(0, -1), ...x.shape]);
     }
     const { value, pullback } = vjp(one, x);
     const rows = vmap((weight: Tensor) => pullback(weight)[0])(basis(value));
-    return reshaped(rows, [...value.shape, ...x.shape]);
+    return rows.reshape([...value.shape, ...x.shape]);
   };
   return jit(whole, { name: `jacobian of ${fn.name === "" ? "function" : fn.name}` });
 }
