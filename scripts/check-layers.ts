@@ -51,13 +51,13 @@ const needNode: readonly string[] = [
   "launch/",
   "studio/",
   "cli/",
-  // The lists of everything that there is.
+  // Modules that list all ops, layers and rules.
   "index.ts",
   "data/index.ts",
   "runtime/index.ts",
 ];
 
-/** Folders whose modules may be loaded on demand: commands, each of which loads what it alone needs. */
+/** Folders whose modules may be loaded on demand: each command loads its own modules. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
 
 /** One `import` or `export … from` of a file. */
@@ -78,10 +78,10 @@ export function checkLayers(root: string): string[] {
   const imports = new Map(files.map((file) => [file, importsOf(readFileSync(join(source, file), "utf8"))]));
   const replaced = replacedInBrowsers(root);
   const problems: string[] = [];
-  for (const [file, found] of imports) {
-    for (const one of found) {
-      const message = problemOf(file, one, imports, replaced);
-      if (message !== undefined) problems.push(`src/${file}:${one.line}: ${message}`);
+  for (const [file, importsOfFile] of imports) {
+    for (const imported of importsOfFile) {
+      const message = problemOf(file, imported, imports, replaced);
+      if (message !== undefined) problems.push(`src/${file}:${imported.line}: ${message}`);
     }
   }
   return [...problems, ...unknownFolders(files), ...findCycles(imports), ...checkExports(root, files)];
@@ -90,20 +90,20 @@ export function checkLayers(root: string): string[] {
 /** The imports of a module. Comments are blanked first; the code base has no import in a string. */
 export function importsOf(text: string): Import[] {
   const code = blankComments(text);
-  const found: Import[] = [];
+  const imports: Import[] = [];
   const add = (match: RegExpExecArray, specifier: string, late: boolean, typeOnly: boolean) => {
-    found.push({ specifier, line: code.slice(0, match.index).split("\n").length, late, typeOnly });
+    imports.push({ specifier, line: code.slice(0, match.index).split("\n").length, late, typeOnly });
   };
   const fixed = /^[ \t]*(?:import|export)\b\s*(type\s+)?(?:[\w*${}\s,]+?\bfrom\s*)?["']([^"'\n]+)["']/gm;
   for (const match of code.matchAll(fixed)) add(match, match[2] ?? "", false, match[1] !== undefined);
   for (const match of code.matchAll(/\bimport\s*\(\s*(["']?)([^"')]*)/g)) {
     // `typeof import("x")` and `import("x").Name` in a type are erased; a type position follows one of these.
-    const before = code.slice(0, match.index).trimEnd();
-    const inType = /(?:typeof|[:<|&])$/.test(before);
-    // What is computed may be any file.
+    const textBefore = code.slice(0, match.index).trimEnd();
+    const inType = /(?:typeof|[:<|&])$/.test(textBefore);
+    // A computed name may be any file.
     add(match, match[1] === "" ? `.${match[2]}` : (match[2] ?? ""), !inType, inType);
   }
-  return found.sort((a, b) => a.line - b.line);
+  return imports.sort((a, b) => a.line - b.line);
 }
 
 /** Replaces comments with blanks of the same length, so that lines keep their numbers. Strings are left as they are. */
@@ -122,14 +122,14 @@ function replacedInBrowsers(root: string): ReadonlySet<string> {
 
 function problemOf(
   file: string,
-  one: Import,
-  all: ReadonlyMap<string, unknown>,
+  imported: Import,
+  files: ReadonlyMap<string, unknown>,
   replaced: ReadonlySet<string>,
 ): string | undefined {
   const from = folderOf(file);
-  const { specifier } = one;
-  // A package that is loaded when it is needed is no way around a cycle.
-  if (one.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
+  const { specifier } = imported;
+  // Loading a module on demand does not break a cycle of folders.
+  if (imported.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;
   }
   if (specifier.startsWith("node:")) return inBrowser(file) ? `may not import ${specifier}: ${why}` : undefined;
@@ -137,8 +137,8 @@ function problemOf(
   if (!specifier.startsWith(".")) return undefined;
   const target = posix.normalize(posix.join(posix.dirname(file), specifier));
   if (target.startsWith("../")) return target.endsWith(".json") ? undefined : `${specifier} lies outside src/`;
-  if (!all.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
-  if (inBrowser(file) && !inBrowser(target) && !one.typeOnly && !replaced.has(target))
+  if (!files.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
+  if (inBrowser(file) && !inBrowser(target) && !imported.typeOnly && !replaced.has(target))
     return `may not import ${specifier}: ${why}`;
   return layerProblem(from, folderOf(target));
 }
@@ -173,7 +173,7 @@ function unknownFolders(files: readonly string[]): string[] {
     .map((folder) => `src/${folder}: no layer; add it to scripts/check-layers.ts and docs/architecture.md`);
 }
 
-/** Cycles between files, by imports that exist at run time; each is told once, from its first file in name order. */
+/** Cycles between files, by imports that exist at run time; each is listed once, from its first file in name order. */
 function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
   const state = new Map<string, "open" | "done">();
   const problems: string[] = [];
@@ -209,11 +209,11 @@ function checkExports(root: string, files: readonly string[]): string[] {
   for (const [name, file] of expected) {
     const stem = file.slice(0, -".ts".length);
     const built = (place: string) => ({ types: `./dist/${place}.d.ts`, default: `./dist/${place}.js` });
-    const own = posix.join(posix.dirname(file), "browser");
-    const browser = files.includes(`${own}.ts`) ? { browser: built(own) } : {};
-    const wanted = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
-    if (JSON.stringify(exports[name]) !== JSON.stringify(wanted)) {
-      problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(wanted)}`);
+    const browserFile = posix.join(posix.dirname(file), "browser");
+    const browser = files.includes(`${browserFile}.ts`) ? { browser: built(browserFile) } : {};
+    const expected = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
+    if (JSON.stringify(exports[name]) !== JSON.stringify(expected)) {
+      problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(expected)}`);
     }
   }
   for (const name of Object.keys(exports)) {
