@@ -10,7 +10,10 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** From left to right; a folder may import folders of earlier groups. Folders of one group do not import each other. */
+/**
+ * From left to right; a folder may import folders of earlier groups. Folders of one group do not import each other. A file that stands
+ * here by its name is no part of its folder.
+ */
 export const layers: readonly (readonly string[])[] = [
   ["util"],
   ["ir"],
@@ -24,10 +27,13 @@ export const layers: readonly (readonly string[])[] = [
   ["runtime"],
   ["compile"],
   ["tensor", "report"],
-  ["nn", "optim", "losses", "metrics", "linalg", "data", "autograph", "testing", "inference"],
+  ["functions"],
+  ["nn", "optim", "losses", "metrics", "linalg", "data", "testing", "inference"],
   ["io"],
-  ["train", "parameter-server"],
-  ["keras"],
+  ["train", "parameter-server", "extend"],
+  ["adapters/autograph", "adapters/caffe", "adapters/onnx"],
+  ["io/index.ts"],
+  ["adapters/keras"],
   ["launch", "studio"],
   ["cli"],
 ];
@@ -45,9 +51,12 @@ const needNode: readonly string[] = [
   "data/idx-file.ts",
   "data/mnist.ts",
   "io/",
+  "extend/index.ts",
+  "adapters/caffe/",
+  "adapters/onnx/",
+  "adapters/keras/",
   "train/",
   "parameter-server/",
-  "keras/",
   "launch/",
   "studio/",
   "cli/",
@@ -56,6 +65,13 @@ const needNode: readonly string[] = [
   "data/index.ts",
   "runtime/index.ts",
 ];
+
+/** Adapters import Heddle as a user's adapter does: only modules that package.json exports. */
+const isAdapter = (part: string): boolean => part.startsWith("adapters/");
+const isExported = (file: string): boolean => /^(adapters\/)?([^/]+\/)?(index|browser)\.ts$/.test(file);
+
+/** Folders whose export has another name: for users the tensor and its functions are one module. */
+const exportedAs: Readonly<Record<string, string>> = { functions: "tensor" };
 
 /** Folders whose modules may be loaded on demand: each command loads its own modules. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
@@ -140,7 +156,10 @@ function problemOf(
   if (!files.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
   if (inBrowser(file) && !inBrowser(target) && !imported.typeOnly && !replaced.has(target))
     return `may not import ${specifier}: ${why}`;
-  return layerProblem(from, folderOf(target));
+  const to = folderOf(target);
+  if (isAdapter(from) && from !== to && !isExported(target))
+    return `an adapter may import only the modules that package.json exports, not ${specifier}`;
+  return layerProblem(from, to);
 }
 
 const why = "the module runs in a browser, and this needs Node";
@@ -162,8 +181,10 @@ function groupOf(folder: string): number {
   return layers.findIndex((group) => group.includes(folder));
 }
 
+/** The folder of a file as `layers` has it; of an adapter with its own. */
 function folderOf(file: string): string {
-  return file.includes("/") ? (file.split("/")[0] ?? "") : "";
+  if (layers.some((group) => group.includes(file))) return file;
+  return /^(adapters\/[^/]+|[^/]+)(?=\/)/.exec(file)?.[0] ?? "";
 }
 
 function unknownFolders(files: readonly string[]): string[] {
@@ -173,27 +194,49 @@ function unknownFolders(files: readonly string[]): string[] {
     .map((folder) => `src/${folder}: no layer; add it to scripts/check-layers.ts and docs/architecture.md`);
 }
 
-/** Cycles between files, by imports that exist at run time; each is listed once, from its first file in name order. */
+/**
+ * Files that reach each other by imports, also by imports of types: none of them can be read before the others. Each cycle is
+ * listed once, a shortest one, from its first file in name order.
+ */
 function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
-  const state = new Map<string, "open" | "done">();
-  const problems: string[] = [];
-  const visit = (file: string, path: readonly string[]): void => {
-    if (state.get(file) === "done") return;
-    if (state.get(file) === "open") {
-      const cycle = [...path.slice(path.indexOf(file)), file];
-      problems.push(`src/${file}:1: cycle ${cycle.map((name) => `src/${name}`).join(" → ")}`);
-      return;
-    }
-    state.set(file, "open");
-    for (const { specifier, typeOnly } of imports.get(file) ?? []) {
-      if (typeOnly || !specifier.startsWith(".")) continue;
-      visit(posix.normalize(posix.join(posix.dirname(file), specifier)), [...path, file]);
-    }
-    state.set(file, "done");
-  };
-  for (const file of imports.keys()) visit(file, []);
-  return problems;
+  const targets = new Map(
+    [...imports].map(([file, fileImports]) => {
+      const local = fileImports.filter(({ specifier }) => specifier.startsWith("."));
+      return [file, local.map(({ specifier }) => posix.normalize(posix.join(posix.dirname(file), specifier)))];
+    }),
+  );
+  const listed = new Set<string>();
+  return [...targets.keys()].flatMap((file) => {
+    if (listed.has(file)) return [];
+    const cycle = shortestCycle(file, targets);
+    if (cycle === undefined) return [];
+    for (const name of cycle) listed.add(name);
+    return [`src/${file}:1: cycle ${[...cycle, file].map((name) => `src/${name}`).join(" → ")}`];
+  });
 }
+
+/** The shortest cycle of imports from a file back to itself. */
+function shortestCycle(start: string, targets: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const from = new Map<string, string>();
+  const open = [start];
+  for (let file = open.shift(); file !== undefined; file = open.shift()) {
+    for (const target of targets.get(file) ?? []) {
+      if (target === start) {
+        const path = [file];
+        while (path[0] !== start) path.unshift(from.get(path[0] as string) as string);
+        return path;
+      }
+      if (from.has(target)) continue;
+      from.set(target, file);
+      open.push(target);
+    }
+  }
+  return undefined;
+}
+
+/** The name of a folder's export in package.json. */
+const exportName = (folder: string): string =>
+  folder === "." ? "." : `./${exportedAs[folder] ?? posix.basename(folder)}`;
 
 /** package.json's exports against the folders: each `src/<folder>/index.ts` has one, and each has its folder. */
 function checkExports(root: string, files: readonly string[]): string[] {
@@ -202,8 +245,8 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const { exports = {} } = JSON.parse(readFileSync(manifest, "utf8")) as { exports?: Record<string, unknown> };
   const expected = new Map(
     files
-      .filter((file) => file === "index.ts" || /^[^/]+\/index\.ts$/.test(file))
-      .map((file) => [file === "index.ts" ? "." : `./${posix.dirname(file)}`, file] as const),
+      .filter((file) => file === "index.ts" || /^(adapters\/)?[^/]+\/index\.ts$/.test(file))
+      .map((file) => [exportName(posix.dirname(file)), file] as const),
   );
   const problems: string[] = [];
   for (const [name, file] of expected) {

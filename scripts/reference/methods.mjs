@@ -1,4 +1,4 @@
-// A plugin of TypeDoc: methods that are made of functions (src/tensor/methods.ts) get the docstrings and the parameters of those functions,
+// A plugin of TypeDoc: methods that are made of functions (src/functions/methods.ts) get the docstrings and the parameters of those functions,
 // as in editors; TypeDoc itself finds only some docstrings, and shows the parameters as `...rest`.
 
 /** `ReflectionKind`'s numbers. */

@@ -1,6 +1,7 @@
 /** @module What `heddle machine` times: programs of known work, by one worker for rates, by two for the link between them. */
+
+import { connect, distribute, jit, meshOf, type Tensor, zeros } from "../functions/index.ts";
 import { shardedOn } from "../plan/index.ts";
-import { connect, distribute, jit, meshOf, type Tensor, zeros } from "../tensor/index.ts";
 import { links, rates, steps } from "./machine.ts";
 
 const repeat = (count: number, x: Tensor, step: (x: Tensor) => Tensor): Tensor => {
@@ -13,7 +14,7 @@ const runtime = await connect();
 /** Each sum waits for the one before, so that they are not sent together. */
 const sums = (x: Tensor): Tensor =>
   repeat(links.rounds, x, (y) => y.add(y.sum([0], { keepDims: true })).mul(0.25)).sum();
-const { side, elements, calls } = rates;
+const { side, elements, calls, middling } = rates;
 const programs =
   runtime.world === 1
     ? [
@@ -22,6 +23,11 @@ const programs =
           name: "stream",
           x: zeros([2, elements]),
           fn: (x: Tensor) => x.slice([0, 0], [1, elements]).add(x.slice([1, 0], [2, elements]).mul(0.5)),
+        },
+        {
+          name: "middling",
+          x: zeros([middling.side, middling.side]),
+          fn: (x: Tensor) => repeat(middling.products, x, (y) => y.matmul(x)),
         },
         { name: "calls", x: zeros([8, 8]), fn: (x: Tensor) => repeat(calls, x, (y) => y.matmul(x)) },
       ]

@@ -3,8 +3,9 @@ import { graphFingerprint, inputSpecs } from "../ir/graph.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { formatMesh, type Mesh } from "../plan/mesh.ts";
-import type { PlanLayouts, PlannedValue } from "../plan/plan.ts";
+import { type PlanLayouts, type PlannedValue, planTitle } from "../plan/plan.ts";
 import { HeddleError } from "../util/errors.ts";
+import { nearest } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import type { CompileOptions } from "./options.ts";
 
@@ -18,7 +19,7 @@ export const withSource = <Layouts extends PlanLayouts>(plan: Layouts, graph: Gr
 export function checkMeshOf(plan: PlanLayouts, mesh: Mesh): void {
   const [planned, here] = [formatMesh(plan.mesh), formatMesh(mesh)];
   if (planned === here) return;
-  throw new HeddleError("plan", `plan '${plan.name}' is for mesh ${planned}, the devices are ${here}`, {
+  throw new HeddleError("plan", `${planTitle(plan)} is for mesh ${planned}, the devices are ${here}`, {
     hint: "plan again for this mesh: layouts have a placement for each of its axes",
   });
 }
@@ -48,7 +49,7 @@ export function checkPlanOf(
   if (different.length === 0 && (planned === undefined || planned === here)) return;
   const what = different.length > 0 ? listed(different) : "values are alike, what is computed is not";
   const prints = planned === undefined ? "" : ` (graph ${planned} there, ${here} here)`;
-  throw new HeddleError("plan", `plan '${plan.name}' is of another function than '${graph.name}'${prints}: ${what}`, {
+  throw new HeddleError("plan", `${planTitle(plan)} is of another function than '${graph.name}'${prints}: ${what}`, {
     hint: "print the plan again; it is of the function as it was",
   });
 }
@@ -63,10 +64,14 @@ function differences(
   const types = new Map(here.map(({ name, type }) => [name, formatType(type)]));
   const known = new Set(planned.map(({ name }) => name));
   return [
-    ...planned.flatMap(({ name, type }) => {
+    ...planned.flatMap(({ name, type, line }) => {
       const own = types.get(name);
-      if (own === undefined) return [`${what} '${name}' is in the plan only`];
-      return own === formatType(type) ? [] : [`${what} '${name}' is ${formatType(type)} in the plan and ${own} here`];
+      const value = `${what} '${name}'${line === undefined ? "" : ` (line ${line})`}`;
+      if (own === undefined) {
+        const near = nearest(name, [...types.keys()]);
+        return [`${value} is in the plan only${near === undefined ? "" : `; did you mean '${near}'?`}`];
+      }
+      return own === formatType(type) ? [] : [`${value} is ${formatType(type)} in the plan and ${own} here`];
     }),
     ...here.flatMap(({ name }) => (isWhole && !known.has(name) ? [`${what} '${name}' is not in the plan`] : [])),
   ];

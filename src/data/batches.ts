@@ -1,5 +1,5 @@
 /** @module The batches of an epoch as tensors, for your own training loop. */
-import { type Tensor, tensor } from "../tensor/index.ts";
+import { type Tensor, tensor } from "../functions/index.ts";
 import { checkOptions } from "../util/options.ts";
 import type { Column } from "./column.ts";
 import type { Dataset } from "./dataset.ts";

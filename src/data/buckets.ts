@@ -1,5 +1,5 @@
 /** @module Batches of sequences of similar length: few shapes to compile, and little padding to compute. */
-import { type Tensor, tensor } from "../tensor/index.ts";
+import { type Tensor, tensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { order } from "./order.ts";

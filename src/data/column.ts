@@ -1,8 +1,9 @@
 /** @module A column: one tensor whose first dim counts the rows of a dataset, loaded when it is first needed. */
+
+import { converted, type NumberArray, ofNested } from "../functions/create.ts";
+import { isTensor } from "../functions/index.ts";
 import { arrayKind, type DType, dtypes, isDType, type Stored, storedArray, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
-import { converted, type NumberArray, ofNested } from "../tensor/create.ts";
-import { isTensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

@@ -2,8 +2,9 @@
  * @module Computes requests that arrive separately in batches. Requests that arrive while a batch is computed form the next batch, so a
  * busy server computes many rows at once, and an idle server answers immediately.
  */
+
+import { isTensor } from "../functions/index.ts";
 import { checkFunction } from "../tensor/arguments.ts";
-import { isTensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -201,6 +202,8 @@ function checkSizes(sizes: readonly number[]): void {
   if (!Array.isArray(sizes) || sizes.length === 0)
     throw new HeddleError("option", `batcher: sizes must be numbers such as [1, 8, 32], got ${shown(sizes)}`);
   sizes.forEach((size, place) => {
-    checkInteger("batcher", `sizes[${place}]`, size, place === 0 ? 1 : (sizes[place - 1] as number) + 1);
+    checkInteger("batcher", `sizes[${place}]`, size, 1);
+    if (place > 0 && size <= (sizes[place - 1] as number))
+      throw new HeddleError("option", `batcher: sizes must ascend, got ${shown(sizes)}`);
   });
 }

@@ -1,9 +1,9 @@
 /** @module The rows of a batch: copies each request's values in, and cuts each result out. */
+import { converted, givenNumbers, type NestedNumbers } from "../functions/create.ts";
+import { isTensor, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, formatType, isTensorType, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { checkDType, checkShape } from "../tensor/arguments.ts";
-import { converted, givenNumbers, type NestedNumbers } from "../tensor/create.ts";
-import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, isRecord, type TreeShape, unflattenTree } from "../util/tree.ts";
@@ -98,7 +98,7 @@ export class Inputs {
     if (flat.length !== sizeOf(type.shape) || (shape.length !== 1 && !sameShape(shape, type.shape)))
       throw new HeddleError(
         "shape",
-        `${what}: a request has values of ${formatShape(shape)}, not ${formatType(type)}`,
+        `${what}: a request gives ${formatType(type)}, got ${shape.length === 0 ? shown(values) : `values of ${formatShape(shape)}`}`,
         {
           hint: "a request is one example, without the batch",
         },

@@ -1,7 +1,8 @@
 /** @module Between tensors and values in ordinary memory, which is what files hold. */
+
+import { isTensor, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, isDType } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { isTensor, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 

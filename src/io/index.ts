@@ -6,8 +6,19 @@ export {
   loadCaffe,
   parseCaffeNet,
   parseCaffeSolver,
-} from "./caffe/net.ts";
-export type { CaffeSolver, Multipliers } from "./caffe/solver.ts";
+} from "../adapters/caffe/net.ts";
+export type { CaffeSolver, Multipliers } from "../adapters/caffe/solver.ts";
+export { type ExportableFunction, type ExportOnnxOptions, exportOnnx, saveOnnx } from "../adapters/onnx/export.ts";
+export type { OpenType } from "../adapters/onnx/export-open.ts";
+export {
+  loadOnnx,
+  type OnnxInputs,
+  OnnxModel,
+  type OnnxOptions,
+  type OnnxPort,
+  parseOnnx,
+} from "../adapters/onnx/import.ts";
+export { onnxOps } from "../adapters/onnx/ops.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host-tensors.ts";
 export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
 export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
@@ -19,10 +30,6 @@ export {
   type WriteNpzOptions,
   writeNpz,
 } from "./npz.ts";
-export { type ExportableFunction, type ExportOnnxOptions, exportOnnx, saveOnnx } from "./onnx/export.ts";
-export type { OpenType } from "./onnx/export-open.ts";
-export { loadOnnx, type OnnxInputs, OnnxModel, type OnnxOptions, type OnnxPort, parseOnnx } from "./onnx/import.ts";
-export { onnxOps } from "./onnx/ops.ts";
 export {
   decodeSafetensors,
   encodeSafetensors,
@@ -33,8 +40,16 @@ export {
   readSafetensors,
   type SafetensorsEntry,
   type SafetensorsFile,
+  type SafetensorsMetadata,
   type SaveSafetensorsOptions,
   saveSafetensors,
 } from "./safetensors.ts";
-export { type LoadedModel, loadModel, type SaveModelOptions, saveModel } from "./saved-model.ts";
+export {
+  type LoadedModel,
+  loadModel,
+  modelMetadata,
+  type SavedInput,
+  type SaveModelOptions,
+  saveModel,
+} from "./saved-model.ts";
 export { loadTensors, saveTensors } from "./state-dict.ts";

@@ -1,11 +1,12 @@
 /** @module The variables of a model from a file of weights, whoever wrote it. */
+
+import { evalShape, isTensor, random, type Tensor, type Tensors, zeros } from "../functions/index.ts";
 import { type DType, isInteger, isValueOf } from "../ir/dtype.ts";
 import { isTensorType, range, type TensorType } from "../ir/shape.ts";
 import { sharedWithin } from "../nn/composite.ts";
 import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import type { Layer, OneOrMore, ParamsOf, RecordModel, Variables } from "../nn/index.ts";
 import { isLayerLike } from "../nn/layer.ts";
-import { evalShape, isTensor, random, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";
@@ -14,6 +15,7 @@ import { called } from "../util/source.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 import { checkFits, fromKeras, isCounter, type Wanted } from "./fitting.ts";
 import { toTensor } from "./host-tensors.ts";
+import type { HostTensors } from "./safetensors.ts";
 import { openWeights, type WeightsFile } from "./weights.ts";
 
 /** Options of {@link loadPyTorch}. */
@@ -68,19 +70,20 @@ interface Model {
  *     const variables = await io.loadVariables("checkpoints", model, { input: [1, 784] });
  *     const { y } = model.apply(variables, x);
  *
+ * @param from a path, or tensors by name that were read already, as those of a format that Heddle does not read
  * @param model a layer, whose input's shape is then needed, or variables of it, which are not changed
  * @throws HeddleError `model` where names or shapes do not fit: with what it comes from where that is found (a prefix, other names of
  * layers, dims in another order) and what to write, and the names; `option` for a pattern that matches none; `format` for a malformed
  * file; `file` when it cannot be read.
  */
 export function loadVariables<const M extends Layer | RecordModel | Variables>(
-  path: string,
+  from: string | HostTensors,
   model: M,
   options: LoadVariablesOptions = {},
 ): Promise<Variables<M extends Variables ? M["params"] : ParamsOf<M>>> {
   return called(async () => {
     checkOptions("loadVariables", options, ["input", "only", "transpose", "dtype", ...pyTorchNames]);
-    const file = await openWeights("loadVariables", path);
+    const file = await openWeights("loadVariables", from);
     try {
       const found = modelOf("loadVariables", model, options);
       return (await read("loadVariables", file, found, { cast: true, ...options })) as Variables<never>;

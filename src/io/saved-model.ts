@@ -2,6 +2,8 @@
  * @module Models with their architecture: a safetensors file of the variables, whose metadata hold the layers and the type of their
  * input as JSON.
  */
+
+import { jit, type Tensor, type Tensors } from "../functions/index.ts";
 import { type DType, isDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { isTensorType } from "../ir/shape.ts";
@@ -9,7 +11,6 @@ import { type FloatDType, withFloats } from "../nn/float-dtype.ts";
 import * as nn from "../nn/index.ts";
 import { isLayerLike } from "../nn/layer.ts";
 import { layerAsData, layerOfData } from "../nn/recipe.ts";
-import { jit, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -33,7 +34,12 @@ export interface SavedInput {
   readonly dtype?: FloatDType;
 }
 
-/** The metadata of a file by which the layers are made again. @throws HeddleError `model` for layers that code of the user's makes. */
+/**
+ * The metadata of a safetensors file by which {@link loadModel} makes the layers again: for {@link saveSafetensors}, of a model whose
+ * variables are collected otherwise than {@link saveModel} does. `what` is the function that users call.
+ *
+ * @throws HeddleError `model` naming a layer that code of the user's makes
+ */
 export function modelMetadata(
   what: string,
   model: nn.Layer,
@@ -105,28 +111,25 @@ export interface LoadedModel extends nn.Variables {
  * @example (await io.loadModel("model.safetensors")).predict(x)
  */
 export function loadModel(path: string): Promise<LoadedModel> {
-  return called(() => loadedBy("loadModel", path));
+  return called(async () => {
+    const file = await openWeights("loadModel", path);
+    try {
+      const { layer, input, dtype } = parse(file.path, file.metadata);
+      const { params, state } = await readVariables("loadModel", file, layer, { input, dtype });
+      const apply = jit(
+        (own: Tensors, kept: Tensors, x: Tensor): Tensor => layer.apply({ params: own, state: kept }, x).y,
+      );
+      return { layer, params, state, input, dtype, predict: (x) => apply(params, state, x) };
+    } finally {
+      await file.close();
+    }
+  });
 }
 
-/** {@link loadModel} by another function that users call. */
-export async function loadedBy(what: string, path: string): Promise<LoadedModel> {
-  const file = await openWeights(what, path);
-  try {
-    const { layer, input, dtype } = parse(what, file.path, file.metadata);
-    const { params, state } = await readVariables(what, file, layer, { input, dtype });
-    const apply = jit(
-      (own: Tensors, kept: Tensors, x: Tensor): Tensor => layer.apply({ params: own, state: kept }, x).y,
-    );
-    return { layer, params, state, input, dtype, predict: (x) => apply(params, state, x) };
-  } finally {
-    await file.close();
-  }
-}
-
-function parse(what: string, path: string, metadata: SafetensorsMetadata): Required<SavedInput> & { layer: nn.Layer } {
+function parse(path: string, metadata: SafetensorsMetadata): Required<SavedInput> & { layer: nn.Layer } {
   const text = metadata.get(key);
   if (text === undefined)
-    throw new HeddleError("model", `${what}: ${path} holds variables alone, without the layers that they are of`, {
+    throw new HeddleError("model", `loadModel: ${path} holds variables alone, without the layers that they are of`, {
       hint: "make the model, and read them by io.loadVariables(path, model, { input })",
     });
   const malformed = (problem: string): HeddleError =>

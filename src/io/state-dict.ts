@@ -1,5 +1,5 @@
+import { isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions, chosenBy } from "../util/options.ts";
 import { shown } from "../util/show.ts";

@@ -7,8 +7,9 @@ import { recognise, recognisedBytes } from "../util/recognise.ts";
 import { checkpointStep } from "./checkpoint-name.ts";
 import type { Found } from "./fitting.ts";
 import { readNpz } from "./npz.ts";
-import { checkPath, openFile, readPart } from "./read.ts";
-import { openedBy, type SafetensorsMetadata } from "./safetensors.ts";
+import { checkPath } from "./read.ts";
+import { readRange } from "./read-file.ts";
+import { type HostTensors, openedBy, type SafetensorsMetadata } from "./safetensors.ts";
 import { openTorch } from "./torch.ts";
 import { openSource } from "./zip.ts";
 
@@ -22,14 +23,22 @@ export interface WeightsFile {
   close(): Promise<void>;
 }
 
-/** @throws HeddleError `file` when it cannot be read, `format` when it is none of these. */
-export async function openWeights(what: string, given: string): Promise<WeightsFile> {
+/** A file's weights, or tensors that were read already. @throws HeddleError `file` when it cannot be read, `format` when it is none of these. */
+export async function openWeights(what: string, given: string | HostTensors): Promise<WeightsFile> {
+  if (given instanceof Map) return inMemory("the map of tensors", given);
   checkPath(what, given);
-  const path = await newestIn(what, given);
-  const handle = await openFile(what, path);
-  const kind = recognise(await readPart(handle, 0, recognisedBytes).finally(() => handle.close()));
+  const path = await newestIn(what, given as string);
+  const kind = recognise(await readRange(what, path, 0, recognisedBytes));
   return kind === "zip" ? openArchive(what, path) : openSafe(what, path);
 }
+
+const inMemory = (path: string, tensors: HostTensors): WeightsFile => ({
+  path,
+  metadata: new Map(),
+  entries: tensors,
+  read: async (name) => tensors.get(name) as HostTensor,
+  close: async () => undefined,
+});
 
 /** Of a folder the checkpoint of the latest step. */
 async function newestIn(what: string, path: string): Promise<string> {
@@ -75,13 +84,7 @@ async function openArchive(what: string, path: string): Promise<WeightsFile> {
     if (torch !== undefined) return { ...torch, path, metadata: new Map(), close: () => source.close() };
     const arrays = await readNpz(path);
     await source.close();
-    return {
-      path,
-      metadata: new Map(),
-      entries: new Map(Object.entries(arrays)),
-      read: async (name) => arrays[name] as HostTensor,
-      close: async () => undefined,
-    };
+    return inMemory(path, new Map(Object.entries(arrays)));
   } catch (error) {
     await source.close();
     throw error;

@@ -4,10 +4,8 @@
  * op it is.
  */
 
-import { HeddleError } from "../util/errors.ts";
-import type { Absent, Attrs, HostTensor, Node } from "./node.ts";
-import { opNamed } from "./op.ts";
-import type { TensorType } from "./shape.ts";
+import { type Absent, isAbsent } from "./absent.ts";
+import type { HostTensor, TensorType } from "./shape.ts";
 
 /** Fields of every op that communicates: the mesh axis, its number of devices, a name for traces and messages. */
 export type CollectiveAttrs = { axis: string; parts: number; label: string };
@@ -21,7 +19,7 @@ export interface Traffic {
 }
 
 /** One collective; its change of shape is the op's own `infer`. */
-export interface Communication<A extends Attrs = Attrs> {
+export interface Communication<A> {
   /** By the algorithm that the transport uses, for local inputs of these types. */
   readonly traffic: (inputs: readonly TensorType[], attrs: A) => Traffic;
   /** Name in lowered programs. */
@@ -38,14 +36,10 @@ export interface Communication<A extends Attrs = Attrs> {
 }
 
 /** How a node communicates, if it does. */
-export function communicationOf(node: Pick<Node, "op">): Communication | undefined {
-  const { communication } = node.op;
-  return "absent" in communication ? undefined : communication;
-}
-
-/** How the collective of this name communicates. @throws HeddleError `op` when there is no such collective. */
-export function communicationNamed(name: string): Communication {
-  const communication = communicationOf({ op: opNamed(name) });
-  if (communication === undefined) throw new HeddleError("op", `'${name}' is not a collective`);
-  return communication;
+export function communicationOf<A>({
+  op,
+}: {
+  readonly op: { readonly communication: Communication<A> | Absent };
+}): Communication<A> | undefined {
+  return isAbsent(op.communication) ? undefined : op.communication;
 }

@@ -1,6 +1,6 @@
 /** @module What an op says about its native kernels, as data: `lower` reads it and never asks which op it is. */
+import { type Absent, isAbsent } from "./absent.ts";
 import type { DType } from "./dtype.ts";
-import { type Absent, type Attrs, isAbsent } from "./node.ts";
 import { range, type Shape, stridesOf, type TensorType } from "./shape.ts";
 
 /** A strided window on a value: `origin` plus `offset` elements. `origin` is opaque to ops. */
@@ -29,7 +29,7 @@ export class Ref {
 export type KernelCall = { readonly k: string; readonly [field: string]: unknown };
 
 /** What a kernel is given to emit its calls. */
-export interface KernelContext<A extends Attrs> {
+export interface KernelContext<A> {
   readonly attrs: A;
   /** Inputs; contiguous unless the rule says `strided`. */
   readonly inputs: readonly View[];
@@ -50,7 +50,7 @@ export interface KernelContext<A extends Attrs> {
 }
 
 /** What an op does with its operands, whichever executor runs it: planner, passes and fusion ask for nothing else. */
-export type OpForm<A extends Attrs> =
+export type OpForm<A> =
   /** One scalar function of the elements at the same place; operands have the result's shape. */
   | {
       readonly kind: "pointwise";
@@ -76,7 +76,7 @@ export type OpForm<A extends Attrs> =
     };
 
 /** The native kernel calls of an op whose form is `kernel`. Inputs not in `strided` are made contiguous first. */
-export interface LowerRule<A extends Attrs> {
+export interface LowerRule<A> {
   /** Inputs that may have any strides. */
   readonly strided?: readonly number[];
   /**
@@ -99,7 +99,7 @@ export interface LowerRule<A extends Attrs> {
 export const movingKernel = { kind: "kernel", moves: true } as const;
 
 /** Whether an op moves 16-bit floats as they are. */
-export function movesElements<A extends Attrs>(form: OpForm<A> | Absent, attrs: A): boolean {
+export function movesElements<A>(form: OpForm<A> | Absent, attrs: A): boolean {
   if (isAbsent(form) || form.kind !== "kernel") return false;
   return typeof form.moves === "function" ? form.moves(attrs) : form.moves === true;
 }

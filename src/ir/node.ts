@@ -6,28 +6,18 @@
  */
 import type { Fault } from "../util/faults.ts";
 import type { Plain } from "../util/text.ts";
+import type { Absent } from "./absent.ts";
 import type { Communication } from "./communication.ts";
-import type { Control } from "./control.ts";
 import type { TypedArray } from "./dtype.ts";
 import type { Equation } from "./equation.ts";
 import type { LowerRule, OpForm } from "./kernel.ts";
-import type { Shape, TensorType } from "./shape.ts";
+import type { HostTensor, Shape, TensorType } from "./shape.ts";
+
+export { type Absent, absent, isAbsent } from "./absent.ts";
+export type { HostTensor } from "./shape.ts";
 
 /** Attributes of a node: plain data, and the graphs that an op with a body owns. */
 export type Attrs = { readonly [key: string]: Plain | Graph };
-
-/** A field of an {@link OpDef} that does not apply, with the reason. */
-export interface Absent {
-  readonly absent: string;
-}
-
-/** Marks a field of an op as not applying; `reason` is shown where somebody asks for it. */
-export const absent = (reason: string): Absent => ({ absent: reason });
-
-/** Whether a field of an op was marked by {@link absent}. */
-export function isAbsent(rule: unknown): rule is Absent {
-  return typeof rule === "object" && rule !== null && "absent" in rule;
-}
 
 /** One operation applied to values. Most ops have one result; of several, `element` nodes pick one. */
 export interface Node<A extends Attrs = Attrs> {
@@ -48,11 +38,6 @@ export interface Graph {
   readonly name: string;
   readonly inputs: readonly Node[];
   readonly outputs: readonly Node[];
-}
-
-/** A tensor in JavaScript memory: row-major, contiguous. */
-export interface HostTensor extends TensorType {
-  readonly data: TypedArray;
 }
 
 /** What a reference implementation may ask of its surroundings. */
@@ -143,6 +128,33 @@ export interface LocalContext<A extends Attrs> {
   readonly inputs: readonly Node[];
   readonly splits: readonly Split[];
 }
+
+/**
+ * A loop. The body takes an i32 scalar that counts the iterations, then what the node takes: carries, slices (index i of
+ * dim 0 of an input), and the rest whole, alike in every iteration. It gives the next carries, then what is stacked along
+ * a new dim 0 as the node's further results.
+ */
+export interface LoopControl {
+  readonly kind: "loop";
+  readonly body: Graph;
+  /** Runs before each iteration, on what the body takes; the loop ends when its bool is false. */
+  readonly condition: Graph | undefined;
+  /** Number of iterations; undefined where the condition decides. */
+  readonly length: number | undefined;
+  /** Whether the count goes down from `length - 1`. */
+  readonly reverse: boolean;
+  readonly carries: number;
+  readonly slices: number;
+}
+
+/** One of two graphs: the first where the node's first input, a bool scalar, is true. Both take the further inputs. */
+export interface BranchControl {
+  readonly kind: "branch";
+  readonly branches: readonly [onTrue: Graph, onFalse: Graph];
+}
+
+/** The graphs that an op owns, and when they run. */
+export type Control = LoopControl | BranchControl;
 
 // The attribute type of an op is known where the op is defined; graphs hold ops of all kinds.
 // biome-ignore lint/suspicious/noExplicitAny: an existential type, which TypeScript cannot spell

@@ -1,5 +1,6 @@
 /** @module Defining ops: the registry that the parser, the documentation and the tests read. */
 import { HeddleError } from "../util/errors.ts";
+import { type Communication, communicationOf } from "./communication.ts";
 import { type AnyOpDef, type Attrs, absent, isAbsent, type OpDef } from "./node.ts";
 
 const registry = new Map<string, AnyOpDef>();
@@ -45,6 +46,13 @@ export function opNamed(name: string): AnyOpDef {
   const op = registry.get(name);
   if (op === undefined) throw new HeddleError("op", `there is no op '${name}'`);
   return op;
+}
+
+/** How the collective of this name communicates. @throws HeddleError `op` when there is no such collective. */
+export function communicationNamed(name: string): Communication<Attrs> {
+  const communication = communicationOf<Attrs>({ op: opNamed(name) });
+  if (communication === undefined) throw new HeddleError("op", `'${name}' is not a collective`);
+  return communication;
 }
 
 /** All ops, in order of definition. */

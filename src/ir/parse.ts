@@ -76,7 +76,7 @@ class GraphReader {
     const match = /^(%\d+) = ([a-zA-Z0-9]+)((?: %\d+,?)*) ?(\{.*\})? ?: (.+)$/.exec(text);
     if (match === null) throw this.error(`malformed line '${text}'`);
     const inputs = this.operands(match[3] as string, values);
-    const node = apply(opNamed(match[2] as string), inputs, this.attrs(match[4] ?? "{}"));
+    const node = this.applied(match[2] as string, inputs, this.attrs(match[4] ?? "{}"));
     const types = splitTop(match[5] as string).map((part) => this.type(part));
     if (
       types.length !== node.types.length ||
@@ -85,6 +85,14 @@ class GraphReader {
       throw this.error(`'${node.op.name}' gives ${node.types.map(formatType).join(", ")}, the text says ${match[5]}`);
     }
     values.set(match[1] as string, node);
+  }
+
+  private applied(name: string, inputs: readonly Node[], attrs: Attrs): Node {
+    try {
+      return apply(opNamed(name), inputs, attrs);
+    } catch (error) {
+      throw error instanceof HeddleError ? this.error(error.plain) : error;
+    }
   }
 
   private operands(text: string, values: Map<string, Node>): Node[] {

@@ -1,7 +1,7 @@
 /** @module Shape arithmetic. Sizes are static, non-negative integers. */
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
-import { type DType, dtypes } from "./dtype.ts";
+import { type DType, dtypes, type TypedArray } from "./dtype.ts";
 
 export type Shape = readonly number[];
 
@@ -9,6 +9,11 @@ export type Shape = readonly number[];
 export interface TensorType {
   readonly shape: Shape;
   readonly dtype: DType;
+}
+
+/** A tensor in JavaScript memory: row-major, contiguous. */
+export interface HostTensor extends TensorType {
+  readonly data: TypedArray;
 }
 
 /** Shape and dtype alone, of something that has them. */

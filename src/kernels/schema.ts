@@ -4,80 +4,10 @@
  */
 import type { DType } from "../ir/dtype.ts";
 import type { KernelCall, Ref } from "../ir/kernel.ts";
-import { type Access, accessesIn } from "./access.ts";
+import { type Access, accessesIn, scratchBytes } from "./access.ts";
+import type { AddressForm, Derived, Field, Fields, Plain, Role, Values, Views } from "./form.ts";
 
-/** One field of a call, or of a record in it. */
-export interface Field<Value = unknown, Needed extends boolean = boolean> {
-  readonly form: Form;
-  readonly needed: Needed;
-  /** What the native core takes where the field is left out. */
-  readonly fallback?: number;
-  /** What the field holds; for the compiler alone. */
-  readonly holds?: Value;
-}
-
-/** Fields by name. */
-export interface Fields {
-  readonly [name: string]: Field;
-}
-
-/** How a field is written. */
-export type Form =
-  | { readonly is: Plain }
-  | { readonly is: "sizes"; readonly length?: number }
-  /** One of some names; `type` is what the native core calls them. */
-  | { readonly is: "name"; readonly type: string; readonly names: readonly string[] }
-  | AddressForm
-  /** Fields within the field, once or in a list; `type` is what the native core calls them. */
-  | { readonly is: "record" | "records"; readonly type: string; readonly fields: Fields };
-
-type Plain = keyof typeof plainForms;
-
-/** Forms without anything to say of them, in words. */
-export const plainForms = {
-  size: "size",
-  word: "u32",
-  number: "number",
-  flag: "true or false",
-  text: "text",
-  dtype: "dtype",
-  strides: "strides",
-  paddings: "three pairs of integers",
-  pairs: "pairs of an integer and a size",
-  instructions: "instructions",
-  steps: "steps",
-};
-
-/** One address, or a list of them. */
-export interface AddressForm {
-  readonly is: "address" | "addresses";
-  readonly role: Access["role"];
-  readonly view: Views;
-  /** The fields beside it that have the strides; without any, elements lie without gaps. */
-  readonly strides?: readonly string[];
-  /** Whether an output may be exactly this view: always, or where fields of the call have these values. */
-  readonly inPlace?: true | { readonly [field: string]: string | boolean };
-}
-
-/**
- * Dtype and shape of what lies at an address: `i32[rows cols]`; without a dtype that of the nearest field `dtype`. A shape is
- * made of numbers, fields that hold sizes, `min(a,b)`, `rank(list)`, `init(list)` and `tail(list)` (all but the last, the
- * first), `half(list)` (the last size is `n / 2 + 1`), and names that the kernel derives. With `by`, it depends on a field; the entries of a list are then those of a list of addresses.
- */
-export type Views =
-  | string
-  | readonly string[]
-  | { readonly by: string; readonly cases: { readonly [name: string]: string | readonly string[] } }
-  /** The second where there are fewer strides than dims in the first. */
-  | { readonly whole: string; readonly short: string };
-
-type Held<F> = F extends Field<infer Value> ? Value : never;
-type Given<F extends Fields> = { [K in keyof F]: F[K] extends Field<unknown, true> ? K : never }[keyof F];
-
-/** What a call holds, or a record in it. */
-export type Values<F extends Fields> = { readonly [K in Given<F>]: Held<F[K]> } & {
-  readonly [K in Exclude<keyof F, Given<F>>]?: Held<F[K]> | undefined;
-};
+export { type Field, type Fields, type Form, plainForms, type Values, type Views } from "./form.ts";
 
 const plain =
   <Value>(is: Plain) =>
@@ -117,7 +47,7 @@ export const oneOf = <const Name extends string>(type: string, names: readonly N
 type AddressOptions = Pick<AddressForm, "strides" | "inPlace">;
 
 const address =
-  (role: Access["role"]) =>
+  (role: Role) =>
   (view: Views, options: AddressOptions = {}): Field<Ref, true> => ({
     form: { is: "address", role, view, ...options },
     needed: true,
@@ -169,7 +99,7 @@ export type Epilogue<F extends Fields> =
 export interface Facts<F extends Fields> {
   /** What it computes, for the page on lowered programs. */
   readonly doc: string;
-  /** Sizes in its views that are no fields, from the call and the record that has the address. */
+  /** Sizes in its views that are no fields. */
   readonly derived?: { readonly [name: string]: Derived<F> };
   /** Bytes that it needs behind the arena, for partial results and its workers. */
   work?(call: Values<F>): number;
@@ -188,18 +118,16 @@ export interface Facts<F extends Fields> {
   readonly control?: "loop" | "branch";
   /** Other devices take part. */
   readonly communicates?: true;
-  /** Starts what `wait` ends, where it has a number for it; or ends it. */
-  readonly flight?: "starts" | "ends";
+  /** Whether the kernel can start an async collective (with a number), or ends one (`wait`). */
+  readonly asyncRole?: "starts" | "ends";
   /** Name of its struct in the native core, where several kernels share one. */
   readonly struct?: string;
-  /** Fields that are a struct of their own in the native core, by the name of the field there: its name, and its fields. */
-  readonly groups?: { readonly [field: string]: readonly [type: string, fields: Fields] };
+  /** Fields that are a struct of their own in the native core, by the name of the field there. */
+  readonly groups?: { readonly [field: string]: Group };
 }
 
-/** A size from a call, the record that has the address, and the sizes of the mesh axes. */
-export type Derived<F extends Fields> = {
-  of(call: Values<F>, item: { readonly [field: string]: unknown }, axes: readonly number[]): number;
-}["of"];
+/** Name and fields of a struct, and sizes that follow from these fields and that kernels of the native core ask for, too. */
+export type Group = readonly [type: string, fields: Fields, sizes?: { readonly [name: string]: string }];
 
 /** A kernel: what it is called, its fields, and what follows from them. */
 export interface Kernel<F extends Fields = Fields> extends Facts<F> {
@@ -217,6 +145,10 @@ export interface Kernel<F extends Fields = Fields> extends Facts<F> {
 
 /** Describes a kernel. */
 export function kernel<const F extends Fields>(name: string, fields: F, facts: Facts<NoInfer<F>>): Kernel<F> {
+  const derived = {
+    ...Object.assign({}, ...Object.values(facts.groups ?? {}).map(([, , sizes]) => sizes)),
+    ...facts.derived,
+  };
   return {
     ...facts,
     name,
@@ -224,10 +156,10 @@ export function kernel<const F extends Fields>(name: string, fields: F, facts: F
     nested: Object.keys(fields).filter((field) => fields[field]?.form.is === "steps"),
     call: (values) => ({ k: name, ...present(values) }),
     scratched: (context, values) => {
-      const bytes = facts.derived?.["bytes"]?.(values as Values<F>, {}, []) ?? 0;
-      return { k: name, ...present(values), scratch: context.scratch(bytes) };
+      const call = { k: name, ...present(values) };
+      return { ...call, scratch: context.scratch(scratchBytes(call, fields, derived)) };
     },
-    accesses: (call, axes = []) => accessesIn(call, fields, facts.derived ?? {}, axes),
+    accesses: (call, axes = []) => accessesIn(call, fields, derived, axes),
   };
 }
 

@@ -1,7 +1,7 @@
 /** @module Node's module hook that transforms a user's files before their types are stripped. */
 import type { LoadFnOutput, LoadHook, LoadHookContext } from "node:module";
 import { fileURLToPath } from "node:url";
-import { transformSource } from "../autograph/transform.ts";
+import { transformSource } from "../adapters/autograph/transform.ts";
 
 const transformed = /^file:.*\.[cm]?[jt]sx?(?:\?|$)/;
 // In a clone the package is not below node_modules.

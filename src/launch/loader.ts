@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire, register } from "node:module";
 import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
-import { directive } from "../autograph/directive.ts";
+import { directive } from "../adapters/autograph/directive.ts";
 
 const moduleUrl = (name: string): string =>
   new URL(`./${name}${extname(new URL(import.meta.url).pathname)}`, import.meta.url).href;

@@ -3,11 +3,12 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
 import { constants } from "node:os";
-import { join, resolve } from "node:path";
+import { extname, join, resolve } from "node:path";
 import type { ProfileRequest } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { type PlanForm, readEnvironment } from "../util/settings.ts";
+import { listed } from "../util/text.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import { type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
@@ -75,6 +76,8 @@ export interface LaunchResult {
   readonly plan?: string;
   /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
   readonly apart?: boolean;
+  /** The plan that was given, where all ended well and no worker went by it. */
+  readonly unusedPlan?: string | undefined;
 }
 
 /**
@@ -141,7 +144,13 @@ async function launchIn(
     const plan = processes[0]?.plan;
     const ended = summarise(failures);
     const apart = workers > 1 && ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
-    return { ...ended, ...(plan === undefined ? {} : { plan }), ...(apart ? { apart } : {}) };
+    const unusedPlan = ended.status === 0 && !processes.some(({ byPlan }) => byPlan) ? options.planFile : undefined;
+    return {
+      ...ended,
+      ...(plan === undefined ? {} : { plan }),
+      ...(apart ? { apart } : {}),
+      ...(unusedPlan === undefined ? {} : { unusedPlan }),
+    };
   } finally {
     killAll();
     process.off("exit", killAll);
@@ -232,9 +241,19 @@ async function openStore(
   return start({ host: "127.0.0.1", port: options.port ?? 0, secret, runId });
 }
 
+/** How names of programs end. */
+const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
+
 function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
-  if (!existsSync(file)) throw new HeddleError("file", `there is no file ${file}`);
+  if (!existsSync(file)) {
+    const near = scripts.map((extension) => file + extension).find(existsSync);
+    const hint = near === undefined ? {} : { hint: `did you mean ${near}?` };
+    throw new HeddleError("file", `there is no file ${file}`, hint);
+  }
   if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);
+  const kind = extname(file);
+  if (kind !== "" && !scripts.includes(kind))
+    throw new HeddleError("file", `${file} is no program: files end in ${listed(scripts, scripts.length)}`);
   const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
     if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
     throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);

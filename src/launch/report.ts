@@ -1,6 +1,7 @@
 /** @module Finds the worker whose failure explains the others', and describes the failures. */
 
 import type { ErrorMessage } from "../launcher-messages/launcher.ts";
+import { listed } from "../util/text.ts";
 
 /** How a failed worker ended. */
 export interface WorkerFailure {
@@ -49,13 +50,23 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   const stack = first.error?.stack;
   if (stack !== undefined) lines.push(indent(stack));
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
-  // If the first error names its step, the others' steps would only be a second number for it.
-  const namesStep = first.error?.step !== undefined;
+  // Which step they had begun by then would be a second number for the same one.
+  const told = first.error?.step !== undefined;
+  const alike = others.filter(({ error }) => error !== undefined && error.message === first.error?.message);
+  if (alike.length > 0)
+    lines.push(`  the same on rank${alike.length > 1 ? "s" : ""} ${listed(alike.map(({ rank }) => String(rank)))}`);
   for (const other of others) {
-    const shownFailure = namesStep ? { ...other, step: undefined } : other;
-    lines.push(`  then ${firstLine(describe(shownFailure, workers))}`);
+    if (alike.includes(other)) continue;
+    const known = told ? { ...other, step: undefined } : other;
+    lines.push(`  then ${stoppedWith(other, first) ?? firstLine(describe(known, workers))}`);
   }
   return lines.join("\n");
+}
+
+/** Of a rank that waited for the first one: what that said is told already. */
+function stoppedWith({ rank, error }: WorkerFailure, first: WorkerFailure): string | undefined {
+  const waited = error?.code === "peerAborted" && error.during !== undefined && error.peer === first.rank;
+  return waited && first.error !== undefined ? `rank ${rank} ended with it, in ${error.during}` : undefined;
 }
 
 function describe(failure: WorkerFailure, workers: number): string {

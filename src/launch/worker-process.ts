@@ -31,6 +31,8 @@ export interface WorkerProcess {
   step: number | undefined;
   /** Whether the worker has joined the others, or tried to. */
   joined: boolean;
+  /** Whether it goes by the plan that it was given. */
+  byPlan: boolean;
   error: ErrorMessage | undefined;
   /** The text of the plan, if the worker made a plan instead of running. */
   plan: string | undefined;
@@ -81,6 +83,7 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
     },
     step: undefined,
     joined: false,
+    byPlan: false,
     error: undefined,
     plan: undefined,
     stopping: false,
@@ -106,6 +109,9 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
       break;
     case "join":
       worker.joined = true;
+      break;
+    case "givenPlan":
+      worker.byPlan = true;
       break;
     case "temporary":
       if (message.done) temporaries.delete(message.path);

@@ -13,7 +13,13 @@ import { readEnvironment } from "../util/settings.ts";
 import { explainScriptError } from "./script-error.ts";
 
 /** The closed table of messages from a worker. */
-export type WorkerMessage = ProgressMessage | JoinMessage | TemporaryMessage | ErrorMessage | PlanMessage;
+export type WorkerMessage =
+  | ProgressMessage
+  | JoinMessage
+  | GivenPlanMessage
+  | TemporaryMessage
+  | ErrorMessage
+  | PlanMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
@@ -26,7 +32,12 @@ export interface JoinMessage {
   readonly type: "join";
 }
 
-/** A half-written file (`done: false`), or a finished one: the launcher removes what a killed worker leaves behind. */
+/** The worker trains by the plan that it was given. */
+export interface GivenPlanMessage {
+  readonly type: "givenPlan";
+}
+
+/** A file that is half written (`done: false`), or is no longer: the launcher removes what a killed worker leaves. */
 export interface TemporaryMessage {
   readonly type: "temporary";
   /** An absolute path, whose last part contains `.tmp`. */
@@ -77,7 +88,8 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
     case "progress":
       return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
     case "join":
-      return { type: "join" };
+    case "givenPlan":
+      return { type: message["type"] };
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)

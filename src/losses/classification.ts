@@ -1,7 +1,5 @@
 /** @module Losses of classes: cross-entropies and hinges. Classes are the last dim. */
 
-import { type DType, isFloat, isInteger } from "../ir/dtype.ts";
-import { formatType, sameShape } from "../ir/shape.ts";
 import {
   softmaxCrossEntropy as crossEntropyOfRows,
   logSoftmax,
@@ -9,9 +7,11 @@ import {
   select,
   softplus,
   type Tensor,
-} from "../tensor/index.ts";
-import { rowsById, toIndices } from "../tensor/indices.ts";
-import { mulNoNan } from "../tensor/zero-terms.ts";
+} from "../functions/index.ts";
+import { rowsById, toIndices } from "../functions/indices.ts";
+import { mulNoNan } from "../functions/zero-terms.ts";
+import { type DType, isFloat, isInteger } from "../ir/dtype.ts";
+import { formatType, sameShape } from "../ir/shape.ts";
 import { HeddleError, retold, within } from "../util/errors.ts";
 import { asRecord, checkInteger, checkNumber } from "../util/options.ts";
 import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";

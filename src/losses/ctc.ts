@@ -1,9 +1,9 @@
 /** @module Connectionist temporal classification (Graves et al., 2006): labels of a sequence without their positions. */
 
+import { concat, cumsum, full, maximum, scan, select, stopGradient, type Tensor } from "../functions/index.ts";
+import { rowsById, toIndices } from "../functions/indices.ts";
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { concat, cumsum, full, maximum, scan, select, stopGradient, type Tensor } from "../tensor/index.ts";
-import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, inWords, type OutsideIndex, retold, within } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";

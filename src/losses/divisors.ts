@@ -2,8 +2,9 @@
  * @module Divisors of weighted means when a batch is computed in parts. The divisor is the sum of weights of the whole batch, which no part
  * knows: training first sums the weights of all parts, and then gives each mean its share.
  */
+
+import type { Tensor } from "../functions/index.ts";
 import { currentTrace, type Trace } from "../ir/trace.ts";
-import type { Tensor } from "../tensor/index.ts";
 
 interface Divisors {
   /** The trace of the loss itself: inner traces, such as of a single row, have means of their own. */

@@ -1,6 +1,6 @@
 /** @module Losses of vectors by their angles and distances. Vectors are the last dim. */
+import { linalg, minimum, select, type Tensor } from "../functions/index.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { linalg, minimum, select, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { asRecord, checkNumber } from "../util/options.ts";

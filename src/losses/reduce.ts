@@ -1,8 +1,8 @@
 /** @module Shared by all losses: checks of tensors, and the reduction of single losses. */
+import { isTensor, type Tensor } from "../functions/index.ts";
+import { inFloat32 } from "../functions/wide.ts";
+import { mulNoNan } from "../functions/zero-terms.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { isTensor, type Tensor } from "../tensor/index.ts";
-import { inFloat32 } from "../tensor/wide.ts";
-import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

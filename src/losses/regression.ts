@@ -1,7 +1,7 @@
 /** @module Regression losses: output, target and single losses have one shape. */
-import { full, maximum, minimum, select, type Tensor, xlogy } from "../tensor/index.ts";
+import { full, maximum, minimum, select, type Tensor, xlogy } from "../functions/index.ts";
+import { mulNoNan } from "../functions/zero-terms.ts";
 import { checkTensor } from "../tensor/tensor.ts";
-import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { asRecord, checkNumber } from "../util/options.ts";
 import { checkPair, type LossOptions, reduced, type SingleLosses } from "./reduce.ts";

@@ -1,9 +1,9 @@
 /** @module Metrics from counts per class: precision, recall, F1, the confusion matrix, the area under the ROC curve. */
 
+import { arange, concat, dotGeneral, isNaN, isTensor, oneHot, type Tensor } from "../functions/index.ts";
+import { rowsById, toIndices } from "../functions/indices.ts";
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { arange, concat, dotGeneral, isNaN, isTensor, oneHot, type Tensor } from "../tensor/index.ts";
-import { rowsById, toIndices } from "../tensor/indices.ts";
 import { valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, inWords, type OutsideIndex, retold } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";

@@ -1,10 +1,10 @@
 /** @module Metrics that are means over examples. */
 
+import { and, arange, concat, logSoftmax, not, ones, or, select, type Tensor } from "../functions/index.ts";
+import { rowsById, toIndices } from "../functions/indices.ts";
+import { widened } from "../functions/wide.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
-import { and, arange, concat, logSoftmax, not, ones, or, select, type Tensor } from "../tensor/index.ts";
-import { rowsById, toIndices } from "../tensor/indices.ts";
 import { checkTensor } from "../tensor/tensor.ts";
-import { widened } from "../tensor/wide.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import type { CountedMetric, Metric } from "./metric.ts";

@@ -1,5 +1,5 @@
 /** @module What a metric is: values per example, or counts that give one number at the end. */
-import type { Tensor } from "../tensor/index.ts";
+import type { Tensor } from "../functions/index.ts";
 
 /**
  * A metric of a model's output and the target: one value per example (float or bool; any shape that begins with the

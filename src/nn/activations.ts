@@ -1,8 +1,8 @@
 /** @module Activation functions as layers, and other layers without variables. `functional.ts` has the functions. */
 
+import { evalShape, full, type Tensor } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
-import { evalShape, full, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { keyOf } from "./dropout.ts";

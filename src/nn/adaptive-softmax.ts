@@ -1,7 +1,7 @@
 /** @module Log-softmax over very many classes, with rare classes in clusters. */
+import { concat, logSoftmax, type Tensor, type Tensors, zeros } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { concat, logSoftmax, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { uniformByFanIn } from "./initialise.ts";

@@ -1,6 +1,4 @@
 /** @module Attention layers, and embeddings of positions: rotary, sinusoidal and learned. */
-import { isFloat, wideDType } from "../ir/dtype.ts";
-import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import {
   and,
   arange,
@@ -14,7 +12,9 @@ import {
   type Tensor,
   type Tensors,
   zeros,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
+import { isFloat, wideDType } from "../ir/dtype.ts";
+import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";

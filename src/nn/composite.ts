@@ -2,8 +2,9 @@
  * @module Composite layers, which are made of named layers: the names, keys and states of the layers inside, and shared parameters. A
  * layer that a model uses in several places has one set of variables, under the first of its names.
  */
+
+import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
-import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, isRecord, unflattenTree } from "../util/tree.ts";
 import {

@@ -1,7 +1,5 @@
 /** @module Convolution layers. */
-import { isFloat } from "../ir/dtype.ts";
-import { formatType, type TensorType } from "../ir/shape.ts";
-import { checkPadding } from "../tensor/arguments.ts";
+
 import {
   conv1d as convolve1d,
   conv2d as convolve2d,
@@ -10,7 +8,10 @@ import {
   padBorder,
   type Tensor,
   type Tensors,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
+import { isFloat } from "../ir/dtype.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
+import { checkPadding } from "../tensor/arguments.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

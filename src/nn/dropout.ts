@@ -1,7 +1,8 @@
 /** @module Dropout. */
+
+import { random, select, type Tensor, zerosLike } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { random, select, type Tensor, zerosLike } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { type ApplyOptions, type Layer, madeBy, type NoTensors, positioned, scopeKey } from "./layer.ts";

@@ -1,8 +1,8 @@
 /** @module Bags of embeddings: one vector for several ids. A bag is a row of ids, or a range of a list of ids that begins at an offset. */
+import { cumsum, ones, segmentMax, segmentSum, select, type Tensor } from "../functions/index.ts";
+import { lookedUp, rowsById, toIndices } from "../functions/indices.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
-import { cumsum, ones, segmentMax, segmentSum, select, type Tensor } from "../tensor/index.ts";
-import { lookedUp, rowsById, toIndices } from "../tensor/indices.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, inWords, type OutsideIndex, retold, within } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";

@@ -1,9 +1,9 @@
 /** @module The embedding layer. */
 
+import { arange, random, select, stopGradient, type Tensor } from "../functions/index.ts";
+import { lookedUp, rowsById, toIndices } from "../functions/indices.ts";
 import { isInteger } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { arange, random, select, stopGradient, type Tensor } from "../tensor/index.ts";
-import { lookedUp, rowsById, toIndices } from "../tensor/indices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { floatDType } from "./float-dtype.ts";

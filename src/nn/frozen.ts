@@ -1,5 +1,5 @@
 /** @module Layers whose parameters are not trained. */
-import { isTensor, stopGradient, type Tensor, type Tensors } from "../tensor/index.ts";
+import { isTensor, stopGradient, type Tensor, type Tensors } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";

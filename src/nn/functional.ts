@@ -5,8 +5,7 @@
  *
  * The argument of a branch that is not taken is replaced by a harmless value: an infinity there would make the gradient NaN.
  */
-import { isFloat, isHalf } from "../ir/dtype.ts";
-import { formatType } from "../ir/shape.ts";
+
 import {
   erf,
   expm1,
@@ -19,13 +18,15 @@ import {
   softplus as softplusOf,
   stopGradient,
   type Tensor,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
+import { inFloat32 } from "../functions/wide.ts";
+import { isFloat, isHalf } from "../ir/dtype.ts";
+import { formatType } from "../ir/shape.ts";
 import { checkTensor } from "../tensor/tensor.ts";
-import { inFloat32 } from "../tensor/wide.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 
-export { logSoftmax, relu, scaledDotProductAttention, sigmoid, softmax, tanh } from "../tensor/index.ts";
+export { logSoftmax, relu, scaledDotProductAttention, sigmoid, softmax, tanh } from "../functions/index.ts";
 
 /** Applies a function to a tensor, 16-bit floats in f32. Errors of the operations inside name the function. */
 const ofTensor = (name: string, input: Tensor, body: (x: Tensor) => Tensor): Tensor =>

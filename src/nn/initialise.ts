@@ -4,9 +4,7 @@
  *
  *     nn.linear(10, { init: { weight: nn.init.xavierUniform(), bias: nn.init.constant(0.1) } });
  */
-import { type DType, isHalf } from "../ir/dtype.ts";
-import { formatShape, formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
-import { erf } from "../ops/special.ts";
+
 import {
   arange,
   full,
@@ -19,7 +17,10 @@ import {
   select,
   type Tensor,
   zeros as zerosOf,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
+import { type DType, isHalf } from "../ir/dtype.ts";
+import { formatShape, formatType, type Shape, sameShape, sizeOf, type TensorType } from "../ir/shape.ts";
+import { erf } from "../ops/special.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

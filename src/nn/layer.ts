@@ -5,9 +5,10 @@
  *     const { params, state, output } = layer.init(random.key(0), { shape: [128, 784], dtype: "f32" });
  *     const { y } = layer.apply({ params, state }, x, { train: false });
  */
+
+import { evalShape, isTensor, random, type Tensor, type Tensors } from "../functions/index.ts";
 import { type DType, dtypeNames, isFloat } from "../ir/dtype.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
-import { evalShape, isTensor, random, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

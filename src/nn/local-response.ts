@@ -1,7 +1,7 @@
 /** @module Local response normalisation (Krizhevsky et al., 2012): each element is divided by a norm of the neighbouring channels. */
+import { evalShape, reduceWindow, type Tensor } from "../functions/index.ts";
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
-import { evalShape, reduceWindow, type Tensor } from "../tensor/index.ts";
 import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";

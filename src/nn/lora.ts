@@ -1,5 +1,5 @@
 /** @module Low-rank adapters of linear layers. */
-import { isTensor, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
+import { isTensor, type Tensor, type Tensors, zeros } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";

@@ -1,6 +1,7 @@
 /** @module A layer of named layers and a function that says how they go together. */
+
+import { isTensor, type Tensor } from "../functions/index.ts";
 import { formatType, isTensorType, type TensorType } from "../ir/shape.ts";
-import { isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

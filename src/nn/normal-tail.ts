@@ -1,5 +1,5 @@
 /** @module Normal numbers far from their mean, where the distribution function rounds to 1. */
-import { expm1, full, log, log1p, type Tensor } from "../tensor/index.ts";
+import { expm1, full, log, log1p, type Tensor } from "../functions/index.ts";
 
 /** Distance from the mean, in standard deviations, from which the functions below are exact. */
 export const TAIL = 3;

@@ -3,10 +3,11 @@
  * an affine map. The variance is computed from distances to the mean, so values far from 0 lose no precision. 16-bit floats are
  * computed in f32 and rounded once; their running statistics are f32, since variances are squares.
  */
+
+import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros } from "../functions/index.ts";
+import { inFloat32, widened } from "../functions/wide.ts";
 import { isFloat, wideDType } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
-import { inFloat32, widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { type Biased, checkWidth, type Layer, madeBy, type NoTensors, positioned, type Weighted } from "./layer.ts";

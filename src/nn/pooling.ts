@@ -1,6 +1,6 @@
 /** @module Pooling layers. */
-import * as tensors from "../tensor/index.ts";
-import { evalShape, type Tensor } from "../tensor/index.ts";
+import * as tensors from "../functions/index.ts";
+import { evalShape, type Tensor } from "../functions/index.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkImages, imagePadding, type Size, type Size2d, sizesOf } from "./convolution.ts";
 import { type Layer, madeBy, type NoTensors, positioned } from "./layer.ts";

@@ -1,5 +1,5 @@
 /** @module One step of the recurrent networks: gates in PyTorch's order, parameters in its shapes. */
-import { concat, type Tensor } from "../tensor/index.ts";
+import { concat, type Tensor } from "../functions/index.ts";
 
 /** The state that a network carries from step to step. */
 export interface RecurrentState {

@@ -2,9 +2,10 @@
  * @module Recurrent networks over sequences: one `scan` per layer and direction, PyTorch's parameter names and gate order. The
  * contributions of the inputs to the gates are one product over the whole sequence.
  */
+
+import { concat, isTensor, random, scan, select, type Tensor, type Tensors, zeros } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
-import { concat, isTensor, random, scan, select, type Tensor, type Tensors, zeros } from "../tensor/index.ts";
 import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";

@@ -1,5 +1,5 @@
 /** @module A layer whose values are computed again in the backward pass instead of being kept. */
-import { type RematOptions, remat as rematFunction, type Tensor, type Tensors } from "../tensor/index.ts";
+import { type RematOptions, remat as rematFunction, type Tensor, type Tensors } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

@@ -1,6 +1,6 @@
 /** @module Layers one after another, with a residual connection, and side by side. */
+import { concat, evalShape, isTensor, type Tensor } from "../functions/index.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
-import { concat, evalShape, isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

@@ -1,7 +1,7 @@
 /** @module A table of a model's layers: the output and number of parameters of each. */
+import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
+import { chosenNames, type Selection } from "../functions/parts.ts";
 import { isTensorType, sizeOf, type TensorType } from "../ir/shape.ts";
-import { evalShape, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
-import { chosenNames, type Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

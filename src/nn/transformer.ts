@@ -1,6 +1,7 @@
 /** @module Transformer layers (Vaswani et al., 2017): PyTorch's parameter names, order of operations and defaults. */
+
+import type { Tensor, Tensors } from "../functions/index.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
-import type { Tensor, Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { type AttendOptions, type AttentionLayer, multiHeadAttention, type RotaryOptions } from "./attention.ts";

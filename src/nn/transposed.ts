@@ -3,7 +3,7 @@ import {
   convTranspose1d as transpose1d,
   convTranspose2d as transpose2d,
   convTranspose3d as transpose3d,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { type Size, type Size2d, sizesOf, weighted } from "./convolution.ts";

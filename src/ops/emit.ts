@@ -18,10 +18,13 @@ import {
   sizeOf,
 } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { broadcastInDim, broadcastTo, call, cast, constant, div, eq, full, mul, type Operand } from "./emit-scalar.ts";
+import { broadcastInDim, broadcastTo, call, cast, constant, full, type Operand } from "./emit-scalar.ts";
 import { inverseOrder } from "./host-arrays.ts";
+import { div, eq, mul } from "./spelled.ts";
 
+export * from "./emit-composed.ts";
 export * from "./emit-scalar.ts";
+export * from "./spelled.ts";
 
 /** Reshapes; one size may be -1. */
 export function reshape(x: Node, shape: Shape): Node {

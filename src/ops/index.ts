@@ -8,10 +8,8 @@ import "./convolution.ts";
 import "./cumulative.ts";
 import "./custom.ts";
 import "./exchange.ts";
-import "./determinant.ts";
 import "./factor.ts";
 import "./lu.ts";
-import "./matrix-exp.ts";
 import "./fourier.ts";
 import "./lookup.ts";
 import "./lookup-part.ts";
@@ -28,7 +26,6 @@ import "./transfer.ts";
 import "./window.ts";
 
 export { refuseGradient, relu, stopGradient } from "./activation.ts";
-export { type AttentionOptions, attention } from "./attention.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";
@@ -43,51 +40,19 @@ export {
 export { type ConvAttrs, convDims, convForm, convOrders } from "./convolution-lower.ts";
 export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./custom.ts";
 export { dependentOutputs } from "./depends.ts";
-export { einsum } from "./einsum.ts";
+export { distinct } from "./distinct.ts";
 export * from "./emit.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
-export {
-  binEdges,
-  booleanMask,
-  countNonzero,
-  countsBetween,
-  countsOf,
-  nonzero,
-  repeatEach,
-  searchsorted,
-} from "./finding.ts";
 export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";
-export { fold, foldAlong, type Sliding, unfold, windowsAlong } from "./frames.ts";
-export { convolve } from "./grouped.ts";
 export { sliceOf } from "./host-arrays.ts";
-export {
-  choleskySolve,
-  determinant,
-  inverse,
-  lstsq,
-  lu,
-  type MatrixNorm,
-  matrixExp,
-  matrixNorm,
-  pinv,
-  slogdet,
-  solve,
-  trace,
-} from "./linear-algebra.ts";
-export { norm, powerOrZero } from "./norm.ts";
-export { moments, normalize } from "./normalize.ts";
 export { foldKeys } from "./random.ts";
-export * from "./rearrange.ts";
 export { type Combination, identityOf } from "./reduce.ts";
 export type { RematAttrs } from "./remat.ts";
 export { resultsOf } from "./results.ts";
 export { scalarNames } from "./scalar.ts";
-export { copysign, floorDivide, hypot, remainder } from "./scalar-composed.ts";
-export { logSoftmax, logSumExp, softmax, softmaxCrossEntropy } from "./softmax.ts";
-export { argsort, median, quantile, sort, sortTogether, topK } from "./sort.ts";
+export { argsort, sort, sortTogether, topK } from "./sort.ts";
 export { sampled, sparse } from "./sparse.ts";
-export { distinct, unique } from "./unique.ts";
+export { checkExponent } from "./spelling.ts";
 export { inFloat32 } from "./wide.ts";
 export type { WindowAttrs } from "./window-lower.ts";
-export { mulNoNan, xlogy } from "./zero-terms.ts";

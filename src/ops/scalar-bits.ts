@@ -28,9 +28,13 @@ function ones(x: number): number {
 }
 
 export const bitRows: { readonly [name: string]: ScalarRow } = {
-  popcount: integerRow("How many bits are set.", (x, _y, dtype) => ones(bitsOf(x, dtype)), 12),
+  popcount: integerRow(
+    "How many bits of an integer are set, in its dtype.",
+    (x, _y, dtype) => ones(bitsOf(x, dtype)),
+    12,
+  ),
   countLeadingZeros: integerRow(
-    "How many zero bits are before the highest one that is set; all bits of 0.",
+    "How many zero bits of an integer are before the highest one that is set, in its dtype; all bits of 0.",
     (x, _y, dtype) => Math.clz32(bitsOf(x, dtype)) - (32 - widthOf(dtype)),
     22,
   ),
@@ -41,12 +45,12 @@ const amountOf = (y: number, dtype: DType): number => (y < 0 ? widthOf(dtype) : 
 
 export const bitPairs: { readonly [name: string]: ScalarRow } = {
   shiftRightLogical: integerRow(
-    "x shifted right by y bits, filled with 0 whatever the sign; y of the width or more gives 0.",
+    "x shifted right by y bits, of integers, filled with 0 whatever the sign; y of the width or more gives 0.",
     (x, y, dtype) => (amountOf(y, dtype) >= widthOf(dtype) ? 0 : bitsOf(x, dtype) >>> y),
     1,
   ),
   shiftRightArithmetic: integerRow(
-    "x shifted right by y bits, filled with its highest bit, of unsigned integers too; y of the width or more leaves that bit alone.",
+    "x shifted right by y bits, of integers, filled with the highest bit, of unsigned ones too.",
     (x, y, dtype) => signedOf(x, dtype) >> Math.min(amountOf(y, dtype), widthOf(dtype) - 1),
     1,
   ),

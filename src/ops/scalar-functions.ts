@@ -2,7 +2,7 @@
  * @module Rows of the table of scalar functions beyond exp and log: trigonometric, hyperbolic, other bases, special. Native
  * code is within 2 ULP in f32 (erfc, erfInv, lgamma and digamma 4), and within 1e-15 of the value in f64.
  */
-import type { Node } from "../ir/node.ts";
+import { absent, type Node } from "../ir/node.ts";
 import * as emit from "./emit.ts";
 import type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
 import { digamma, erfc, erfInv, lgamma, polygamma } from "./special.ts";
@@ -26,51 +26,72 @@ const floatRow = (
 ): ScalarRow => ({ doc, dtypes: "float", value, gradient: [gradient], linear: [], cost });
 
 export const functionRows: { readonly [name: string]: ScalarRow } = {
-  trunc: floatRow("The integer part: rounds toward zero and keeps the sign of zero.", Math.trunc, undefined, 3),
-  tan: floatRow("Tangent, in radians.", Math.tan, (dy, _x, _y, out) => mul(dy, add(1, square(out)))),
-  atan: floatRow("Inverse tangent, from -pi/2 to pi/2.", Math.atan, (dy, x) => div(dy, add(1, square(x)))),
-  asin: floatRow("Inverse sine, from -pi/2 to pi/2; NaN outside [-1, 1].", Math.asin, (dy, x) =>
+  trunc: floatRow(
+    "The integer part of floats: rounds toward 0 and keeps the sign of zero. Its gradient is 0.",
+    Math.trunc,
+    undefined,
+    3,
+  ),
+  tan: floatRow("Tangent of floats, in radians; NaN at infinities.", Math.tan, (dy, _x, _y, out) =>
+    mul(dy, add(1, square(out))),
+  ),
+  atan: floatRow("Inverse tangent of floats, in radians from -pi/2 to pi/2.", Math.atan, (dy, x) =>
+    div(dy, add(1, square(x))),
+  ),
+  asin: floatRow("Inverse sine of floats, in radians from -pi/2 to pi/2; NaN outside [-1, 1].", Math.asin, (dy, x) =>
     mul(dy, emit.rsqrt(oneMinusSquare(x))),
   ),
-  acos: floatRow("Inverse cosine, from 0 to pi; NaN outside [-1, 1].", Math.acos, (dy, x) =>
+  acos: floatRow("Inverse cosine of floats, in radians from 0 to pi; NaN outside [-1, 1].", Math.acos, (dy, x) =>
     neg(mul(dy, emit.rsqrt(oneMinusSquare(x)))),
   ),
-  sinh: floatRow("Hyperbolic sine.", Math.sinh, (dy, x) => mul(dy, emit.cosh(x))),
-  cosh: floatRow("Hyperbolic cosine.", Math.cosh, (dy, x) => mul(dy, emit.sinh(x))),
-  asinh: floatRow("Inverse hyperbolic sine.", Math.asinh, (dy, x) => mul(dy, inverseLength(x))),
-  acosh: floatRow("Inverse hyperbolic cosine; NaN below 1.", Math.acosh, (dy, x) =>
-    mul(dy, emit.rsqrt(mul(sub(x, 1), add(x, 1)))),
+  sinh: floatRow("Hyperbolic sine, (exp(x) - exp(-x)) / 2, of floats.", Math.sinh, (dy, x) => mul(dy, emit.cosh(x))),
+  cosh: floatRow("Hyperbolic cosine, (exp(x) + exp(-x)) / 2, of floats; no less than 1.", Math.cosh, (dy, x) =>
+    mul(dy, emit.sinh(x)),
   ),
-  atanh: floatRow("Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.", Math.atanh, (dy, x) =>
+  asinh: floatRow("Inverse hyperbolic sine, log(x + sqrt(x² + 1)), of floats.", Math.asinh, (dy, x) =>
+    mul(dy, inverseLength(x)),
+  ),
+  acosh: floatRow(
+    "Inverse hyperbolic cosine, log(x + sqrt(x² - 1)), of floats: no less than 0; NaN below 1.",
+    Math.acosh,
+    (dy, x) => mul(dy, emit.rsqrt(mul(sub(x, 1), add(x, 1)))),
+  ),
+  atanh: floatRow("Inverse hyperbolic tangent of floats: infinite at -1 and 1, NaN outside.", Math.atanh, (dy, x) =>
     div(dy, oneMinusSquare(x)),
   ),
   exp2: floatRow(
-    "2 to the x.",
+    "2 to the x, of floats.",
     (x) => 2 ** x,
     (dy, _x, _y, out) => mul(dy, mul(out, Math.LN2)),
     10,
   ),
-  log2: floatRow("Logarithm to base 2, exact at powers of 2.", Math.log2, (dy, x) => div(mul(dy, Math.LOG2E), x)),
-  cbrt: floatRow("Cube root, of negative numbers too; its gradient at 0 is infinite.", Math.cbrt, (dy, _x, _y, out) =>
-    div(dy, mul(3, square(out))),
+  log2: floatRow(
+    "Logarithm to base 2, of floats, exact at powers of 2: -Infinity at 0, NaN below.",
+    Math.log2,
+    (dy, x) => div(mul(dy, Math.LOG2E), x),
   ),
-  erfc: floatRow("1 - erf(x), which keeps its digits where erf is near 1.", erfc, (dy, x) =>
+  cbrt: floatRow(
+    "Cube root of floats, negative ones too; keeps -0. The gradient at 0 is infinite.",
+    Math.cbrt,
+    (dy, _x, _y, out) => div(dy, mul(3, square(out))),
+  ),
+  erfc: floatRow("1 - erf(x), of floats, which keeps its digits where erf is near 1.", erfc, (dy, x) =>
     mul(dy, mul(emit.exp(neg(square(x))), -2 / Math.sqrt(Math.PI))),
   ),
   erfInv: floatRow(
-    "The inverse of erf: infinite at -1 and 1, NaN outside.",
+    "The inverse of erf, of floats: infinite at -1 and 1, NaN outside.",
     erfInv,
     (dy, _x, _y, out) => mul(dy, mul(emit.exp(square(out)), Math.sqrt(Math.PI) / 2)),
     30,
   ),
   lgamma: floatRow(
-    "Logarithm of |gamma(x)|; infinite at 0, -1, -2, ….",
+    "Logarithm of |gamma(x)|, of floats; infinite at 0, -1, -2, ….",
     lgamma,
     (dy, x) => mul(dy, emit.digamma(x)),
     40,
   ),
   digamma: floatRow(
-    "Derivative of lgamma; at 0 infinite with the sign against that of zero, NaN at -1, -2, ….",
+    "Derivative of {@link lgamma}, of floats; at 0 infinite with the sign against that of zero, NaN at -1, -2, ….",
     digamma,
     (dy, x) => mul(dy, emit.polygamma(1, x)),
     40,
@@ -91,7 +112,7 @@ function overRadius(part: (x: Node, y: Node) => Node, x: Node, y: Node): Node {
 
 export const functionPairs: { readonly [name: string]: ScalarRow } = {
   atan2: {
-    doc: "The angle of the point (y, x) = (second, first) from the first axis, in (-pi, pi], by the signs of both, those of zeros too: atan2(y, x). Gradients at the origin are 0.",
+    doc: "The angle of the point (second, first) from the first axis, of floats, in [-pi, pi] by the signs of both; y first: atan2(y, x). Gradients at the origin are 0.",
     dtypes: "float",
     value: Math.atan2,
     gradient: [
@@ -112,7 +133,8 @@ export const functionPairs: { readonly [name: string]: ScalarRow } = {
     cost: 20,
   },
   polygamma: {
-    doc: "The derivative of order n (first input, a whole number from 0 to 170, else NaN) of digamma at x (second). Constant in n.",
+    doc: "The derivative of order n (first operand, a whole number from 0 to 170, else NaN) of digamma at x, of floats. Constant in n.",
+    function: absent("its first operand is the order, so it is no method"),
     dtypes: "float",
     value: polygamma,
     gradient: [undefined, (dy, n, x) => mul(dy, emit.polygamma(add(n, 1), x))],

@@ -98,11 +98,11 @@ function scalarGradient(rules: readonly (ScalarGradient | undefined)[]) {
 for (const [name, row] of Object.entries(unaryRows)) defineRow(name, row, 1);
 for (const [name, row] of Object.entries(binaryRows)) defineRow(name, row, 2);
 
-for (const [name, value] of Object.entries(compareRows)) {
+for (const [name, { doc, value }] of Object.entries(compareRows)) {
   const result = [value(1, 2), value(2, 2), value(3, 2)].map(Number);
   defineOp({
     name,
-    doc: `Whether x ${name} y, elementwise, as bool; a comparison with NaN is false (but ne is true).`,
+    doc,
     example: {
       inputs: [
         { dtype: "f32", shape: [3], data: Float32Array.of(1, 2, 3) },

@@ -6,7 +6,14 @@ import type { Absent, Node } from "../ir/node.ts";
 export type ScalarGradient = (dy: Node, x: Node, y: Node, out: Node) => Node | undefined;
 
 export interface ScalarRow {
+  /** What users read of it, as an op, over nodes, as a function and as a method of tensors. */
   readonly doc: string;
+  /** What is thrown, from where; left out: what all functions of such operands throw. */
+  readonly throws?: string;
+  /** The name of the function of tensors, which is a method too; left out: the op's. */
+  readonly function?: string | Absent;
+  /** The name of the function over nodes; left out: the op's. */
+  readonly nodes?: string;
   readonly dtypes: "float" | "number" | "signed" | "integer" | "bits" | "any";
   /** The meaning on JavaScript numbers; rounding to the dtype follows. */
   readonly value: (x: number, y: number, dtype: DType) => number;
@@ -15,4 +22,10 @@ export interface ScalarRow {
   readonly linear: readonly (readonly number[])[];
   /** Arithmetic operations per element; transcendental functions count as 10. */
   readonly cost: number;
+}
+
+/** A comparison. */
+export interface CompareRow {
+  readonly doc: string;
+  readonly value: (x: number, y: number) => boolean;
 }

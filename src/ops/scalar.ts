@@ -9,7 +9,7 @@ import { faultError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { bitPairs, bitRows, wholePower } from "./scalar-bits.ts";
 import { functionPairs, functionRows } from "./scalar-functions.ts";
-import type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
+import type { CompareRow, ScalarGradient, ScalarRow } from "./scalar-row.ts";
 import { erf, roundHalfEven } from "./special.ts";
 
 export type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
@@ -19,7 +19,7 @@ const { add, mul, sub, div, neg, select } = emit;
 
 export const unaryRows: { readonly [name: string]: ScalarRow } = {
   neg: {
-    doc: "-x; integers wrap.",
+    doc: "-x; integers wrap, unsigned ones too: of 1 in u8 it is 255. Not defined for bool.",
     dtypes: "number",
     value: (x) => -x,
     gradient: [(dy) => neg(dy)],
@@ -27,7 +27,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   abs: {
-    doc: "|x|; the gradient at 0 is 0.",
+    doc: "|x| of floats and signed integers; the lowest integer stays as it is. The gradient at 0 is 0.",
     dtypes: "signed",
     value: Math.abs,
     gradient: [(dy, x) => mul(dy, emit.sign(x))],
@@ -35,7 +35,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   sign: {
-    doc: "-1, 0 or 1; keeps -0 and NaN.",
+    doc: "-1, 0 or 1, of floats and signed integers; keeps -0 and NaN. Its gradient is 0.",
     dtypes: "signed",
     value: Math.sign,
     gradient: [none],
@@ -43,7 +43,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   exp: {
-    doc: "e to the x.",
+    doc: "e to the x, of floats; infinite above about 88.7 in f32.",
     dtypes: "float",
     value: Math.exp,
     gradient: [(dy, _x, _y, out) => mul(dy, out)],
@@ -51,7 +51,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   expm1: {
-    doc: "exp(x) - 1, exact near 0.",
+    doc: "exp(x) - 1, of floats, which keeps its digits near 0.",
     dtypes: "float",
     value: Math.expm1,
     gradient: [(dy, _x, _y, out) => mul(dy, add(out, 1))],
@@ -59,7 +59,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   log: {
-    doc: "Natural logarithm.",
+    doc: "Natural logarithm, of floats: -Infinity at 0, NaN below.",
     dtypes: "float",
     value: Math.log,
     gradient: [(dy, x) => div(dy, x)],
@@ -67,7 +67,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   log1p: {
-    doc: "log(1 + x), exact near 0.",
+    doc: "log(1 + x), of floats, which keeps its digits near 0: -Infinity at -1, NaN below.",
     dtypes: "float",
     value: Math.log1p,
     gradient: [(dy, x) => div(dy, add(x, 1))],
@@ -75,7 +75,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   sqrt: {
-    doc: "Square root.",
+    doc: "Square root, of floats: NaN below 0, and -0 of -0. The gradient at 0 is infinite.",
     dtypes: "float",
     value: Math.sqrt,
     gradient: [(dy, _x, _y, out) => div(mul(dy, 0.5), out)],
@@ -83,7 +83,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 4,
   },
   rsqrt: {
-    doc: "1 / sqrt(x).",
+    doc: "1 / sqrt(x), of floats: NaN below 0, and infinite at zeros, with their sign.",
     dtypes: "float",
     value: (x) => 1 / Math.sqrt(x),
     gradient: [(dy, x, _y, out) => mul(mul(dy, -0.5), div(out, x))],
@@ -91,7 +91,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 6,
   },
   tanh: {
-    doc: "Hyperbolic tangent.",
+    doc: "Hyperbolic tangent, sinh(x) / cosh(x), of floats, in [-1, 1].",
     dtypes: "float",
     value: Math.tanh,
     gradient: [(dy, _x, _y, out) => mul(dy, sub(1, mul(out, out)))],
@@ -99,7 +99,8 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   logistic: {
-    doc: "1 / (1 + exp(-x)), the sigmoid.",
+    doc: "1 / (1 + exp(-x)), the logistic function, of floats, in [0, 1].",
+    function: "sigmoid",
     dtypes: "float",
     value: (x) => 1 / (1 + Math.exp(-x)),
     gradient: [(dy, _x, _y, out) => mul(dy, mul(out, sub(1, out)))],
@@ -107,7 +108,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   softplus: {
-    doc: "log(1 + exp(x)), a smooth max(x, 0).",
+    doc: "log(1 + exp(x)), of floats: a smooth max(x, 0), which does not overflow.",
     dtypes: "float",
     value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
     gradient: [(dy, x) => mul(dy, emit.logistic(x))],
@@ -115,7 +116,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 20,
   },
   erf: {
-    doc: "The error function.",
+    doc: "The error function, 2 / sqrt(pi) times the integral of exp(-t²) from 0 to x, of floats.",
     dtypes: "float",
     value: erf,
     gradient: [(dy, x) => mul(dy, mul(emit.exp(neg(mul(x, x))), 2 / Math.sqrt(Math.PI)))],
@@ -123,7 +124,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   sin: {
-    doc: "Sine, in radians.",
+    doc: "Sine of floats, in radians; NaN at infinities.",
     dtypes: "float",
     value: Math.sin,
     gradient: [(dy, x) => mul(dy, emit.cos(x))],
@@ -131,7 +132,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   cos: {
-    doc: "Cosine, in radians.",
+    doc: "Cosine of floats, in radians; NaN at infinities.",
     dtypes: "float",
     value: Math.cos,
     gradient: [(dy, x) => mul(dy, neg(emit.sin(x)))],
@@ -139,7 +140,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   floor: {
-    doc: "Largest integer not above x.",
+    doc: "Largest integer not above x, of floats and as floats. Its gradient is 0.",
     dtypes: "float",
     value: Math.floor,
     gradient: [none],
@@ -147,7 +148,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   ceil: {
-    doc: "Smallest integer not below x.",
+    doc: "Smallest integer not below x, of floats and as floats. Its gradient is 0.",
     dtypes: "float",
     value: Math.ceil,
     gradient: [none],
@@ -155,7 +156,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   round: {
-    doc: "Nearest integer, halves to even.",
+    doc: "Nearest integer, of floats and as floats; halves go to the even one, and the sign of zero is kept. Its gradient is 0.",
     dtypes: "float",
     value: roundHalfEven,
     gradient: [none],
@@ -163,7 +164,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   not: {
-    doc: "Logical not of bool, bitwise not of integers.",
+    doc: "The opposite of bool, and all bits of integers turned. Not defined for floats.",
     dtypes: "bits",
     value: (x, _y, dtype) => (dtype === "bool" ? 1 - x : ~x),
     gradient: absent("not defined on floats"),
@@ -186,7 +187,7 @@ const extreme =
 
 export const binaryRows: { readonly [name: string]: ScalarRow } = {
   add: {
-    doc: "x + y.",
+    doc: "x + y, with broadcasting; integers wrap. Not defined for bool: {@link or} or {@link xor}.",
     dtypes: "number",
     value: (x, y) => x + y,
     gradient: [(dy) => dy, (dy) => dy],
@@ -194,7 +195,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   sub: {
-    doc: "x - y.",
+    doc: "x - y, with broadcasting; integers wrap, unsigned ones too. Not defined for bool.",
     dtypes: "number",
     value: (x, y) => x - y,
     gradient: [(dy) => dy, (dy) => neg(dy)],
@@ -202,7 +203,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   mul: {
-    doc: "x times y; integers wrap.",
+    doc: "x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: {@link and}.",
     dtypes: "number",
     value: (x, y, dtype) => (dtype === "i32" || dtype === "u32" ? Math.imul(x, y) : x * y),
     gradient: [(dy, _x, y) => mul(dy, y), (dy, x) => mul(dy, x)],
@@ -210,7 +211,8 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   div: {
-    doc: "x / y; integers truncate toward zero and division by zero is an error.",
+    doc: "x / y, with broadcasting. Integers stay integers and truncate toward 0.",
+    throws: "`value` from the run where an integer is divided by 0.",
     dtypes: "number",
     value: (x, y, dtype) => {
       if (!isInteger(dtype)) return x / y;
@@ -222,7 +224,8 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 4,
   },
   rem: {
-    doc: "Remainder with the sign of x; integer remainder by zero is an error.",
+    doc: "Remainder of x / y with the sign of x, with broadcasting; NaN for floats by 0.",
+    throws: "`value` from the run where an integer is divided by 0.",
     dtypes: "number",
     value: (x, y, dtype) => {
       if (isInteger(dtype) && y === 0) throw faultError({ kind: "zeroDivisor", by: "rem", op: "rem", dtype });
@@ -233,7 +236,8 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   pow: {
-    doc: "x to the y. pow(x, 0) is 1. The gradient by x is 0 where y = 0; that by y where x = 0 and y is no less, as in PyTorch, and where x < 0 has a power, where PyTorch has NaN. Integers wrap; to a negative power 1 and -1 are themselves or 1, others 0.",
+    doc: "x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x < 0 has a power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all others are 0.",
+    throws: "`dtype` for integers to a negative number.",
     dtypes: "number",
     value: (x, y, dtype) => (isInteger(dtype) ? wholePower(x, y) : floatPower(x, y)),
     gradient: [
@@ -253,7 +257,9 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 20,
   },
   max: {
-    doc: "The larger; NaN wins. Ties share the gradient, which passes to both where there is a NaN.",
+    doc: "The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool.",
+    function: "maximum",
+    nodes: "maximum",
     dtypes: "number",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.max(x, y)),
     gradient: [extreme(emit.lt, 0), extreme(emit.lt, 1)],
@@ -261,23 +267,37 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   min: {
-    doc: "The smaller; NaN wins. Ties share the gradient, which passes to both where there is a NaN.",
+    doc: "The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool.",
+    function: "minimum",
+    nodes: "minimum",
     dtypes: "number",
     value: (x, y) => (nan(x, y) ? Number.NaN : Math.min(x, y)),
     gradient: [extreme(emit.gt, 0), extreme(emit.gt, 1)],
     linear: [],
     cost: 1,
   },
-  and: bitwise("And", (x, y) => x & y),
-  or: bitwise("Or", (x, y) => x | y),
-  xor: bitwise("Exclusive or", (x, y) => x ^ y),
-  shiftLeft: shift("x shifted left by y bits; y of the width or more gives 0.", (x, y, width) =>
+  and: bitwise(
+    "Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats.",
+    (x, y) => x & y,
+  ),
+  or: bitwise(
+    "Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats.",
+    (x, y) => x | y,
+  ),
+  xor: bitwise(
+    "One and not the other, of bool, or the bits that differ, of integers; with broadcasting. Not defined for floats.",
+    (x, y) => x ^ y,
+  ),
+  shiftLeft: shift("x shifted left by y bits, of integers; y of the width or more gives 0.", (x, y, width) =>
     y >= width ? 0 : x << y,
   ),
-  shiftRight: shift(
-    "x shifted right by y bits: signed integers keep their sign, unsigned fill with 0.",
-    (x, y, width, dtype) => (isSigned(dtype) ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
-  ),
+  shiftRight: {
+    ...shift(
+      "x shifted right by y bits: signed integers keep their sign, unsigned ones are filled with 0.",
+      (x, y, width, dtype) => (isSigned(dtype) ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
+    ),
+    function: absent("shiftRightLogical and shiftRightArithmetic say what fills"),
+  },
   ...functionPairs,
   ...bitPairs,
 };
@@ -292,7 +312,7 @@ function truncated(x: Node): Node {
 
 function bitwise(doc: string, value: (x: number, y: number) => number): ScalarRow {
   return {
-    doc: `${doc} of the bits, or of truth values.`,
+    doc,
     dtypes: "bits",
     value,
     gradient: absent("not defined on floats"),
@@ -316,13 +336,31 @@ function shift(doc: string, value: (x: number, y: number, width: number, dtype: 
   };
 }
 
-export const compareRows: { readonly [name: string]: (x: number, y: number) => boolean } = {
-  eq: (x, y) => x === y,
-  ne: (x, y) => x !== y,
-  lt: (x, y) => x < y,
-  le: (x, y) => x <= y,
-  gt: (x, y) => x > y,
-  ge: (x, y) => x >= y,
+export const compareRows: { readonly [name: string]: CompareRow } = {
+  eq: {
+    doc: "Whether x = y, elementwise, with broadcasting; bool, false for NaN. -0 and 0 are equal. No gradient flows.",
+    value: (x, y) => x === y,
+  },
+  ne: {
+    doc: "Whether x and y differ, elementwise, with broadcasting; bool, true for NaN. -0 and 0 are equal. No gradient flows.",
+    value: (x, y) => x !== y,
+  },
+  lt: {
+    doc: "Whether x < y, elementwise, with broadcasting; bool, false for NaN; of bool, false is the less. No gradient flows.",
+    value: (x, y) => x < y,
+  },
+  le: {
+    doc: "Whether x <= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows.",
+    value: (x, y) => x <= y,
+  },
+  gt: {
+    doc: "Whether x > y, elementwise, with broadcasting; bool, false for NaN. No gradient flows.",
+    value: (x, y) => x > y,
+  },
+  ge: {
+    doc: "Whether x >= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows.",
+    value: (x, y) => x >= y,
+  },
 };
 
 /** Names of the scalar functions by the number of their inputs. */

@@ -1,5 +1,5 @@
 /** @module Sorting along the last dim, its k largest elements, and what is made of them. */
-import { dtypes, isFloat } from "../ir/dtype.ts";
+import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../ir/node.ts";
@@ -211,34 +211,3 @@ export function argsort(x: Node, dim = -1, { descending = false }: SortOptions =
 /** The k largest elements along a dim and their indices. */
 export const topK = (x: Node, k: number, dim = -1): Node[] =>
   alongDim("topK", [x], dim, (last) => resultsOf(apply(topKOp, last, { k })));
-
-/** The value below which a share of the elements along a dim lies, between two of them by line; NaN if one is NaN. */
-export function quantile(x: Node, share: number, dim = -1, options: { keepDims?: boolean } = {}): Node {
-  const at = normalizeDim(dim, x.shape.length, "quantile");
-  const size = x.shape[at] as number;
-  if (!(share >= 0 && share <= 1)) throw new HeddleError("argument", `quantile: ${share} is not from 0 to 1`);
-  if (!isFloat(x.dtype)) throw new HeddleError("dtype", `quantile: not defined for ${formatType(x)}`);
-  if (size === 0) throw new HeddleError("shape", `quantile: there are no elements along dim ${at} of ${formatType(x)}`);
-  const sorted = sort(x, at);
-  const element = (index: number): Node =>
-    emit.slice(
-      sorted,
-      sorted.shape.map((_size, other) => (other === at ? index : 0)),
-      sorted.shape.map((length, other) => (other === at ? index + 1 : length)),
-    );
-  const place = share * (size - 1);
-  const [low, high] = [Math.floor(place), Math.ceil(place)];
-  const part = place - low;
-  const value = low === high ? element(low) : emit.add(emit.mul(element(low), 1 - part), emit.mul(element(high), part));
-  const last = element(size - 1);
-  const result = emit.select(emit.isNaN(last), last, value);
-  return options.keepDims === true
-    ? result
-    : emit.reshape(
-        result,
-        otherDims(x.shape.length, [at]).map((kept) => x.shape[kept] as number),
-      );
-}
-
-/** The middle element along a dim, or the mean of the two; NaN if one is NaN. */
-export const median = (x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node => quantile(x, 0.5, dim, options);

@@ -1,5 +1,5 @@
 /** @module Adafactor: estimates the second moments of a matrix from means of its rows and columns. */
-import { full, linalg, maximum, minimum, rsqrt, type Tensor } from "../tensor/index.ts";
+import { full, linalg, maximum, minimum, rsqrt, type Tensor } from "../functions/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {
   asTensor,

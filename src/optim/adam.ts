@@ -1,5 +1,5 @@
 /** @module Adam and its descendants: AdamW, Adamax, NAdam, RAdam, Lion and LAMB. */
-import { full, linalg, maximum, select, sign, type Tensor } from "../tensor/index.ts";
+import { full, linalg, maximum, select, sign, type Tensor } from "../functions/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {
   asTensor,

@@ -1,5 +1,5 @@
 /** @module Adagrad, RMSProp, Adadelta, Rprop, FTRL: a step size for each element. */
-import { full, maximum, minimum, select, sign, type Tensor } from "../tensor/index.ts";
+import { full, maximum, minimum, select, sign, type Tensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {

@@ -1,6 +1,4 @@
 /** @module Clipping of gradients, element by element or by their global norm. */
-import { isFloat, wideDType } from "../ir/dtype.ts";
-import { formatType } from "../ir/shape.ts";
 import {
   concat,
   full,
@@ -11,8 +9,10 @@ import {
   select,
   type Tensor,
   type Tensors,
-} from "../tensor/index.ts";
-import { inFloat32, widened } from "../tensor/wide.ts";
+} from "../functions/index.ts";
+import { inFloat32, widened } from "../functions/wide.ts";
+import { isFloat, wideDType } from "../ir/dtype.ts";
+import { formatType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";

@@ -1,6 +1,6 @@
 /** @module Optimizers by groups of parameters. */
-import { isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
-import { chosenNames, partOf, withParts } from "../tensor/parts.ts";
+import { isTensor, type Tensor, type Tensors } from "../functions/index.ts";
+import { chosenNames, partOf, withParts } from "../functions/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";

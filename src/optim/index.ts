@@ -31,6 +31,7 @@ export { lazy } from "./lazy.ts";
 export { type LbfgsOptions, lbfgs } from "./lbfgs.ts";
 export { type MinimizeOptions, type Minimum, minimize } from "./minimize.ts";
 export {
+  biasCorrection,
   type DecayMask,
   type LearningRate,
   learningRateAt,

@@ -1,8 +1,8 @@
 /** @module Optimizers that do not change rows without a gradient. */
 
+import { any, isTensor, select, type Tensor, type Tensors } from "../functions/index.ts";
+import { choice, type Selection } from "../functions/parts.ts";
 import { range, sameShape, type TensorType } from "../ir/shape.ts";
-import { any, isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
-import { choice, type Selection } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";

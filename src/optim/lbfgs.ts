@@ -1,5 +1,4 @@
 /** @module L-BFGS: steps by an approximation of the second derivative from the last steps (Nocedal, 1980). */
-import { wideDType } from "../ir/dtype.ts";
 import {
   and,
   concat,
@@ -11,8 +10,9 @@ import {
   type Tensor,
   type Tensors,
   zeros,
-} from "../tensor/index.ts";
-import { inFloat32, widened } from "../tensor/wide.ts";
+} from "../functions/index.ts";
+import { inFloat32, widened } from "../functions/wide.ts";
+import { wideDType } from "../ir/dtype.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";

@@ -1,8 +1,8 @@
 /** @module Minimising a function by L-BFGS with a line search for the strong Wolfe conditions. */
+import { isTensor, jit, type Tensor, type Tensors, valueAndGrad, zeros } from "../functions/index.ts";
+import { widened } from "../functions/wide.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
-import { isTensor, jit, type Tensor, type Tensors, valueAndGrad, zeros } from "../tensor/index.ts";
-import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

@@ -7,11 +7,11 @@
  *     ({ params, state } = optimizer.update(grads, state, params, { step }));
  */
 
+import { expm1, full, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
+import { choice, chosenNames, type Named, type Selection } from "../functions/parts.ts";
+import { widened } from "../functions/wide.ts";
 import { isHalf, wideDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { expm1, full, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
-import { choice, chosenNames, type Named, type Selection } from "../tensor/parts.ts";
-import { widened } from "../tensor/wide.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";

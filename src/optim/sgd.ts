@@ -1,5 +1,5 @@
 /** @module Stochastic gradient descent. */
-import { select, type Tensor } from "../tensor/index.ts";
+import { select, type Tensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {

@@ -1,8 +1,9 @@
 /** @module A server device: it keeps state and runs its handlers, one after another, in the order in which they are asked. */
+
+import { type CompiledFunction, compileFunction, isTensor, meshOf, planFunction } from "../functions/index.ts";
 import { typeOf } from "../ir/shape.ts";
 import { type Handler, type ServeStep, verifyServe } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { type CompiledFunction, compileFunction, isTensor, meshOf, planFunction } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 

@@ -3,13 +3,14 @@
  * gradients, and a consistency policy says who may go on. What was applied is logged in order; the same log replayed
  * gives the same bits.
  */
+
+import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import { typeOf } from "../ir/shape.ts";
 import type { Optimizer } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";
 import { type Grant, StaleSynchronous } from "./consistency.ts";

@@ -24,7 +24,6 @@ export {
   withPlacement,
 } from "./layout.ts";
 export {
-  axisGroup,
   coordinatesOf,
   deviceAt,
   deviceCount,
@@ -35,6 +34,7 @@ export {
   mesh,
   parseMesh,
 } from "./mesh.ts";
+export { parseAnyPlan, parseLayouts, parsePlan } from "./parse.ts";
 export { dealt, type Interval, intervals, proportional, type Sizes, sizesOn } from "./partition.ts";
 export * from "./pipeline/index.ts";
 export {
@@ -48,6 +48,6 @@ export {
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
-export { parseAnyPlan, parseLayouts, parsePlan, printLayouts, printPlan } from "./print.ts";
+export { printLayouts, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
-export { formatStrategy, strategiesOf } from "./strategy.ts";
+export { strategiesOf } from "./strategy.ts";

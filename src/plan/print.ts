@@ -1,15 +1,11 @@
-/** @module Text of plans, and reading it back. */
-import { parseGraph } from "../ir/parse.ts";
-import { printGraph, quoted, unquoted } from "../ir/print.ts";
-import { formatType, parseType } from "../ir/shape.ts";
-import { HeddleError } from "../util/errors.ts";
-import { canonicalJson, type Plain, parseCanonicalJson } from "../util/text.ts";
+/** @module Text of plans; `parse.ts` reads it back. */
+import { printGraph, quoted } from "../ir/print.ts";
+import { formatType } from "../ir/shape.ts";
+import { canonicalJson, type Plain } from "../util/text.ts";
 import type { DeviceClass } from "./classes.ts";
-import type { ValueFormat } from "./formats.ts";
-import { formatLayout, parseLayout } from "./layout.ts";
-import { deviceCount, formatMesh, mesh, parseMesh } from "./mesh.ts";
-import { orderGrid, parseSchedule } from "./pipeline/schedule.ts";
-import type { ScheduleCosts } from "./pipeline/simulate.ts";
+import { formatLayout } from "./layout.ts";
+import { formatMesh } from "./mesh.ts";
+import { orderGrid } from "./pipeline/schedule.ts";
 import type { Plan, PlanLayouts, PlannedPipeline, PlannedValue } from "./plan.ts";
 
 /**
@@ -66,93 +62,4 @@ function classText({ devices, inputs, outputs }: DeviceClass, { classes }: Plan)
   const those = (what: string, indices: readonly number[] | undefined): string =>
     indices === undefined ? "" : `${[what, ...indices].join(" ")}\n`;
   return `${those("devices", devices)}${those("inputs", inputs)}${those("outputs", outputs)}`;
-}
-
-/** The inverse of {@link printPlan}. @throws HeddleError `parse`. */
-export function parsePlan(text: string): Plan {
-  const end = text.indexOf("\n\n");
-  const layouts = parseLayouts(text);
-  if (end < 0) throw new HeddleError("parse", "the plan has no graph", { hint: "parseLayouts reads one without" });
-  const classes = parseClasses(text.slice(end + 2), deviceCount(layouts.mesh));
-  return { ...layouts, local: (classes[0] as DeviceClass).local, classes };
-}
-
-/** Reads the text of a plan, with graphs or without. @throws HeddleError `parse`. */
-export const parseAnyPlan = (text: string): Plan | PlanLayouts =>
-  /\n\n(graph|devices) /.test(text) ? parsePlan(text) : parseLayouts(text);
-
-/** The inverse of {@link printLayouts}; graphs that follow are left out. @throws HeddleError `parse`. */
-export function parseLayouts(text: string): PlanLayouts {
-  const [first = "", ...lines] = (text.split("\n\n")[0] as string).trimEnd().split("\n");
-  const head = /^plan @("(?:[^"\\]|\\.)*"|\S*)(?: of (\S+))? on (\S*)$/.exec(first);
-  if (head === null) throw new HeddleError("parse", "line 1: expected 'plan @name on mesh'");
-  const values: Values = { inputs: [], outputs: [], formats: [], batch: [] };
-  const grid = lines.findIndex((line) => line.startsWith("schedule "));
-  let costs: ScheduleCosts | undefined;
-  lines.slice(0, grid < 0 ? lines.length : grid).forEach((line, index) => {
-    if (line.startsWith("costs ")) costs = parseCanonicalJson(line.slice("costs ".length)) as unknown as ScheduleCosts;
-    else if (!parseValue(line, values)) throw new HeddleError("parse", `line ${index + 2}: malformed value '${line}'`);
-  });
-  const { inputs, outputs, formats, batch } = values;
-  return {
-    name: unquoted(head[1] as string),
-    ...(head[2] === undefined ? {} : { source: head[2] }),
-    mesh: head[3] === "" ? mesh({}) : parseMesh(head[3] as string),
-    ...{ inputs, outputs, formats },
-    ...(grid < 0 ? {} : { pipeline: { schedule: parseSchedule(lines.slice(grid).join("\n")), costs, batch } }),
-  };
-}
-
-/** What the lines of a plan's head say. */
-interface Values {
-  readonly inputs: PlannedValue[];
-  readonly outputs: PlannedValue[];
-  readonly formats: ValueFormat[];
-  readonly batch: boolean[];
-}
-
-function parseValue(line: string, { inputs, outputs, formats, batch }: Values): boolean {
-  const said = /^format (\S+) of (\d+) entries: (dense|entries)$/.exec(line);
-  const matrix = said === null ? undefined : parseType(said[1] as string);
-  if (said !== null && matrix !== undefined) {
-    formats.push({ type: matrix, capacity: Number(said[2]), format: said[3] as ValueFormat["format"] });
-    return true;
-  }
-  const match =
-    /^(input|output) (.*): (\S+)((?: [RSPO]\S*)*)(?: used((?: [RSPO]\S*)*))?(?: stage (\d+))?( batch)?$/.exec(line);
-  const type = match === null ? undefined : parseType(match[3] as string);
-  if (match === null || type === undefined) return false;
-  const value = {
-    ...{ name: match[2] as string, type, layout: parseLayout(match[4] as string) },
-    ...(match[5] === undefined ? {} : { used: parseLayout(match[5]) }),
-    ...(match[6] === undefined ? {} : { stage: Number(match[6]) }),
-  };
-  (match[1] === "input" ? inputs : outputs).push(value);
-  if (match[1] === "input") batch.push(match[7] !== undefined);
-  return true;
-}
-
-function parseClasses(text: string, count: number): DeviceClass[] {
-  const all = Array.from({ length: count }, (_unused, device) => device);
-  if (!text.startsWith("devices ")) return [{ devices: all, local: parseGraph(text) }];
-  return text.split(/\n(?=devices [\d ]+\n)/).map((section): DeviceClass => {
-    const graph = section.search(/^graph /m);
-    const indices = new Map(
-      section
-        .slice(0, graph)
-        .trimEnd()
-        .split("\n")
-        .map((line) => {
-          const [what, ...numbers] = line.split(" ");
-          return [what, numbers.map(Number)] as const;
-        }),
-    );
-    const [inputs, outputs] = [indices.get("inputs"), indices.get("outputs")];
-    return {
-      devices: indices.get("devices") ?? [],
-      local: parseGraph(section.slice(graph)),
-      ...(inputs === undefined ? {} : { inputs }),
-      ...(outputs === undefined ? {} : { outputs }),
-    };
-  });
 }

@@ -29,10 +29,8 @@ export interface DeviceBuffer {
 export interface Executable {
   /** The program of the first local device. */
   readonly program: Program;
-  /** Bytes of the largest device's arena; 0 if the executor has no arenas. */
-  readonly arenaBytes: number;
-  /** Number of kernel calls or nodes per run. */
-  readonly calls: number;
+  /** Bytes of the arena per device (the largest); absent where what a run takes beside its buffers is not known before it. */
+  readonly arenaBytes?: number;
   /**
    * Enqueues a run on every local device: `inputs[device][input]`. Returns immediately with the outputs, whose contents are
    * ready when the run is done. Buffers of donated inputs become outputs and must not be used again.

@@ -2,8 +2,9 @@
  * @module Devices of the reference executor side by side: each runs its own program until it needs other devices, for a
  * collective, a message or a condition on which they must agree.
  */
-import { communicationNamed } from "../ir/communication.ts";
+
 import type { HostTensor } from "../ir/node.ts";
+import { communicationNamed } from "../ir/op.ts";
 import { type CollectiveStep, isTransfer, type Program, stepsWithin } from "../program/program.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { ExecutorOptions, LocalDevice } from "./executor.ts";

@@ -62,8 +62,6 @@ function compileEach(programs: readonly Program[], counts: Counts): Executable {
   const program = programs[0] as Program;
   return {
     program,
-    arenaBytes: 0,
-    calls: program.steps.length,
     run: () => {
       counts.runs++;
       counts.operations += sum(({ flops }) => flops);

@@ -8,7 +8,7 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
-import { HeddleError, inIteration, refusedBy } from "../util/errors.ts";
+import { HeddleError, inIteration, onDevice, refusedBy } from "../util/errors.ts";
 import { speakerNow } from "../util/source.ts";
 import {
   type DeviceBuffer,
@@ -123,14 +123,8 @@ export const referencePlugin: ExecutorPlugin = {
 
 function compile(programs: readonly Program[], options: ExecutorOptions): Executable {
   const program = programs[0] as Program;
-  const calls = program.steps.reduce(
-    (total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1),
-    0,
-  );
   return {
     program,
-    arenaBytes: 0,
-    calls,
     run: (inputs): Run => {
       try {
         return { outputs: interpret(programs, options, inputs), done: Promise.resolve() };
@@ -156,7 +150,11 @@ function interpret(
   );
   const results = together(
     programs.map((program, device) =>
-      runProgram(program, contextOf(options, device), inputTensors[device] as readonly HostTensor[]),
+      toldOn(
+        device,
+        programs.length,
+        runProgram(program, contextOf(options, device), inputTensors[device] as readonly HostTensor[]),
+      ),
     ),
     programs,
     options,
@@ -252,12 +250,18 @@ function namingCaller(error: unknown): unknown {
   return by === undefined ? error : refusedBy(by, error);
 }
 
-/** A run in an iteration of a loop; its errors name the iteration. */
-function* namingIteration(count: number, run: DeviceRun): DeviceRun {
+/** A run in an iteration of a loop, which its errors name. */
+const namingIteration = (count: number, run: DeviceRun): DeviceRun => told(run, (error) => inIteration(count, error));
+
+/** A run on one of several devices, which its errors name. */
+const toldOn = (device: number, devices: number, run: DeviceRun): DeviceRun =>
+  told(run, (error) => onDevice(device, devices, error));
+
+function* told(run: DeviceRun, say: (error: unknown) => unknown): DeviceRun {
   try {
     return yield* run;
   } catch (error) {
-    throw inIteration(count, error);
+    throw say(error);
   }
 }
 

@@ -33,8 +33,8 @@ export interface ExecutorPlugin {
   readonly machine?: Machine;
   /** Its passes, as in its {@link Executor}s. */
   readonly passes?: ExecutorPasses;
-  /** Makes an executor for devices in this process. */
-  readonly make: (options: ExecutorOptions) => Executor;
+  /** Devices in this process. Absent: it has none, and cannot be asked for by its name. */
+  readonly make?: (options: ExecutorOptions) => Executor;
   /**
    * Joins the runtime of several processes that the environment asks for; undefined if it asks for none. Absent: all devices are in
    * one process.
@@ -44,6 +44,12 @@ export interface ExecutorPlugin {
   readonly memory?: () => MemoryUse | undefined;
 }
 
+/** One with devices in this process. */
+export type LocalPlugin = ExecutorPlugin & Required<Pick<ExecutorPlugin, "make">>;
+
+/** Asks for no executor in particular. */
+const anyExecutor = "auto";
+
 const plugins = new Map<string, ExecutorPlugin>();
 
 /**
@@ -52,26 +58,34 @@ const plugins = new Map<string, ExecutorPlugin>();
  * @throws HeddleError `executor` when the name is taken; `argument` for a malformed executor.
  */
 export function registerExecutor(plugin: ExecutorPlugin): void {
-  const { name, make, unavailable } = (plugin ?? {}) as Partial<ExecutorPlugin>;
-  if (typeof name !== "string" || name === "" || typeof make !== "function" || typeof unavailable !== "function")
+  const { name, make, join, unavailable } = (plugin ?? {}) as Partial<ExecutorPlugin>;
+  if (
+    typeof name !== "string" ||
+    name === "" ||
+    typeof (make ?? join) !== "function" ||
+    typeof unavailable !== "function"
+  )
     throw new HeddleError("argument", `registerExecutor: takes { name, unavailable, make }, got ${shown(plugin)}`, {
       hint: "unavailable and make are functions; examples/extend/executor.ts is a complete example",
     });
-  if (plugins.has(plugin.name) || plugin.name === "auto")
+  if (plugins.has(plugin.name) || plugin.name === anyExecutor)
     throw new HeddleError("executor", `there is an executor '${plugin.name}' already`);
   plugins.set(plugin.name, plugin);
 }
 
-/** Names of all executors, in order of registration. */
-export const executorNames = (): readonly string[] => [...plugins.keys()];
+const hasDevices = (plugin: ExecutorPlugin): plugin is LocalPlugin => plugin.make !== undefined;
 
-/** The executor of this name. @throws HeddleError `executor` for an unknown name. */
-export function executorNamed(name: string): ExecutorPlugin {
+/** Names of the executors that can be asked for: those with devices in this process, in order of registration. */
+export const executorNames = (): readonly string[] => [...plugins.values()].filter(hasDevices).map(({ name }) => name);
+
+/** The executor of this name; undefined for `"auto"`. @throws HeddleError `executor` when there is none. */
+export function executorNamed(name: string): ExecutorPlugin | undefined {
   const plugin = plugins.get(name);
-  if (plugin !== undefined) return plugin;
-  const near = nearest(name, executorNames());
+  if (plugin !== undefined || name === anyExecutor) return plugin;
+  const names = [...executorNames(), anyExecutor];
+  const near = nearest(name, names);
   throw new HeddleError("executor", `there is no executor '${name}'`, {
-    hint: `${near === undefined ? "" : `did you mean ${near}? `}there are ${executorNames().join(", ")}; registerExecutor of heddle/runtime adds one`,
+    hint: `${near === undefined ? "" : `did you mean ${near}? `}there are ${names.join(", ")}; registerExecutor of heddle/runtime adds one`,
   });
 }
 
@@ -87,15 +101,15 @@ export function defaultExecutor(): ExecutorPlugin {
  *
  * @throws HeddleError `executor` for an unknown name, or an executor that cannot be used here.
  */
-export function chooseExecutor(name?: string): ExecutorPlugin {
-  if (name === undefined) {
-    for (const plugin of plugins.values()) if (plugin.unavailable() === undefined) return plugin;
+export function chooseExecutor(wanted?: string): LocalPlugin {
+  const plugin = wanted === undefined ? undefined : executorNamed(wanted);
+  if (plugin === undefined) {
+    for (const one of plugins.values()) if (hasDevices(one) && one.unavailable() === undefined) return one;
     throw new HeddleError("executor", "no executor can be used", { hint: "run heddle doctor" });
   }
-  const plugin = executorNamed(name);
   const reason = plugin.unavailable();
-  if (reason === undefined) return plugin;
-  throw new HeddleError("executor", `the ${name} executor cannot be used: ${reason}`, {
+  if (reason === undefined && hasDevices(plugin)) return plugin;
+  throw new HeddleError("executor", `the ${wanted} executor cannot be used: ${reason}`, {
     hint: "run heddle doctor, or use the reference executor",
   });
 }
@@ -103,9 +117,9 @@ export function chooseExecutor(name?: string): ExecutorPlugin {
 /** Joins the runtime of several processes that the environment asks for; undefined if all devices are in this process. */
 export function joinRuntime(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
   const { executor } = readEnvironment();
-  const named = executor === undefined ? [] : [executorNamed(executor)];
-  for (const { join } of [...named, ...plugins.values()]) {
-    const runtime = join?.(mesh, attempt);
+  const named = executor === undefined ? undefined : executorNamed(executor);
+  for (const one of [named, ...plugins.values()]) {
+    const runtime = one?.join?.(mesh, attempt);
     if (runtime !== undefined) return runtime;
   }
   return undefined;

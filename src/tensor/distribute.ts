@@ -1,21 +1,13 @@
 /** @module Between this process's data and values on a mesh. */
 
 import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
+import { compileSpread } from "../compile/spread.ts";
 import { distributedValue, onRuntime, type Value } from "../compile/value.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
-import {
-  type Layout,
-  localType,
-  type MeshAxis,
-  replicated,
-  replicate as replicatedPlacement,
-  resolved,
-  sameLayout,
-} from "../plan/index.ts";
-import type { CollectiveStep, Program } from "../program/index.ts";
+import { type Layout, localType, replicated, resolved, sameLayout } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
+import type { DeviceBuffer } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
@@ -77,87 +69,24 @@ export function redistribute(x: Tensor, wanted: Layout): Tensor {
   const { value } = x;
   const layout = resolved(value.type, wanted, meshOf(value.runtime));
   const held = value.layout.findIndex(({ kind }) => kind === "only");
-  if (held >= 0) {
-    const spread = fromStage(value, held);
-    return sameLayout(spread.layout, layout) ? Tensor.ofValue(spread) : redistribute(Tensor.ofValue(spread), layout);
-  }
   const key = JSON.stringify([value.type, value.layout, layout]);
   let compiled = relayouts.get(value.runtime, key);
   if (compiled === undefined) {
     const { graph } = traceFunction("redistribute", [{ name: "x", type: value.type }], (nodes) => nodes);
-    compiled = compileGraph(graph, value.runtime, { inputs: [value.layout], outputs: [layout] });
+    compiled =
+      held < 0
+        ? compileGraph(graph, value.runtime, { inputs: [value.layout], outputs: [layout] })
+        : compileSpread(value.type, value.layout, held, value.runtime);
     relayouts.set(value.runtime, key, compiled);
   }
-  return Tensor.ofValue(runCompiled(compiled, [value])[0] as Value);
+  const moved = runCompiled(compiled, [value])[0] as Value;
+  return sameLayout(moved.layout, layout) ? Tensor.ofValue(moved) : redistribute(Tensor.ofValue(moved), layout);
 }
 
 /** The whole value on every device. Communicates; every process of the mesh must call it. */
 export function replicate(x: Tensor): Tensor {
   checkTensor("replicate", x);
   return redistribute(x, replicated(meshOf(x.value.runtime)));
-}
-
-const spreads = new Cache<Executable>(256);
-
-/** The value on every device of an axis, sent by those that hold it. */
-function fromStage(value: Value, axis: number): Value {
-  const { runtime, type, layout, shards } = value;
-  const { name, size } = meshOf(runtime).axes[axis] as MeshAxis;
-  const holder = (layout[axis] as { coordinate: number }).coordinate;
-  const key = JSON.stringify([type, layout]);
-  let executable = spreads.get(runtime, key);
-  if (executable === undefined) {
-    const programs = spreadPrograms(localType(type, layout, meshOf(runtime)), { name, size, holder }, runtime.axes);
-    executable = runtime.executor.compile(
-      runtime.local.map(({ coordinates }) => programs[coordinates[axis] as number] as Program),
-    );
-    spreads.set(runtime, key, executable);
-  }
-  const { outputs } = executable.run(
-    runtime.local.map(({ coordinates }, device) =>
-      coordinates[axis] === holder ? [shards[device] as DeviceBuffer] : [],
-    ),
-  );
-  const everywhere = layout.map((placement, index) => (index === axis ? replicatedPlacement : placement));
-  return { type, runtime, layout: everywhere, shards: outputs.map(([output]) => output as DeviceBuffer) };
-}
-
-/** By coordinate on the axis: who holds the value sends it to the others one after the other. */
-function spreadPrograms(
-  type: TensorType,
-  { name, size, holder }: MeshAxis & { readonly holder: number },
-  axes: Program["axes"],
-): Program[] {
-  const step = (op: "send" | "receive", peer: number, shared: Partial<CollectiveStep>): CollectiveStep => {
-    const attrs = { axis: name, parts: size, peer, label: "replicate" };
-    const said = op === "send" ? attrs : { ...attrs, dtype: type.dtype, shapes: [[...type.shape]] };
-    return {
-      kind: "collective",
-      op,
-      axis: name,
-      label: "replicate",
-      attrs: said,
-      arguments: [],
-      results: [],
-      ...shared,
-    };
-  };
-  const common = {
-    name: "replicate",
-    axes,
-    outputs: [{ name: "x", type, value: 0 }],
-    values: [type],
-    donated: [undefined],
-  };
-  return Array.from({ length: size }, (_unused, coordinate): Program => {
-    if (coordinate !== holder) return { ...common, inputs: [], steps: [step("receive", holder, { results: [0] })] };
-    const others = Array.from({ length: size }, (_none, peer) => peer).filter((peer) => peer !== holder);
-    return {
-      ...common,
-      inputs: [{ name: "x", type }],
-      steps: others.map((peer) => step("send", peer, { arguments: [0] })),
-    };
-  });
 }
 
 /** Whether a tensor is on some stage of a pipeline only, so that it must be replicated before others can use it. */

@@ -2,6 +2,7 @@
 import { loadPlan, runCompiled } from "../compile/compile.ts";
 import { formatType, sameType } from "../ir/shape.ts";
 import { type Plan, type PlannedValue, sameLayout } from "../plan/index.ts";
+import { planTitle } from "../plan/plan.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
@@ -72,15 +73,15 @@ export function compilePlan(
   };
 }
 
-const wrong = (plan: Plan, what: string): HeddleError => new HeddleError("argument", `plan '${plan.name}' ${what}`);
+const wrong = (plan: Plan, what: string): HeddleError => new HeddleError("argument", `${planTitle(plan)} ${what}`);
 
 /** The tensor in the layout that is planned; one that is whole is also on its stage. */
 function laidOut(plan: Plan, planned: PlannedValue, given: Tensor | undefined, runtime: Runtime): Tensor {
   const { name, type, layout } = planned;
   if (given === undefined) throw wrong(plan, `needs '${name}' ${formatType(type)}, which was not given`);
-  checkTensor(`plan '${plan.name}': '${name}'`, given);
+  checkTensor(`${planTitle(plan)}: '${name}'`, given);
   if (!sameType(type, given))
-    throw new HeddleError("shape", `plan '${plan.name}': '${name}' is ${formatType(type)}, got ${formatType(given)}`);
+    throw new HeddleError("shape", `${planTitle(plan)}: '${name}' is ${formatType(type)}, got ${formatType(given)}`);
   const here = placeOn(runtime, given);
   const isStaged = layout.some(({ kind }) => kind === "only");
   return isStaged || sameLayout(here.value.layout, layout) ? here : redistribute(here, layout);

@@ -12,7 +12,6 @@ import { shown } from "../util/show.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
 import { runEager, scalarValue, trimmed } from "./eager.ts";
 import { checkOne, conditionMethod, inspectMethod, inspectTensor, noCondition, noJson } from "./inspect.ts";
-import type { Methods } from "./methods.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, isTracing, nodeHere } from "./tracing.ts";
@@ -33,7 +32,6 @@ let tensorsMade = 0;
  * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph. A method does what the exported
  * function of its name says, with this tensor as the first operand.
  */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: methods.ts gives the prototype what Methods says.
 export class Tensor {
   /** Sizes of the dims; of a scalar none. */
   readonly shape: Shape;
@@ -206,8 +204,6 @@ export class Tensor {
     return `Tensor(${formatType(this)})`;
   }
 }
-
-export interface Tensor extends Methods {}
 
 /** Whether a value is a tensor; the leaf test of parameter trees. */
 export const isTensor = (value: unknown): value is Tensor => value instanceof Tensor;

@@ -1,7 +1,7 @@
 /** @module Compares tensors and numbers by value, and describes where they differ. */
+import { isTensor, type NestedNumbers, type Tensor, tensor } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatShape, type Shape, stridesOf } from "../ir/shape.ts";
-import { isTensor, type NestedNumbers, type Tensor, tensor } from "../tensor/index.ts";
 import { inspectMethod } from "../tensor/inspect.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";

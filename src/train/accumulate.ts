@@ -1,7 +1,7 @@
 /** @module Gradients of a batch, a part of it at a time: the sums of all parts are those of the whole batch. */
-import { full, isTensor, scan, type Tensor, type Tensors } from "../tensor/index.ts";
+import { full, isTensor, scan, type Tensor, type Tensors } from "../functions/index.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import type { BatchColumns } from "./functions.ts";
+import type { BatchColumns } from "./values.ts";
 
 /** What the forward and backward passes of a batch give. */
 export interface PassOutcome {

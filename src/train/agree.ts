@@ -5,7 +5,7 @@ import { learningRatesAt } from "../optim/optimizer.ts";
 import { printPlan } from "../plan/index.ts";
 import { canonicalJson } from "../util/text.ts";
 import { columnNames } from "./functions.ts";
-import type { RunParts } from "./run.ts";
+import type { RunParts } from "./parts.ts";
 
 /**
  * Compares with all other ranks what the result depends on: the program of a step, and what flows into it as values (the

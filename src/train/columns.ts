@@ -1,9 +1,9 @@
 /** @module What model and loss see of a batch: a column, or a record of several by their names. */
 import { type Column, columnDType, type Dataset } from "../data/index.ts";
+import { isTensor, type Tensor } from "../functions/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import type { OneOrMore } from "../nn/index.ts";
-import { isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -17,7 +17,11 @@ export const namesIn = (names: ColumnNames): readonly string[] => [...new Set([n
 /** @throws HeddleError `option` unless it is a name, or a list of them. */
 export function checkNames(option: string, names: unknown): void {
   const list = Array.isArray(names) ? (names as unknown[]) : [names];
-  if (list.length > 0 && list.every((name) => typeof name === "string")) return;
+  if (list.length > 0 && list.every((name) => typeof name === "string")) {
+    const twice = list.find((name, place) => list.indexOf(name) !== place);
+    if (twice === undefined) return;
+    throw new HeddleError("option", `train: ${option} names '${twice}' twice; a column is in a record once`);
+  }
   throw new HeddleError("option", `train: ${option} must name a column, or several in a list, got ${shown(names)}`, {
     hint: `such as ${option}: "x", or ${option}: ["image", "meta"]`,
   });

@@ -5,16 +5,6 @@
 import { createHash } from "node:crypto";
 import type { Machine } from "../cost/index.ts";
 import { type BatchesOptions, type Column, columnDType, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
-import { readSafetensors } from "../io/index.ts";
-import { savedBy } from "../io/safetensors.ts";
-import { dtypes } from "../ir/dtype.ts";
-import type { HostTensor } from "../ir/node.ts";
-import { formatType, sameType, type TensorType } from "../ir/shape.ts";
-import { reportToLauncher } from "../launcher-messages/launcher.ts";
-import { scopeKey } from "../nn/index.ts";
-import { learningRateAt, type Schedule } from "../optim/index.ts";
-import { type Layout, type Mesh, printPlan, replicated, sameLayout } from "../plan/index.ts";
-import type { Runtime } from "../runtime/devices.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -27,7 +17,16 @@ import {
   redistribute,
   type Tensor,
   type Tensors,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
+import { readSafetensors, savedBy } from "../io/safetensors.ts";
+import { dtypes } from "../ir/dtype.ts";
+import type { HostTensor } from "../ir/node.ts";
+import { formatType, sameType, type TensorType } from "../ir/shape.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
+import { scopeKey } from "../nn/index.ts";
+import { learningRateAt, type Schedule } from "../optim/index.ts";
+import { type Layout, type Mesh, printPlan, replicated, sameLayout } from "../plan/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";

@@ -1,16 +1,16 @@
 /** @module Ending a training before its last epoch: wished by any rank, agreed by all, at the same step. */
 
+import { distribute, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { distribute, meshOf, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { batchLayout } from "./feed.ts";
-import type { ModelTypes } from "./functions.ts";
 import { stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
+import type { ModelTypes } from "./values.ts";
 
 /**
  * One wish per device of a mesh: 0, or 1 to end. A step sums them in the message that carries the gradients. The stages of a

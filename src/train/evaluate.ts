@@ -1,11 +1,11 @@
 /** @module Evaluation and prediction over a whole dataset. */
 
 import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
+import { distribute, isTensor, meshOf, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatType, isTensorType, sameShape, sameType } from "../ir/shape.ts";
 import type { OneOrMore } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
-import { distribute, isTensor, meshOf, type Tensor, tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
@@ -13,17 +13,11 @@ import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree
 import { namesIn, seenTypes } from "./columns.ts";
 import type { FedBatch } from "./feed.ts";
 import { InFlight } from "./flight.ts";
-import {
-  applied,
-  type BatchOutcome,
-  columnNames,
-  type MetricSize,
-  type ModelTypes,
-  type TrainState,
-} from "./functions.ts";
+import { applied, columnNames } from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
+import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
-import type { RunParts } from "./run.ts";
+import type { BatchOutcome, MetricSize, ModelTypes, TrainState } from "./values.ts";
 
 /** The dataset in batches: its own, or those of the training's size. */
 export function batched(dataset: Dataset, like: Dataset): Dataset {

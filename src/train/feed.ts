@@ -1,5 +1,6 @@
 /** @module Batches on the devices of a run: each device's rows of each column, gathered ahead of the step. */
 import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/index.ts";
+import { fromShards, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import {
   type Interval,
@@ -14,18 +15,10 @@ import {
   sizesOn,
   stageAxis,
 } from "../plan/index.ts";
+import { batchParts, dataAxis } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
-import { fromShards, meshOf, type Tensor } from "../tensor/index.ts";
 import { columnType } from "./functions.ts";
-
-/** The mesh axis over which batches are split. */
-export const dataAxis = "data";
-
-/** Devices that share a batch: the size of the axis `data`. */
-export function batchParts(mesh: Mesh): number {
-  return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
-}
 
 /**
  * By row, in the shares of the mesh and else as equally as the rows allow; whole on every device where there is not a row

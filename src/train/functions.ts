@@ -1,11 +1,11 @@
 /** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
 import type { Column, Dataset } from "../data/index.ts";
+import { evalShape, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import { withFloats } from "../nn/float-dtype.ts";
 import { type ApplyOptions, applyLayer, type OneOrMore, scopeKey, type Variables } from "../nn/index.ts";
-import { evalShape, type Shapes, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { mostParts } from "./accumulate.ts";
@@ -14,25 +14,16 @@ import { initialKept } from "./kept.ts";
 import { batchLoss, type TermValue, termNames } from "./losses.ts";
 import { defaultMetrics } from "./metrics.ts";
 import type { Settings } from "./options.ts";
-import { type Trained, trainedNames, trainedPart } from "./trainable.ts";
-
-/** All that a step changes, and the key that it draws from. */
-export interface TrainState {
-  readonly params: Tensors;
-  readonly optimizer: Tensors;
-  readonly state: Tensors;
-}
-
-/** Columns of a batch as stored, by name. */
-export type BatchColumns = { readonly [name: string]: Tensor };
-
-/** What a step and an evaluation tell: the mean loss, and the sum of each metric. */
-export interface BatchOutcome {
-  readonly loss: Tensor;
-  readonly metrics: { readonly [name: string]: Tensor };
-  /** Whether the step was taken; only of steps that may be rejected. */
-  readonly accepted?: Tensor;
-}
+import { trainedNames, trainedPart } from "./trainable.ts";
+import {
+  type BatchColumns,
+  type BatchOutcome,
+  keyType,
+  type MetricSize,
+  type ModelTypes,
+  type Trained,
+  type TrainState,
+} from "./values.ts";
 
 /** Shape and dtype of a batch's column as stored. */
 export function columnType(column: Column, rows: number): TensorType {
@@ -68,28 +59,6 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
     const slots = optimizer.init(trainedPart(trainedNames(settings, params), params));
     return { params, state, optimizer: initialKept(settings, slots, params), key: scopeKey(seedKey, "steps") };
   };
-}
-
-/** The key of a seed has this type. */
-export const keyType: TensorType = { shape: [2], dtype: "u32" };
-
-/** Sizes of a metric. */
-export interface MetricSize {
-  readonly perExample: number;
-  /** Undefined where the sum is one number. */
-  readonly sums: number | undefined;
-}
-
-/** What is known of a model before anything is computed. */
-export interface ModelTypes {
-  /** Types of all that training changes, in the same trees. */
-  readonly state: Shapes<TrainState>;
-  readonly key: TensorType;
-  /** Which parameters are trained; undefined: all. */
-  readonly trained: Trained;
-  readonly metrics: Metrics;
-  /** How many values each metric gives per example, and how many sums are kept of them. */
-  readonly metricSizes: ReadonlyMap<string, MetricSize>;
 }
 
 /**

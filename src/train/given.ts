@@ -1,15 +1,16 @@
 /** @module The plan that `heddle run --plan` gives a training, in the place of what its options say. */
-import { readFileSync } from "node:fs";
+import { readPlan } from "../io/plan-file.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import {
   formatLayout,
   formatMesh,
   type Layout,
   type PlanLayouts,
-  parseAnyPlan,
   type Schedule,
   sameLayout,
   schedules,
 } from "../plan/index.ts";
+import { planTitle } from "../plan/plan.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
@@ -23,7 +24,8 @@ import type { PipelineTraining, Settings } from "./options.ts";
 export function withGivenPlan(settings: Settings): Settings {
   const { planFile } = readEnvironment();
   if (planFile === undefined) return settings;
-  const plan = parseAnyPlan(readText(planFile));
+  const plan = readPlan(planFile);
+  reportToLauncher({ type: "givenPlan" });
   const [own, planned] = [settings.mesh ?? plan.mesh, plan.mesh].map(formatMesh);
   if (own !== planned)
     throw new HeddleError(
@@ -35,14 +37,6 @@ export function withGivenPlan(settings: Settings): Settings {
     );
   const { pipeline: _own, ...rest } = settings;
   return { ...rest, plan, mesh: plan.mesh, ...stagesIn(plan) };
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new HeddleError("file", `the plan ${path} cannot be read: ${String(cause)}`, { cause });
-  }
 }
 
 /** Stages and schedule of a plan, as an option of `train` says them. */
@@ -77,19 +71,19 @@ export function checkFed(
   // What follows a parameter is not printed. A plan that was written by hand names what it likes.
   const lacking = fed.filter((name) => !named.has(name) && !name.startsWith("optimizer."));
   if (plan.source !== undefined && lacking.length > 0)
-    throw new HeddleError("parse", `plan '${plan.name}' does not name ${listed(lacking)}: it was cut short`, {
+    throw new HeddleError("parse", `${planTitle(plan)} does not name ${listed(lacking)}: it was cut short`, {
       hint: "print it again; to name some values alone, leave out the fingerprint ('of …' in the first line)",
     });
   for (const [values, at] of [
     [plan.inputs, layouts],
     [plan.outputs, outputLayouts],
   ] as const)
-    for (const { name, layout } of values) {
+    for (const { name, layout, line } of values) {
       const here = at(name);
       if (sameLayout(layout, here)) continue;
       throw new HeddleError(
         "plan",
-        `plan '${plan.name}' has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(here)}`,
+        `${planTitle(plan, line)} has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(here)}`,
         {
           hint: "a step takes the state as the last one left it, and batches split by rows: only parameters and what follows them move",
         },

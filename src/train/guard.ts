@@ -5,8 +5,9 @@
  * The loss scale of mixed precision (Micikevicius et al., "Mixed Precision Training", 2018) rests on it: gradients of a
  * scaled loss overflow now and then, and the scale is lowered when they do.
  */
+
+import { full, isFinite, isTensor, minimum, select, type Tensor } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
-import { full, isFinite, isTensor, minimum, select, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";

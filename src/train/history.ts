@@ -1,6 +1,9 @@
 /** @module What a training tells while it runs and afterwards. */
+import type { Dataset } from "../data/index.ts";
+import type { Tensor } from "../functions/index.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { OneOrMore } from "../nn/index.ts";
+import type { TrainState } from "./values.ts";
 
 /** Means over all examples of a dataset. */
 export interface Evaluation {
@@ -43,6 +46,26 @@ export interface StepRecord {
   readonly learningRate: number;
   /** Whether the step was rejected, and so changed nothing: see `nan: "skip"` and `lossScale`. */
   readonly rejected: boolean;
+}
+
+/** A copy of all that a training changes, after a whole number of its steps. */
+export interface Snapshot {
+  /** Optimizer steps that led to it. */
+  readonly steps: number;
+  readonly params: TrainState["params"];
+  /** Their moving average, with `ema`; undefined without. */
+  readonly averaged: TrainState["params"] | undefined;
+  readonly state: TrainState["state"];
+  readonly optimizerState: TrainState["optimizer"];
+  /**
+   * Mean loss and metrics over every row of a dataset, computed beside the steps that follow. On several workers every one must
+   * call it in the same callback, and await it there.
+   */
+  evaluate(dataset: Dataset): Promise<Evaluation>;
+  /** The model's outputs for every row of a dataset, or for a batch; on several workers as {@link Snapshot.evaluate}. */
+  predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
+  /** Gives the memory back. */
+  dispose(): void;
 }
 
 /** What a callback may do to the training. Decisions must be the same on every worker, and depend on nothing else. */

@@ -23,11 +23,13 @@ export type {
   Callbacks,
   EpochRecord,
   Evaluation,
+  Snapshot,
   StepRecord,
   TrainControl,
   TrainEnd,
   TrainStart,
 } from "./history.ts";
+export { type Logs, logsOf } from "./logs.ts";
 export type { NamedLosses, WeightedLoss } from "./losses.ts";
 export type {
   CheckpointOptions,
@@ -39,7 +41,7 @@ export type {
 export { confusionTable, drawImage, drawImages } from "./report.ts";
 export type { TrainResult } from "./result.ts";
 export * as layouts from "./rules.ts";
-export type { Snapshot } from "./snapshot.ts";
-export type { StartValues } from "./start.ts";
-export { train } from "./train.ts";
+export type { StartValues } from "./start-values.ts";
+export { prepare, train } from "./train.ts";
 export type { ClassWeight } from "./weights.ts";
+export { exportWeights } from "./weights-file.ts";

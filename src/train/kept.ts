@@ -2,8 +2,9 @@
  * @module What a training keeps beside parameters and layer state, as one tree: the optimizer's own state, or that with the
  * guard's of `nan` and `lossScale` and the moving average of `ema`.
  */
+
+import { isTensor, select, type Tensor, type Tensors } from "../functions/index.ts";
 import { averaged } from "../optim/optimizer.ts";
-import { isTensor, select, type Tensor, type Tensors } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { mapTensors } from "./accumulate.ts";
 import { type GuardState, initialGuard } from "./guard.ts";

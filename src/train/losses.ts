@@ -1,8 +1,8 @@
 /** @module The loss of a training: a function of output and target, or one for each of several outputs, with weights. */
 
+import { isTensor, type Tensor } from "../functions/index.ts";
 import type { Loss } from "../losses/index.ts";
 import type { OneOrMore } from "../nn/index.ts";
-import { isTensor, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions, nearest } from "../util/options.ts";
 import { shown } from "../util/show.ts";

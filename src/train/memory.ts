@@ -1,16 +1,21 @@
 /** @module What a training holds in memory on one device, part by part, before anything runs. */
 
+import type { PlannedPrograms } from "../compile/index.ts";
 import { holdsPart } from "../compile/value.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/index.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
-import { coordinatesOf, localType, type Plan } from "../plan/index.ts";
+import { lowerProgram } from "../lower/index.ts";
+import { coordinatesOf, localType, type Mesh, type Plan } from "../plan/index.ts";
 import type { DeviceProgram, Program } from "../program/index.ts";
 import type { TrainingMemory } from "../report/memory.ts";
 import { allocatedBytes } from "../runtime/native/allocation.ts";
+import { defaultThreads } from "../runtime/native/threads.ts";
 import { mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";
+import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
+import type { ModelTypes } from "./values.ts";
 
 /** What one device holds of a program's inputs and makes new as outputs. */
 export interface DeviceShare {
@@ -69,6 +74,35 @@ export function trainingMemory(settings: Settings, { step, evaluation, workBytes
     dataset: known ? columns.taken : 0,
     host: columns.asked,
   };
+}
+
+/**
+ * Predicts the memory of a training, with native kernels: of the device that holds most, or, of a pipeline, of each rank of
+ * the axis of stages.
+ */
+export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh): TrainingMemory[] {
+  const { data, evaluate, pipeline } = settings;
+  // The scratch of some kernels goes by the number of threads.
+  const slots = defaultThreads(1);
+  const work = (programs: readonly DeviceProgram[]): number =>
+    Math.max(...programs.map(({ program }) => lowerProgram(program, { slots }).workBytes));
+  const steps = data.batchSizes.map((rows) => planStep(settings, types, mesh, rows));
+  const evaluations = (evaluate?.batchSizes ?? []).map((rows) =>
+    planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
+  );
+  const all = [planInitialiser(settings, types, mesh), ...steps, ...evaluations];
+  const [step, evaluation] = [steps[0] as PlannedPrograms, evaluations[0]];
+  return (pipeline === undefined ? [step.program] : step.programs).map((_one, rank) => {
+    const device = step.programs[rank]?.devices[0] as number;
+    const own = ({ programs }: PlannedPrograms): readonly DeviceProgram[] =>
+      pipeline === undefined ? programs : programs.filter(({ devices }) => devices.includes(device));
+    const share = (planned: PlannedPrograms) => shareOf(planned.plan, own(planned)[0] as DeviceProgram);
+    return trainingMemory(settings, {
+      step: share(step),
+      evaluation: evaluation === undefined ? undefined : share(evaluation),
+      workBytes: work(all.flatMap(own)),
+    });
+  });
 }
 
 /** Bytes that are asked for, and that the allocator takes for them. */

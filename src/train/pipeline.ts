@@ -1,5 +1,6 @@
 /** @module Training as a pipeline: which parameters are where, and the step that is planned so. */
 
+import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../functions/index.ts";
 import {
   type Action,
   localType,
@@ -12,14 +13,13 @@ import {
   type ScheduleMaker,
   stageAxis,
 } from "../plan/index.ts";
-import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { mostParts } from "./accumulate.ts";
 import { batchLayout } from "./feed.ts";
-import type { TrainState } from "./functions.ts";
 import type { PipelineTraining } from "./options.ts";
+import type { TrainState } from "./values.ts";
 
 /** One device per stage, and as many such pipelines as the workers make. */
 export function pipelineMesh({ stages }: PipelineTraining, workers: number): Mesh {

@@ -1,9 +1,5 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
 import type { Column, Dataset } from "../data/index.ts";
-import { isTensorType } from "../ir/shape.ts";
-import { learningRatesAt } from "../optim/optimizer.ts";
-import { type Layout, type Mesh, replicated } from "../plan/index.ts";
-import type { Runtime } from "../runtime/devices.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -11,25 +7,22 @@ import {
   meshOf,
   type PlannedFunction,
   planFunction,
-} from "../tensor/index.ts";
+} from "../functions/index.ts";
+import { isTensorType } from "../ir/shape.ts";
+import { learningRatesAt } from "../optim/optimizer.ts";
+import { type Layout, type Mesh, replicated } from "../plan/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
 import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
 import { batchLayout } from "./feed.ts";
-import {
-  batchTypes,
-  columnNames,
-  evaluationFunction,
-  initialiser,
-  keyType,
-  type ModelTypes,
-  predictionFunction,
-} from "./functions.ts";
+import { batchTypes, columnNames, evaluationFunction, initialiser, predictionFunction } from "./functions.ts";
 import { checkFed } from "./given.ts";
 import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
 import { stepFunction } from "./step.ts";
+import { keyType, type ModelTypes } from "./values.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
 type EvaluationFunction = ReturnType<typeof evaluationFunction>;

@@ -1,6 +1,7 @@
 /** @module Values that an op refuses in a step, such as a label of no class or an id of no row: told with the step, and the example of the data. */
+
+import { clamped } from "../functions/indices.ts";
 import { sizeOf } from "../ir/shape.ts";
-import { clamped } from "../tensor/indices.ts";
 import { faultError, HeddleError, type OutsideIndex } from "../util/errors.ts";
 import { type Fault, type FaultPlace, inRun } from "../util/faults.ts";
 import { mostParts } from "./accumulate.ts";
@@ -24,7 +25,7 @@ export function refusedIn(
 
 /** A label or an id by its row in the whole batch and in the data, where it is found there: a model may have made others. */
 function inBatch(fault: OutsideIndex, batch: FedBatch, { accumulate, data, input, target }: Settings): Fault {
-  const { kind, index, position, iterations = [], ...rest } = fault;
+  const { kind, index, position, iterations = [], device: _one, devices: _of, ...rest } = fault;
   const [part] = iterations;
   // Of several columns it is not known which one.
   const [name = "", ...others] = namesIn(kind === "label" ? target : input);

@@ -1,17 +1,18 @@
 /** @module What `train` returns. */
 import type { Dataset } from "../data/index.ts";
+import type { Tensor, Tensors } from "../functions/index.ts";
 import { modelMetadata, type SavedInput } from "../io/saved-model.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Layer, OneOrMore } from "../nn/index.ts";
-import type { Tensor, Tensors } from "../tensor/index.ts";
 import { called } from "../util/source.ts";
 import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
-import type { TrainState } from "./functions.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
 import type { Settings } from "./options.ts";
+import type { RunParts } from "./parts.ts";
 import { wholeState } from "./pipeline.ts";
-import type { Run, RunParts } from "./run.ts";
+import type { Run } from "./run.ts";
+import type { TrainState } from "./values.ts";
 import { exportWeights, writeWeights } from "./weights-file.ts";
 
 /** A trained model, and how it came about. */

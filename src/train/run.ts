@@ -1,47 +1,38 @@
 /** @module A training under way: its values, its position, and the loop over steps and epochs. */
 
+import { distribute, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { learningRateAt, schedules } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
-import type { Runtime } from "../runtime/devices.ts";
-import { distribute, meshOf, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import { badValue } from "./bad-values.ts";
-import type { Ending, StepEnd } from "./ending.ts";
+import type { StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
-import type { FedBatch, Feed } from "./feed.ts";
+import type { FedBatch } from "./feed.ts";
 import { InFlight, mostInFlight } from "./flight.ts";
-import { type BatchOutcome, columnNames, type ModelTypes, type TrainState } from "./functions.ts";
-import { type Callbacks, type EpochRecord, type StepRecord, Tally, type TrainControl } from "./history.ts";
+import { columnNames } from "./functions.ts";
+import {
+  type Callbacks,
+  type EpochRecord,
+  type Snapshot,
+  type StepRecord,
+  Tally,
+  type TrainControl,
+} from "./history.ts";
 import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
+import type { RunParts } from "./parts.ts";
 import { wholeState } from "./pipeline.ts";
-import type { Programs } from "./programs.ts";
-import type { Reporter } from "./progress.ts";
 import { attempt, refusedIn } from "./refused.ts";
-import type { Saver } from "./saver.ts";
-import { Copier, disposeState, type Snapshot } from "./snapshot.ts";
+import { Copier, disposeState } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
-
-/** What a run is made of. */
-export interface RunParts {
-  readonly settings: Settings;
-  readonly types: ModelTypes;
-  readonly runtime: Runtime;
-  readonly programs: Programs;
-  readonly feed: Feed;
-  readonly reporter: Reporter;
-  /** Undefined where this process writes no checkpoints. */
-  readonly saver: Saver | undefined;
-  readonly signal: AbortSignal;
-  readonly ending: Ending;
-}
+import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
 /** Time for steps under way when a training fails, so that a failure which all ranks have is reported by each. */
 const abandonMilliseconds = 500;

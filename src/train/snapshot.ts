@@ -4,34 +4,11 @@
  * of the state after the last step launched, on every worker after the same one.
  */
 
-import type { Dataset } from "../data/index.ts";
-import type { OneOrMore } from "../nn/index.ts";
-import { type CompiledFunction, compileFunction, isTensor, type Tensor } from "../tensor/index.ts";
+import { type CompiledFunction, compileFunction, isTensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
-import type { TrainState } from "./functions.ts";
-import type { Evaluation } from "./history.ts";
-import type { RunParts } from "./run.ts";
-
-/** A copy of all that a training changes, after a whole number of its steps. */
-export interface Snapshot {
-  /** Optimizer steps that led to it. */
-  readonly steps: number;
-  readonly params: TrainState["params"];
-  /** Their moving average, with `ema`; undefined without. */
-  readonly averaged: TrainState["params"] | undefined;
-  readonly state: TrainState["state"];
-  readonly optimizerState: TrainState["optimizer"];
-  /**
-   * Mean loss and metrics over every row of a dataset, computed beside the steps that follow. On several workers every one must
-   * call it in the same callback, and await it there.
-   */
-  evaluate(dataset: Dataset): Promise<Evaluation>;
-  /** The model's outputs for every row of a dataset, or for a batch; on several workers as {@link Snapshot.evaluate}. */
-  predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
-  /** Gives the memory back. */
-  dispose(): void;
-}
+import type { RunParts } from "./parts.ts";
+import type { TrainState } from "./values.ts";
 
 type Copy = CompiledFunction<(values: TrainState) => TrainState>;
 

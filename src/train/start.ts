@@ -1,53 +1,17 @@
-/** @module Values to begin a training with, in place of the model's own. */
+/** @module Putting values on the devices to begin a training with, in place of the model's own. */
 
+import { distribute, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { distribute, isTensor, type Tensor, type Tensors } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, nearest } from "../util/options.ts";
+import { nearest } from "../util/options.ts";
 import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";
-import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import type { ModelTypes, TrainState } from "./functions.ts";
 import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
+import type { StartValues } from "./start-values.ts";
 import { wholeData } from "./state.ts";
-
-/** Where a training begins; a `TrainResult` is one. */
-export interface StartValues {
-  /** As a tree in the form of the model's own, or with `only` in part. */
-  readonly params: Tensors;
-  /**
-   * Which of the model's parameters, and of what layers keep, are taken, by a pattern of their names, such as `"body"`; the others begin as
-   * the model's own, whatever else `params` and `state` hold. Not with `optimizerState`. Default: all, which must then be there.
-   */
-  readonly only?: Pattern;
-  /** What layers keep; default as the model makes it. */
-  readonly state?: Tensors;
-  /** What the same optimizer kept; default as it begins. */
-  readonly optimizerState?: Tensors;
-  /** Optimizer steps taken before, which schedules, Adam's corrections and dropout count on from; default 0. */
-  readonly steps?: number;
-  /** Epochs gone through before: the orders of shuffled data go on after them. Default 0. */
-  readonly epochs?: number;
-}
-
-/** @throws HeddleError `option`. */
-export function checkStart(from: StartValues): void {
-  if (typeof from !== "object" || from === null || typeof from.params !== "object")
-    throw new HeddleError("option", `train: from must be { params, … } or an earlier result, got ${shown(from)}`);
-  if (from.only !== undefined) matching("train: from.only", from.only);
-  if (from.only !== undefined && from.optimizerState !== undefined)
-    throw new HeddleError(
-      "option",
-      "train: from.only takes a part of the parameters, which optimizerState does not go with",
-      {
-        hint: "leave out optimizerState: from: { params: result.params, only: … }",
-      },
-    );
-  for (const name of ["steps", "epochs"] as const)
-    if (from[name] !== undefined) checkInteger("train", `from.${name}`, from[name], 0);
-}
+import type { ModelTypes, TrainState } from "./values.ts";
 
 /**
  * Puts copies of given values on the devices; those not given stay as the run made them.

@@ -1,19 +1,20 @@
 /** @module The whole state of a run as a checkpoint, and back. */
+
+import { distribute, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type Layout, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { distribute, isTensor, meshOf, replicate, type Tensor } from "../tensor/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { Checkpoint, CheckpointState } from "./checkpoint.ts";
-import { keyType, type ModelTypes, type TrainState } from "./functions.ts";
 import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
 import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
+import { keyType, type ModelTypes, type TrainState } from "./values.ts";
 
 /** Where a run stands: the next batch to read, and what was counted so far. */
 export interface RunPosition {

@@ -1,28 +1,20 @@
 /** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
 
+import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../functions/index.ts";
 import { withDivisors } from "../losses/divisors.ts";
 import type { OneOrMore } from "../nn/index.ts";
 import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
-import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../tensor/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome, sharesOf } from "./accumulate.ts";
 import { type ColumnNames, rowsOf, seen } from "./columns.ts";
 import type { StepEnd } from "./ending.ts";
-import {
-  applied,
-  type BatchColumns,
-  type BatchOutcome,
-  type ModelTypes,
-  rowWeights,
-  sumsOf,
-  type TrainState,
-  termSums,
-} from "./functions.ts";
+import { applied, rowWeights, sumsOf, termSums } from "./functions.ts";
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
 import { batchLoss } from "./losses.ts";
 import type { Settings } from "./options.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
+import type { BatchColumns, BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
 type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes" | "trained">;
 

@@ -1,15 +1,17 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import type { DeviceProgram } from "../program/index.ts";
 import { printPipeline } from "../report/index.ts";
+import { planSummary } from "../report/summary.ts";
+import { unusedAxes, unusedLines } from "../report/unused.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { profiledSteps } from "../runtime/index.ts";
 import { executorNamed } from "../runtime/registry.ts";
 import { localRuntime } from "../runtime/runtime.ts";
-import { connect, distribute, meshOf, random } from "../tensor/index.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
@@ -22,24 +24,25 @@ import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
-import { checkLastBatch, keyType, modelTypes } from "./functions.ts";
+import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
 import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
+import type { RunParts } from "./parts.ts";
 import { pipelineMesh } from "./pipeline.ts";
-import { planAndEnd } from "./plan-text.ts";
+import { planAndEnd } from "./plan-only.ts";
 import { Programs } from "./programs.ts";
 import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
-import { Run, type RunParts } from "./run.ts";
+import { layoutAxes } from "./rules.ts";
+import { Run } from "./run.ts";
 import { findCheckpoint, lockCheckpoints, prepareFolder, Saver } from "./saver.ts";
 import { startValues } from "./start.ts";
 import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
-import { planSummary } from "./summary.ts";
 import { suspicions } from "./suspicions.ts";
-import { unusedAxes, unusedLines } from "./unused.ts";
+import { keyType } from "./values.ts";
 
 /**
  * Trains a model. The same call trains on one process and on many: under `heddle run --workers n` every worker makes
@@ -126,19 +129,24 @@ async function endProfile(runtime: Runtime): Promise<never> {
 
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
-  const { executor, pipeline } = settings;
+  const { pipeline } = settings;
+  const executor = settings.executor === undefined ? undefined : executorNamed(settings.executor);
   refuseOtherLaunchers();
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;
-  if (world > 1 && executor !== undefined && executorNamed(executor).join === undefined) {
-    throw new HeddleError("executor", `train: the ${executor} executor runs in one process, not in ${world} workers`, {
-      hint: "leave out --workers",
-    });
+  if (world > 1 && executor !== undefined && executor.join === undefined) {
+    throw new HeddleError(
+      "executor",
+      `train: the ${executor.name} executor runs in one process, not in ${world} workers`,
+      {
+        hint: "leave out --workers",
+      },
+    );
   }
   const elsewhere = world > 1 || workers !== undefined;
   if (elsewhere || executor === undefined || named !== undefined) return connect(mesh);
-  return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
+  return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor: executor.name });
 }
 
 function reporterFor(settings: Settings): Promise<Reporter> {
@@ -211,7 +219,7 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
 }
 
 /** Shows on rank 0 what is about to happen. */
-function summarise({ settings, types, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
+function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const rows = settings.data.batchSizes[0] as number;
   const step = programs.step(rows);
   if (step.plan.pipeline !== undefined) {
@@ -219,23 +227,18 @@ function summarise({ settings, types, runtime, programs, reporter }: Omit<RunPar
     return;
   }
   const { plan, program, programs: parts, compiled } = step;
-  const native = runtime.executor.name === "native";
-  const workBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
     plan,
     program,
-    types,
-    processes: runtime.world,
-    executor: runtime.executor.name,
-    threads: runtime.executor.threads ?? 1,
+    run: { processes: runtime.world, executor: runtime.executor },
     memory: trainingMemory(settings, {
       step: shareOf(plan, parts[0] as DeviceProgram),
       evaluation: undefined,
-      workBytes,
+      workBytes: compiled.executable.arenaBytes,
     }),
   });
   for (const line of lines) reporter.line(line);
-  for (const line of unusedLines(unusedAxes(plan, settings.layoutRules))) reporter.warn(line);
+  for (const line of unusedLines(unusedAxes(plan, layoutAxes(settings.layoutRules)))) reporter.warn(line);
 }
 
 /**

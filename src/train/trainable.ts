@@ -1,13 +1,12 @@
 /** @module Which parameters a training changes: the others are constants of its steps, without gradients and optimizer state. */
+
+import { isTensor, type Tensors } from "../functions/index.ts";
+import { chosenNames, partOf, withParts } from "../functions/parts.ts";
 import { frozenNames } from "../nn/frozen.ts";
-import { isTensor, type Tensors } from "../tensor/index.ts";
-import { chosenNames, partOf, withParts } from "../tensor/parts.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { Settings } from "./options.ts";
-
-/** The names of the parameters that are trained; undefined: all. */
-export type Trained = ReadonlySet<string> | undefined;
+import type { Trained } from "./values.ts";
 
 /**
  * Those that the option `trainable` names, without the parameters of frozen layers.

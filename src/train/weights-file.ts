@@ -1,8 +1,8 @@
 /** @module The weights of a model as a file that any reader of safetensors knows: names as PyTorch's `state_dict`. */
 
+import type { Tensors } from "../functions/index.ts";
 import { type HostTensors, type SaveSafetensorsOptions, savedBy } from "../io/safetensors.ts";
 import { hostByName } from "../io/state-dict.ts";
-import type { Tensors } from "../tensor/index.ts";
 import { wholeData } from "./state.ts";
 
 /**

@@ -3,11 +3,12 @@
  * `Σ weight · loss of the row / rows`, as Keras' `sum_over_batch_size`: divided by the number of rows and not by the sum of the
  * weights, so that an epoch's loss is a mean over its rows whatever the batches, their parts and the workers.
  */
+
+import { isTensor, ones, select, type Tensor, vmap } from "../functions/index.ts";
+import { mulNoNan } from "../functions/zero-terms.ts";
 import { isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, range } from "../ir/shape.ts";
 import type { Loss } from "../losses/index.ts";
-import { isTensor, ones, select, type Tensor, vmap } from "../tensor/index.ts";
-import { mulNoNan } from "../tensor/zero-terms.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";

@@ -1,6 +1,6 @@
 /** @module The one error type of Heddle: a stable code, a message that names the cause, and a hint. */
 import type { ErrorCode } from "./error-codes.ts";
-import { codeOf, type Fault, sentenceOf } from "./faults.ts";
+import { codeOf, type Fault, type FaultPlace, sentenceOf } from "./faults.ts";
 import { capturePosition, describePosition, type Speaker, speakerNow, speakingAs } from "./source.ts";
 
 /** Options of a {@link HeddleError}. */
@@ -112,12 +112,18 @@ export function refusedBy({ name, says }: Speaker, error: unknown, where?: strin
 }
 
 /** The same error, in an iteration of a loop. */
-export function inIteration(count: number, error: unknown): unknown {
+export const inIteration = (count: number, error: unknown): unknown =>
+  placed(error, ({ iterations = [] }) => ({ iterations: [count, ...iterations] }));
+
+/** The same error, of one device among several. */
+export const onDevice = (device: number, devices: number, error: unknown): unknown =>
+  devices === 1 ? error : placed(error, () => ({ device, devices }));
+
+function placed(error: unknown, more: (fault: Fault) => FaultPlace): unknown {
   const place = error instanceof HeddleError ? refusals.get(error) : undefined;
   const fault = error instanceof HeddleError ? error.fault : undefined;
-  // An error without a function is the loop's own.
-  if (fault?.by === undefined || place === undefined) return error;
-  return refused({ ...fault, iterations: [count, ...(fault.iterations ?? [])] }, place, error);
+  // What names no function is of a loop itself.
+  return fault?.by === undefined || place === undefined ? error : refused({ ...fault, ...more(fault) }, place, error);
 }
 
 /** Runs the body of a function that users call; errors of the operations inside name the function. */

@@ -77,6 +77,9 @@ export interface FaultPlace {
     | undefined;
   /** The batch of an evaluation, from 1. */
   readonly evaluation?: number | undefined;
+  /** Of several devices the one that says so, which counts rows, positions and matrices within what it has. */
+  readonly device?: number | undefined;
+  readonly devices?: number | undefined;
   /** The lowered program that ran. */
   readonly program?: string;
   /** The outermost step that was reached, and its kernel. */
@@ -160,10 +163,16 @@ export const describeFault = (fault: Fault): string => (kinds[fault.kind][1] as 
 /** The sentence for a fault. */
 export function sentenceOf(fault: Fault): string {
   const { worker, by, iterations = [], training, evaluation, program } = fault;
-  const loops = by === undefined && program === undefined ? [] : iterations;
-  const parts = [worker, by ?? nativePlace(fault), ...loops.map((count) => `iteration ${count}`), describeFault(fault)];
-  const sentence = parts.filter((part) => part !== undefined).join(": ");
-  return `${sentence}${inRun({ training, evaluation })}`;
+  const way = by === undefined && program === undefined ? [] : iterations;
+  const parts = [worker, by ?? nativePlace(fault), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
+  const said = parts.filter((part) => part !== undefined).join(": ");
+  return `${said}${countedOn(fault)}${inRun({ training, evaluation })}`;
+}
+
+/** Whose rows, positions or matrices those of a sentence are, where there are several devices. */
+function countedOn({ device, devices, ...fault }: Fault): string {
+  const counts = "position" in fault || fault.kind === "said" || ("matrix" in fault && fault.matrix !== undefined);
+  return counts && device !== undefined ? ` (counted on device ${device} of ${devices})` : "";
 }
 
 /** The step of a training or the batch of an evaluation, as the end of a sentence. */

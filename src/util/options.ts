@@ -103,7 +103,7 @@ export function checkNumber(
   highest = Number.MAX_VALUE,
 ): void {
   if (typeof value === "number" && Number.isFinite(value) && value >= lowest && value <= highest) return;
-  const below = highest === Number.MAX_VALUE ? "" : ` and at most ${highest}`;
+  const below = highest >= Number.MAX_SAFE_INTEGER ? "" : ` and at most ${highest}`;
   const above = lowest === Number.MIN_VALUE ? "finite and above 0" : `at least ${lowest}`;
   const range = lowest === -Number.MAX_VALUE ? "finite" : `${above}${below}`;
   const expected = typeof value === "number" ? range : "a number";

@@ -26,6 +26,7 @@ export interface Environment {
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
   readonly machine: string | undefined;
+  readonly cacheHome: string | undefined;
   readonly workers: readonly string[] | undefined;
   readonly workersSecret: string | undefined;
   readonly plan: string | undefined;
@@ -138,6 +139,7 @@ const readers = {
   RANK: wholeNumber(0, 999_999),
   MASTER_ADDR: text,
   MASTER_PORT: wholeNumber(0, 65_535),
+  XDG_CACHE_HOME: text,
 } as const;
 
 type Name = keyof typeof readers;
@@ -189,10 +191,11 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_EPOCH: { says: "the membership epoch", by: "run" },
   HEDDLE_SECRET: { says: "the secret with which workers authenticate", by: "run" },
   HEDDLE_RUN_DIR: { says: "the folder of the run's flight records", by: "run" },
-  WORLD_SIZE: { says: "the number of processes", by: "run" },
-  RANK: { says: "the number of this process", by: "run" },
-  MASTER_ADDR: { says: "the address of the run's store", by: "run" },
-  MASTER_PORT: { says: "the port of the run's store", by: "run" },
+  WORLD_SIZE: { says: "number of processes", by: "run" },
+  RANK: { says: "number of this process", by: "run" },
+  MASTER_ADDR: { says: "where the store of the run listens", by: "run" },
+  MASTER_PORT: { says: "its port", by: "run" },
+  XDG_CACHE_HOME: { says: "the folder in which `heddle machine` keeps its figures, in `heddle`; default `~/.cache`" },
 };
 
 /** The legal values of a variable, in words. */
@@ -239,6 +242,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
     machine: value("HEDDLE_MACHINE"),
+    cacheHome: value("XDG_CACHE_HOME"),
     workers: value("HEDDLE_WORKERS")?.split(","),
     workersSecret: value("HEDDLE_WORKERS_SECRET"),
     plan: value("HEDDLE_PLAN"),

@@ -176,9 +176,17 @@ describe("a plan as a file", () => {
   test("cut short, is refused; without a fingerprint it may name some values alone", () => {
     const lines = text.split("\n").slice(0, 3).join("\n");
     const cut = run(kept("cut", `${lines}\n`));
-    expect(cut.said).toMatch(/plan 'trainStep' does not name params\.\S+.*: it was cut short/);
+    expect(cut.said).toMatch(/plan 'trainStep' \(\S+cut\) does not name params\.\S+.*: it was cut short/);
     expect(cut.status).not.toBe(0);
     expect(run(kept("some", `${lines.replace(/ of [0-9a-f]+/, "")}\n`))).toMatchObject({ status: 0 });
+  });
+
+  test("that no training went by is told", () => {
+    const { status, stderr } = heddle(["run", workerScript, "--plan", layouts]);
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/^heddle: the plan \S+layouts was not used: /),
+    });
   });
 
   test("edited, is trained by, in one process and in several", () => {
@@ -196,15 +204,15 @@ describe("a plan as a file", () => {
     [
       "of another model",
       text.replace("f32[3,4]", "f32[3,5]"),
-      /'params\.0\.weight' is f32\[3,5\] in the plan and f32\[3,4\] here/,
+      / \(\S+wrong\) is of .* 'params\.0\.weight' \(line 2\) is f32\[3,5\] in the plan and f32\[3,4\] here/,
     ],
     ["of another step", text.replace(/of \w+ on/, "of 123 on"), /graph 123 there, \w+ here\): values are alike/],
     [
       "with its batch elsewhere",
       text.replace("batch.x: f32[12,4] S(0) R", "batch.x: f32[12,4] R R"),
-      /'batch\.x' as R R; train has it as S\(0\) R/,
+      /\(\S+wrong:\d+\) has 'batch\.x' as R R; train has it as S\(0\) R/,
     ],
-    ["of another language", "hello\n", /line 1: expected 'plan @name on mesh'/],
+    ["of another language", "hello\n", /wrong: line 1: expected 'plan @name on mesh'/],
   ])("one %s is refused", (_what, wrong, message) => {
     const { status, said } = run(kept("wrong", wrong));
     expect(status).toBe(1);
@@ -218,7 +226,7 @@ describe("a plan as a file", () => {
     const { stderr, status: failed } = heddle(["plan", "--diff", layouts, trains]);
     expect({ failed, stderr }).toMatchObject({
       failed: 2,
-      stderr: expect.stringContaining("trains.ts has no plan: line 1"),
+      stderr: expect.stringContaining("trains.ts: line 1: expected 'plan"),
     });
   });
 

@@ -15,9 +15,9 @@ import {
   vmap,
   whileLoop,
 } from "heddle";
+import { type PlannedFunction, planFunction } from "../../src/functions/index.ts";
 import type { TensorType } from "../../src/ir/index.ts";
 import { type Layout, type Mesh, mesh, shardedOn } from "../../src/plan/index.ts";
-import { type PlannedFunction, planFunction } from "../../src/tensor/index.ts";
 
 const f32 = (...shape: number[]): TensorType => ({ shape, dtype: "f32" });
 const i32 = (...shape: number[]): TensorType => ({ shape, dtype: "i32" });

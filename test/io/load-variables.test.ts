@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { io, nn, random, type Tensor, type Tensors, tensor, train, zeros } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { exportWeights, writeWeights } from "../../src/train/weights-file.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { fixture } from "../fixtures/fixture.ts";

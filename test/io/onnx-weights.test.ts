@@ -7,8 +7,8 @@ import {
   readModel,
   type TensorProto,
   writeModel,
-} from "../../src/io/onnx/messages.ts";
-import { isTensor } from "../../src/tensor/index.ts";
+} from "../../src/adapters/onnx/messages.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 
 const leaves = (tree: unknown): Map<string, Tensor> => {

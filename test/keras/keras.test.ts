@@ -1,14 +1,15 @@
 /** The Keras-like model: names against Keras itself, and fit, evaluate, predict against `train`. */
 import { mkdtempSync, rmSync } from "node:fs";
+import { rename } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Callbacks, callbacks, data, keras, losses, nn, optim, type Tensor, tensor, train } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
-import { lossOf } from "../../src/keras/losses.ts";
-import { metricsOf } from "../../src/keras/metrics.ts";
-import { optimizerOf } from "../../src/keras/optimizers.ts";
+import { lossOf } from "../../src/adapters/keras/losses.ts";
+import { metricsOf } from "../../src/adapters/keras/metrics.ts";
+import { optimizerOf } from "../../src/adapters/keras/optimizers.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { isCounted } from "../../src/metrics/index.ts";
-import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { expectClose } from "../support/close.ts";
@@ -262,6 +263,16 @@ describe("a model", () => {
     expect(await (await other.predict(x)).data()).toEqual(await whole.data());
     const smaller = keras.model(nn.linear(3), { inputShape: [2] });
     await expect(smaller.loadWeights(path)).rejects.toThrow(/missing: "weight", f32[\s\S]*unexpected: "0\.bias"/);
+    // Read at once, and given their places when the shape of the input is known.
+    const later = keras.model(layer(), { executor: "reference" });
+    await later.loadWeights(path);
+    const wrong = keras.model(nn.linear(3), { executor: "reference" });
+    await wrong.loadWeights(path);
+    await rename(path, join(folder, "gone"));
+    expect(await (await later.predict(x)).data()).toEqual(await whole.data());
+    await expect(wrong.predict(x)).rejects.toThrow(
+      /weights\.safetensors: .*does not fit the model[\s\S]*missing: "weight"/,
+    );
     await expect(smaller.loadWeights(join(folder, "none"))).rejects.toMatchObject({ code: "file" });
   });
 

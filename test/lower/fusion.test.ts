@@ -1,8 +1,8 @@
 import { type Node, type Shape, traceGraph } from "heddle/ir";
 import { type LoweredProgram, lowerProgram, printLowered } from "heddle/lower";
-import * as ops from "heddle/ops";
 import { splitGraph } from "heddle/program";
 import { expect, test } from "vitest";
+import * as ops from "../support/nodes.ts";
 import { lenetStep, mlpStep } from "./graphs.ts";
 
 function lowered(shapes: readonly Shape[], body: (...inputs: Node[]) => readonly Node[]): LoweredProgram {

@@ -12,7 +12,7 @@ import {
   type TensorType,
   traceGraph,
 } from "heddle/ir";
-import * as ops from "heddle/ops";
+import * as ops from "../support/nodes.ts";
 
 /** A graph with what lowering it as a step needs. */
 export interface TestGraph {

@@ -10,11 +10,11 @@ import {
   traceGraph,
 } from "heddle/ir";
 import { type KernelChoice, type LoweredProgram, lowerProgram } from "heddle/lower";
-import * as ops from "heddle/ops";
 import { splitGraph } from "heddle/program";
 import { describe, expect, test } from "vitest";
 import { loadNative, type NativeBinding } from "../../src/runtime/native/binding.ts";
 import { withOpenLoops } from "../support/loops.ts";
+import * as ops from "../support/nodes.ts";
 import { attentionStep, inputsFor, lenetStep, mlpStep, type TestGraph } from "./graphs.ts";
 
 const native = loadNative();

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { HostTensor, Node } from "../../src/ir/node.ts";
-import * as ops from "../../src/ops/index.ts";
+import * as ops from "../support/nodes.ts";
 import { difference, makeTensor } from "../support/tensors.ts";
 import { instructionSets, missing, nativeEvaluate } from "./evaluate.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { evalShape, grad, jit, mesh, nn, random, type Tensor, type TrainOptions, tensor, train, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 import { bars, options } from "../train/synthetic.ts";

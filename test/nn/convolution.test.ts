@@ -2,7 +2,7 @@
 import * as heddle from "heddle";
 import { nn, random, type Tensor } from "heddle";
 import { describe, expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 

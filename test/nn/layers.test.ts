@@ -1,7 +1,7 @@
 import { grad, nn, random, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
+import { isTensor } from "../../src/functions/index.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
-import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 

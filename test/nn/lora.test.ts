@@ -1,7 +1,7 @@
 /** Low-rank adapters: what they compute and train, merged and not, on several devices. */
 import { jit, layouts, mesh, nn, optim, random, replicate, type Tensor, type TrainOptions, train } from "heddle";
 import { expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 import { bars, options } from "../train/synthetic.ts";

@@ -12,8 +12,8 @@ import {
   train,
 } from "heddle";
 import { describe, expect, test } from "vitest";
+import { isTensor, moments, normalize, planFunction } from "../../src/functions/index.ts";
 import { lowerProgram } from "../../src/lower/index.ts";
-import { isTensor, moments, normalize, planFunction } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 import { bars, options } from "../train/synthetic.ts";

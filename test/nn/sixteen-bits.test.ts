@@ -24,8 +24,8 @@ import {
   zerosLike,
 } from "heddle";
 import { describe, expect, test } from "vitest";
+import { inFloat32 } from "../../src/functions/wide.ts";
 import { isFloat } from "../../src/ir/dtype.ts";
-import { inFloat32 } from "../../src/tensor/wide.ts";
 
 type Run = (x: Tensor, other: Tensor) => Tensor | Tensors;
 interface Case {

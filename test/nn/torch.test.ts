@@ -1,7 +1,7 @@
 /** Layers against PyTorch (test/fixtures/layers.py): outputs, last states, gradients, running statistics, names of parameters. */
 import { grad, jit, losses, nn, random, scaledDotProductAttention, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { expectClose } from "../support/close.ts";

@@ -1,7 +1,7 @@
 /** @module Functions with loops and branches that are exported to ONNX: recurrent networks, and what they are made of. */
 import { nn, random, type Tensor } from "heddle";
+import * as h from "../../src/functions/index.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
-import * as h from "../../src/tensor/index.ts";
 import type { Exported } from "./exported.ts";
 
 const f32 = (...shape: number[]): TensorType => ({ dtype: "f32", shape });

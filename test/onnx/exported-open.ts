@@ -1,10 +1,10 @@
 /** @module Functions that are exported with open sizes, and the numbers that they are run with: rows of tests here and with ONNX Runtime. */
 import { losses, nn, random, type Tensor } from "heddle";
-import type { ExportableFunction } from "../../src/io/onnx/export.ts";
-import type { OpenType } from "../../src/io/onnx/export-open.ts";
+import type { ExportableFunction } from "../../src/adapters/onnx/export.ts";
+import type { OpenType } from "../../src/adapters/onnx/export-open.ts";
+import * as h from "../../src/functions/index.ts";
 import type { DType } from "../../src/ir/dtype.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
-import * as h from "../../src/tensor/index.ts";
 
 export interface ExportedOpen {
   readonly name: string;

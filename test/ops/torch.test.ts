@@ -25,17 +25,17 @@ import {
   whileLoop,
 } from "heddle";
 import { describe, expect, test } from "vitest";
+import * as finding from "../../src/functions/finding.ts";
+import * as functions from "../../src/functions/functions.ts";
+import * as order from "../../src/functions/methods/order.ts";
+import * as resize from "../../src/functions/resize.ts";
+import * as sampling from "../../src/functions/sampling.ts";
+import * as spectrum from "../../src/functions/spectrum.ts";
+import * as unfold from "../../src/functions/unfold.ts";
 import { isAbsent } from "../../src/ir/node.ts";
 import { allOps } from "../../src/ir/op.ts";
 import { nodesWithin } from "../../src/ir/walk.ts";
-import * as finding from "../../src/tensor/finding.ts";
-import * as functions from "../../src/tensor/functions.ts";
-import * as order from "../../src/tensor/order.ts";
-import * as resize from "../../src/tensor/resize.ts";
-import * as sampling from "../../src/tensor/sampling.ts";
-import * as spectrum from "../../src/tensor/spectrum.ts";
 import { traceFunction } from "../../src/tensor/tracing.ts";
-import * as unfold from "../../src/tensor/unfold.ts";
 import {
   type Composed,
   callOf,

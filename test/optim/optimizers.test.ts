@@ -2,7 +2,7 @@
 import { jit, mesh, optim, type Tensor, type Tensors, tensor } from "heddle";
 import { lowerProgram, printLowered } from "heddle/lower";
 import { describe, expect, test } from "vitest";
-import { evalShape, planFunction } from "../../src/tensor/index.ts";
+import { evalShape, planFunction } from "../../src/functions/index.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { expectClose } from "../support/close.ts";
 

@@ -8,12 +8,12 @@ import {
   trainOnServer,
 } from "heddle/parameter-server";
 import { afterEach, describe, expect, test } from "vitest";
+import { isTensor } from "../../src/functions/index.ts";
 import { printServe } from "../../src/program/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
 import { remoteRuntime } from "../../src/runtime/remote/driver.ts";
 import { serveDrivers } from "../../src/runtime/remote/worker.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
-import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 
@@ -169,6 +169,6 @@ describe("a serve step", () => {
             grow: { inputs: [], run: ({ total }) => ({ state: { total: total.sum() } }) },
           },
         ),
-    ).toThrow(/serve 'odd', handler 'grow': does not give 'total' f32\[2\]/);
+    ).toThrow(/serve 'odd', handler 'grow': does not return 'total' f32\[2\]/);
   });
 });

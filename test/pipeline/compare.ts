@@ -1,7 +1,8 @@
 /** Trains by a pipeline and on one device, and says how far apart they are. */
+
+import { distribute, meshOf, type Tensor } from "../../src/functions/index.ts";
 import { replicated, shardedOn } from "../../src/plan/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
-import { distribute, meshOf, type Tensor } from "../../src/tensor/index.ts";
 import {
   compiled,
   type Network,

@@ -1,12 +1,5 @@
 /** Training steps as a user writes them, and the runs that pipelines are compared with. */
 
-import { softmaxCrossEntropy } from "../../src/losses/index.ts";
-import { conv2d, dropout, flatten, linear, maxPool2d, relu, sequential } from "../../src/nn/index.ts";
-import type { Layer } from "../../src/nn/layer.ts";
-import { adam, type Optimizer, sgd } from "../../src/optim/index.ts";
-import { mesh as makeMesh } from "../../src/plan/index.ts";
-import type { Runtime } from "../../src/runtime/devices.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -18,7 +11,14 @@ import {
   type Tensors,
   tensor,
   valueAndGrad,
-} from "../../src/tensor/index.ts";
+} from "../../src/functions/index.ts";
+import { softmaxCrossEntropy } from "../../src/losses/index.ts";
+import { conv2d, dropout, flatten, linear, maxPool2d, relu, sequential } from "../../src/nn/index.ts";
+import type { Layer } from "../../src/nn/layer.ts";
+import { adam, type Optimizer, sgd } from "../../src/optim/index.ts";
+import { mesh as makeMesh } from "../../src/plan/index.ts";
+import type { Runtime } from "../../src/runtime/devices.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 
 export type Precision = "f32" | "f64";

@@ -2,6 +2,14 @@
 import { describe, expect, test } from "vitest";
 import { withSource } from "../../src/compile/index.ts";
 import {
+  compileFunction,
+  compilePlan,
+  type FunctionOptions,
+  planFunction,
+  type Tensor,
+  tensor,
+} from "../../src/functions/index.ts";
+import {
   mesh,
   type Plan,
   parseAnyPlan,
@@ -12,14 +20,6 @@ import {
 } from "../../src/plan/index.ts";
 import { diffPlans } from "../../src/report/index.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
-import {
-  compileFunction,
-  compilePlan,
-  type FunctionOptions,
-  planFunction,
-  type Tensor,
-  tensor,
-} from "../../src/tensor/index.ts";
 import { executors } from "../support/executors.ts";
 
 const f32 = (...shape: number[]) => ({ shape, dtype: "f32" });
@@ -48,6 +48,9 @@ test("layouts read back", () => {
   expect(printLayouts(parseLayouts(head(text)))).toBe(head(text));
   expect("classes" in parseAnyPlan(text)).toBe(true);
   expect("classes" in parseAnyPlan(head(text))).toBe(false);
+  // As editors leave it: other line ends, blank lines, blanks at ends, a mark at the beginning.
+  const left = `\uFEFF${text.replaceAll(" R\n", " R  \n\n").replaceAll("\n", "\r\n")}`;
+  expect(printPlan(parsePlan(left))).toBe(text);
   const used = { layouts: () => [{ kind: "shard", dim: 0 }] as const, uses: () => [{ kind: "replicate" }] as const };
   const kept = printPlan(planned(used));
   expect(kept).toContain("input w: f32[4,6] S(0) used R\n");
@@ -96,7 +99,7 @@ test.each<[string, () => unknown, RegExp]>([
   [
     "a plan of a function with other types",
     () => go(other),
-    /^plan 'step' is of another function than 'step' \(graph \w+ there, \w+ here\): input 'w' is f32\[4,5\] in the plan and f32\[4,6\] here/,
+    /^plan 'step' is of another function than 'step' \(graph \w+ there, \w+ here\): input 'w' \(line 2\) is f32\[4,5\] in the plan and f32\[4,6\] here/,
   ],
   [
     "a plan of a function that computes something else",
@@ -104,7 +107,11 @@ test.each<[string, () => unknown, RegExp]>([
       planFunction(({ w, x }: Step) => ({ ...step({ w, x }), w }), example, two, { plan: parseAnyPlan(head(text)) }),
     /\(graph \w+ there, \w+ here\): values are alike, what is computed is not\n/,
   ],
-  ["a value that is not there", () => go(head(edited("input x:", "input y:"))), /input 'y' is in the plan only/],
+  [
+    "a value that is not there",
+    () => go(head(edited("input x:", "input y:"))),
+    /input 'y' \(line 3\) is in the plan only/,
+  ],
   ["another mesh", () => go(text, mesh({ data: 4 })), /plan 'step' is for mesh data=2, the devices are data=4/],
   [
     "layouts that the graphs do not have",
@@ -112,6 +119,36 @@ test.each<[string, () => unknown, RegExp]>([
     /input 'w' is not S\(1\) in the local graph[\s\S]*hint: leave the graphs out/,
   ],
   ["a malformed line", () => go(head(edited("input w:", "imput w:"))), /line 2: malformed value 'imput w/],
+  [
+    "a misspelt value",
+    () => go(edited("input w:", "input W:")),
+    /'W' \(line 2\) is in the plan only; did you mean 'w'\?/,
+  ],
+  [
+    "a value twice",
+    () => go(`${head(text)}input x: f32[8,4] R\n`),
+    /line 6: input 'x' is given twice, first in line 3/,
+  ],
+  ["an odd type", () => go(edited("x: f32[8,4]", "x: f23[8,4]")), /line 3: 'f23\[8,4\]' is not a type; write it as/],
+  [
+    "an odd placement",
+    () => go(edited("x: f32[8,4] R", "x: f32[8,4] S[0]")),
+    /line 3: 'S\[0\]' is not a placement; write/,
+  ],
+  [
+    "no such dim",
+    () => go(edited("x: f32[8,4] R", "x: f32[8,4] S(9)")),
+    /line 3: f32\[8,4\] cannot be S\(9\) .*no dim 9/,
+  ],
+  ["no such place", () => go(edited("x: f32[8,4] R", "x: f32[8,4] O(2)")), /line 3: O\(2\) is no place on axis 'data'/],
+  ["odd sizes", () => go(edited("x: f32[8,4] R", "x: f32[8,4] S(0:3+4)")), /line 3: .*: dim 0 has 8 elements/],
+  [
+    "too few placements",
+    () => go(edited("f32[8,4] R", "f32[8,4]")),
+    /line 3: placements: 0 are given, mesh data=2 takes 1/,
+  ],
+  ["an odd mesh", () => go(edited("on data=2", "on data")), /line 1: 'data' is not an axis of a mesh/],
+  ["an odd graph", () => go(edited("= dot ", "= bot ")), /line \d\d?: .*bot/],
   ["no graph to run", () => compilePlan(parsePlan(head(text)), runtime), /the plan has no graph/],
   [
     "an input that is left out",

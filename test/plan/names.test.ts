@@ -1,9 +1,9 @@
 /** Values of a function are named by its arguments, or by the fields of its only one; functions themselves need no name. */
 import { describe, expect, test } from "vitest";
+import { type FunctionOptions, jit, planFunction, type Tensor, tensor } from "../../src/functions/index.ts";
 import { parseGraph, printGraph } from "../../src/ir/index.ts";
 import { mesh, parsePlan, printPlan, shard } from "../../src/plan/index.ts";
 import { parseProgram, printProgram } from "../../src/program/index.ts";
-import { type FunctionOptions, jit, planFunction, type Tensor, tensor } from "../../src/tensor/index.ts";
 
 const f32 = (...shape: number[]) => ({ shape, dtype: "f32" });
 const split = (path: string) => (path === "batch.x" ? [shard(0)] : undefined);

@@ -10,7 +10,7 @@ import {
   type TensorType,
   traceGraph,
 } from "../../src/ir/index.ts";
-import * as ops from "../../src/ops/index.ts";
+import * as ops from "../support/nodes.ts";
 import { randomFrom } from "../support/tensors.ts";
 
 const f64 = (...shape: number[]): TensorType => ({ dtype: "f64", shape });

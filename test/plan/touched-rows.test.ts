@@ -4,13 +4,13 @@ import fc from "fast-check";
 import { any, jit, mesh, optim, type Tensor, type Tensors, take, tensor, valueAndGrad } from "heddle";
 import { lowerProgram } from "heddle/lower";
 import { describe, expect, test } from "vitest";
+import { evalShape, planFunction } from "../../src/functions/index.ts";
 import { type Graph, type HostTensor, type Node, traceGraph } from "../../src/ir/index.ts";
 import { topological } from "../../src/ir/walk.ts";
-import * as ops from "../../src/ops/index.ts";
 import { touchedRows } from "../../src/passes/touched-rows.ts";
 import { planGraph } from "../../src/plan/index.ts";
-import { evalShape, planFunction } from "../../src/tensor/index.ts";
 import { executors } from "../support/executors.ts";
+import * as ops from "../support/nodes.ts";
 import { difference, floats, makeTensor, type Source, scalar } from "../support/tensors.ts";
 import { runPlan } from "./run.ts";
 

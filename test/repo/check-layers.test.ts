@@ -98,12 +98,29 @@ const cases: readonly { name: string; files: Record<string, string>; problems: r
     problems: ["src/ir/a.ts:1: cycle src/ir/a.ts → src/ir/b.ts → src/ir/c.ts → src/ir/a.ts"],
   },
   {
-    name: "a cycle of types only, which does not exist at run time",
+    name: "a cycle of types only, neither of which can be read before the other",
     files: {
       "src/ir/a.ts": 'import type { B } from "./b.ts";\nexport type A = B | 1;',
       "src/ir/b.ts": 'import type { A } from "./a.ts";\nexport type B = A[];',
     },
-    problems: [],
+    problems: ["src/ir/a.ts:1: cycle src/ir/a.ts → src/ir/b.ts → src/ir/a.ts"],
+  },
+  {
+    name: "an adapter, which has of Heddle what users have",
+    files: {
+      "src/util/errors.ts": "export const e = 1;",
+      "src/extend/index.ts": 'export * from "../util/errors.ts";',
+      "src/extend/browser.ts": 'export * from "../util/errors.ts";',
+      "src/adapters/caffe/net.ts":
+        'import "../../extend/index.ts";\nimport "./text.ts";\nimport "../../util/errors.ts";',
+      "src/adapters/caffe/text.ts": 'import "node:fs";\nimport "../../extend/browser.ts";',
+      "src/io/index.ts": 'export * from "../adapters/caffe/net.ts";\nexport * from "./read.ts";',
+      "src/io/read.ts": 'import "../adapters/caffe/text.ts";',
+    },
+    problems: [
+      /^src\/adapters\/caffe\/net\.ts:3: an adapter may not import \.\.\/\.\.\/util\/errors\.ts/,
+      /^src\/io\/read\.ts:1: io may not import adapters\/caffe: imports go left only/,
+    ],
   },
   {
     name: "a file that is not there",

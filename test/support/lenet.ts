@@ -3,17 +3,7 @@ import { gradients } from "../../src/autodiff/index.ts";
 import type { DType } from "../../src/ir/dtype.ts";
 import { type InputSpec, traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, Node } from "../../src/ir/node.ts";
-import {
-  add,
-  broadcastInDim,
-  call,
-  matmul,
-  mean,
-  relu,
-  reshape,
-  softmaxCrossEntropy,
-  transpose,
-} from "../../src/ops/index.ts";
+import { add, broadcastInDim, call, matmul, mean, relu, reshape, softmaxCrossEntropy, transpose } from "./nodes.ts";
 
 export interface LeNetSizes {
   readonly batch: number;

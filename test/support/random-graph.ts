@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { type InputSpec, traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor, Node } from "../../src/ir/node.ts";
 import { range } from "../../src/ir/shape.ts";
-import * as ops from "../../src/ops/index.ts";
+import * as ops from "./nodes.ts";
 import { makeTensor } from "./tensors.ts";
 
 /** Draws a number in [0, below). */

@@ -1,6 +1,6 @@
 /** Bits read as another dtype, and elements within bounds, as users call them. */
 import { describe, expect, test } from "vitest";
-import { bitcast, clamp, grad, jit, jvp, type Tensor, tensor, vmap } from "../../src/tensor/index.ts";
+import { bitcast, clamp, grad, jit, jvp, type Tensor, tensor, vmap } from "../../src/functions/index.ts";
 
 const inf = Infinity;
 const plain = (x: Tensor): number[] => Array.from(x.dataSync());

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { jit, ones, type Tensor, tensor, zeros } from "../../src/tensor/index.ts";
+import { jit, ones, type Tensor, tensor, zeros } from "../../src/functions/index.ts";
 
 describe("a function that is compiled over and over says so once", () => {
   const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => undefined);

@@ -1,7 +1,5 @@
 /** Functions composed of ops: in batches, both ways, in 16 bits, of nothing, where shapes depend on values, and mistakes. */
 import { describe, expect, test } from "vitest";
-import type { Shape } from "../../src/ir/shape.ts";
-import * as nn from "../../src/nn/index.ts";
 import {
   bincount,
   booleanMask,
@@ -27,7 +25,9 @@ import {
   unfold,
   vjp,
   vmap,
-} from "../../src/tensor/index.ts";
+} from "../../src/functions/index.ts";
+import type { Shape } from "../../src/ir/shape.ts";
+import * as nn from "../../src/nn/index.ts";
 import { expectClose } from "../support/close.ts";
 import { randoms } from "../support/trees.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { concat, jit, random, type Tensor, tensor } from "../../src/tensor/index.ts";
+import { concat, jit, random, type Tensor, tensor } from "../../src/functions/index.ts";
 
 describe("programs are told apart by their static arguments", () => {
   test("eager functions called with other static arguments", () => {

@@ -1,6 +1,6 @@
 /** Integers beside numbers that they do not hold, and sums in a wider dtype. */
 import { describe, expect, test } from "vitest";
-import { cumprod, cumsum, jit, lt, mean, prod, sum, type Tensor, tensor, vmap } from "../../src/tensor/index.ts";
+import { cumprod, cumsum, jit, lt, mean, prod, sum, type Tensor, tensor, vmap } from "../../src/functions/index.ts";
 
 const comparisons = ["eq", "ne", "lt", "le", "gt", "ge"] as const;
 const truth = {

@@ -1,7 +1,5 @@
 /** Positions that count from the end, and ids that do not. */
 import { describe, expect, test } from "vitest";
-import * as losses from "../../src/losses/index.ts";
-import * as nn from "../../src/nn/index.ts";
 import {
   dynamicSlice,
   dynamicUpdateSlice,
@@ -20,7 +18,9 @@ import {
   takeAlongDim,
   tensor,
   vmap,
-} from "../../src/tensor/index.ts";
+} from "../../src/functions/index.ts";
+import * as losses from "../../src/losses/index.ts";
+import * as nn from "../../src/nn/index.ts";
 
 const ids = (values: readonly unknown[]): Tensor => tensor(values as number[], { dtype: "i32" });
 const x = tensor([

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import * as data from "../../src/data/index.ts";
+import * as heddle from "../../src/functions/index.ts";
 import * as losses from "../../src/losses/index.ts";
 import * as nn from "../../src/nn/index.ts";
-import * as heddle from "../../src/tensor/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 // What a user of plain JavaScript can write.

@@ -1,7 +1,7 @@
 /** One slice along a dim, indexing by `at`, and comparisons of whole tensors. */
 import { expect, test } from "vitest";
-import * as functions from "../../src/tensor/functions.ts";
-import { allClose, at, grad, type IndexLike, pick, Tensor, tensor, vmap } from "../../src/tensor/index.ts";
+import * as functions from "../../src/functions/index.ts";
+import { allClose, at, grad, type IndexLike, pick, Tensor, tensor, vmap } from "../../src/functions/index.ts";
 
 const x = tensor([
   [1, 2, 3],

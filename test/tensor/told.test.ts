@@ -1,9 +1,9 @@
 /** Mistakes are told by the name of the function that was called, whatever it is made of. */
 import { describe, expect, test } from "vitest";
+import * as heddle from "../../src/functions/index.ts";
 import * as losses from "../../src/losses/index.ts";
 import * as metrics from "../../src/metrics/index.ts";
 import * as nn from "../../src/nn/index.ts";
-import * as heddle from "../../src/tensor/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 const { evalShape, tensor, isTensor } = heddle;

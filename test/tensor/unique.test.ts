@@ -1,6 +1,6 @@
 /** Distinct elements: how many there are is read in eager mode, and must be said where a function is traced. */
 import { expect, test } from "vitest";
-import { jit, type Tensor, take, tensor, unique, vmap } from "../../src/tensor/index.ts";
+import { jit, type Tensor, take, tensor, unique, vmap } from "../../src/functions/index.ts";
 
 const x = tensor([
   [3, 1, 3],

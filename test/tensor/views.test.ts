@@ -1,11 +1,20 @@
 import { describe, expect, test } from "vitest";
+import {
+  concat,
+  distribute,
+  expandDims,
+  jit,
+  moveDim,
+  split,
+  squeeze,
+  type Tensor,
+} from "../../src/functions/index.ts";
 import { type DType, dtypes } from "../../src/ir/dtype.ts";
 import { type Shape, sizeOf } from "../../src/ir/shape.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { memory } from "../../src/runtime/registry.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
-import { concat, distribute, expandDims, jit, moveDim, split, squeeze, type Tensor } from "../../src/tensor/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 /** Expressions of views, of x f32[4,6,5]. */

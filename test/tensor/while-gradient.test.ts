@@ -2,8 +2,6 @@
 
 import { expectClose } from "heddle/testing";
 import { describe, expect, it } from "vitest";
-import { mesh, shardedOn } from "../../src/plan/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import {
   and,
   compileFunction,
@@ -23,7 +21,9 @@ import {
   vmap,
   whileLoop,
   zeros,
-} from "../../src/tensor/index.ts";
+} from "../../src/functions/index.ts";
+import { mesh, shardedOn } from "../../src/plan/index.ts";
+import { localRuntime } from "../../src/runtime/runtime.ts";
 
 const f64 = (value: number | number[]): Tensor => tensor(value, { dtype: "f64" });
 const numbers = (x: Tensor): number[] => [...x.dataSync()];

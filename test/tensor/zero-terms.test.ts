@@ -1,6 +1,6 @@
 import { grad, type Tensor, tensor, xlogy } from "heddle";
 import { describe, expect, test } from "vitest";
-import { mulNoNan } from "../../src/tensor/zero-terms.ts";
+import { mulNoNan } from "../../src/functions/zero-terms.ts";
 
 const inf = Infinity;
 const nan = Number.NaN;

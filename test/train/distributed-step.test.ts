@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { distributedStep, layouts, mesh, type nn, type Tensor, type TrainResult, tensor, train, zeros } from "heddle";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { isTensor, replicate } from "../../src/tensor/index.ts";
+import { isTensor, replicate } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { lossesIn, model, optimizer, ownLoop, rows } from "./scripts/own-model.ts";
 import { bars, options } from "./synthetic.ts";

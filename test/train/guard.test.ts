@@ -1,7 +1,7 @@
 /** Steps that are rejected: on all devices, before anything is written. */
 import { data, layouts, losses, mesh, nn, optim, replicate, type StepRecord, type TrainOptions, train } from "heddle";
 import { describe, expect, test } from "vitest";
-import { isTensor, type Tensor } from "../../src/tensor/index.ts";
+import { isTensor, type Tensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { bars, options } from "./synthetic.ts";

@@ -13,8 +13,8 @@ import {
   train,
 } from "heddle";
 import { describe, expect, test, vi } from "vitest";
+import { isTensor } from "../../src/functions/index.ts";
 import { mesh } from "../../src/plan/index.ts";
-import { isTensor } from "../../src/tensor/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 import { bars, convnet, linear, options } from "./synthetic.ts";

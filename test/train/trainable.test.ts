@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { layouts, mesh, nn, optim, replicate, type Tensor, type TrainOptions, type TrainResult, train } from "heddle";
 import { printProgram } from "heddle/program";
 import { describe, expect, test } from "vitest";
-import { isTensor } from "../../src/tensor/index.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { connect } from "../../src/tensor/index.ts";
+import { connect } from "../../src/functions/index.ts";
 import { launcherProblem, launchers } from "../../src/util/launchers.ts";
 
 afterEach(() => vi.unstubAllEnvs());

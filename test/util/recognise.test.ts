@@ -1,8 +1,8 @@
 /** What is not what its name says is told by its first bytes, in one place for all formats. */
 import { io } from "heddle";
 import { expect, test } from "vitest";
+import { parsePrototxt } from "../../src/adapters/caffe/text.ts";
 import { parseIdxHeader } from "../../src/data/idx.ts";
-import { parsePrototxt } from "../../src/io/caffe/text.ts";
 import { decodeSafetensors } from "../../src/io/safetensors.ts";
 import { checkRecognised, type FileKind, recognise } from "../../src/util/recognise.ts";
 

@@ -3,6 +3,7 @@
 import type { Machine } from "../../cost/index.ts";
 import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
+import { deviceAt, deviceCount } from "../../plan/mesh.ts";
 import { costOf } from "../../program/cost.ts";
 import { type Program, stepsWithin } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -50,7 +51,8 @@ export function nativeExecutor(options: NativeOptions): Executor {
     const deviceOptions = { threads: options.threads, coords: [...coordinates], ...(isa === undefined ? {} : { isa }) };
     return byNative(() => new binding.NativeDevice(deviceOptions, groups[index] as NativeGroup[]));
   });
-  const queue = new Queue(devices);
+  const numbers = options.devices.map(({ coordinates }) => deviceAt(options, coordinates));
+  const queue = new Queue(devices, numbers, deviceCount(options));
   const allocate = (bytes: number, what: () => string): NativeMemory => allocateMemory(binding, queue, bytes, what);
   const profiler = sharedProfiler();
   if (devices[0] !== undefined) profiler?.measure(devices[0], options.threads, binding.info().isa);
@@ -88,7 +90,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
 
 /** The groups of each local device, one per axis: over the network, or among devices of this process. */
 function groupsOf(binding: NativeBinding, { axes, devices, world }: NativeOptions): NativeGroup[][] {
-  const count = axes.reduce((product, axis) => product * axis.size, 1);
+  const count = deviceCount({ axes });
   if (count === 1 || axes.length === 0) return devices.map(() => []);
   const worlds = world === undefined ? binding.NativeWorld.inProcess(count) : [world.native];
   return devices.map(({ coordinates }, index) =>
@@ -100,10 +102,11 @@ function groupsOf(binding: NativeBinding, { axes, devices, world }: NativeOption
 
 /** Numbers of the devices whose coordinates differ on one axis only. */
 function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], axis: number): number[] {
-  const number = (place: readonly number[]): number =>
-    place.reduce((total, coordinate, index) => total * (axes[index]?.size as number) + coordinate, 0);
   return Array.from({ length: axes[axis]?.size as number }, (_unused, coordinate) =>
-    number(coordinates.map((old, index) => (index === axis ? coordinate : old))),
+    deviceAt(
+      { axes },
+      coordinates.map((old, index) => (index === axis ? coordinate : old)),
+    ),
   );
 }
 
@@ -161,8 +164,7 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const prepared = { programs: ready, alone, short, quick: short && keeps, note };
   return {
     program,
-    arenaBytes: Math.max(...ready.map((program) => program.native.arenaBytes)),
-    calls: lowered.json.steps.length,
+    arenaBytes: Math.max(...ready.map((one) => one.native.arenaBytes)),
     run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
 }

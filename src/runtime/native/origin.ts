@@ -7,9 +7,12 @@ import { originField } from "../../lower/json.ts";
 import { type LowerTarget, lowerProgram } from "../../lower/lower.ts";
 import type { Program } from "../../program/program.ts";
 import { type HeddleError, refused } from "../../util/errors.ts";
-import { codeOf, type Fault } from "../../util/faults.ts";
+import { codeOf, type Fault, type FaultPlace } from "../../util/faults.ts";
 import { placeOf, type Speaker } from "../../util/source.ts";
 import type { RunError } from "./error.ts";
+
+/** Which of several devices ran; empty where there is one. */
+export type OnDevice = Pick<FaultPlace, "device" | "devices">;
 
 /** The program that a device ran. */
 export interface Ran {
@@ -27,6 +30,7 @@ export interface Ran {
 export function refusalOf(
   error: RunError,
   ran: Ran,
+  on: OnDevice,
   by: Speaker | undefined,
   where: string | undefined,
 ): HeddleError | undefined {
@@ -34,10 +38,10 @@ export function refusalOf(
   if (codeOf(error.fault) !== "value" || call === undefined) return undefined;
   const origin = originOf(fault, call, placesOf(ran));
   const position = origin === undefined ? undefined : positionOf(origin);
-  const speaker = position?.by ?? (position === undefined ? by : undefined);
-  const name = speaker?.name ?? origin?.op.name ?? ran.program.name;
-  const place = { says: meaningAt(origin, speaker), where: placeOf(position) ?? where, mark: position?.mark };
-  return refused({ ...withoutNumber(fault), by: name }, place, error);
+  const own = position?.by ?? (position === undefined ? by : undefined);
+  const name = own?.name ?? origin?.op.name ?? ran.program.name;
+  const place = { says: meaningAt(origin, own), where: placeOf(position) ?? where, mark: position?.mark };
+  return refused({ ...withoutNumber(fault), ...on, by: name }, place, error);
 }
 
 /** The fault without the number of the division, which only serves to find the node. */

@@ -1,6 +1,7 @@
 /** @module The times of kernel calls under `heddle profile`: recorded in each worker, and written to a file when the worker ends. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { descriptionOf } from "../../kernels/index.ts";
 import { costOf, type LoweredProgram, numberedCalls, printCall } from "../../lower/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
@@ -130,12 +131,12 @@ export class Profiler {
     // A program that ran only a few times keeps at least its last run.
     const warmUp = Math.min(this.request.warmUp, runs.length - 1);
     const calls = numberedCalls(lowered.json.steps).map(({ call, depth }): ProfiledCall => {
-      const collective = call.k === "collective" ? [String(call["op"])] : [];
+      const { title, communicates, asyncRole } = descriptionOf(call);
       return {
-        kernel: [call.k, ...collective].join(" "),
+        kernel: communicates ? (title?.(call as never) ?? call.k) : call.k,
         text: printCall(call, axes),
         depth,
-        ...(call["flight"] !== undefined && call.k !== "wait" ? { beside: true as const } : {}),
+        ...(call["flight"] !== undefined && asyncRole === "starts" ? { beside: true as const } : {}),
         ...costOf(call, axes),
       };
     });

@@ -6,7 +6,7 @@ import { HeddleError } from "../../util/errors.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../../util/source.ts";
 import type { NativeBuffer, NativeDevice } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
-import { type Ran, refusalOf } from "./origin.ts";
+import { type OnDevice, type Ran, refusalOf } from "./origin.ts";
 
 /** A block of a device's memory, independent of its contents. */
 export interface Block {
@@ -92,13 +92,19 @@ export interface Needs {
  * An error that native code threw in a run, with its code and the user's line: for a refused value the line of the op, otherwise the
  * line of the launch. `what` names the program if the record does not.
  */
-export function runFailure(thrown: unknown, what: string, ran?: Ran, position = capturePosition()): HeddleError {
+export function runFailure(
+  thrown: unknown,
+  what: string,
+  ran?: Ran,
+  position = capturePosition(),
+  on: OnDevice = {},
+): HeddleError {
   const error = nativeError(thrown);
   // Failures of peers keep the fields that the launcher reads.
   if (error instanceof RunError && error.during !== undefined) return error;
   const where = describePosition(position) ?? error.where;
   const refusal =
-    error instanceof RunError && ran !== undefined ? refusalOf(error, ran, position.by, where) : undefined;
+    error instanceof RunError && ran !== undefined ? refusalOf(error, ran, on, position.by, where) : undefined;
   if (refusal !== undefined) return refusal;
   const { code, plain, fault } = error;
   const message = fault?.program === undefined ? `${what}: ${plain}` : plain;
@@ -114,14 +120,19 @@ function firstCause(failures: readonly (HeddleError | undefined)[]): HeddleError
 /** The runs of an executor's devices, in order. */
 export class Queue {
   private readonly devices: readonly NativeDevice[];
+  /** Of each device, among all `count` of the mesh. */
+  private readonly numbers: readonly number[];
+  private readonly count: number;
   private readonly open = new Set<Launch>();
   private launched = 0;
   private bytes = 0;
   /** Number of promises that the event loop has not settled yet; their runs may be done. */
   private promises = 0;
 
-  constructor(devices: readonly NativeDevice[]) {
+  constructor(devices: readonly NativeDevice[], numbers: readonly number[], count: number) {
     this.devices = devices;
+    this.numbers = numbers;
+    this.count = count;
   }
 
   /** Whether no run is queued. */
@@ -158,10 +169,11 @@ export class Queue {
     launch.done = Promise.allSettled(runs).then((results) => {
       this.promises--;
       if (launch.settled) return;
-      const failure = (reason: unknown, index: number): HeddleError => runFailure(reason, what, ran[index], position);
       this.settle(
         launch,
-        results.map((result, index) => (result.status === "rejected" ? failure(result.reason, index) : undefined)),
+        results.map((result, index) =>
+          result.status === "rejected" ? this.failureOf(launch, index, result.reason) : undefined,
+        ),
       );
     });
     return launch;
@@ -176,11 +188,14 @@ export class Queue {
       const errors = failed.map((byRun) => byRun.get(launch.number));
       this.settle(
         launch,
-        errors.map((error, index) =>
-          error === undefined ? undefined : runFailure(error, launch.what, launch.ran[index], launch.position),
-        ),
+        errors.map((error, index) => (error === undefined ? undefined : this.failureOf(launch, index, error))),
       );
     }
+  }
+
+  private failureOf({ what, ran, position }: Launch, index: number, thrown: unknown): HeddleError {
+    const on = this.count === 1 ? {} : { device: this.numbers[index] as number, devices: this.count };
+    return runFailure(thrown, what, ran[index], position, on);
   }
 
   private settle(launch: Launch, failures: readonly (HeddleError | undefined)[]): void {

@@ -286,21 +286,11 @@ class RemoteExecutor implements Executor {
     const compiled = this.links.map((link, device) =>
       link.ask({ type: "compile", program: number, text: texts.get(programs[device] as Program) }),
     );
-    const sizes = { arenaBytes: 0, calls: 0 };
-    const ready = Promise.all(compiled).then((answers) => {
-      sizes.arenaBytes = Math.max(...answers.map(({ arenaBytes }) => arenaBytes));
-      sizes.calls = answers[0]?.calls ?? 0;
-    });
-    // The first run waits for this, and reports an error.
+    const ready = Promise.all(compiled).then(() => {});
+    // An error is told by the first run, which waits for it.
     ready.catch(() => {});
     return {
       program: programs[0] as Program,
-      get arenaBytes() {
-        return sizes.arenaBytes;
-      },
-      get calls() {
-        return sizes.calls;
-      },
       run: (inputs) => this.run(programs, number, ready, inputs as readonly (readonly RemoteBuffer[])[]),
     };
   }

@@ -94,9 +94,6 @@ export interface Answer {
   readonly error: HeddleError | undefined;
   /** For a join: the port of the store that was opened. */
   readonly port: number | undefined;
-  /** For a compile: bytes of the arena, and number of calls. */
-  readonly arenaBytes: number;
-  readonly calls: number;
   readonly data: Uint8Array;
 }
 
@@ -146,17 +143,14 @@ function problemOf(value: unknown, peer: string): WorkerError | undefined {
 
 /** Reads an answer; undefined for malformed data. `peer` names the worker in errors. */
 export function parseAnswer({ head, body }: Frame, peer: string): Answer | undefined {
-  const { n, error, port, arenaBytes = 0, calls = 0 } = head as { [key: string]: unknown };
-  if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls))
-    return undefined;
+  const { n, error, port } = head as { [key: string]: unknown };
+  if (!count(n) || !(port === undefined || count(port, 65_535))) return undefined;
   const problem = error === undefined ? undefined : problemOf(error ?? {}, peer);
   if (error !== undefined && problem === undefined) return undefined;
   return {
     n: n as number,
     error: problem,
     port: port as number | undefined,
-    arenaBytes: arenaBytes as number,
-    calls: calls as number,
     data: body,
   };
 }

@@ -7,16 +7,11 @@ import { nativePasses } from "../passes.ts";
 import type { ExecutorPlugin } from "../registry.ts";
 import { remoteRuntime } from "./driver.ts";
 
-const elsewhere = "its devices are in waiting workers: heddle run --on, or remoteRuntime of heddle/runtime";
-
 /** Devices in waiting workers (`heddle run --on`). */
 export const remotePlugin: ExecutorPlugin = {
   name: "remote",
-  unavailable: () => elsewhere,
+  unavailable: () => "its devices are in waiting workers: heddle run --on, or remoteRuntime of heddle/runtime",
   passes: nativePasses,
-  make: () => {
-    throw new HeddleError("executor", `the remote executor has no devices in this process: ${elsewhere}`);
-  },
   join: (mesh) => {
     const { workers } = readEnvironment();
     return workers === undefined ? undefined : driveWorkers(mesh, workers);

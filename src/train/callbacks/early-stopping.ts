@@ -1,9 +1,8 @@
 /** @module Ending a training that no longer gets better. */
 import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
-import type { Callbacks, EpochRecord, TrainControl } from "../history.ts";
+import type { Callbacks, EpochRecord, Snapshot, TrainControl } from "../history.ts";
 import { checkMonitor, logsOf, type MonitorOptions, type Watched, watched } from "../logs.ts";
 import { formatMetric } from "../metrics.ts";
-import type { Snapshot } from "../snapshot.ts";
 
 /** Options of {@link earlyStopping}. */
 export interface EarlyStoppingOptions extends MonitorOptions {

@@ -1,6 +1,6 @@
 /** @module Curves for TensorBoard. */
 import { join } from "node:path";
-import { isTensor, type Tensor, type Tensors } from "../../tensor/index.ts";
+import { isTensor, type Tensor, type Tensors } from "../../functions/index.ts";
 import { checkInteger, checkOptions, checkPlace } from "../../util/options.ts";
 import { flattenTree } from "../../util/tree.ts";
 import type { Callbacks, EpochRecord, TrainControl } from "../history.ts";

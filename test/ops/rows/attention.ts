@@ -1,6 +1,6 @@
 /** @module Rows of attention and its gradient: sums over keys, one score after the other. */
 import type { HostTensor, Node } from "../../../src/ir/node.ts";
-import { attention, call, mul, resultsOf, sum } from "../../../src/ops/index.ts";
+import { attention, call, mul, resultsOf, sum } from "../../support/nodes.ts";
 import type { Row } from "../../support/row.ts";
 import { at, bools, build, floats, given, indices } from "../../support/tensors.ts";
 

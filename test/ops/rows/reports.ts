@@ -18,7 +18,7 @@ import {
   pow,
   slice,
   sum,
-} from "../../../src/ops/index.ts";
+} from "../../support/nodes.ts";
 import type { Row } from "../../support/row.ts";
 import { given, scalar } from "../../support/tensors.ts";
 

@@ -1,6 +1,6 @@
 /** @module Rows of the op table: distinct elements, which are composed of sorts, sums up to each place and scatters. */
 import type { HostTensor, Node } from "../../../src/ir/node.ts";
-import { unique } from "../../../src/ops/index.ts";
+import * as nodes from "../../support/nodes.ts";
 import type { Row } from "../../support/row.ts";
 import { distinct, given, ints } from "../../support/tensors.ts";
 
@@ -18,6 +18,10 @@ function found({ data }: HostTensor, size: number, fill?: number): number[][] {
     [all.length],
   ];
 }
+
+/** Values, places, counts and number. */
+const unique = (x: Node, size: number, fill?: number): Node[] =>
+  Object.values(nodes.unique(x, fill === undefined ? { size } : { size, fill }));
 
 const of = (size: number, fill?: number) => ({
   build: (x: Node) => unique(x, size, fill),

@@ -7,9 +7,9 @@ import { deviceCount } from "../../../src/plan/index.ts";
 import { deviceBytes } from "../../../src/report/index.ts";
 import { loadNative } from "../../../src/runtime/native/binding.ts";
 import { modelTypes } from "../../../src/train/functions.ts";
+import { predictedMemory } from "../../../src/train/memory.ts";
 import { resolveOptions } from "../../../src/train/options.ts";
 import { pipelineMesh } from "../../../src/train/pipeline.ts";
-import { predictedMemory } from "../../../src/train/plan-text.ts";
 
 const pipeline = { stages: { 0: 0, 2: 0, 4: 1 }, microBatches: 4 };
 export const cases: { readonly [name: string]: Partial<TrainOptions> } = {

@@ -1,6 +1,6 @@
 /** A loop of one's own under `heddle run`: prints its losses and bits of the state on rank 0. Arguments: virtual devices, and a file to save to. */
 import { mesh, random, replicate } from "heddle";
-import { isTensor } from "../../../src/tensor/index.ts";
+import { isTensor } from "../../../src/functions/index.ts";
 import { flattenTree } from "../../../src/util/tree.ts";
 import { lossesIn, model, ownLoop } from "./own-model.ts";
 

@@ -1,0 +1,384 @@
+/**
+ * @module Places by value: of what is not 0, in sorted numbers, in bins. Where the shape of a result depends on values they are
+ * read, blocking; in a traced function `size` says how much room there is, as in JAX.
+ */
+
+import { type DType, isFloat, isInteger, isValueOf } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
+import { formatShape, formatType, normalizeDim, sameShape, sizeOf, stridesOf } from "../ir/shape.ts";
+import { literal, type Operand } from "../ops/emit-scalar.ts";
+import * as ops from "../ops/index.ts";
+import { checkWhole } from "../tensor/arguments.ts";
+import {
+  checkTensor,
+  isTensor,
+  operate,
+  operateAll,
+  type Tensor,
+  type TensorLike,
+  valuesAtHand,
+} from "../tensor/tensor.ts";
+import { isTracing } from "../tensor/tracing.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { tensor } from "./create.ts";
+import { toIndices } from "./indices.ts";
+import { moveDim } from "./methods/shapes.ts";
+import { repeatNode } from "./nodes.ts";
+
+/** Options of functions whose results are as large as values say. */
+export interface SizeOptions {
+  /** Places in the result: of more elements the first are kept. Must be given where a function is traced; default as many as there are. */
+  readonly size?: number;
+}
+
+/** Options of {@link nonzero} and {@link booleanMask}. */
+export interface FoundOptions extends SizeOptions {
+  /** What places that stay free hold; default 0. */
+  readonly fill?: number;
+}
+
+/** The size that is given, or, where values are known, the one that they say. */
+function sizeOr(name: string, size: number | undefined, unknown: string, count: () => number): number {
+  if (size !== undefined) {
+    checkInteger(name, "size", size, 0);
+    return size;
+  }
+  if (!isTracing()) return count();
+  throw unknownSize(name, unknown);
+}
+
+/** Whether x comes before y in the order in which {@link sort} puts them: NaN is above all numbers. */
+function isBefore(x: Node, y: Node): Node {
+  const less = ops.lt(x, y);
+  return isFloat(x.dtype) ? ops.or(less, ops.and(ops.isNaN(y), ops.not(ops.isNaN(x)))) : less;
+}
+
+function placesOf(sorted: Node, given: Operand, right: boolean): Node {
+  if (sorted.shape.length !== 1)
+    throw new HeddleError("shape", `searchsorted: takes a sorted vector, got ${formatType(sorted)}`, {
+      hint: "several vectors, each with its own values, are vmap(placesOf)",
+    });
+  const values = typeof given === "object" ? given : literal("searchsorted", sorted.dtype, given);
+  if (sorted.dtype !== values.dtype)
+    throw new HeddleError("dtype", `searchsorted: ${formatType(sorted)} and ${formatType(values)} are of two dtypes`, {
+      hint: "cast one of them",
+    });
+  const [count] = sorted.shape as [number];
+  let found = ops.full("i32", values.shape, 0);
+  if (count === 0 || sizeOf(values.shape) === 0) return found;
+  // Steps of powers of two, each taken where the last element of it still belongs before the value.
+  for (let step = 2 ** Math.floor(Math.log2(count)); step >= 1; step /= 2) {
+    const next = ops.add(found, step);
+    const last = ops.gather(sorted, ops.minimum(ops.sub(next, 1), count - 1));
+    const passes = right ? ops.not(isBefore(values, last)) : isBefore(last, values);
+    found = ops.select(ops.and(ops.le(next, count), passes), next, found);
+  }
+  return found;
+}
+
+/**
+ * `[places, number]`: where the first `size` elements of a vector of truth values that are true stand (i32), in order, and how
+ * many are true in all; places that stay free hold the vector's length.
+ */
+function whereTrue(flags: Node, size: number): [places: Node, number: Node] {
+  const [count] = flags.shape as [number];
+  const ones = ops.cast(flags, "i32");
+  const number = ops.sum(ones);
+  if (count === 0) return [ops.full("i32", [size], 0), number];
+  const rank = ops.sub(ops.cumsum(ones), 1);
+  // One more row takes what there is no room for.
+  const row = ops.select(flags, ops.minimum(rank, size), size);
+  const start = ops.full("i32", [size + 1], count);
+  const places = ops.scatter("min", start, row, ops.iota("i32", [count], 0));
+  return [ops.slice(places, [0], [size]), number];
+}
+
+const flagsOf = (x: Node): Node => ops.reshape(x.dtype === "bool" ? x : ops.ne(x, 0), [sizeOf(x.shape)]);
+
+/** How many elements are not 0 (i32). */
+const countNonzero = (x: Node): Node => ops.sum(ops.cast(flagsOf(x), "i32"));
+
+function coordinates(x: Node, size: number, fill: number): Node {
+  const [flat] = whereTrue(flagsOf(x), size);
+  const rank = x.shape.length;
+  if (rank === 0) return ops.full("i32", [size, 0], 0);
+  const strides = stridesOf(x.shape);
+  const free = ops.ge(flat, sizeOf(x.shape));
+  const columns = x.shape.map((length, dim) => {
+    const place = ops.rem(ops.div(flat, Math.max(1, strides[dim] as number)), Math.max(1, length));
+    return ops.reshape(ops.select(free, fill, place), [size, 1]);
+  });
+  return ops.concat(columns, 1);
+}
+
+function maskedRows(x: Node, mask: Node, size: number, fill: number): Node {
+  const rest = x.shape.slice(mask.shape.length);
+  const count = sizeOf(mask.shape);
+  const [places] = whereTrue(flagsOf(mask), size);
+  if (count === 0 || size === 0) return ops.full(x.dtype, [size, ...rest], fill);
+  const rows = ops.gather(ops.reshape(x, [count, ...rest]), ops.minimum(places, count - 1));
+  const free = ops.broadcastInDim(ops.ge(places, count), rows.shape, [0]);
+  return ops.select(free, ops.full(x.dtype, rows.shape, fill), rows);
+}
+
+function repeated(x: Node, counts: Node, size: number): Node {
+  const [length] = x.shape as [number];
+  if (length === 0 || size === 0) return ops.full(x.dtype, [size, ...x.shape.slice(1)], 0);
+  const ends = ops.cumsum(counts);
+  const from = placesOf(ends, ops.iota("i32", [size], 0), true);
+  return ops.gather(x, ops.minimum(from, length - 1));
+}
+
+/** Bounds of `bins` bins of one width between two numbers; where these are equal, of one around them. */
+function binEdges(low: Node, high: Node, bins: number): Node {
+  const same = ops.cast(ops.eq(low, high), low.dtype);
+  const [from, to] = [ops.sub(low, ops.mul(same, 0.5)), ops.add(high, ops.mul(same, 0.5))];
+  const steps = ops.iota(low.dtype, [bins + 1], 0);
+  const edges = ops.add(ops.mul(steps, ops.div(ops.sub(to, from), bins)), from);
+  return ops.select(ops.eq(steps, bins), to, edges);
+}
+
+/** How many elements lie between each two edges, or the sum of their weights; the last bin has both its bounds. */
+function countsBetween(x: Node, edges: Node, weights: Node | undefined): Node {
+  const bins = (edges.shape[0] as number) - 1;
+  const flat = ops.reshape(x, [sizeOf(x.shape)]);
+  const last = ops.broadcastTo(ops.slice(edges, [bins], [bins + 1]), flat.shape);
+  const bin = ops.sub(placesOf(edges, flat, true), 1);
+  // What is outside goes to one more bin, which is cut off.
+  const own = ops.select(ops.eq(flat, last), bins - 1, ops.select(ops.lt(bin, 0), bins, bin));
+  const given = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
+  return ops.slice(ops.scatterAdd(given, ops.minimum(own, bins), bins + 1), [0], [bins]);
+}
+
+/** How often each of the numbers 0, 1, … up to `size` occurs among indices (i32), or the sum of its weights. */
+function countsOf(indices: Node, size: number, weights: Node | undefined): Node {
+  const flat = ops.reshape(indices, [sizeOf(indices.shape)]);
+  const given = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
+  return ops.scatterAdd(given, flat, size);
+}
+
+/** The error of a traced function that is not told how large its result is. */
+export const unknownSize = (name: string, what: string): HeddleError =>
+  new HeddleError("argument", `${name}: ${what} is not known yet`, {
+    hint: "shapes are static in a traced function: give the most that there can be, as { size: … }",
+  });
+
+function checkFill(name: string, dtype: DType, fill: unknown): void {
+  if (typeof fill === "number" && (isFloat(dtype) || isValueOf(dtype, fill))) return;
+  throw new HeddleError("dtype", `${name}: fill must be a number of ${dtype}, got ${shown(fill)}`);
+}
+
+const counted = (name: string, x: Tensor): number => operate(`${name} count`, countNonzero, [x]).itemSync();
+
+/**
+ * Coordinates of the elements that are not 0, or true, in row-major order: `[count, rank]` in i32, a row for each, as
+ * `gatherNd(x, nonzero(x))` takes them; PyTorch's `nonzero`, NumPy's `argwhere`.
+ *
+ * @throws HeddleError `argument` where a function is traced and `size` is not given
+ * @example nonzero(tensor([[0, 5], [7, 0]])) // [[0, 1], [1, 0]]
+ */
+export function nonzero(x: Tensor, options: FoundOptions = {}): Tensor {
+  checkTensor("nonzero", x);
+  checkOptions("nonzero", options, ["size", "fill"]);
+  const { fill = 0 } = options;
+  checkFill("nonzero", "i32", fill);
+  const unknown = `how many elements of ${formatType(x)} are not 0`;
+  const size = sizeOr("nonzero", options.size, unknown, () => counted("nonzero", x));
+  return operate("nonzero", coordinates, [x], size, fill);
+}
+
+/**
+ * The elements, or rows, of x where a mask is true: NumPy's `x[mask]`. The mask (bool, or numbers that are true unless 0) has the
+ * first dims of x, or all; they become one. The gradient goes to what was taken.
+ *
+ * @throws HeddleError `shape` when the mask has other dims; `argument` where a function is traced and `size` is not given
+ * @example booleanMask(tensor([1, 2, 3]), tensor([true, false, true])) // [1, 3]
+ */
+export function booleanMask(x: Tensor, mask: Tensor, options: FoundOptions = {}): Tensor {
+  checkTensor("booleanMask", x);
+  checkTensor("booleanMask", mask);
+  checkOptions("booleanMask", options, ["size", "fill"]);
+  const { fill = 0 } = options;
+  checkFill("booleanMask", x.dtype, fill);
+  const rank = mask.shape.length;
+  if (rank === 0 || !sameShape(mask.shape, x.shape.slice(0, rank)))
+    throw new HeddleError("shape", `booleanMask: ${formatType(mask)} has not the first dims of ${formatType(x)}`);
+  const unknown = `how much of ${formatType(mask)} is true`;
+  const size = sizeOr("booleanMask", options.size, unknown, () => counted("booleanMask", mask));
+  return operate("booleanMask", maskedRows, [x, mask], size, fill);
+}
+
+/**
+ * NumPy's `repeat`, PyTorch's `repeat_interleave`: each slice along a dim (default the last) as often as `counts` says: one
+ * number ({@link repeat}), a list, or a vector of integers of at least 0. In a traced function a vector needs `size`, the sum of
+ * its counts: of more the first are kept, and places that stay free repeat the last slice, as in JAX.
+ *
+ * @throws HeddleError `shape` unless there is a count for each slice; `value` for a negative count that is known
+ */
+export function repeatInterleave(
+  x: Tensor,
+  counts: number | readonly number[] | Tensor,
+  dim = -1,
+  options: SizeOptions = {},
+): Tensor {
+  const name = "repeatInterleave";
+  checkTensor(name, x);
+  checkOptions(name, options, ["size"]);
+  if (!isTensor(counts)) checkWhole(name, "counts", counts, true);
+  const at = normalizeDim(dim, x.shape.length, name);
+  if (typeof counts === "number") {
+    checkInteger(name, "counts", counts, 0);
+    return operate(name, repeatNode, [x], counts, at);
+  }
+  const each = isTensor(counts) ? counts : tensor(Int32Array.from(counts as readonly number[]));
+  if (!sameShape(each.shape, [x.shape[at] as number]) || !isInteger(each.dtype))
+    throw new HeddleError(
+      "shape",
+      `${name}: dim ${at} of ${formatType(x)} needs a count for each, got ${formatType(each)}`,
+    );
+  const known = isTensor(counts) ? valuesAtHand(counts) : counts;
+  const negative = Array.from(known ?? [], Number).find((count) => count < 0);
+  if (negative !== undefined) throw new HeddleError("value", `${name}: a count is ${negative}`);
+  const total = (): number => Array.from(known ?? [], Number).reduce((sum, count) => sum + count, 0);
+  const size = isTensor(counts)
+    ? sizeOr(name, options.size, `the sum of the counts ${formatType(each)}`, total)
+    : (options.size ?? total());
+  const build = (node: Node, by: Node, places: number): Node => repeated(node, by, places);
+  return moveDim(operate(name, build, [moveDim(x, at, 0), toIndices(each)], size), 0, at);
+}
+
+/** Options of {@link searchsorted}. */
+export interface SearchOptions {
+  /** Whether a value goes before (`"left"`, default) or behind elements that are equal to it. */
+  readonly side?: "left" | "right";
+}
+
+/**
+ * Where values (a tensor of any shape, or a number) go in a vector in ascending order so that it stays in order: i32 from 0 to its
+ * length, NaN being above all numbers, as NumPy's. Whether the vector is in order is not looked at.
+ *
+ * @throws HeddleError `shape` unless the first is a vector; `dtype` for two dtypes
+ * @example searchsorted(tensor([1, 3, 5]), tensor([3, 4])) // [1, 2]
+ */
+export function searchsorted(sorted: Tensor, values: TensorLike, options: SearchOptions = {}): Tensor {
+  checkTensor("searchsorted", sorted);
+  checkOptions("searchsorted", options, ["side"]);
+  const { side = "left" } = options;
+  if (side !== "left" && side !== "right")
+    throw new HeddleError("option", `searchsorted: side is ${shown(side)}`, { hint: 'it can be "left" or "right"' });
+  return operate("searchsorted", placesOf, [sorted, values], side === "right");
+}
+
+/** Options of {@link bincount}. */
+export interface BincountOptions extends SizeOptions {
+  /** What each element counts for, in the shape of x; default 1, in i32. */
+  readonly weights?: Tensor;
+}
+
+/**
+ * How often each of the numbers 0, 1, … occurs among integers of any shape: `[size]` in i32, or the sums of `weights` in their
+ * dtype; without `size` up to the largest one.
+ *
+ * @throws HeddleError `dtype` unless x is of integers; `value` from the run for a number outside `[0, size)`; `argument` where a
+ * function is traced and `size` is not given
+ * @example bincount(tensor([1, 3, 1], { dtype: "i32" })) // [0, 2, 0, 1]
+ */
+export function bincount(x: Tensor, options: BincountOptions = {}): Tensor {
+  checkTensor("bincount", x);
+  checkOptions("bincount", options, ["size", "weights"]);
+  if (!isInteger(x.dtype)) throw new HeddleError("dtype", `bincount: takes integers, got ${formatType(x)}`);
+  checkWeights("bincount", x, options.weights);
+  const unknown = `the largest number of ${formatType(x)}`;
+  const size = sizeOr("bincount", options.size, unknown, () => (x.size === 0 ? 0 : Number(x.max().itemSync()) + 1));
+  const given = options.weights === undefined ? [] : [options.weights];
+  const build = (...inputs: unknown[]): Node =>
+    countsOf(inputs[0] as Node, inputs.at(-1) as number, inputs.length > 2 ? (inputs[1] as Node) : undefined);
+  return operate("bincount", build as never, [toIndices(x), ...given], Math.max(size, 0));
+}
+
+function checkWeights(name: string, x: Tensor, weights: unknown): void {
+  if (weights === undefined) return;
+  checkTensor(name, weights);
+  if (!sameShape(weights.shape, x.shape) || weights.dtype === "bool")
+    throw new HeddleError(
+      "shape",
+      `${name}: weights must be numbers of shape ${formatShape(x.shape)}, got ${formatType(weights)}`,
+    );
+}
+
+/** Options of {@link histogram}. */
+export interface HistogramOptions {
+  /** How many bins of one width, or their bounds, ascending, one more than bins; default 10. */
+  readonly bins?: number | readonly number[] | Tensor;
+  /** The bounds of the first and the last bin; default the smallest and the largest element, or 0 and 1 where there are none. */
+  readonly range?: readonly [number, number];
+  /** What each element counts for, in the shape of x; default 1, in i32. */
+  readonly weights?: Tensor;
+  /** Whether counts are divided by their sum and the width of their bin, in floats; default false. */
+  readonly density?: boolean;
+}
+
+/**
+ * How many elements of floats or integers lie in each bin, and the bounds of the bins, as NumPy's `histogram`: a bin holds its lower
+ * bound and not its upper one, but the last holds both; what is outside of all, and NaN, counts nowhere. Integers are taken in
+ * f32 where bounds are made of them.
+ *
+ * @throws HeddleError `option` for no bins, bounds that do not ascend, and a range that is none; `value`, unless traced, where the range is
+ * to be found and an element is NaN or infinite
+ * @example histogram(tensor([0, 1, 1, 4]), { bins: 2 }) // counts [3, 1], edges [0, 2, 4]
+ */
+export function histogram(
+  x: Tensor,
+  options: HistogramOptions = {},
+): { readonly counts: Tensor; readonly edges: Tensor } {
+  checkTensor("histogram", x);
+  checkOptions("histogram", options, ["bins", "range", "weights", "density"]);
+  const { bins = 10, range, weights, density = false } = options;
+  checkWeights("histogram", x, weights);
+  const values = isFloat(x.dtype) ? x : x.cast("f32");
+  const edges = typeof bins === "number" ? evenEdges(values, bins, range) : givenEdges(values, bins);
+  const build = (...[node, bounds, by]: Node[]): Node[] => [countsBetween(node as Node, bounds as Node, by)];
+  const operands = weights === undefined ? [values, edges] : [values, edges, weights];
+  const [counts] = operateAll("histogram", build, operands) as [Tensor];
+  if (!density) return { counts, edges };
+  const shares = isFloat(counts.dtype) ? counts : counts.cast(values.dtype);
+  const last = edges.shape[0] as number;
+  const widths = edges.slice([1], [last]).sub(edges.slice([0], [last - 1]));
+  return { counts: shares.div(widths.cast(shares.dtype)).div(shares.sum()), edges };
+}
+
+function evenEdges(x: Tensor, bins: number, range: readonly [number, number] | undefined): Tensor {
+  checkInteger("histogram", "bins", bins, 1);
+  if (
+    range !== undefined &&
+    !(Array.isArray(range) && range.length === 2 && range.every(Number.isFinite) && range[0] <= range[1])
+  )
+    throw new HeddleError("option", `histogram: range must be [low, high], finite and ascending, got ${shown(range)}`);
+  const known = range ?? (x.size === 0 ? [0, 1] : undefined);
+  const build = (node: Node, count: number, ends?: readonly number[]): Node => {
+    const [low, high] = ends?.map((end) => ops.constant(node.dtype, end)) ?? [ops.min(node), ops.max(node)];
+    return binEdges(low as Node, high as Node, count);
+  };
+  const edges = operate("histogram edges", build, [x], bins, known);
+  const made = known === undefined ? valuesAtHand(edges) : undefined;
+  if (made !== undefined && !(Number.isFinite(Number(made[0])) && Number.isFinite(Number(made[bins]))))
+    throw new HeddleError("value", `histogram: ${formatType(x)} has NaN or infinite elements, which bound no bin`, {
+      hint: "give the range: what is outside of it, and NaN, counts nowhere",
+    });
+  return edges;
+}
+
+function givenEdges(x: Tensor, bins: readonly number[] | Tensor): Tensor {
+  if (!isTensor(bins) && !(Array.isArray(bins) && bins.every((bound) => typeof bound === "number")))
+    throw new HeddleError("option", `histogram: bins must be a number, or their bounds, got ${shown(bins)}`);
+  const edges = isTensor(bins) ? bins.cast(x.dtype) : tensor(bins as readonly number[], { dtype: x.dtype });
+  if (edges.shape.length !== 1 || edges.size < 2)
+    throw new HeddleError("shape", `histogram: bins need at least two bounds, got ${formatType(edges)}`);
+  const bounds = valuesAtHand(edges);
+  const odd = bounds?.findIndex((bound, place) => !(place === 0 || bound >= (bounds[place - 1] as never)));
+  if (bounds !== undefined && odd !== undefined && odd >= 0)
+    throw new HeddleError("option", `histogram: bins must ascend, got ${bounds[odd - 1]} before ${bounds[odd]}`);
+  return edges;
+}

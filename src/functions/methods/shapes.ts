@@ -1,0 +1,108 @@
+/** @module The same elements, or some of them, in another shape. */
+
+import type { Node } from "../../ir/node.ts";
+import { normalizeDim, type Shape } from "../../ir/shape.ts";
+import * as ops from "../../ops/index.ts";
+import { checkShape, checkWhole } from "../../tensor/arguments.ts";
+import { operate, type Tensor } from "../../tensor/tensor.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { shown } from "../../util/show.ts";
+import { expandDim, fromEnd, squeezeNode } from "../nodes.ts";
+
+function sliceFromEnd(x: Node, start: readonly number[], limit: readonly number[], stride?: readonly number[]): Node {
+  const counted = (places: readonly number[]): number[] =>
+    places.map((place, dim) => fromEnd(place, x.shape[dim] ?? 0));
+  return ops.slice(x, counted(start), counted(limit), stride);
+}
+
+/** Another shape for the same elements; one size may be -1. Outside of compiled functions a view: it shares memory with x. */
+export function reshape(x: Tensor, shape: Shape): Tensor {
+  checkShape("reshape", shape, true);
+  return operate("reshape", ops.reshape, [x], shape);
+}
+
+/**
+ * Output dim i is input dim order[i]; all dims reversed by default. Outside of compiled functions a view, which operations read
+ * by strides.
+ */
+export function transpose(x: Tensor, order?: readonly number[]): Tensor {
+  if (order !== undefined) checkWhole("transpose", "order", order);
+  return operate("transpose", ops.transpose, [x], order);
+}
+
+/**
+ * Repeats along new first dims, and along dims of size 1, to fill `shape`: NumPy's rule. The gradient is summed over the
+ * repeats.
+ *
+ * @throws HeddleError `shape` when another size differs.
+ */
+export function broadcastTo(x: Tensor, shape: Shape): Tensor {
+  checkShape("broadcastTo", shape);
+  return operate("broadcastTo", ops.broadcastTo, [x], shape);
+}
+
+/**
+ * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each; a
+ * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two. Outside of compiled
+ * functions whole rows are a view, which shares memory with x.
+ *
+ * @throws HeddleError `shape` unless start <= limit, both are within the dim, and the stride is positive.
+ */
+export function slice(
+  x: Tensor,
+  start: readonly number[],
+  limit: readonly number[],
+  stride?: readonly number[],
+): Tensor {
+  checkWhole("slice", "start", start);
+  checkWhole("slice", "limit", limit);
+  if (stride !== undefined) checkWhole("slice", "stride", stride);
+  return operate("slice", sliceFromEnd, [x], start, limit, stride);
+}
+
+/**
+ * Pads with a value: `amounts[dim] = [low, high]`, or `[low, high, interior]` with that many between neighbours; negative
+ * `low` and `high` cut off.
+ */
+export function pad(
+  x: Tensor,
+  amounts: readonly (readonly [number, number] | readonly [number, number, number])[],
+  value = 0,
+): Tensor {
+  if (!Array.isArray(amounts))
+    throw new HeddleError("argument", `pad: amounts must be [low, high] per dim, got ${shown(amounts)}`);
+  amounts.forEach((amount, dim) => {
+    checkWhole("pad", `amounts[${dim}]`, amount);
+  });
+  return operate(
+    "pad",
+    (node: Node, list: readonly (readonly [number, number, number?])[], value: number) =>
+      ops.pad(
+        node,
+        ops.constant(node.dtype, value),
+        list.map(([low]) => low),
+        list.map(([, high]) => high),
+        list.map(([, , interior]) => interior ?? 0),
+      ),
+    [x],
+    amounts,
+    value,
+  );
+}
+
+/** A dim of size 1 before dim `dim` of the result: PyTorch's unsqueeze. */
+export const expandDims = (x: Tensor, dim: number): Tensor => operate("expandDims", expandDim, [x], dim);
+
+/** Without a dim of size 1, or without all of them. */
+export const squeeze = (x: Tensor, dim?: number): Tensor => operate("squeeze", squeezeNode, [x], dim);
+
+/** A dim moved to another place; the others keep their order. */
+export const moveDim = (x: Tensor, from: number, to: number): Tensor =>
+  operate(
+    "moveDim",
+    (node: Node, a: number, b: number) =>
+      ops.moveDim(node, normalizeDim(a, node.shape.length, "moveDim"), normalizeDim(b, node.shape.length, "moveDim")),
+    [x],
+    from,
+    to,
+  );

@@ -1,0 +1,81 @@
+/** @module Parts of trees of parameters: which are chosen by name or by a function, a tree of those, and a whole tree again. */
+import type { TensorType } from "../ir/shape.ts";
+import { isTensor, type Tensor } from "../tensor/tensor.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkMatches, isPattern, matching, type Pattern } from "../util/pattern.ts";
+import { shown } from "../util/show.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import type { Tensors } from "./tensors.ts";
+
+/** A parameter as a choice sees it: its name, such as `"0.weight"`, shape and dtype. */
+export interface Named extends TensorType {
+  readonly name: string;
+}
+
+/** Which parameters: a pattern of their names (`"head"`, `"**.bias"`, a list of them), or a function of one. */
+export type Selection = Pattern | ((parameter: Named) => boolean);
+
+/** A choice as a function. @throws HeddleError `option` for what is none. */
+export function choice(what: string, selection: Selection): (parameter: Named) => boolean {
+  if (typeof selection === "function") return selection;
+  if (!isPattern(selection))
+    throw new HeddleError(
+      "option",
+      `${what} must be a pattern, or a function of a parameter, got ${shown(selection)}`,
+      {
+        hint: 'such as "head", ["**.bias", "!head"], or ({ name, shape }) => shape.length > 1',
+      },
+    );
+  const matches = matching(what, selection);
+  return ({ name }) => matches(name);
+}
+
+/**
+ * The names of the chosen leaves of a tree.
+ *
+ * @throws HeddleError `option` for a pattern that matches none of its names
+ */
+export function chosenNames(what: string, selection: Selection, tree: Tensors): ReadonlySet<string> {
+  const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
+  const chosen = choice(what, selection);
+  if (typeof selection !== "function") checkMatches(what, selection, paths);
+  return new Set(
+    paths.filter((name, index) => {
+      const { shape, dtype } = leaves[index] as Tensor;
+      return chosen({ name, shape, dtype });
+    }),
+  );
+}
+
+/** The tree of the leaves with these names, which keep them: places of arrays become names. */
+export function partOf(tree: Tensors, names: ReadonlySet<string>): Tensors {
+  const part: { [name: string]: unknown } = {};
+  const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
+  for (const [index, path] of paths.entries()) {
+    if (!names.has(path)) continue;
+    const steps = path.split(".");
+    const last = steps.pop() as string;
+    let at = part;
+    for (const step of steps) {
+      at[step] ??= {};
+      at = at[step] as typeof part;
+    }
+    at[last] = leaves[index];
+  }
+  return part as Tensors;
+}
+
+/** The tree with the leaves of parts in the places of its own. */
+export function withParts<Tree extends Tensors>(tree: Tree, ...parts: readonly Tensors[]): Tree {
+  const { leaves, paths, shape } = flattenTree<Tensor>(tree, isTensor);
+  const known = new Map(
+    parts.flatMap((part) => {
+      const flat = flattenTree<Tensor>(part, isTensor);
+      return flat.paths.map((path, index): [string, Tensor] => [path, flat.leaves[index] as Tensor]);
+    }),
+  );
+  return unflattenTree(
+    shape,
+    leaves.map((leaf, index) => known.get(paths[index] as string) ?? leaf),
+  ) as Tree;
+}

@@ -1,0 +1,183 @@
+/** @module Images read between their elements, at places that are themselves values: by gathered neighbours and their weights. */
+import { isFloat, isHalf } from "../ir/dtype.ts";
+import { formatType, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
+import { traced } from "../tensor/nested.ts";
+import { checkTensor, type Tensor } from "../tensor/tensor.ts";
+import { HeddleError, within } from "../util/errors.ts";
+import { checkOptions } from "../util/options.ts";
+import { shown } from "../util/show.ts";
+import { zerosLike } from "./create.ts";
+import { select } from "./functions.ts";
+import { rowsById } from "./indices.ts";
+import { add, and, floor, or, round, sub, trunc } from "./methods/index.ts";
+import { pick } from "./methods/rearrange.ts";
+
+/** How values between elements, and those outside of the image, come about. */
+export interface Sampling {
+  readonly mode: "nearest" | "linear" | "cubic";
+  readonly outside: "zeros" | "border" | "reflection";
+  /** Where reflection turns: at the centres of the outermost elements, or at their edges. */
+  readonly atCentres: boolean;
+}
+
+/** One neighbour along a dim: where it is, whether that is in the image, and its weight. */
+interface Tap {
+  readonly place: Tensor;
+  readonly inside: Tensor;
+  readonly weight: Tensor | undefined;
+}
+
+/** Places turned back at both ends until they lie between them. */
+function reflected(x: Tensor, size: number, atCentres: boolean): Tensor {
+  const [low, high] = atCentres ? [0, size - 1] : [-0.5, size - 0.5];
+  const span = high - low;
+  if (span === 0) return zerosLike(x);
+  const distance = x.sub(low).abs();
+  const turns = floor(distance.div(span));
+  const rest = distance.sub(turns.mul(span));
+  const odd = turns.sub(floor(turns.mul(0.5)).mul(2)).ne(0);
+  return select(odd, sub(high, rest), rest.add(low));
+}
+
+/** Places outside of the image brought into it, as its padding says. */
+function broughtIn(x: Tensor, size: number, { outside, atCentres }: Sampling): Tensor {
+  if (outside === "zeros") return x;
+  const beyond = atCentres ? or(x.lt(0), x.gt(size - 1)) : or(x.lt(-0.5), x.gt(size - 0.5));
+  return select(beyond, outside === "border" ? x.maximum(0).minimum(size - 1) : reflected(x, size, atCentres), x);
+}
+
+/** Weights of the four elements around a place, by how far it is beyond the second one (Keys, 1981, with a = -0.75). */
+function cubicWeights(part: Tensor): Tensor[] {
+  const a = -0.75;
+  const near = (t: Tensor): Tensor =>
+    t
+      .mul(a + 2)
+      .sub(a + 3)
+      .mul(t)
+      .mul(t)
+      .add(1);
+  const far = (t: Tensor): Tensor =>
+    t
+      .mul(a)
+      .sub(5 * a)
+      .mul(t)
+      .add(8 * a)
+      .mul(t)
+      .sub(4 * a);
+  return [far(part.add(1)), near(part), near(sub(1, part)), far(sub(2, part))];
+}
+
+function taps(x: Tensor, size: number, sampling: Sampling): Tap[] {
+  const { mode } = sampling;
+  const at = broughtIn(mode === "nearest" ? round(x) : x, size, sampling);
+  const first = floor(at);
+  const part = at.sub(first);
+  const tap = (place: Tensor, weight: Tensor | undefined): Tap => {
+    const turned = sampling.outside === "reflection" ? trunc(reflected(place, size, sampling.atCentres)) : place;
+    const inside = and(turned.ge(0), turned.le(size - 1));
+    const nearest = select(inside, turned, select(turned.gt(0), size - 1, zerosLike(turned)));
+    return { place: nearest.cast("i32"), inside, weight };
+  };
+  if (mode === "nearest") return [tap(trunc(at), undefined)];
+  if (mode === "linear") return [tap(first, sub(1, part)), tap(first.add(1), part)];
+  return cubicWeights(part).map((weight, index) => tap(first.add(index - 1), weight));
+}
+
+/**
+ * Values of images `[batch, channels, …]` at places: for each spatial dim its coordinates `[batch, points]`, counted in elements.
+ * Gives `[batch, points, channels]`: the sum of the weighted neighbours, or what `combine` makes of them.
+ */
+export function sampleAt(
+  images: Tensor,
+  places: readonly Tensor[],
+  sampling: Sampling,
+  combine: (x: Tensor, y: Tensor) => Tensor = add,
+): Tensor {
+  const [batch, channels, ...sizes] = images.shape as [number, number, ...number[]];
+  const rows = images.reshape([batch, channels, sizeOf(sizes)]).transpose([0, 2, 1]);
+  const strides = stridesOf(sizes as Shape);
+  let corners: Tap[] = [];
+  places.forEach((x, dim) => {
+    const along = taps(x, sizes[dim] as number, sampling).map((tap) => ({
+      ...tap,
+      place: tap.place.mul(strides[dim] as number),
+    }));
+    corners = dim === 0 ? along : corners.flatMap((corner) => along.map((tap) => joined(corner, tap)));
+  });
+  const values = corners.map(({ place, inside, weight }) => {
+    const read = rowsById(rows, place, 1);
+    const deep = (x: Tensor): Tensor => x.reshape([...x.shape, 1]);
+    // Not a weight of 0, which would make NaN of what is not finite.
+    const kept = sampling.outside === "zeros" ? select(deep(inside), read, zerosLike(read)) : read;
+    return weight === undefined ? kept : kept.mul(deep(weight).cast(kept.dtype));
+  });
+  return values.reduce((x, y) => combine(x, y));
+}
+
+function joined(x: Tap, y: Tap): Tap {
+  const weight = x.weight === undefined || y.weight === undefined ? undefined : x.weight.mul(y.weight);
+  return { place: x.place.add(y.place), inside: and(x.inside, y.inside), weight };
+}
+
+/** Options of {@link gridSample}. */
+export interface GridSampleOptions {
+  /** Between the elements around a place, by distance (default), or the nearest one, halves going to the even one. */
+  readonly mode?: "bilinear" | "nearest";
+  /** What is outside of the image: 0 (default), its nearest element, or its mirror image. */
+  readonly padding?: Sampling["outside"];
+  /** Whether -1 and 1 are the centres of the outermost elements, else their outer edges; default false. */
+  readonly alignCorners?: boolean;
+}
+
+/** Places from -1 to 1, those of the last spatial dim first, counted in elements. */
+export function gridPlaces(grid: Tensor, sizes: Shape, atCentres: boolean): Tensor[] {
+  const points = grid.reshape([grid.shape[0] as number, sizeOf(grid.shape.slice(1, -1)), sizes.length]);
+  return sizes.map((size, dim) => {
+    const from = pick(points, sizes.length - 1 - dim).add(1);
+    return atCentres ? from.mul((size - 1) / 2) : from.mul(size).sub(1).mul(0.5);
+  });
+}
+
+/**
+ * Images `[batch, channels, height, width]` read at places `[batch, rows, columns, 2]` from -1 to 1, x before y:
+ * `[batch, channels, rows, columns]`, PyTorch's `grid_sample`; with one more dim in both also volumes, whose places are x, y, z.
+ * Floats; gradients by images and, between elements, by places. 16-bit floats are computed in f32. A place that is NaN gives NaN, and so
+ * does an infinite one, but with padding `"border"`.
+ *
+ * @throws HeddleError `shape` and `dtype` when the two do not fit; `option` for another mode
+ */
+export function gridSample(images: Tensor, grid: Tensor, options: GridSampleOptions = {}): Tensor {
+  const name = "gridSample";
+  checkTensor(name, images);
+  checkTensor(name, grid);
+  checkOptions(name, options, ["mode", "padding", "alignCorners"]);
+  const { mode = "bilinear", padding = "zeros", alignCorners = false } = options;
+  checkChoice(name, "mode", mode, ["bilinear", "nearest"]);
+  checkChoice(name, "padding", padding, ["zeros", "border", "reflection"]);
+  const [batch, channels, ...sizes] = images.shape as [number, number, ...number[]];
+  const [places, points] = [grid.shape.at(-1), grid.shape.slice(1, -1)];
+  const fits = [2, 3].includes(sizes.length) && places === sizes.length && points.length === sizes.length;
+  if (!fits || grid.shape[0] !== batch || sizes.includes(0))
+    throw new HeddleError("shape", `${name}: ${formatType(images)} is not read at ${formatType(grid)}`, {
+      hint: "images are [batch, channels, height, width], places [batch, rows, columns, 2]",
+    });
+  if (!isFloat(images.dtype) || images.dtype !== grid.dtype)
+    throw new HeddleError(
+      "dtype",
+      `${name}: takes floats of one dtype, got ${formatType(images)}, ${formatType(grid)}`,
+    );
+  const sampling: Sampling = { mode: mode === "nearest" ? mode : "linear", outside: padding, atCentres: alignCorners };
+  const body = (): Tensor => {
+    const [x, at] = isHalf(images.dtype) ? [images.cast("f32"), grid.cast("f32")] : [images, grid];
+    return sampleAt(x, gridPlaces(at, sizes, alignCorners), sampling)
+      .transpose([0, 2, 1])
+      .reshape([batch, channels, ...points])
+      .cast(images.dtype);
+  };
+  return within(name, () => traced(name, body));
+}
+
+function checkChoice(what: string, name: string, value: unknown, choices: readonly string[]): void {
+  if ((choices as readonly unknown[]).includes(value)) return;
+  throw new HeddleError("option", `${what}: ${name} is ${shown(value)}`, { hint: `it can be ${choices.join(", ")}` });
+}

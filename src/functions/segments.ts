@@ -1,0 +1,46 @@
+/** @module Rows combined by the segment that each belongs to. */
+
+import { isFloat } from "../ir/dtype.ts";
+import type { Node } from "../ir/node.ts";
+import * as ops from "../ops/index.ts";
+import { identityOf } from "../ops/reduce.ts";
+import { operate, type Tensor } from "../tensor/tensor.ts";
+import { checkInteger } from "../util/options.ts";
+
+/** Combines the rows of each segment; `segments` (i32) says of which one each row is. */
+function segment(op: "sum" | "prod" | "max" | "min", x: Node, segments: Node, count: number): Node {
+  const shape = [count, ...x.shape.slice(segments.shape.length)];
+  if (op === "sum") return ops.scatterAdd(x, segments, count);
+  return ops.scatter(op, ops.full(x.dtype, shape, identityOf(op, x.dtype)), segments, x);
+}
+
+function segmentMeanNode(x: Node, segments: Node, count: number): Node {
+  const value = isFloat(x.dtype) ? x : ops.cast(x, "f32");
+  const rows = ops.scatterAdd(ops.full(value.dtype, segments.shape, 1), segments, count);
+  const sums = ops.scatterAdd(value, segments, count);
+  return ops.div(sums, ops.broadcastInDim(rows, sums.shape, [0]));
+}
+
+const segmentOf =
+  (name: string, build: (x: Node, segments: Node, count: number) => Node) =>
+  (x: Tensor, segments: Tensor, count: number): Tensor => {
+    checkInteger(name, "count", count, 0);
+    return operate(name, build, [x, segments], count);
+  };
+
+type Segment = (x: Tensor, segments: Tensor, count: number) => Tensor;
+
+/** Sums of the rows of each of `count` segments; `segments` (i32) says of which one each row is. An empty one gives 0. */
+export const segmentSum: Segment = segmentOf("segmentSum", (x, at, count) => segment("sum", x, at, count));
+
+/** Largest of the rows of each segment; an empty one gives -inf, or the lowest integer. Ties share the gradient. */
+export const segmentMax: Segment = segmentOf("segmentMax", (x, at, count) => segment("max", x, at, count));
+
+/** Smallest of the rows of each segment; an empty one gives inf, or the highest integer. Ties share the gradient. */
+export const segmentMin: Segment = segmentOf("segmentMin", (x, at, count) => segment("min", x, at, count));
+
+/** Product of the rows of each segment; an empty one gives 1. */
+export const segmentProd: Segment = segmentOf("segmentProd", (x, at, count) => segment("prod", x, at, count));
+
+/** Mean of the rows of each segment; an empty one gives NaN. */
+export const segmentMean: Segment = segmentOf("segmentMean", segmentMeanNode);

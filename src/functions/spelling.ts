@@ -1,0 +1,32 @@
+/** @module How functions that go element by element are made of those over nodes. */
+
+import type { Node } from "../ir/node.ts";
+import type * as ops from "../ops/index.ts";
+import { operandChecks } from "../ops/spelling.ts";
+import { compared, operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
+
+/** A function of one tensor. */
+export type Unary = (x: Tensor) => Tensor;
+
+/** A function of two operands, of which one may be a number. */
+export type Binary = (x: TensorLike, y: TensorLike) => Tensor;
+
+/** A function of one tensor from one of one node; `name` is the user's. */
+export const unary =
+  (name: string, build: (x: Node) => Node): Unary =>
+  (x) =>
+    operate(name, build, [x]);
+
+/** A function of two operands from one of nodes and numbers. */
+export const binary =
+  (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
+  (x, y) => {
+    operandChecks[name]?.(x, y);
+    return operate(name, build, [x, y]);
+  };
+
+/** A comparison. */
+export const comparison =
+  (name: ops.Comparison): Binary =>
+  (x, y) =>
+    compared(name, x, y);

@@ -1,0 +1,24 @@
+/** @module Plans in files. */
+import { readFileSync } from "node:fs";
+import { type Plan, type PlanLayouts, parseAnyPlan } from "../plan/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { unreadable } from "./read.ts";
+
+/**
+ * Reads a plan, with graphs or without. Messages about it name the file.
+ *
+ * @throws HeddleError `file` for what cannot be read, `parse` naming file and line for what is no plan
+ */
+export function readPlan(path: string): Plan | PlanLayouts {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    throw unreadable("plan", path, error);
+  }
+  try {
+    return { ...parseAnyPlan(text), file: path };
+  } catch (error) {
+    throw error instanceof HeddleError ? error.saying(`${path}: ${error.plain}`) : error;
+  }
+}

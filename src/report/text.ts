@@ -1,0 +1,112 @@
+/** @module What `heddle plan` prints of a step that was planned and lowered for a mesh that need not exist, in each of its forms. */
+import { type PassReport, type Planned, withSource } from "../compile/index.ts";
+import { type Machine, machineFor } from "../cost/index.ts";
+import { stablehloText } from "../hlo/index.ts";
+import { type Plan, type PlanLayouts, type PlannedValue, printLayouts, printPlan } from "../plan/index.ts";
+import { costOf, printProgram } from "../program/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { formatBytes, formatTime } from "../util/text.ts";
+import { deviceBytes, type TrainingMemory } from "./memory.ts";
+import { graphsAfter, passesText } from "./passes.ts";
+import { printPipeline } from "./pipeline.ts";
+import { formatPlanReport, formatRanking, type PlanReport, planReport } from "./plan.ts";
+import { planSummary } from "./summary.ts";
+import { unusedAxes, unusedLines } from "./unused.ts";
+
+/** A step that is planned and not run. */
+export interface PlannedStep {
+  readonly planned: Planned;
+  /** The passes that it went through. */
+  readonly passes: readonly PassReport[];
+  /** Of the device that holds most, or, of a pipeline, of each rank of the axis of stages. Lowers all programs, so it is asked for where it is shown. */
+  readonly memory: () => readonly TrainingMemory[];
+  /** What the rules for parameters split over, where the mesh has it. */
+  readonly layoutAxes: readonly string[];
+  /** What the plan was made for; default: what plans assume. */
+  readonly machine?: Machine | undefined;
+}
+
+/** Several steps, the one with the least predicted time first, as a table or as JSON. */
+export function rankedText(steps: readonly PlannedStep[], form: string): string {
+  const reports = steps.map(reportOf).sort((one, other) => one.cost.seconds - other.cost.seconds);
+  return form === "json"
+    ? `${JSON.stringify(reports, null, 2)}\n`
+    : formatRanking(reports, machineFor(1, steps[0]?.machine));
+}
+
+/**
+ * One step in a form: `"summary"`, `"layouts"`, `"graph"`, `"program"`, `"passes"`, `"stablehlo"`, `"json"`, or the graphs after a pass,
+ * as `"after:simplify"`.
+ *
+ * @throws HeddleError `layout` for a form that pipelines do not have
+ */
+export function planText(step: PlannedStep, form: string): string {
+  const { planned, passes } = step;
+  const plan = withSource(planned.plan, planned.graph);
+  if (form.startsWith("after:")) return graphsAfter(form.slice("after:".length), passes);
+  const texts = {
+    summary: () => summaryText(step),
+    layouts: () => printLayouts(deciding(plan)),
+    graph: () => printPlan(plan),
+    program: () => planned.programs.map(({ program }) => printProgram(program)).join("\n"),
+    passes: () => passesText(passes),
+    stablehlo: () => onePlan(plan, () => stablehloText(plan.local, { axes: plan.mesh.axes })),
+    json: () => onePlan(plan, () => `${JSON.stringify(reportOf(step), null, 2)}\n`),
+  };
+  return texts[form as keyof typeof texts]();
+}
+
+/** What only a plan of one program for all devices has. */
+function onePlan({ pipeline }: Plan, text: () => string): string {
+  if (pipeline === undefined) return text();
+  throw new HeddleError("layout", "a pipeline is one program for each stage; this form has one for all devices", {
+    hint: "leave out the option pipeline; the summary, --layouts, --graph and --program have pipelines, too",
+  });
+}
+
+/** A plan without what follows from the rest: slots that are as their parameters, and outputs that are the next values of inputs. */
+function deciding(plan: Plan): PlanLayouts {
+  const text = ({ type, ...at }: PlannedValue): string => JSON.stringify([type, at.layout, at.stage]);
+  const inputs = new Map(plan.inputs.map((value) => [value.name, text(value)]));
+  const follows = (value: PlannedValue): boolean => {
+    const name = /^optimizer\.[^.]+\.(.+)$/.exec(value.name)?.[1];
+    return name !== undefined && inputs.get(`params.${name}`) === text(value);
+  };
+  const kept = plan.inputs.map((value) => !follows(value));
+  return {
+    ...plan,
+    inputs: plan.inputs.filter((_value, index) => kept[index]),
+    outputs: plan.outputs.filter((value) => inputs.get(value.name) !== text(value)),
+    pipeline: plan.pipeline && { ...plan.pipeline, batch: plan.pipeline.batch.filter((_one, index) => kept[index]) },
+  };
+}
+
+function reportOf({ planned: { plan, program }, memory, layoutAxes, machine }: PlannedStep): PlanReport {
+  const [held] = memory() as [TrainingMemory];
+  return planReport({ plan, program, memory: held, unusedAxes: unusedAxes(plan, layoutAxes), machine });
+}
+
+function summaryText(step: PlannedStep): string {
+  const { planned, memory, machine } = step;
+  const { plan, program, programs } = planned;
+  if (plan.pipeline === undefined) {
+    const report = reportOf(step);
+    const lines = planSummary({ plan, program, memory: report.memory });
+    return formatPlanReport(report, plan, [...lines, ...unusedLines(report.unusedAxes)]);
+  }
+  const lines = memory().map((held, rank) => {
+    const { parameters, optimizer, state, step: arena = 0, batches, batchCount, dataset } = held;
+    const parts = [
+      `${formatBytes(parameters + optimizer + state)} parameters and optimizer state`,
+      `${formatBytes(arena)} for the step`,
+      `${formatBytes(batches)} for ${batchCount} ${batchCount === 1 ? "batch" : "batches"}`,
+      ...(dataset === 0 ? [] : [`${formatBytes(dataset)} dataset`]),
+    ];
+    return `memory of rank ${rank}: ${formatBytes(deviceBytes(held) + dataset)}: ${parts.join(", ")}\n`;
+  });
+  const { seconds } = costOf(
+    programs.map((one) => one.program),
+    machine,
+  );
+  return `${printPipeline(plan, programs)}${lines.join("")}predicted: ${formatTime(seconds)} for a step\n`;
+}

@@ -1,7 +1,0 @@
-/** @module Named trees of tensors: parameters, optimizer state, what layers keep. */
-import type { Tensor } from "./tensor.ts";
-
-/** A named tree of tensors, such as `{ "0": { weight, bias } }`. */
-export interface Tensors {
-  readonly [name: string]: Tensor | Tensors;
-}

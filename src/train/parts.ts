@@ -1,0 +1,23 @@
+/** @module What a run is made of. */
+import type { Runtime } from "../runtime/devices.ts";
+import type { Ending } from "./ending.ts";
+import type { Feed } from "./feed.ts";
+import type { Settings } from "./options.ts";
+import type { Programs } from "./programs.ts";
+import type { Reporter } from "./progress.ts";
+import type { Saver } from "./saver.ts";
+import type { ModelTypes } from "./values.ts";
+
+/** What a run is made of. */
+export interface RunParts {
+  readonly settings: Settings;
+  readonly types: ModelTypes;
+  readonly runtime: Runtime;
+  readonly programs: Programs;
+  readonly feed: Feed;
+  readonly reporter: Reporter;
+  /** Undefined where this process writes no checkpoints. */
+  readonly saver: Saver | undefined;
+  readonly signal: AbortSignal;
+  readonly ending: Ending;
+}

@@ -1,0 +1,36 @@
+/** @module What `train` does under `heddle plan`: it plans its step, hands over the text and ends the process. */
+import type { PassReport } from "../compile/index.ts";
+import { environmentMachine } from "../cost/index.ts";
+import { deliverPlan } from "../launcher-messages/launcher.ts";
+import type { Mesh } from "../plan/index.ts";
+import { type PlannedStep, planText, rankedText } from "../report/text.ts";
+import { executorNamed } from "../runtime/registry.ts";
+import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { predictedMemory } from "./memory.ts";
+import type { Settings } from "./options.ts";
+import { planStep } from "./programs.ts";
+import { layoutAxes } from "./rules.ts";
+import type { ModelTypes } from "./values.ts";
+
+/** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
+export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never> {
+  if (meshes.length > 1 && settings.pipeline !== undefined)
+    throw new HeddleError("pipeline", "pipelines are not ranked", { hint: "give one --mesh at a time" });
+  const { executor, planAs: form = "summary" } = readEnvironment();
+  if (executor !== undefined) executorNamed(executor);
+  const steps = meshes.map((mesh) => plannedStep(settings, types, mesh));
+  await deliverPlan(steps.length === 1 ? planText(steps[0] as PlannedStep, form) : rankedText(steps, form));
+  process.exit(0);
+}
+
+function plannedStep(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedStep {
+  const passes: PassReport[] = [];
+  return {
+    planned: planStep(settings, types, mesh, undefined, (report) => passes.push(report)),
+    passes,
+    memory: () => predictedMemory(settings, types, mesh),
+    layoutAxes: layoutAxes(settings.layoutRules),
+    machine: settings.machine ?? environmentMachine(),
+  };
+}
