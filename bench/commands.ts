@@ -13,11 +13,11 @@ import type { Workload } from "./workloads.ts";
 export const root: string = fileURLToPath(new URL("..", import.meta.url));
 const peerFile = (name: string): string => join(root, "bench", "peers", name);
 
-/** What a peer is started for. */
+/** The run that a peer is started for. */
 export interface Start {
   readonly peer: PeerName;
   readonly processes: number;
-  /** Of each process. */
+  /** Threads of each process. */
   readonly threads: number;
   /** Python with the peers' packages. */
   readonly python: string | undefined;
@@ -26,15 +26,15 @@ export interface Start {
 }
 
 /**
- * Whether a peer can run a workload: two processes are not measured where a peer has no plain way to be two, and eager
- * operations not where it has none, or no other way to do them.
+ * Whether a peer can run a workload: two processes need a peer with a plain way to use two, and eager operations a peer with
+ * an eager mode that differs from its other rows.
  */
 export function canRun(peer: PeerName, { processes, sizes }: Workload): boolean {
   if (sizes.kind === "eager") return peer === "heddle" || peer === "torch-eager";
   return processes === 1 || !["torch-compile", "jax-jit"].includes(peer);
 }
 
-/** glibc keeps freed blocks and uses huge pages: without it PyTorch maps and faults every large tensor anew. */
+/** Makes glibc keep freed blocks and use huge pages: without it PyTorch maps and faults every large tensor again. */
 const keepMemory = {
   MALLOC_MMAP_THRESHOLD_: "4294967296",
   MALLOC_TRIM_THRESHOLD_: "4294967296",
@@ -57,7 +57,7 @@ export function pythonEnvironment(peer: PeerName, threads: number, python: strin
   };
 }
 
-/** The commands of a peer; several where each process is started by itself. */
+/** The commands of a peer; several where each process is started separately. */
 export async function commandsOf(start: Start): Promise<Command[]> {
   const { peer, processes, threads, python, spec } = start;
   const env = { HEDDLE_BENCH_SPEC: spec };
@@ -104,7 +104,7 @@ export function onCores(command: Command, count: number): Command {
   return { ...command, program: "taskset", args: ["--cpu-list", list, command.program, ...command.args] };
 }
 
-/** Numbers of the cores in this process's affinity mask; empty where the system does not tell. */
+/** Numbers of the cores in this process's affinity mask; empty where the system does not report it. */
 export function allowedCores(): number[] {
   try {
     const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "";

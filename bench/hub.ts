@@ -6,16 +6,16 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { createInterface } from "node:readline";
 import type { CheckRequest, StepsRequest } from "./peers/link.ts";
 
-/** A command line and the environment it gets on top of the harness's own; undefined takes a variable away. */
+/** A command line and its environment in addition to the harness's; undefined removes a variable. */
 export interface Command {
   readonly program: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** What all ranks of a peer answer together. */
+/** The combined answer of all ranks of a peer. */
 export interface StepsAnswer {
-  /** Of each step, that of the slowest rank. */
+  /** The time of the slowest rank, for each step. */
   readonly milliseconds: number[];
   /** Means over the ranks. */
   readonly losses: number[];
@@ -27,7 +27,7 @@ interface Rank {
   close(): void;
 }
 
-/** Where the ranks of all peers connect. */
+/** The server to which the ranks of all peers connect. */
 export class Hub {
   private readonly server: Server;
   private readonly expected = new Map<string, (rank: Rank) => void>();
@@ -87,10 +87,10 @@ export class Hub {
   }
 }
 
-/** Output of a process that is shown when it fails. */
+/** The characters of a process's output that are shown when it fails. */
 const keptOutput = 4000;
 
-/** A peer that runs. */
+/** A running peer. */
 export class PeerProcess {
   readonly name: string;
   private readonly children: ChildProcess[] = [];
@@ -107,9 +107,9 @@ export class PeerProcess {
   }
 
   /**
-   * Starts the commands and waits until all ranks have connected. `prepare` is told port and token before.
+   * Starts the commands and waits until all ranks have connected. `prepare` gets port and token before.
    *
-   * @throws Error with the last lines of output when a process ends before, or after `seconds`.
+   * @throws Error with the last lines of output where a process ends before that, or after `seconds`.
    */
   async start(
     hub: Hub,
@@ -162,13 +162,13 @@ export class PeerProcess {
     const times = answers.map(({ milliseconds }) => milliseconds as number[]);
     return {
       milliseconds: Array.from({ length: count }, (_unused, step) =>
-        Math.max(...times.map((own) => own[step] as number)),
+        Math.max(...times.map((memberTimes) => memberTimes[step] as number)),
       ),
       losses: means(answers.map(({ losses }) => losses as number[])),
     };
   }
 
-  /** Ends the processes; gives the most memory that one of them has had, in bytes. */
+  /** Ends the processes; returns the largest memory of a process, in bytes. */
   async end(): Promise<number> {
     const peaks = await this.ask({ run: "end" }, 30);
     for (const rank of this.ranks) rank.close();
@@ -184,10 +184,10 @@ export class PeerProcess {
 
   private async ask(request: object, seconds: number): Promise<Record<string, unknown>[]> {
     const answers = Promise.all(this.ranks.map((rank) => rank.ask(request)));
-    const given = await this.within(answers, seconds, "answer");
-    const failed = given.find(({ error }) => error !== undefined);
+    const replies = await this.within(answers, seconds, "answer");
+    const failed = replies.find(({ error }) => error !== undefined);
     if (failed !== undefined) throw this.error(String(failed["error"]));
-    return given;
+    return replies;
   }
 
   private async within<T>(promise: Promise<T>, seconds: number, what: string): Promise<T> {

@@ -1,4 +1,4 @@
-/** @module What a result was measured on. */
+/** @module The machine that a result was measured on. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
@@ -11,7 +11,7 @@ export interface MachineInfo {
   readonly system: string;
   readonly node: string;
   readonly heddle: string;
-  /** Of the repository; undefined outside one. */
+  /** The commit of the repository; undefined outside a repository. */
   readonly commit: string | undefined;
 }
 
@@ -39,5 +39,5 @@ function commit(): string | undefined {
   }
 }
 
-/** Processes that wanted a core, averaged over the last minute. */
+/** Processes that ran or waited for a core, averaged over the last minute. */
 export const load = (): number => loadavg()[0] as number;

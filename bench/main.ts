@@ -1,4 +1,4 @@
-/** @module `npm run bench`: measures what the options name, prints a table, and keeps the results as JSON. */
+/** @module `npm run bench`: measures the workloads of the options, prints a table, and writes the results as JSON. */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,25 +21,25 @@ async function main(args: readonly string[]): Promise<number> {
   const compared = options.only.some((name) => name !== "plans");
   const python = compared && options.peers.some((peer) => peer !== "heddle") ? installPeers() : undefined;
   const date = new Date().toISOString();
-  const before = load();
-  const found: Found = { rows: [], problems: [], versions: {}, plans: [] };
+  const loadBefore = load();
+  const collected: Found = { rows: [], problems: [], versions: {}, plans: [] };
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
-  // Peers end when their link does; the files would stay.
+  // Peers end with their link; the files would stay.
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
   const hub = await Hub.open();
   try {
-    await measureAll(options, { hub, folder, python }, found);
+    await measureAll(options, { hub, folder, python }, collected);
   } finally {
     hub.close();
   }
-  const { rows, problems, versions, plans } = found;
+  const { rows, problems, versions, plans } = collected;
   const machine = machineInfo();
   const results: Results = {
     date,
     machine,
     versions,
-    load: [before, load()],
+    load: [loadBefore, load()],
     seconds: options.seconds,
     rows,
     problems,
@@ -68,11 +68,11 @@ interface Place {
   readonly python: string | undefined;
 }
 
-async function measureAll(options: Options, place: Place, found: Found): Promise<void> {
+async function measureAll(options: Options, place: Place, collected: Found): Promise<void> {
   const take = (measurement: Measurement): void => {
-    found.rows.push(...measurement.rows);
-    found.problems.push(...measurement.problems);
-    Object.assign(found.versions, measurement.versions);
+    collected.rows.push(...measurement.rows);
+    collected.problems.push(...measurement.problems);
+    Object.assign(collected.versions, measurement.versions);
     if (measurement.rows.length > 0) console.log(`\n${formatTable(measurement.rows)}`);
   };
   for (const full of workloads) {
@@ -87,11 +87,11 @@ async function measureAll(options: Options, place: Place, found: Found): Promise
     for (const threads of options.threads) take(await measureStart({ ...place, ...options, threads }));
   if (!options.only.includes("plans")) return;
   const plans = comparePlans(Math.max(1, Math.round(options.seconds / 2)), place.folder);
-  found.plans.push(...plans);
+  collected.plans.push(...plans);
   console.log(`\n${formatPlans(plans)}`);
 }
 
-/** The Python of the peers, installed when it is not there. */
+/** The Python of the peers, installed where it is missing. */
 function installPeers(): string {
   const { status, stdout } = spawnSync(process.execPath, [join(root, "scripts", "bench-peers.mjs")], {
     encoding: "utf8",

@@ -19,7 +19,7 @@ import {
   workloadData,
 } from "./workloads.ts";
 
-/** What came out of a group. */
+/** The results of a group. */
 export interface Measurement {
   readonly rows: readonly Row[];
   readonly problems: readonly Problem[];
@@ -36,10 +36,10 @@ export interface WorkloadRequest {
   readonly seconds: number;
 }
 
-/** Steps before any counts, where they are not 5: what runs operation by operation is interpreted at first. */
+/** Warm-up steps, where they are not 5: the JavaScript of eager operations is interpreted at first. */
 const warmUp: Partial<Record<Sizes["kind"], number>> = { eager: 40 };
 
-/** Peers start from the same weights: their losses may differ by this part, after three steps. */
+/** Peers start from the same weights: after three steps their losses may differ by this fraction. */
 export const lossTolerance = 1e-3;
 
 /** Starts all peers, compares their losses, measures them in turns, and ends them. A peer that fails is a problem. */
@@ -61,7 +61,7 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
   };
   try {
     const checks = new Map<string, number[]>();
-    for (const peer of request.peers.filter((one) => canRun(one, workload))) {
+    for (const peer of request.peers.filter((candidate) => canRun(candidate, workload))) {
       const process = new PeerProcess(peer);
       const checked = await attempt(peer, async () => {
         await startPeer(request, process, data);
@@ -83,14 +83,14 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
       },
     );
     const rows: Row[] = [];
-    const own = measured.get("heddle");
+    const heddle = measured.get("heddle");
     for (const peer of peers) {
-      const found = measured.get(peer.name);
-      if (found === undefined) continue;
+      const peerResult = measured.get(peer.name);
+      if (peerResult === undefined) continue;
       const peakBytes = await attempt(peer.name, () => peer.end());
-      rows.push(rowOf(request, peer.name, found, peakBytes, own));
-      if (workload.sgd !== undefined && !(found.lastLoss < found.firstLoss)) {
-        const message = `the loss did not fall: ${found.firstLoss} at first, ${found.lastLoss} at last`;
+      rows.push(rowOf(request, peer.name, peerResult, peakBytes, heddle));
+      if (workload.sgd !== undefined && !(peerResult.lastLoss < peerResult.firstLoss)) {
+        const message = `the loss did not fall: ${peerResult.firstLoss} at first, ${peerResult.lastLoss} at last`;
         problems.push({ workload: name, peer: peer.name, message });
       }
     }
@@ -142,11 +142,11 @@ export function disagreements(workload: string, checks: ReadonlyMap<string, read
 function rowOf(
   { workload, threads }: WorkloadRequest,
   peer: string,
-  found: Measured,
+  peerResult: Measured,
   peakBytes: number | undefined,
-  own: Measured | undefined,
+  heddle: Measured | undefined,
 ): Row {
-  const middle = median(found.milliseconds);
+  const middle = median(peerResult.milliseconds);
   const per = (amount: number): number | undefined => (amount === 0 ? undefined : amount / (middle * 1e6));
   return {
     workload: workload.name,
@@ -154,15 +154,15 @@ function rowOf(
     processes: workload.processes,
     threads,
     medianMilliseconds: middle,
-    minimumMilliseconds: found.fastestMilliseconds,
-    steps: found.milliseconds.length,
-    ratio: own === undefined ? undefined : middle / median(own.milliseconds),
+    minimumMilliseconds: peerResult.fastestMilliseconds,
+    steps: peerResult.milliseconds.length,
+    ratio: heddle === undefined ? undefined : middle / median(heddle.milliseconds),
     gflops: per(matrixFlops(workload.sizes)),
     gigabytesPerSecond: per(compulsoryBytes(workload.sizes)),
     peakBytes,
-    firstMilliseconds: found.firstMilliseconds,
-    firstLoss: workload.sgd === undefined ? undefined : found.firstLoss,
-    lastLoss: workload.sgd === undefined ? undefined : found.lastLoss,
+    firstMilliseconds: peerResult.firstMilliseconds,
+    firstLoss: workload.sgd === undefined ? undefined : peerResult.firstLoss,
+    lastLoss: workload.sgd === undefined ? undefined : peerResult.lastLoss,
   };
 }
 
@@ -175,7 +175,7 @@ export interface StartRequest {
   readonly seconds: number;
 }
 
-/** Starts before one is counted, so that the files are in memory, and starts that count. */
+/** Starts that warm up the file cache, and starts that count. */
 const starts = { warm: 1, counted: 3 };
 
 /** The time from start to first step, in turns. */
@@ -185,7 +185,7 @@ export async function measureStart({ folder, python, peers, threads }: StartRequ
   const problems: Problem[] = [];
   const failed = new Set<string>();
   for (let turn = 0; turn < starts.warm + starts.counted; turn++) {
-    for (const peer of peers.filter((one) => startPeers.includes(one) && !failed.has(one))) {
+    for (const peer of peers.filter((candidate) => startPeers.includes(candidate) && !failed.has(candidate))) {
       try {
         const milliseconds = await timeToFirstStep(startCommand(peer, threads, python), folder);
         if (turn >= starts.warm) times.set(peer, [...(times.get(peer) ?? []), milliseconds]);
@@ -195,7 +195,7 @@ export async function measureStart({ folder, python, peers, threads }: StartRequ
       }
     }
   }
-  const own = times.get("heddle");
+  const heddle = times.get("heddle");
   const none = { gflops: undefined, gigabytesPerSecond: undefined, peakBytes: undefined };
   const rows = [...times].map(
     ([peer, milliseconds]): Row => ({
@@ -207,7 +207,7 @@ export async function measureStart({ folder, python, peers, threads }: StartRequ
       medianMilliseconds: median(milliseconds),
       minimumMilliseconds: smallest(milliseconds),
       steps: milliseconds.length,
-      ratio: own === undefined ? undefined : median(milliseconds) / median(own),
+      ratio: heddle === undefined ? undefined : median(milliseconds) / median(heddle),
       firstMilliseconds: undefined,
       firstLoss: undefined,
       lastLoss: undefined,

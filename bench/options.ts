@@ -6,10 +6,10 @@ import { eagerWorkloads, workloads } from "./workloads.ts";
 export const peerNames = ["heddle", "torch-eager", "torch-tuned", "torch-compile", "jax-jit"] as const;
 export type PeerName = (typeof peerNames)[number];
 
-/** What can be measured: the workloads, the time from start to first step, and how well plans predict. */
+/** The values of `--only`: the workloads, the time from start to first step, and the accuracy of plans. */
 export const measurements: readonly string[] = [...workloads.map(({ name }) => name), "start", "plans"];
 
-/** Names that stand for several. */
+/** Names for groups of workloads. */
 const groups: Readonly<Record<string, readonly string[]>> = { eager: eagerWorkloads.map(({ name }) => name) };
 
 export interface Options {
@@ -23,7 +23,7 @@ export interface Options {
   readonly out: string | undefined;
 }
 
-/** A command line that cannot be understood. */
+/** An invalid command line. */
 export class UsageError extends Error {}
 
 export const usage = `use: npm run bench -- [options]
@@ -59,13 +59,13 @@ export function parseOptions(args: readonly string[]): Options | "help" {
     throw new UsageError((error as Error).message);
   }
   if (values["help"] === true) return "help";
-  const numbers = (name: string, fallback: string, least: number): number[] =>
+  const numbers = (name: string, fallback: string, min: number): number[] =>
     String(values[name] ?? fallback)
       .split(",")
       .map((word) => {
         const value = Number(word);
-        if (Number.isFinite(value) && value >= least && word.trim() !== "") return value;
-        throw new UsageError(`--${name}: '${word}' is not a number of at least ${least}`);
+        if (Number.isFinite(value) && value >= min && word.trim() !== "") return value;
+        throw new UsageError(`--${name}: '${word}' is not a number of at least ${min}`);
       });
   const threads = numbers("threads", "1,2", 1);
   if (!threads.every(Number.isInteger)) throw new UsageError("--threads: whole numbers are needed");
@@ -79,12 +79,12 @@ export function parseOptions(args: readonly string[]): Options | "help" {
   };
 }
 
-function names(option: string, given: string | boolean | undefined, known: readonly string[]): string[] {
-  if (given === undefined) return [...known];
-  const wanted = String(given)
+function names(option: string, value: string | boolean | undefined, allowed: readonly string[]): string[] {
+  if (value === undefined) return [...allowed];
+  const names = String(value)
     .split(",")
     .flatMap((word) => groups[word] ?? word);
-  const unknown = wanted.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new UsageError(`--${option}: '${unknown}' is none of ${known.join(", ")}`);
-  return known.filter((name) => wanted.includes(name));
+  const unknown = names.find((name) => !allowed.includes(name));
+  if (unknown !== undefined) throw new UsageError(`--${option}: '${unknown}' is none of ${allowed.join(", ")}`);
+  return allowed.filter((name) => names.includes(name));
 }

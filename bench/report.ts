@@ -8,27 +8,27 @@ export interface Row {
   readonly workload: string;
   readonly peer: string;
   readonly processes: number;
-  /** Of each process. */
+  /** Threads of each process. */
   readonly threads: number;
-  /** Of steps; of `start` seconds to the first step are given in the same unit. */
+  /** The median time of a step; for `start`, of the time to the first step. */
   readonly medianMilliseconds: number;
   /** Mean of the fastest few steps in a row. */
   readonly minimumMilliseconds: number;
   readonly steps: number;
   /** Median over Heddle's; below 1 the peer is faster. Undefined when Heddle was not measured. */
   readonly ratio: number | undefined;
-  /** Of matrix products and convolutions; undefined where there are none. */
+  /** The rate of matrix products and convolutions; undefined where there are none. */
   readonly gflops: number | undefined;
-  /** Compulsory traffic over time; undefined where arithmetic counts. */
+  /** Compulsory memory traffic over time; undefined for workloads bound by arithmetic. */
   readonly gigabytesPerSecond: number | undefined;
-  /** Most memory that a process of the peer has had; undefined where it was not measured. */
+  /** The largest memory of a process of the peer; undefined where it was not measured. */
   readonly peakBytes: number | undefined;
   readonly firstMilliseconds: number | undefined;
   readonly firstLoss: number | undefined;
   readonly lastLoss: number | undefined;
 }
 
-/** What did not hold: a loss that did not fall, peers that disagree, a peer that failed. */
+/** A problem of a run: a loss that did not fall, peers that disagree, a peer that failed. */
 export interface Problem {
   readonly workload: string;
   readonly peer: string;

@@ -1,7 +1,7 @@
 /** @module The order of measuring: blocks of steps, one peer after another, again and again. */
 import { median } from "./statistics.ts";
 
-/** What is measured in turns. */
+/** A contender, measured in turns with others. */
 export interface Contender {
   readonly name: string;
   steps(count: number): Promise<{ readonly milliseconds: number[]; readonly losses: number[] }>;
@@ -11,27 +11,27 @@ export interface Contender {
 export interface Duration {
   /** Seconds of steps of each contender, at least. */
   readonly seconds: number;
-  /** Seconds of steps before it is the next one's turn. */
+  /** Seconds of steps in a turn. */
   readonly blockSeconds: number;
-  /** Steps of each contender before anything is noted. */
+  /** Warm-up steps of each contender, which are not counted. */
   readonly warmUp: number;
 }
 
-/** What was measured of a contender. */
+/** The times of a contender. */
 export interface Measured {
-  /** Of every step after the warm-up, in order. */
+  /** The time of every step after the warm-up, in order. */
   readonly milliseconds: number[];
-  /** Mean of the fastest few steps in a row: with two steps under way, single times are not independent. */
+  /** Mean of the fastest few steps in a row: with two steps queued, single times are not independent. */
   readonly fastestMilliseconds: number;
-  /** Of the very first step, which may compile. */
+  /** The time of the very first step, which may compile. */
   readonly firstMilliseconds: number;
   readonly firstLoss: number;
   readonly lastLoss: number;
 }
 
 /**
- * Measures all contenders in one run: whatever else happens on the machine meets all of them. The order is turned by
- * one in each round, so that no contender always runs behind the same other one. One that fails is told to `onFailure`
+ * Measures all contenders in one run, so that other load on the machine affects all of them. The order rotates by one in
+ * each round, so that no contender always runs after the same other one. A failing contender is reported to `onFailure`
  * and left out from then on.
  */
 export async function measureInTurns(
@@ -39,12 +39,12 @@ export async function measureInTurns(
   { seconds, blockSeconds, warmUp }: Duration,
   onFailure: (name: string, error: Error) => void,
 ): Promise<Map<string, Measured>> {
-  const found = new Map<string, Measured & { lastLoss: number; fastestMilliseconds: number; perBlock: number }>();
+  const results = new Map<string, Measured & { lastLoss: number; fastestMilliseconds: number; perBlock: number }>();
   const guarded = async (name: string, work: () => Promise<void>): Promise<void> => {
     try {
       await work();
     } catch (error) {
-      found.delete(name);
+      results.delete(name);
       onFailure(name, error as Error);
     }
   };
@@ -52,7 +52,7 @@ export async function measureInTurns(
     await guarded(contender.name, async () => {
       const first = await contender.steps(1);
       const warm = await contender.steps(Math.max(warmUp, 2));
-      found.set(contender.name, {
+      results.set(contender.name, {
         milliseconds: [],
         fastestMilliseconds: Infinity,
         firstMilliseconds: first.milliseconds[0] as number,
@@ -66,20 +66,20 @@ export async function measureInTurns(
   for (let round = 0; round < rounds; round++) {
     for (let turn = 0; turn < contenders.length; turn++) {
       const contender = contenders[(round + turn) % contenders.length] as Contender;
-      const own = found.get(contender.name);
-      if (own === undefined) continue;
+      const contenderResult = results.get(contender.name);
+      if (contenderResult === undefined) continue;
       await guarded(contender.name, async () => {
-        const { milliseconds, losses } = await contender.steps(own.perBlock);
-        own.milliseconds.push(...milliseconds);
-        own.fastestMilliseconds = Math.min(own.fastestMilliseconds, fastestRun(milliseconds));
-        own.lastLoss = losses[1] as number;
+        const { milliseconds, losses } = await contender.steps(contenderResult.perBlock);
+        contenderResult.milliseconds.push(...milliseconds);
+        contenderResult.fastestMilliseconds = Math.min(contenderResult.fastestMilliseconds, fastestRun(milliseconds));
+        contenderResult.lastLoss = losses[1] as number;
       });
     }
   }
-  return found;
+  return results;
 }
 
-/** Steps in a row whose mean counts as one. */
+/** Steps in a row whose mean counts as one value. */
 const runLength = 4;
 
 /** The smallest mean of a few values in a row, or of all where there are fewer. */

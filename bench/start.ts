@@ -9,13 +9,13 @@ import { onCores, pythonEnvironment, root } from "./commands.ts";
 import type { Command } from "./hub.ts";
 import type { PeerName } from "./options.ts";
 
-/** Peers that are measured: a compiler's own start is a matter of its cache. */
+/** The measured peers; the start of a compiling peer depends on its cache. */
 export const startPeers: readonly PeerName[] = ["heddle", "torch-eager", "torch-tuned"];
 
-/** What a process prints when its first step is done. */
+/** The line that a process prints after its first step. */
 export const firstStepLine = "first step done";
 
-/** The command whose first step is waited for. */
+/** The command whose first step is timed. */
 export function startCommand(peer: PeerName, threads: number, python: string | undefined): Command {
   if (peer === "heddle") {
     const observer = pathToFileURL(join(root, "bench", "peers", "first-step.mjs")).href;
@@ -29,7 +29,7 @@ export function startCommand(peer: PeerName, threads: number, python: string | u
 }
 
 /**
- * Milliseconds from the start of a command to the line that it prints after its first step. It is ended then. Checkpoints
+ * Milliseconds from the start of a command to the line that it prints after its first step; the command is stopped then. Checkpoints
  * of the example go into a new folder in `parent`.
  */
 export async function timeToFirstStep(command: Command, parent: string, seconds = 120): Promise<number> {

@@ -1,6 +1,6 @@
-/** @module Numbers about lists of times. */
+/** @module Statistics of lists of times. */
 
-/** The middle value, or the mean of the two in the middle; NaN of nothing. */
+/** The median: the middle value, or the mean of both middle values; NaN of an empty list. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -9,9 +9,9 @@ export function median(values: readonly number[]): number {
   return ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }
 
-/** The smallest value; NaN of nothing. */
+/** The smallest value; NaN of an empty list. */
 export const smallest = (values: readonly number[]): number =>
-  values.length === 0 ? Number.NaN : values.reduce((least, value) => Math.min(least, value));
+  values.length === 0 ? Number.NaN : values.reduce((min, value) => Math.min(min, value));
 
 /** `|a - b|` relative to the larger of both. */
 export const relativeDifference = (a: number, b: number): number =>

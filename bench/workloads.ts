@@ -1,4 +1,4 @@
-/** @module What is measured: sizes, arithmetic, and the inputs and initial weights that all peers start from. */
+/** @module The workloads: sizes, arithmetic, and the inputs and initial weights that all peers start from. */
 
 /** A multilayer perceptron with relu between its layers. */
 export interface MlpSizes {
@@ -35,7 +35,7 @@ export interface EmbeddingSizes {
   readonly features: number;
 }
 
-/** What eager workloads do, again and again; each peer has a function for each. */
+/** The operations that eager workloads repeat; each peer has a function for each. */
 export type EagerOperation = "add" | "scale" | "sum" | "matmul" | "softmax" | "slice" | "step" | "xty";
 
 /** Operations that are not compiled, of matrices x and y; their results are read at the end. */
@@ -44,7 +44,7 @@ export interface EagerSizes {
   readonly operation: EagerOperation;
   readonly x: readonly [rows: number, columns: number];
   readonly y: readonly [rows: number, columns: number];
-  /** Times that a step repeats it; what gives a matrix of the size of x is applied to its own result. */
+  /** Repetitions in a step; an operation whose result has the size of x is applied to its own result. */
   readonly count: number;
 }
 
@@ -64,7 +64,7 @@ export interface Workload {
   readonly sizes: Sizes;
   /** Undefined where nothing is trained. */
   readonly sgd?: Sgd;
-  /** Processes that share the batch; each has one thread if there is more than one. */
+  /** Processes that share the batch; with several, each has one thread. */
   readonly processes: number;
 }
 
@@ -84,7 +84,7 @@ const embedding: EmbeddingSizes = { kind: "embedding", batch: 4096, rows: 1e6, f
 const tinyEmbedding: EmbeddingSizes = { kind: "embedding", batch: 16, rows: 64, features: 4 };
 const sgd: Sgd = { learningRate: 0.01, momentum: 0.9, nesterov: true };
 
-/** A row that is looked up once goes 2% of the way to its target: the mean divides its gradient by all that was looked up. */
+/** A row that is looked up once moves 2% of the way to its target: the mean divides its gradient by the size of all looked-up rows. */
 const embeddingSgd = ({ batch, features }: EmbeddingSizes): Sgd => ({
   learningRate: 0.01 * batch * features,
   momentum: 0,
@@ -99,7 +99,7 @@ const smallEager = (operation: EagerOperation, title: string, count = 1000): Wor
   processes: 1,
 });
 
-/** What `--only eager` stands for. */
+/** The workloads of `--only eager`. */
 export const eagerWorkloads: readonly Workload[] = [
   smallEager("add", "1,000 x = x + y, 8 x 8"),
   smallEager("scale", "1,000 x = x * 0.5, 8 x 8"),
@@ -132,7 +132,7 @@ export const workloads: readonly Workload[] = [
   ...eagerWorkloads,
 ];
 
-/** Sizes that a test of the harness gets through in no time. */
+/** Small sizes for a quick test of the harness. */
 export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager">, Sizes>> = {
   mlp: { kind: "mlp", batch: 8, widths: [12, 16, 16, 4] },
   lenet: tinyLenet,
@@ -159,8 +159,8 @@ export function matrixFlops(sizes: Sizes): number {
 }
 
 /**
- * Bytes that must cross memory: inputs read once, outputs written once. Of the chain, of X^T y and of the embedding, which are
- * bound by them; of the table only rows that are looked up.
+ * Bytes that must cross memory: inputs read once, outputs written once. Only for the workloads bound by memory: the chain, X^T y, and
+ * the embedding, where only the looked-up rows of the table count.
  */
 export function compulsoryBytes(sizes: Sizes): number {
   if (sizes.kind === "chain") return 16 * sizes.elements;
@@ -192,7 +192,7 @@ const flattened = ({ side, channels }: LeNetSizes): number => channels[1] * (sid
 /** A parameter: its name, as PyTorch's `Sequential` has it, and its shape. */
 export type ParameterShape = readonly [name: string, shape: readonly number[]];
 
-/** Parameters in the order in which they lie in the data file. */
+/** Parameters in the order of the data file. */
 export function parameterShapes(sizes: Sizes): ParameterShape[] {
   const layer = (place: number, weight: readonly number[]): ParameterShape[] => [
     [`${place}.weight`, weight],
@@ -265,14 +265,14 @@ export function workloadData(sizes: Sizes): Uint8Array {
   return Buffer.concat([...parts, labels].map((part) => Buffer.from(part.buffer)));
 }
 
-/** Labels, or what is in their place in the data. */
+/** Labels, or the embedding's ids, which replace them in the data. */
 function integers(sizes: Sizes, classes: number, draw: () => number): Int32Array {
   if (sizes.kind === "chain" || sizes.kind === "eager") return new Int32Array();
   if (sizes.kind === "embedding") return embeddingIds(sizes);
   return Int32Array.from({ length: sizes.batch }, () => Math.floor(draw() * classes));
 }
 
-/** Ids of which few are frequent, as those of users and things are. */
+/** Ids, few of them frequent, like those of users and products. */
 function embeddingIds({ batch, rows }: EmbeddingSizes): Int32Array {
   const draw = randomNumbers(2);
   return Int32Array.from({ length: batch }, () => {
@@ -281,14 +281,14 @@ function embeddingIds({ batch, rows }: EmbeddingSizes): Int32Array {
   });
 }
 
-/** A loop, as `Float32Array.from` takes seconds for a large table. */
+/** Fills an array in a loop, as `Float32Array.from` takes seconds for a large table. */
 function floats(shape: readonly number[], draw: () => number): Float32Array {
   const values = new Float32Array(count(shape));
   for (let index = 0; index < values.length; index++) values[index] = draw();
   return values;
 }
 
-/** Noise with every `classes`-th value brighter, from where the label says: something to learn, so that losses fall. */
+/** Noise with every `classes`-th value brighter, starting at the label: a pattern to learn, so that losses fall. */
 function withPattern(noise: Float32Array, labels: Int32Array, classes: number): Float32Array {
   const perRow = noise.length / labels.length;
   return noise.map((value, index) => {

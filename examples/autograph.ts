@@ -1,12 +1,12 @@
 /**
- * Plain control flow on tensors: Newton's method with an early return, a loop that ends when the data say so, compiled as one
- * program. The directive asks `heddle run` for the transform (docs/autograph.md).
+ * Plain control flow on tensors: Newton's method with an early return, and a loop whose end depends on the data, compiled as one
+ * program. The directive turns on the transform of `heddle run` (docs/autograph.md).
  *
  *     heddle run examples/autograph.ts     # roots of 2, 9 and 1,000,000 in 4, 5 and 13 steps, 0 for -4; 2 s
  */
 import { grad, jit, type Tensor, tensor, vmap } from "heddle";
 
-/** The square root of a by Newton's method, and how many steps it took. */
+/** The square root of a by Newton's method, and the number of steps. */
 function root(a: Tensor): [Tensor, Tensor] {
   "use heddle";
   let x = a;
@@ -20,16 +20,16 @@ function root(a: Tensor): [Tensor, Tensor] {
   return [x, steps];
 }
 
-/** A tensor as TypeScript takes it for a condition. */
+/** A tensor, typed as a condition for TypeScript. */
 const isTrue = (test: Tensor): boolean => test as unknown as boolean;
 
-/** abs, by a branch. */
+/** The absolute value, by a branch. */
 function size(x: Tensor): Tensor {
   "use heddle";
   return isTrue(x.lt(0)) ? x.neg() : x;
 }
 
 const [roots, steps] = vmap(jit(root))(tensor([2, 9, 1e6, -4]));
-console.log("roots", [...(await roots.data())].map((one) => Number(one).toFixed(3)).join(" "));
+console.log("roots", [...(await roots.data())].map((root) => Number(root).toFixed(3)).join(" "));
 console.log("steps", [...(await steps.data())].join(" "));
 console.log("slopes", await grad(size)(tensor(-3)).data(), await grad(size)(tensor(3)).data());

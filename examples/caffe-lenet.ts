@@ -1,5 +1,5 @@
 /**
- * LeNet as Caffe's own files declare it, trained on MNIST: the network, the solver and its rates come from two texts.
+ * LeNet from Caffe's files, trained on MNIST: two texts declare the network, the solver and its rates.
  *
  *     npx heddle run examples/caffe-lenet.ts              # 400 of the solver's 10,000 iterations: 96 % of 2,000 test images, 12 s
  *     FULL=1 npx heddle run examples/caffe-lenet.ts       # all of them: 99.1 % of the 10,000 test images, 240 s

@@ -1,5 +1,5 @@
 /**
- * An image captioner: a convnet looks at a scene, and a recurrent network (GRU) says from left to right what is in it, word by
+ * An image captioner: a convnet looks at a scene, and a recurrent network (GRU) describes it from left to right, word by
  * word: "a disc left of a cross". The scenes are generated.
  *
  *     npx heddle run examples/captions.ts                # 4,000 scenes, 24 epochs: 87.4 % right word for word, 48 s
@@ -12,18 +12,18 @@ const small = process.argv.includes("--small");
 const [count, tests, epochs] = small ? [640, 100, 4] : [4000, 500, 24];
 const [batch, width] = [32, 96];
 
-/** What is in a scene, from left to right. */
+/** The words for the shapes of a scene, from left to right. */
 const caption = ({ things }: Scene): string[] =>
   [...things]
     .sort((a, b) => a.box[0] + a.box[2] - b.box[0] - b.box[2])
     .flatMap(({ kind }, index) => [...(index === 0 ? [] : ["left", "of"]), "a", kinds[kind]!]);
 
-// A caption is followed by ends, which fill it up; an end is also what comes before the first word.
+// End words fill a caption up to its full length; an end word also comes before the first word.
 const vocabulary = ["(end)", "a", "left", "of", ...kinds];
 const longest = 11;
 const numbersOf = (scene: Scene): number[] => {
-  const said = caption(scene).map((word) => vocabulary.indexOf(word));
-  return [...said, ...new Array<number>(longest - said.length).fill(0)];
+  const wordIds = caption(scene).map((word) => vocabulary.indexOf(word));
+  return [...wordIds, ...new Array<number>(longest - wordIds.length).fill(0)];
 };
 const dataset = (list: readonly Scene[]): data.Dataset =>
   data.fromArrays({
@@ -31,7 +31,7 @@ const dataset = (list: readonly Scene[]): data.Dataset =>
     y: { shape: [list.length, longest], data: Int32Array.from(list.flatMap(numbersOf)) },
   });
 
-// With first weights in which pictures stay as different as they are: with smaller ones, all begin to look alike.
+// Initial weights that keep pictures as different as they are: smaller weights make all pictures look alike.
 const conv = (out: number): nn.Layer =>
   nn.conv2d({ out, kernel: 3, padding: "same", init: { weight: nn.init.kaimingNormal() } });
 // biome-ignore format: a line for each stage
@@ -44,21 +44,21 @@ const eye = nn.sequential(
 const [gates, next, words] = [nn.linear(2 * width), nn.linear(width), nn.linear(vocabulary.length)];
 
 const init = (key: Tensor) => {
-  const of = (layer: nn.Layer, stream: number, ...shape: number[]) =>
+  const initialised = (layer: nn.Layer, stream: number, ...shape: number[]) =>
     layer.init(random.foldIn(key, stream), { shape: [1, ...shape], dtype: "f32" }).params;
   return {
-    eye: of(eye, 0, 1, side, side),
-    gates: of(gates, 1, 2 * width),
-    next: of(next, 2, 2 * width),
-    words: of(words, 3, width),
+    eye: initialised(eye, 0, 1, side, side),
+    gates: initialised(gates, 1, 2 * width),
+    next: initialised(next, 2, 2 * width),
+    words: initialised(words, 3, width),
     embedding: random.normal(random.foldIn(key, 4), [vocabulary.length, width]).mul(0.1),
   };
 };
 type Params = ReturnType<typeof init>;
 const apply = (layer: nn.Layer, params: Params["eye"], x: Tensor): Tensor => layer.apply({ params, state: {} }, x).y;
 
-/** A gated recurrent unit: the state after a word `[batch]`, which was said in the given state `[batch, width]`. */
-function after(params: Params, state: Tensor, word: Tensor): Tensor {
+/** A gated recurrent unit: the state after a word `[batch]` that follows the given state `[batch, width]`. */
+function nextState(params: Params, state: Tensor, word: Tensor): Tensor {
   const input = gather(params.embedding, word);
   const [rows] = word.shape as [number];
   const open = apply(gates, params.gates, concat([input, state], 1)).sigmoid();
@@ -67,19 +67,22 @@ function after(params: Params, state: Tensor, word: Tensor): Tensor {
   return fresh.add(state.sub(fresh).mul(keep));
 }
 
-/** Each word from those before it: the state begins with what the eye sees. */
+/** Predicts each word from the words before it; the state begins with the features of the picture. */
 function loss(params: Params, x: Tensor, y: Tensor): Tensor {
-  const said = y.transpose();
-  const before = concat([said.slice([0, 0], [1, y.shape[0]!]).mul(0), said.slice([0, 0], [longest - 1, y.shape[0]!])]);
+  const byPosition = y.transpose();
+  const shifted = concat([
+    byPosition.slice([0, 0], [1, y.shape[0]!]).mul(0),
+    byPosition.slice([0, 0], [longest - 1, y.shape[0]!]),
+  ]);
   const [, states] = scan(
     (state: Tensor, word: Tensor) => {
-      const made = after(params, state, word);
-      return [made, made];
+      const stepped = nextState(params, state, word);
+      return [stepped, stepped];
     },
     apply(eye, params.eye, x),
-    before,
+    shifted,
   );
-  return losses.softmaxCrossEntropy(apply(words, params.words, states), said);
+  return losses.softmaxCrossEntropy(apply(words, params.words, states), byPosition);
 }
 
 const optimizer = optim.adam({ learningRate: 1e-3 });
@@ -98,35 +101,36 @@ let steps = 0;
 for (let epoch = 0; epoch < epochs; epoch++) {
   let total = 0;
   for await (const { x, y } of data.batches(training, { epoch })) {
-    const made = step(params, state, tensor(steps++, { dtype: "i32" }), x, y);
-    ({ params, state } = made);
-    total += await made.value.item();
+    const updated = step(params, state, tensor(steps++, { dtype: "i32" }), x, y);
+    ({ params, state } = updated);
+    total += await updated.value.item();
   }
   console.log(`epoch ${epoch + 1}: loss ${(total / training.batchesPerEpoch).toFixed(4)}`);
 }
 
-// The most likely word at each place, given those that were said.
+// The most likely word at each position, given the words before it.
 const test = scenes(tests, 2);
 const look = jit((p: Params, x: Tensor) => apply(eye, p.eye, x));
-const say = jit((p: Params, before: Tensor, word: Tensor) => {
-  const made = after(p, before, word);
-  return { made, word: apply(words, p.words, made).argMax() };
+const say = jit((p: Params, state: Tensor, word: Tensor) => {
+  const stepped = nextState(p, state, word);
+  return { stepped, word: apply(words, p.words, stepped).argMax() };
 });
 const captions = test.map((): string[] => []);
-let made = look(
+let captionState = look(
   params,
   tensor(Float32Array.from(test.flatMap(({ pixels }) => [...pixels])), { shape: [tests, 1, side, side] }),
 );
 let word = tensor(new Int32Array(tests));
 for (let place = 0; place < longest; place++) {
-  ({ made, word } = say(params, made, word));
+  ({ stepped: captionState, word } = say(params, captionState, word));
   const numbers = await word.data();
   captions.forEach((list, index) => {
     list.push(vocabulary[numbers[index]!]!);
   });
 }
-const said = captions.map((list) => list.slice(0, [...list, "(end)"].indexOf("(end)")).join(" "));
-const right = test.filter((scene, index) => caption(scene).join(" ") === said[index]).length;
+const sentences = captions.map((list) => list.slice(0, [...list, "(end)"].indexOf("(end)")).join(" "));
+const right = test.filter((scene, index) => caption(scene).join(" ") === sentences[index]).length;
 
-for (let index = 0; index < 3; index++) console.log(`"${said[index]}"; in truth "${caption(test[index]!).join(" ")}"`);
+for (let index = 0; index < 3; index++)
+  console.log(`"${sentences[index]}"; in truth "${caption(test[index]!).join(" ")}"`);
 console.log(`${((100 * right) / tests).toFixed(1)} % of ${tests} captions are right, word for word`);

@@ -19,7 +19,7 @@ function uniform(): number {
   return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
 }
 
-/** Place and speed of the cart, angle and speed of the pole. */
+/** Position and speed of the cart, angle and speed of the pole. */
 type State = readonly [x: number, v: number, angle: number, turn: number];
 
 /** 1/50 s of the cart and pole of Barto, Sutton and Anderson (1983), pushed to the left (0) or right (1) with 10 N. */
@@ -56,28 +56,28 @@ const learn = jit((p: typeof params, s: typeof state, count: Tensor, x: Tensor, 
 );
 
 for (let update = 0; update < updates; update++) {
-  // Episodes side by side; place t · episodes + e of the arrays is step t of episode e.
+  // Episodes side by side; element t · episodes + e of the arrays is step t of episode e.
   const states = new Float32Array(longest * episodes * 4);
   const actions = new Int32Array(longest * episodes);
   const lengths = new Array<number>(episodes).fill(0);
-  const now = Array.from({ length: episodes }, start);
+  const carts = Array.from({ length: episodes }, start);
   for (let t = 0; t < longest && lengths.includes(t); t++) {
-    states.set(now.flat(), t * episodes * 4);
-    const right = await pushRight(params, tensor(now)).data();
+    states.set(carts.flat(), t * episodes * 4);
+    const right = await pushRight(params, tensor(carts)).data();
     for (let e = 0; e < episodes; e++) {
-      if (lengths[e] !== t || fallen(now[e]!)) continue;
+      if (lengths[e] !== t || fallen(carts[e]!)) continue;
       const action = uniform() < right[e]! ? 1 : 0;
       actions[t * episodes + e] = action;
-      now[e] = push(now[e]!, action);
+      carts[e] = push(carts[e]!, action);
       lengths[e] = t + 1;
     }
   }
 
-  // Every step is worth 1, and what follows it, discounted; better than the mean over all steps is good.
+  // The return of a step is 1 plus the discounted return of the next; the advantage is its distance from the mean over all steps.
   const returns = new Float32Array(longest * episodes);
   for (let place = returns.length - 1; place >= 0; place--) {
-    const taken = Math.floor(place / episodes) < lengths[place % episodes]!;
-    if (taken) returns[place] = 1 + 0.99 * (returns[place + episodes] ?? 0);
+    const isTaken = Math.floor(place / episodes) < lengths[place % episodes]!;
+    if (isTaken) returns[place] = 1 + 0.99 * (returns[place + episodes] ?? 0);
   }
   const worth = returns.filter((value) => value > 0);
   const mean = worth.reduce((sum, value) => sum + value, 0) / worth.length;

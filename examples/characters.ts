@@ -1,6 +1,6 @@
 /**
- * A character-level language model of mails: an LSTM or a transformer reads text and says of each place what comes next; then it
- * writes on by itself.
+ * A character-level language model of mails: an LSTM or a transformer reads text and predicts the next character at each position; then
+ * it writes text.
  *
  *     npx heddle run examples/characters.ts                             # LSTM: 2.69 bits a character (perplexity 6.4), 200 s
  *     npx heddle run examples/characters.ts -- --transformer            # transformer: 2.48 bits (5.6), 250 s
@@ -13,7 +13,7 @@ import { mails } from "./mail.ts";
 const small = process.argv.includes("--small");
 const [length, size, characters, epochs] = small ? [64, 32, 60_000, 2] : [128, 128, 1_000_000, 3];
 
-// Printable ASCII and the end of a line, which is 0; without lines that are quoted from other mails, and runs of blanks.
+// Printable ASCII, and 0 for the end of a line; lines quoted from other mails and runs of blanks are removed.
 const text = mails()
   .filter(({ spam }) => !spam)
   .map(({ text }) =>
@@ -48,8 +48,8 @@ const transformer = nn.sequential(
   nn.linear(alphabet),
 );
 
-const held = Math.floor(characters / 10);
-const test = windows(characters, characters + held);
+const heldOut = Math.floor(characters / 10);
+const test = windows(characters, characters + heldOut);
 const training = windows(0, characters).shuffle().batch(32);
 const steps = epochs * training.batchesPerEpoch;
 const { cosine, warmUp } = optim.schedules;
@@ -68,14 +68,14 @@ const result = await train({
   epochs,
 });
 
-/** A number drawn by its chance, from a number in [0, 1). */
-function drawn(chances: ArrayLike<number>, at: number): number {
+/** An index drawn by its probability, from a number in [0, 1). */
+function drawn(chances: ArrayLike<number>, threshold: number): number {
   let [number, sum] = [0, chances[0]!];
-  while (sum <= at && number < chances.length - 1) sum += chances[++number]!;
+  while (sum <= threshold && number < chances.length - 1) sum += chances[++number]!;
   return number;
 }
 
-/** Writes on, each character from the last `length` ones. */
+/** Continues a text, each character from the last `length` ones. */
 async function write(count: number): Promise<string> {
   let state = 1;
   let written = text.slice(characters, characters + length);
@@ -96,4 +96,4 @@ const { loss, metrics: measured } = await result.evaluate(test);
 result.print(`
 ${await write(small ? 80 : 600)}
 
-of ${held.toLocaleString("en")} characters it has not seen: ${(loss / Math.log(2)).toFixed(3)} bits each, perplexity ${measured["perplexity"]!.toFixed(2)}`);
+of ${heldOut.toLocaleString("en")} characters it has not seen: ${(loss / Math.log(2)).toFixed(3)} bits each, perplexity ${measured["perplexity"]!.toFixed(2)}`);

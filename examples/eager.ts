@@ -20,7 +20,7 @@ console.log("the gradient of x³ at 2 is", await grad(cube)(tensor(2)).item());
 const x = random.normal(random.key(1), [200, 3]);
 const y = x.matmul(tensor([[2], [-1], [0.5]])).add(3);
 
-// A linear model is fitted by hand: parameters are a tree, an optimizer is a pure function over it.
+// A linear model fitted by hand: parameters are a tree, and an optimizer is a pure function over the tree.
 type Params = { weight: Tensor; bias: Tensor };
 const loss = ({ weight, bias }: Params): Tensor => x.matmul(weight).add(bias).sub(y).pow(2).mean();
 const optimizer = optim.sgd({ learningRate: 0.1, momentum: 0.5 });
@@ -33,8 +33,8 @@ const step = jit((params: Params, state: ReturnType<typeof optimizer.init>) => {
 let params: Params = { weight: tensor([[0], [0], [0]]), bias: tensor([0]) };
 let state = optimizer.init(params);
 for (let count = 0; count < 100; count++) {
-  const made = step(params, state);
-  ({ params, state } = made);
-  if (count % 25 === 0) console.log(`step ${count}: loss ${(await made.value.item()).toFixed(6)}`);
+  const updated = step(params, state);
+  ({ params, state } = updated);
+  if (count % 25 === 0) console.log(`step ${count}: loss ${(await updated.value.item()).toFixed(6)}`);
 }
 console.log("weight", await params.weight.data(), "bias", await params.bias.data());

@@ -1,6 +1,6 @@
 /**
- * An embedding table split by rows: each worker holds half of the vectors and their optimizer state, looks up its own, and adds up
- * the gradients of its own; no table travels. The network learns which of two topics the words of a text are about.
+ * An embedding table split by rows: each worker holds half of the vectors and their optimizer state, looks up its half, and adds up
+ * the gradients of its half; no table is sent. The network learns which of two topics the words of a text are about.
  *
  *     npx heddle run examples/embedding.ts                                       # 99.9 % of the texts, 3 s
  *     npx heddle run examples/embedding.ts --workers 2 --mesh model=2            # the table split

@@ -1,7 +1,7 @@
 /**
- * Handwritten digits with `compile`, `fit`, `evaluate` and `predict`, as one knows them from Keras, on MNIST.
+ * Handwritten digits (MNIST) with Keras's `compile`, `fit`, `evaluate` and `predict`.
  *
- *     npx heddle run examples/fit.ts                  # 98.1 % of the test images, where early stopping ends it, after 21 epochs; 45 s
+ *     npx heddle run examples/fit.ts                  # 98.1 % of the test images; early stopping after 21 epochs; 45 s
  *     npx heddle run examples/fit.ts --workers 2      # two processes, other roundings: 98.0 % after 18 epochs
  *     npx heddle run examples/fit.ts -- --small       # a tenth of the images: seconds
  *

@@ -16,7 +16,7 @@ const model = nn.sequential(
   nn.flatten(), nn.linear(10),
 );
 
-// The fresh variables say what is wanted; a name, a shape or a dtype that does not fit is an error that lists it.
+// The fresh variables declare names, shapes and dtypes; an error lists every name, shape or dtype that does not fit.
 const fresh = model.init(random.key(0), { shape: [2, 1, 14, 14], dtype: "f32" });
 const variables = await io.loadPyTorch(path, fresh, {
   names: { "0": "conv1", "3": "conv2", "6": "fc" },

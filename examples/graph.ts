@@ -1,6 +1,6 @@
 /**
  * The two-layer network 784-100-10 as a graph: variables, a loss that is written out, its gradient and the update of Adagrad,
- * compiled to one program. Nothing of `nn`, `losses`, `optim` or `train`.
+ * compiled to one program. It uses nothing of `nn`, `losses`, `optim` or `train`.
  *
  *     npx heddle run examples/graph.ts                # 10 epochs of MNIST: 97.6 % of the test images, 20 s
  *     npx heddle run examples/graph.ts -- --small     # 1 epoch of 6,000 images
@@ -59,9 +59,9 @@ const test = data.mnist("test").batch(1000);
 for (let epoch = 0; epoch < epochs; epoch++) {
   let total = 0;
   for await (const { x, y } of data.batches(training, { epoch })) {
-    const made = step(v, sums, x, y);
-    ({ v, sums } = made);
-    total += await made.value.item();
+    const updated = step(v, sums, x, y);
+    ({ v, sums } = updated);
+    total += await updated.value.item();
   }
   let right = 0;
   for await (const { x, y } of data.batches(test)) right += await correct(v, x, y).item();

@@ -23,7 +23,7 @@ const [members, width] = [friends.length, 16];
 const leaders = tensor([0, 33], { dtype: "i32" });
 const sidesOfLeaders = tensor([0, 1], { dtype: "i32" });
 
-// Each member is a neighbour of its own, too; an edge counts 1 / √(degree · degree).
+// Each member is also its own neighbour; an edge counts 1 / √(degree · degree).
 const adjacent = Array.from({ length: members }, (_unused, i) =>
   Array.from({ length: members }, (_none, j) => i === j || friends[i]!.includes(j) || friends[j]!.includes(i)),
 );
@@ -38,10 +38,10 @@ const init = (key: Tensor) => ({
 });
 type Params = ReturnType<typeof init>;
 
-/** Two graph convolutions: every member takes the mean of what its neighbours have. Members have no features but who they are. */
+/** Two graph convolutions: every member takes the mean of its neighbours' features. The only feature of a member is its number. */
 const predict = ({ first, second }: Params): Tensor => edges.matmul(edges.matmul(first).relu().matmul(second));
 
-/** Cross-entropy of the two leaders; of the others no side is shown. */
+/** Cross-entropy of the two leaders; the sides of the others are unknown. */
 const loss = (params: Params): Tensor => losses.softmaxCrossEntropy(take(predict(params), leaders), sidesOfLeaders);
 
 const optimizer = optim.adamW({ learningRate: 0.01, weightDecay: 0.05 });
@@ -53,9 +53,9 @@ const step = jit((params: Params, state: ReturnType<typeof optimizer.init>, coun
 let params = init(random.key(0));
 let state = optimizer.init(params);
 for (let count = 0; count < 200; count++) {
-  const made = step(params, state, tensor(count, { dtype: "i32" }));
-  ({ params, state } = made);
-  if (count % 50 === 0) console.log(`step ${count}: loss ${(await made.value.item()).toFixed(4)}`);
+  const updated = step(params, state, tensor(count, { dtype: "i32" }));
+  ({ params, state } = updated);
+  if (count % 50 === 0) console.log(`step ${count}: loss ${(await updated.value.item()).toFixed(4)}`);
 }
 
 const answers = await predict(params).argMax().data();

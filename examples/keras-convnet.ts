@@ -1,5 +1,5 @@
 /**
- * The convnet for CIFAR-10 of Keras's examples, with `compile` and `fit` as there: four convolutions, two poolings, dropout, RMSProp. No
+ * The convnet for CIFAR-10 of Keras's examples, with `compile` and `fit`: four convolutions, two poolings, dropout, RMSProp. No
  * package ships CIFAR-10 or Fashion-MNIST, so it reads MNIST; with the four files of Fashion-MNIST in a folder, `HEDDLE_DATA=folder`
  * trains on that.
  *

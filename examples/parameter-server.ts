@@ -55,6 +55,6 @@ console.log(
     .join(", ")}`,
 );
 
-const again = await replayOnServer(options, log);
-const same = (await (again.params as { weight: Tensor }).weight.item()) === (await weight.item());
+const replayed = await replayOnServer(options, log);
+const same = (await (replayed.params as { weight: Tensor }).weight.item()) === (await weight.item());
 console.log(`the log, replayed, gives ${same ? "the same bits" : "other bits"}`);

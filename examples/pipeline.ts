@@ -1,6 +1,6 @@
 /**
- * A network too deep for one worker, so to say: its layers are on two stages, and parts of a batch pass through them one
- * after the other. The model and the loss are those of any other training.
+ * A pipeline, for networks too large for one worker: the layers are on two stages, and parts of a batch pass through the stages
+ * one after another. The model and the loss do not change.
  *
  *     npx heddle run examples/pipeline.ts --workers 2       # a stage in each process
  *     npx heddle run examples/pipeline.ts                   # both stages in one process, for a look: 100 % of the points, 5 s
@@ -13,7 +13,7 @@ const dataset = spirals(1000);
 
 const result = await train({
   model: nn.sequential(nn.linear(32), nn.tanh(), nn.linear(32), nn.tanh(), nn.linear(32), nn.tanh(), nn.linear(2)),
-  // The first two linear layers, places 0 and 2 of the model, are on stage 0; what has no parameters follows.
+  // The first two linear layers, children 0 and 2 of the model, are on stage 0; layers without parameters follow them.
   pipeline: { stages: { 0: 0, 2: 0, 4: 1, 6: 1 }, microBatches: 4, schedule: "1f1b" },
   data: dataset.shuffle().batch(40),
   evaluate: dataset,

@@ -1,5 +1,5 @@
 /**
- * A plan as text: made for four devices, one line of it edited, made anew by its layouts, compared, and run without the function.
+ * A plan as text: made for four devices, edited in one line, made again from its layouts, compared, and run without the function.
  *
  *     npx heddle run examples/plan.ts     # 200 steps on four devices: loss 0.05, 2 s
  */
@@ -12,7 +12,7 @@ interface Step {
   readonly batch: { readonly x: Tensor; readonly y: Tensor };
 }
 
-/** A step of gradient descent; nothing in it knows of devices. */
+/** A step of gradient descent, written without devices. */
 function step({ params, batch }: Step) {
   const { value, grad } = valueAndGrad(({ first, second }: Step["params"]) =>
     batch.x.matmul(first).tanh().matmul(second).sub(batch.y).pow(2).mean(),

@@ -1,6 +1,6 @@
 /**
- * The adding problem (Hochreiter and Schmidhuber, 1997): a recurrent network reads 20 numbers, two of which are marked, and
- * says their sum. Always answering 1 has an error of 0.167; remembering brings it close to 0.
+ * The adding problem (Hochreiter and Schmidhuber, 1997): a recurrent network reads 20 numbers, two of them marked, and
+ * gives the sum of the marked ones. Always answering 1 has an error of 0.167; remembering brings it close to 0.
  *
  *     npx heddle run examples/rnn.ts     # 1,000 steps: an error of 0.0002, 5 s
  */
@@ -70,7 +70,7 @@ const step = jit(
 let params = init(random.key(0));
 let state = optimizer.init(params);
 for (let count = 0; count <= 1000; count++) {
-  const made = step(params, state, tensor(count, { dtype: "i32" }));
-  ({ params, state } = made);
-  if (count % 200 === 0) console.log(`step ${count}: error ${(await made.value.item()).toFixed(4)}`);
+  const updated = step(params, state, tensor(count, { dtype: "i32" }));
+  ({ params, state } = updated);
+  if (count % 200 === 0) console.log(`step ${count}: error ${(await updated.value.item()).toFixed(4)}`);
 }

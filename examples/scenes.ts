@@ -40,8 +40,8 @@ export function scenes(count: number, seed: number): Scene[] {
   return Array.from({ length: count }, () => {
     const things: Thing[] = [];
     const pixels = Float32Array.from({ length: side * side }, () => 0.3 * uniform());
-    const wanted = 1 + below(3);
-    for (let attempt = 0; attempt < 20 && things.length < wanted; attempt++) {
+    const count = 1 + below(3);
+    for (let attempt = 0; attempt < 20 && things.length < count; attempt++) {
       const size = 7 + below(5);
       const [left, top] = [below(side - size), below(side - size)];
       const [right, bottom] = [left + size, top + size];

@@ -1,10 +1,10 @@
 /**
- * A network that knows digits, behind HTTP: POST the 784 bytes of an image, get `{ digit, probability }`. Requests that come while a
- * batch is computed are the next batch (docs/serving.md). 64 connections, on two cores that other programs kept busy at the time: 4,200
+ * A network that knows digits, behind HTTP: POST the 784 bytes of an image, get `{ digit, probability }`. Requests that arrive while a
+ * batch is computed form the next batch (docs/serving.md). 64 connections, on two cores that other programs kept busy at the time: 4,200
  * requests a second, p50 11 ms, p99 51 ms; with one row at a time 2,500, 18 ms and 135 ms.
  *
  *     npx heddle run examples/serve-http.ts               # trains for 25 s, then listens on port 8080
- *     npx heddle run examples/serve-http.ts -- --small    # trains for 2 s, then listens on a port that is free
+ *     npx heddle run examples/serve-http.ts -- --small    # trains for 2 s, then listens on a free port
  */
 import { createServer } from "node:http";
 import { buffer } from "node:stream/consumers";

@@ -1,5 +1,5 @@
 /**
- * Softmax regression on MNIST: one linear layer, a learning rate that falls, about 92 % of the digits.
+ * Softmax regression on MNIST: one linear layer, a falling learning rate, about 92 % of the digits.
  *
  *     npx heddle run examples/softmax-regression.ts --workers 2     # 5 epochs: 92.2 % of the test images, 11 s; 7 s in one process
  */

@@ -39,9 +39,9 @@ const step = jit(
 
 let x = zeros([columns, 1]);
 for (let count = 0; count <= 200; count++) {
-  const made = step(x, matrix, target);
-  ({ x } = made);
-  const value = count % 50 === 0 ? await made.value.item() : 0;
+  const updated = step(x, matrix, target);
+  ({ x } = updated);
+  const value = count % 50 === 0 ? await updated.value.item() : 0;
   if (count % 50 === 0 && runtime.rank === 0) console.log(`step ${count}: error ${value.toExponential(1)}`);
 }
 if (runtime.rank === 0) console.log(`of ${rows * columns} elements ${entries} are stored`);

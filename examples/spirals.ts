@@ -1,7 +1,7 @@
 /** Made-up data for the examples: two classes that no straight line tells apart. */
 import { data } from "heddle";
 
-/** Points on two spirals that wind around each other (`x`), and which of them each is on (`y`). */
+/** Points on two spirals that wind around each other (`x`), and the spiral of each point (`y`). */
 export function spirals(count: number): data.Dataset {
   const points = new Float32Array(2 * count);
   const labels = new Int32Array(count);

@@ -1,6 +1,6 @@
 /**
- * A character-level transformer: blocks as of GPT read 32 characters and say, at each place, which comes next. After a few seconds
- * it knows its text by heart (a loss of 0.15, mostly of the first places of a stretch) and goes on from the first words.
+ * A character-level transformer: GPT's blocks read 32 characters and predict the next character at each position. After a few seconds
+ * it knows its text by heart (a loss of 0.15, mostly at the first positions of a window) and continues its first words.
  *
  *     npx heddle run examples/transformer.ts                 # 15 epochs: a loss of 0.15, 8 s
  *     npx heddle run examples/transformer.ts --workers 2     # two processes, the same answer
@@ -16,7 +16,7 @@ const letters = [...new Set(text)].sort();
 const ids = Array.from(text, (letter) => letters.indexOf(letter));
 const length = 32;
 
-/** Every stretch of the text, and the same one place on. */
+/** Every window of the text, and the same window one character later. */
 function stretches(): data.Dataset {
   const count = ids.length - length;
   const from = (offset: number): Int32Array =>

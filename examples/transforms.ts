@@ -1,6 +1,6 @@
 /**
- * Functions of functions: gradients per example, which one batched program computes at once, and Hessian-vector products, with
- * which the conjugate gradient method finds a Newton step without ever writing the Hessian down.
+ * Functions of functions: gradients per example, computed at once by one batched program, and Hessian-vector products, from
+ * which the conjugate gradient method finds a Newton step without the Hessian's matrix.
  *
  *     npx heddle run examples/transforms.ts     # 5 Newton steps: a gradient of 1e-6, 3 s
  */
@@ -15,9 +15,9 @@ const truth = tensor([2, -1, 0.5, 0, 1], { dtype: "f64" });
 const noise = random.normal(random.key(1), [examples], { dtype: "f64" });
 const ys = sign(xs.matmul(truth).add(noise));
 
-// A function of one example becomes one of all: w is the same for each (null), the rest has the examples along dim 0.
-const each = { inDims: [null, 0, 0] };
-const perExample = vmap(grad(loss), each);
+// A function of one example becomes a function of all: w is the same for each (null), the others have examples along dim 0.
+const dims = { inDims: [null, 0, 0] };
+const perExample = vmap(grad(loss), dims);
 
 const norms = await perExample(truth, xs, ys).pow(2).sum(1).sqrt().data();
 const hardest = norms.indexOf(Math.max(...norms));
@@ -26,7 +26,7 @@ console.log(
 );
 
 /** Mean loss of all examples, and a little of |w|². */
-const total = (w: Tensor): Tensor => vmap(loss, each)(w, xs, ys).mean().add(w.mul(w).sum().mul(1e-3));
+const total = (w: Tensor): Tensor => vmap(loss, dims)(w, xs, ys).mean().add(w.mul(w).sum().mul(1e-3));
 
 /** The Hessian of the total loss times v: how the gradient changes along v. */
 const hessianTimes = (w: Tensor, v: Tensor): Tensor => jvp(grad(total), [w], [v]).tangent;

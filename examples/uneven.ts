@@ -1,5 +1,5 @@
 /**
- * An image whose rows three devices share, though they do not divide: a convolution fetches the rows it needs from the
+ * An image split by rows over three devices that do not divide their number: a convolution fetches the rows it needs from the
  * neighbours (a halo) and nothing else; slices and concatenations stay split.
  *
  *     npx heddle run examples/uneven.ts                   # three devices of one process: no bit differs from one device's, 2 s
@@ -12,7 +12,7 @@ const [height, width] = [10, 8];
 const image = Float32Array.from({ length: height * width }, (_unused, index) => Math.sin(index * index));
 const kernel = tensor([1, 2, 1, 2, 4, 2, 1, 2, 1], { shape: [1, 1, 3, 3] }).div(16);
 
-/** The image blurred, above the same upside down and without its first row. */
+/** The blurred image above its mirror image without the first row. */
 const blurred = jit((x: Tensor) => {
   const y = conv2d(x, kernel, { padding: "same" });
   return concat([y, reverse(slice(y, [0, 0, 1, 0], [1, 1, height, width]), [2])], 2);

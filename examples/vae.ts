@@ -1,6 +1,6 @@
 /**
  * A variational autoencoder (Kingma and Welling, 2014) learns to draw digits: it describes each image of MNIST by 16 numbers,
- * and draws images from numbers. Pictures of digits and their copies, of new digits, and of one turning into another are written.
+ * and draws images from numbers. It writes pictures of digits and their copies, of new digits, and of one digit turning into another.
  *
  *     npx heddle run examples/vae.ts                # 15 epochs: 104.9 nats on the test images, 2 minutes
  *     npx heddle run examples/vae.ts -- --small     # 1 epoch of 6,000 images
@@ -29,7 +29,7 @@ function describe(params: Params, x: Tensor): { mean: Tensor; logVariance: Tenso
 /** The logits of pixels. */
 const draw = (params: Params, z: Tensor): Tensor => decoder.apply({ params: params.decoder, state: {} }, z).y;
 
-/** What is lost in the copy, and how far the numbers are from a normal distribution: together a bound on -log p(image), in nats. */
+/** The loss of the copy, plus the distance of the numbers from a normal distribution: a bound on -log p(image), in nats. */
 function loss(params: Params, x: Tensor, key: Tensor): Tensor {
   const { mean, logVariance } = describe(params, x);
   const z = mean.add(logVariance.mul(0.5).exp().mul(random.normal(key, mean.shape)));
@@ -55,9 +55,9 @@ let count = 0;
 for (let epoch = 0; epoch < epochs; epoch++) {
   let total = 0;
   for await (const { x } of data.batches(training, { epoch })) {
-    const made = step(params, state, tensor(count++, { dtype: "i32" }), x);
-    ({ params, state } = made);
-    total += await made.value.item();
+    const updated = step(params, state, tensor(count++, { dtype: "i32" }), x);
+    ({ params, state } = updated);
+    total += await updated.value.item();
   }
   console.log(`epoch ${epoch + 1}: ${(total / training.batchesPerEpoch).toFixed(2)} nats`);
 }

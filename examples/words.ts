@@ -1,6 +1,6 @@
 /**
  * Word embeddings: skip-grams with negative sampling (Mikolov et al., 2013) on the text of 4,150 mails. A word's vector is trained
- * to find the words that stand near it, and to tell them from words drawn at random; words that are used alike come to be near.
+ * to find the words near it in the text, and to tell them from words drawn at random. Words of similar use get similar vectors.
  *
  *     npx heddle run examples/words.ts                # 954,225 words, 12,000 steps: "he is to his as she is to her"; 105 s
  *     npx heddle run examples/words.ts -- --small     # 500 mails, 300 steps
@@ -33,7 +33,7 @@ function uniform(): number {
 }
 const below = (limit: number): number => Math.floor(uniform() * limit);
 
-// The text as numbers, sentence by sentence; most of the commonest words are left out, which say little of their neighbours.
+// The text as numbers, sentence by sentence; most of the commonest words are left out, since they say little about their neighbours.
 const text = sentences
   .map((sentence) =>
     sentence.flatMap((word) => {
@@ -43,13 +43,13 @@ const text = sentences
     }),
   )
   .filter((sentence) => sentence.length > 1);
-// Where each word of the text stands, and words to draw negatives from: as often as their count to the power of 3/4.
+// The positions of each word in the text, and a list to draw negatives from: each word as often as its count to the power of 3/4.
 const places = text.flatMap((sentence, row) => sentence.map((_word, place) => [row, place] as const));
 const noise = vocabulary.flatMap((word, number) =>
   new Array<number>(Math.ceil(counts.get(word)! ** 0.75)).fill(number),
 );
 
-/** Words, and for each one that stands near it, then ones drawn at random. */
+/** Words, and for each of them a neighbour, then words drawn at random. */
 function examples(): { word: Tensor; others: Tensor } {
   const word = new Int32Array(batch);
   const others = new Int32Array(batch * (1 + negatives));
@@ -70,7 +70,7 @@ const init = (key: Tensor) => ({
 });
 type Params = ReturnType<typeof init>;
 
-// 1 for the word that stands there, -1 for the others.
+// 1 for the neighbour, -1 for the words drawn at random.
 const signs = tensor([1, ...new Array<number>(negatives).fill(-1)]);
 /** The mean over words of Σ -log sigmoid(± word · other). */
 function loss(params: Params, word: Tensor, others: Tensor): Tensor {
@@ -91,9 +91,10 @@ const step = jit(
 );
 for (let count = 0; count < steps; count++) {
   const { word, others } = examples();
-  const made = step(params, state, tensor(count, { dtype: "i32" }), word, others);
-  ({ params, state } = made);
-  if ((count + 1) % (steps / 6) === 0) console.log(`step ${count + 1}: loss ${(await made.value.item()).toFixed(3)}`);
+  const updated = step(params, state, tensor(count, { dtype: "i32" }), word, others);
+  ({ params, state } = updated);
+  if ((count + 1) % (steps / 6) === 0)
+    console.log(`step ${count + 1}: loss ${(await updated.value.item()).toFixed(3)}`);
 }
 
 const lengths = params.words.pow(2).sum(1, { keepDims: true }).sqrt();
@@ -107,8 +108,8 @@ async function nearest(x: Tensor, without: readonly string[], how: number): Prom
   return order.sort((a, b) => cosines[numbers.get(b)!]! - cosines[numbers.get(a)!]!).slice(0, how);
 }
 
-const known = (list: readonly string[]): boolean => list.every((word) => numbers.has(word));
-for (const word of ["linux", "monday", "microsoft", "money", "children", "three"].filter((word) => known([word])))
+const areKnown = (list: readonly string[]): boolean => list.every((word) => numbers.has(word));
+for (const word of ["linux", "monday", "microsoft", "money", "children", "three"].filter((word) => areKnown([word])))
   console.log(`${word}: ${(await nearest(vector(word), [word], 6)).join(", ")}`);
 
 // a is to b as c is to the words nearest to b - a + c.
@@ -118,7 +119,7 @@ const analogies = [
   ["one", "first", "two"],
   ["man", "men", "woman"],
 ] as const;
-for (const [a, b, c] of analogies.filter(known)) {
-  const found = await nearest(vector(b).sub(vector(a)).add(vector(c)), [a, b, c], 3);
-  console.log(`${a} is to ${b} as ${c} is to ${found.join(", ")}`);
+for (const [a, b, c] of analogies.filter(areKnown)) {
+  const answers = await nearest(vector(b).sub(vector(a)).add(vector(c)), [a, b, c], 3);
+  console.log(`${a} is to ${b} as ${c} is to ${answers.join(", ")}`);
 }

@@ -1,7 +1,7 @@
 // Installs what `npm run bench` compares Heddle with into .heddle/bench, and prints the path of its Python.
 //
-// PyPI's PyTorch for Linux on x86 wants 4 GB of CUDA packages to be imported, of which a processor uses nothing: they are
-// left out (pip --no-deps with every other package pinned), and without_cuda.py puts a small library in their place.
+// PyPI's PyTorch for Linux on x86 needs 4 GB of CUDA packages to be imported, though a CPU uses none of them. They are
+// left out (pip --no-deps with every other package pinned), and without_cuda.py replaces them with a small library.
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

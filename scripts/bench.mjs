@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 
 async function main(args) {
   const { native } = await setup();
-  if (!native.ready) throw new SetupError(`the native core is what is measured: ${native.reason}`);
+  if (!native.ready) throw new SetupError(`the benchmarks need the native core: ${native.reason}`);
   const command = ["--import", "tsx", join(root, "bench", "main.ts"), ...args];
   const { status } = await run(process.execPath, command, { cwd: root });
   return status;

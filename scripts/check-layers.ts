@@ -60,20 +60,20 @@ const needNode: readonly string[] = [
   "launch/",
   "studio/",
   "cli/",
-  // The lists of everything that there is.
+  // Modules that list all ops, layers and rules.
   "index.ts",
   "data/index.ts",
   "runtime/index.ts",
 ];
 
-/** Adapters import Heddle as a user's adapter does: of all modules those alone that package.json's exports name. */
+/** Adapters import Heddle as a user's adapter does: only modules that package.json exports. */
 const isAdapter = (part: string): boolean => part.startsWith("adapters/");
 const isExported = (file: string): boolean => /^(adapters\/)?([^/]+\/)?(index|browser)\.ts$/.test(file);
 
-/** Folders that users know by another name: the tensor and its functions are one thing to them. */
+/** Folders whose export has another name: for users the tensor and its functions are one module. */
 const exportedAs: Readonly<Record<string, string>> = { functions: "tensor" };
 
-/** Folders whose modules may be loaded on demand: commands, each of which loads what it alone needs. */
+/** Folders whose modules may be loaded on demand: each command loads its own modules. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
 
 /** One `import` or `export … from` of a file. */
@@ -94,10 +94,10 @@ export function checkLayers(root: string): string[] {
   const imports = new Map(files.map((file) => [file, importsOf(readFileSync(join(source, file), "utf8"))]));
   const replaced = replacedInBrowsers(root);
   const problems: string[] = [];
-  for (const [file, found] of imports) {
-    for (const one of found) {
-      const message = problemOf(file, one, imports, replaced);
-      if (message !== undefined) problems.push(`src/${file}:${one.line}: ${message}`);
+  for (const [file, importsOfFile] of imports) {
+    for (const imported of importsOfFile) {
+      const message = problemOf(file, imported, imports, replaced);
+      if (message !== undefined) problems.push(`src/${file}:${imported.line}: ${message}`);
     }
   }
   return [...problems, ...unknownFolders(files), ...findCycles(imports), ...checkExports(root, files)];
@@ -106,20 +106,20 @@ export function checkLayers(root: string): string[] {
 /** The imports of a module. Comments are blanked first; the code base has no import in a string. */
 export function importsOf(text: string): Import[] {
   const code = blankComments(text);
-  const found: Import[] = [];
+  const imports: Import[] = [];
   const add = (match: RegExpExecArray, specifier: string, late: boolean, typeOnly: boolean) => {
-    found.push({ specifier, line: code.slice(0, match.index).split("\n").length, late, typeOnly });
+    imports.push({ specifier, line: code.slice(0, match.index).split("\n").length, late, typeOnly });
   };
   const fixed = /^[ \t]*(?:import|export)\b\s*(type\s+)?(?:[\w*${}\s,]+?\bfrom\s*)?["']([^"'\n]+)["']/gm;
   for (const match of code.matchAll(fixed)) add(match, match[2] ?? "", false, match[1] !== undefined);
   for (const match of code.matchAll(/\bimport\s*\(\s*(["']?)([^"')]*)/g)) {
     // `typeof import("x")` and `import("x").Name` in a type are erased; a type position follows one of these.
-    const before = code.slice(0, match.index).trimEnd();
-    const inType = /(?:typeof|[:<|&])$/.test(before);
-    // What is computed may be any file.
+    const textBefore = code.slice(0, match.index).trimEnd();
+    const inType = /(?:typeof|[:<|&])$/.test(textBefore);
+    // A computed name may be any file.
     add(match, match[1] === "" ? `.${match[2]}` : (match[2] ?? ""), !inType, inType);
   }
-  return found.sort((a, b) => a.line - b.line);
+  return imports.sort((a, b) => a.line - b.line);
 }
 
 /** Replaces comments with blanks of the same length, so that lines keep their numbers. Strings are left as they are. */
@@ -138,14 +138,14 @@ function replacedInBrowsers(root: string): ReadonlySet<string> {
 
 function problemOf(
   file: string,
-  one: Import,
-  all: ReadonlyMap<string, unknown>,
+  imported: Import,
+  files: ReadonlyMap<string, unknown>,
   replaced: ReadonlySet<string>,
 ): string | undefined {
   const from = folderOf(file);
-  const { specifier } = one;
-  // A package that is loaded when it is needed is no way around a cycle.
-  if (one.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
+  const { specifier } = imported;
+  // Loading a module on demand does not break a cycle of folders.
+  if (imported.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;
   }
   if (specifier.startsWith("node:")) return inBrowser(file) ? `may not import ${specifier}: ${why}` : undefined;
@@ -153,12 +153,12 @@ function problemOf(
   if (!specifier.startsWith(".")) return undefined;
   const target = posix.normalize(posix.join(posix.dirname(file), specifier));
   if (target.startsWith("../")) return target.endsWith(".json") ? undefined : `${specifier} lies outside src/`;
-  if (!all.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
-  if (inBrowser(file) && !inBrowser(target) && !one.typeOnly && !replaced.has(target))
+  if (!files.has(target) && !target.endsWith(".json")) return `${specifier} does not exist (imports end in .ts)`;
+  if (inBrowser(file) && !inBrowser(target) && !imported.typeOnly && !replaced.has(target))
     return `may not import ${specifier}: ${why}`;
   const to = folderOf(target);
   if (isAdapter(from) && from !== to && !isExported(target))
-    return `an adapter may not import ${specifier}: of Heddle it has what users have, the modules of package.json's exports`;
+    return `an adapter may import only the modules that package.json exports, not ${specifier}`;
   return layerProblem(from, to);
 }
 
@@ -195,27 +195,27 @@ function unknownFolders(files: readonly string[]): string[] {
 }
 
 /**
- * Files that reach each other by imports, those of types included: none of them can be read before the others. Each cycle is told
- * once, a shortest one, from its first file in name order.
+ * Files that reach each other by imports, also by imports of types: none of them can be read before the others. Each cycle is
+ * listed once, a shortest one, from its first file in name order.
  */
 function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
   const targets = new Map(
-    [...imports].map(([file, found]) => {
-      const near = found.filter(({ specifier }) => specifier.startsWith("."));
-      return [file, near.map(({ specifier }) => posix.normalize(posix.join(posix.dirname(file), specifier)))];
+    [...imports].map(([file, fileImports]) => {
+      const local = fileImports.filter(({ specifier }) => specifier.startsWith("."));
+      return [file, local.map(({ specifier }) => posix.normalize(posix.join(posix.dirname(file), specifier)))];
     }),
   );
-  const told = new Set<string>();
+  const listed = new Set<string>();
   return [...targets.keys()].flatMap((file) => {
-    if (told.has(file)) return [];
+    if (listed.has(file)) return [];
     const cycle = shortestCycle(file, targets);
     if (cycle === undefined) return [];
-    for (const name of cycle) told.add(name);
+    for (const name of cycle) listed.add(name);
     return [`src/${file}:1: cycle ${[...cycle, file].map((name) => `src/${name}`).join(" → ")}`];
   });
 }
 
-/** The files from one that leads back to it, with the fewest steps. */
+/** The shortest cycle of imports from a file back to itself. */
 function shortestCycle(start: string, targets: ReadonlyMap<string, readonly string[]>): string[] | undefined {
   const from = new Map<string, string>();
   const open = [start];
@@ -234,7 +234,7 @@ function shortestCycle(start: string, targets: ReadonlyMap<string, readonly stri
   return undefined;
 }
 
-/** The name in package.json's exports of what a folder gives. */
+/** The name of a folder's export in package.json. */
 const exportName = (folder: string): string =>
   folder === "." ? "." : `./${exportedAs[folder] ?? posix.basename(folder)}`;
 
@@ -252,11 +252,11 @@ function checkExports(root: string, files: readonly string[]): string[] {
   for (const [name, file] of expected) {
     const stem = file.slice(0, -".ts".length);
     const built = (place: string) => ({ types: `./dist/${place}.d.ts`, default: `./dist/${place}.js` });
-    const own = posix.join(posix.dirname(file), "browser");
-    const browser = files.includes(`${own}.ts`) ? { browser: built(own) } : {};
-    const wanted = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
-    if (JSON.stringify(exports[name]) !== JSON.stringify(wanted)) {
-      problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(wanted)}`);
+    const browserFile = posix.join(posix.dirname(file), "browser");
+    const browser = files.includes(`${browserFile}.ts`) ? { browser: built(browserFile) } : {};
+    const expected = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
+    if (JSON.stringify(exports[name]) !== JSON.stringify(expected)) {
+      problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(expected)}`);
     }
   }
   for (const name of Object.keys(exports)) {

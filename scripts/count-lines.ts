@@ -4,7 +4,7 @@
  *     tsx scripts/count-lines.ts [--lower]
  *
  * Prints a line for each part and its figure, and ends with status 1 where a part is above it. `--lower` writes the figures of
- * parts that have become smaller; nothing raises one, but an editor and a reason in the commit.
+ * parts that have become smaller; a figure is raised only by hand, with a reason in the commit.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
@@ -16,7 +16,7 @@ interface Budget {
   readonly [part: string]: { readonly folders: readonly string[]; most: number };
 }
 
-/** Lines of code of all TypeScript and Rust files below a folder, without tests of Rust's own. */
+/** Lines of code of all TypeScript and Rust files below a folder, without Rust's unit tests. */
 export function linesBelow(folder: string): number {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((name) => name.split(sep).join("/"))
@@ -26,7 +26,7 @@ export function linesBelow(folder: string): number {
 
 /** Lines that are neither blank nor comment. */
 export function linesOf(text: string, rust: boolean): number {
-  // What is made of other files is counted there.
+  // Generated files are left out: their sources are counted.
   if (/^(\/\/!|\/\*\* @module) [^\n]*: made of src\//.test(text)) return 0;
   // In Rust an apostrophe is a lifetime more often than a character.
   const code = rust ? blankComments(text.replaceAll("'", " ").replaceAll("`", " ")) : blankComments(text);

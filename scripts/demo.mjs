@@ -8,7 +8,7 @@ import { SetupError, setup } from "./setup.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const megabyte = 1e6;
-/** What the demo needs: the build of the native core on disk, two workers with the images in memory. */
+/** The demo's needs: disk for the build of the native core, memory for two workers with the images. */
 const needed = { disk: 1500 * megabyte, diskWhenBuilt: 100 * megabyte, memory: 1200 * megabyte };
 
 async function main(extra) {
@@ -25,13 +25,13 @@ async function main(extra) {
   return () => heddle([...command, ...extra]);
 }
 
-/** Says what this machine lacks before minutes are spent on it. */
+/** Reports missing disk or memory before the demo runs for minutes. */
 function checkMachine() {
   const disk = statfsSync(root);
   const free = disk.bavail * disk.bsize;
-  const wanted = existsSync(`${root}/dist/.stamp`) ? needed.diskWhenBuilt : needed.disk;
-  if (free < wanted) {
-    throw new SetupError(`${amount(wanted)} of free disk are needed in ${root}; there are ${amount(free)}`);
+  const requiredDisk = existsSync(`${root}/dist/.stamp`) ? needed.diskWhenBuilt : needed.disk;
+  if (free < requiredDisk) {
+    throw new SetupError(`${amount(requiredDisk)} of free disk are needed in ${root}; ${amount(free)} are free`);
   }
   const memory = availableMemory();
   if (memory < needed.memory) {
@@ -42,9 +42,9 @@ function checkMachine() {
   }
 }
 
-/** Memory that can be had without swapping: Linux's own estimate, within the limit of the container. */
+/** Memory available without swapping: Linux's estimate, within the limit of the container. */
 function availableMemory() {
-  // On macOS free memory leaves out what can be reclaimed at once; it says too little to refuse by.
+  // On macOS free memory leaves out memory that can be reclaimed at once, so it is no reason to refuse.
   if (process.platform === "darwin") return Infinity;
   const estimate = /^MemAvailable:\s+(\d+) kB/m.exec(readIfThere("/proc/meminfo"))?.[1];
   const limit = Number.parseInt(readIfThere("/sys/fs/cgroup/memory.max"), 10);
@@ -62,7 +62,7 @@ function amount(bytes) {
 const release = handleSignals();
 main(process.argv.slice(2))
   .then((start) => {
-    // From here on the launcher answers Ctrl-C: it stops the workers and gives the status.
+    // From here on the launcher handles Ctrl-C: it stops the workers and sets the status.
     release();
     return start();
   })

@@ -1,7 +1,7 @@
-// `npm run docs`: writes the API reference, docs/api/*.md, from the docstrings of what package.json exports.
+// `npm run docs`: writes the API reference, docs/api/*.md, from the docstrings of package.json's exports.
 //
 //   npm run docs                 into docs/api, which is not committed
-//   npm run docs -- --check      into a folder of its own under .heddle, to see that every reference resolves
+//   npm run docs -- --check      into a separate folder under .heddle, to check that every reference resolves
 //
 // TypeDoc needs a TypeScript that has a JavaScript API; it goes into .heddle/docs (scripts/reference/package.json).
 

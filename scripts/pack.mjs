@@ -1,9 +1,9 @@
-// Packs what is published: the package, which asks for the native packages of its own version as optional dependencies,
-// and a native package for each platform that was built here (native/npm).
+// Packs the packages to publish: the main package, whose optional dependencies are the native packages of the same version,
+// and a native package for each platform that was built on this machine (native/npm).
 //
 //   node scripts/pack.mjs --out <folder> [--check]       prints the names of the tarballs, one a line
 //
-// --check asks npm whether it would publish each as it is (npm publish --dry-run).
+// --check asks npm whether it would publish each package unchanged (npm publish --dry-run).
 //
 // The optional dependencies are in the packed manifest only: a clone builds its own native core, and must not fetch one.
 
@@ -26,8 +26,8 @@ function nativeFolders() {
 }
 
 /**
- * The manifest as published: without what only a clone has (scripts, tools, sources), with the native packages that go
- * with it. Those of another version are refused: they would not be found.
+ * The manifest as published: without the fields for clones (scripts, tools, sources), and with the native packages as
+ * optional dependencies. A native package of another version is an error: npm would not find it.
  */
 export function publishedManifest(manifest, nativeManifests) {
   const odd = nativeManifests.find(({ version }) => version !== manifest.version);
@@ -52,13 +52,13 @@ export function publishedManifest(manifest, nativeManifests) {
   };
 }
 
-/** The manifest of a native package as published: npm proves where a package comes from by its repository. */
+/** The manifest of a native package as published: npm's proof of a package's origin needs its repository. */
 const publishedNative = (native, { repository, homepage, bugs }) => ({ ...native, repository, homepage, bugs });
 
-// Of Markdown, its references and the HTML within it.
+// The references of Markdown, and of HTML within it.
 const relativeLink = /(\]\(|^\[[^\]]+\]: +|(?:src|href)=")(?!#|\/|[a-z]+:)([^)#"\s]+)/gm;
 
-/** Markdown whose links to files that are not packed lead to the repository, as it was at this version. */
+/** Markdown whose links to files outside the package lead to the repository at this version. */
 export function publishedLinks(markdown, { repository, version, files }) {
   const packed = (path) => files.some((file) => path === file || path.startsWith(`${file}/`));
   const place = (path) => (/\.(?:png|svg|gif|jpe?g)$/.test(path) ? "raw" : "blob");
@@ -101,9 +101,9 @@ export function pack(out) {
   const manifest = readManifest(root);
   const folders = nativeFolders();
   const natives = folders.map(readManifest);
-  const own = manifest.files.map((name) => join(root, name));
+  const packedFiles = manifest.files.map((name) => join(root, name));
   return [
-    packFiles(out, publishedManifest(manifest, natives), own),
+    packFiles(out, publishedManifest(manifest, natives), packedFiles),
     ...folders.map((folder, index) => {
       const files = [...natives[index].files.map((name) => join(folder, name)), join(root, "LICENSE")];
       return packFiles(out, publishedNative(natives[index], manifest), files);
@@ -111,7 +111,7 @@ export function pack(out) {
   ];
 }
 
-/** Asks npm whether it would publish these; what it would change or refuse is an error. */
+/** Asks npm whether it would publish these tarballs; a change or a refusal by npm is an error. */
 function check(tarballs) {
   for (const tarball of tarballs) {
     const { stderr } = npm(["publish", "--dry-run", "--access", "public", tarball], root);

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 
-/** Children that run now; each leads a process group of its own. */
+/** Running children; each leads its own process group. */
 const running = new Set();
 let stopSignal;
 
@@ -16,7 +16,7 @@ export function handleSignals() {
     setTimeout(() => {
       for (const child of running) killGroup(child, "SIGKILL");
     }, 1200);
-    // Children are waited for, so that none is left behind, not even as a zombie.
+    // Wait for the children, so that none is left behind, not even as a zombie.
     setInterval(() => {
       if (running.size === 0) process.exit(128 + constants.signals[signal]);
     }, 20);
@@ -41,7 +41,7 @@ export function run(command, args, { cwd, env, stdio = "inherit", write = toOwn 
       cwd,
       env: shown && process.stdout.isTTY ? { FORCE_COLOR: "1", ...(env ?? process.env) } : (env ?? process.env),
       stdio: ["ignore", capture ? "pipe" : "inherit", capture ? "pipe" : "inherit"],
-      // A group of its own, so that a stop reaches the compilers that npm and cargo start, too.
+      // Its own process group, so that a stop also reaches the compilers that npm and cargo start.
       detached: true,
       shell: false,
     });
@@ -58,7 +58,7 @@ export function run(command, args, { cwd, env, stdio = "inherit", write = toOwn 
       if (settled) return;
       settled = true;
       running.delete(child);
-      // While a stop is under way nobody may go on to the next step: the promise stays open until the exit.
+      // During a stop no caller may continue with its next step: the promise stays pending until the exit.
       if (stopSignal === undefined) resolve({ status, output: Buffer.concat(chunks).toString("utf8") + extra });
     };
     child.on("error", (error) => settle(127, `${command}: ${error.message}\n`));

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Runs npm in a folder, without what people read; its errors are shown. */
+/** Runs npm in a folder, without its notices; its errors are shown. */
 export const npm = (args, cwd) =>
   execFileSync(
     process.platform === "win32" ? "npm.cmd" : "npm",
@@ -13,8 +13,8 @@ export const npm = (args, cwd) =>
   );
 
 /**
- * Makes a folder anew: a project with these files, by name, into which npm installs these tarballs. `platform` are npm's
- * arguments for another platform than this one.
+ * Makes a new project folder with these files, by name, and lets npm install these tarballs in it. `platform` are npm's
+ * arguments for a platform other than this machine's.
  */
 export function makeProject(folder, files, tarballs, platform = []) {
   rmSync(folder, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-// Python packages for comparisons: each use gets a virtual environment of its own under .heddle; nothing else changes.
+// Python packages for comparisons: each use gets its own virtual environment under .heddle; nothing else changes.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -28,15 +28,15 @@ function findPython() {
 }
 
 /**
- * Makes the environment .heddle/<name>, unless it is there with these very packages; `say` is told before. `finish` is
- * what its Python runs last, such as a script. Returns the path of its Python.
+ * Makes the environment .heddle/<name>, unless it exists with exactly these packages; calls `say` before. `finish` are the
+ * arguments of the environment's Python for a last step, such as a script. Returns the path of the Python.
  */
 export async function pythonEnvironment({ name, requirements, say, pipArguments = [], finish }) {
   const folder = join(root, ".heddle", name);
   const python = join(folder, ...inFolder);
   const stamp = join(folder, "requirements.txt");
-  const wanted = readFileSync(requirements, "utf8") + (finish === undefined ? "" : readFileSync(finish[0], "utf8"));
-  if (existsSync(python) && existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return python;
+  const expected = readFileSync(requirements, "utf8") + (finish === undefined ? "" : readFileSync(finish[0], "utf8"));
+  if (existsSync(python) && existsSync(stamp) && readFileSync(stamp, "utf8") === expected) return python;
   rmSync(folder, { recursive: true, force: true });
   say();
   const install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
@@ -49,7 +49,7 @@ export async function pythonEnvironment({ name, requirements, say, pipArguments 
     const { status, output } = await run(command, args, { cwd: root, stdio: "capture" });
     if (status !== 0) throw new SetupError(`${command} ${args.join(" ")} failed (status ${status})\n${output}`);
   }
-  // Last, so that an install that was cut off is done again.
-  writeFileSync(stamp, wanted);
+  // Written last, so that an interrupted install is repeated.
+  writeFileSync(stamp, expected);
   return python;
 }

@@ -18,22 +18,22 @@ const minimalNode = [20, 17];
 /** Says what is done, one short line; dimmed words of explanation come from the tools themselves. */
 const say = (line) => console.log(`heddle setup: ${line}`);
 
-/** A step that failed; its message is all that is shown. */
+/** A failed step; only its message is shown. */
 export class SetupError extends Error {}
 
 /**
- * Brings the clone up to date. Resolves with what is known about the native core:
+ * Brings the clone up to date. Resolves with the state of the native core:
  * `{ native: { ready: true } | { ready: false, reason } }`. A missing compiler is no error.
  */
 export async function setup(options) {
   const started = startSetup(options);
-  // Both are waited for, so that one that fails leaves no compiler behind.
+  // Wait for both, so that a failure leaves no compiler running.
   const [build, native] = await Promise.allSettled([started.build, started.native]);
   for (const part of [build, native]) if (part.status === "rejected") throw part.reason;
   return { native: native.value };
 }
 
-/** The same, under way: `build` (packages, then TypeScript) beside `native`, which needs no package. */
+/** Starts the parts of a setup: `build` (packages, then TypeScript) beside `native`, which needs no package. */
 export function startSetup({ only = parts, force = false } = {}) {
   checkNode();
   process.chdir(root);
@@ -59,11 +59,11 @@ async function installPackages(force) {
   const lockfile = join(root, "package-lock.json");
   const installed = join(root, "node_modules/.package-lock.json");
   const stamp = join(root, "node_modules/.heddle-lock");
-  const wanted = hashOf(readFileSync(lockfile));
+  const lockHash = hashOf(readFileSync(lockfile));
   if (!force && existsSync(installed)) {
-    if (readIfThere(stamp) === wanted) return;
-    // Installed by hand (`npm install`): as good, if it is newer than the lockfile.
-    if (statSync(installed).mtimeMs >= statSync(lockfile).mtimeMs) return writeFileSync(stamp, wanted);
+    if (readIfThere(stamp) === lockHash) return;
+    // Installed by hand (`npm install`): accepted where it is newer than the lockfile.
+    if (statSync(installed).mtimeMs >= statSync(lockfile).mtimeMs) return writeFileSync(stamp, lockHash);
   }
   say("installing packages (npm ci)");
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";
@@ -72,7 +72,7 @@ async function installPackages(force) {
     stdio: "capture",
   });
   if (status !== 0) throw new SetupError(`npm ci failed (status ${status})\n${output}`);
-  writeFileSync(stamp, wanted);
+  writeFileSync(stamp, lockHash);
 }
 
 // Native core
@@ -88,7 +88,7 @@ async function buildNative() {
   return { ready: false, reason: missing ?? "the native core did not build; the messages above say why" };
 }
 
-/** Whether a binary for this platform lies where the build puts it: it serves when there is no compiler. */
+/** Whether a binary for this platform is in the build's folder: it is used where there is no compiler. */
 function hasNativeBinary() {
   const folder = join(root, "native/npm");
   if (!existsSync(folder)) return false;
@@ -96,14 +96,14 @@ function hasNativeBinary() {
   return names.some((name) => name.startsWith(`${process.platform}-${process.arch}`) && name.endsWith(".node"));
 }
 
-/** rustup installs to ~/.cargo/bin, which a shell opened before has not on its PATH. */
+/** rustup installs to ~/.cargo/bin, which is not on the PATH of a shell opened before. */
 export function withCargo(env) {
   const bin = join(env.CARGO_HOME ?? join(homedir(), ".cargo"), "bin");
   if (!existsSync(bin) || (env.PATH ?? "").split(delimiter).includes(bin)) return { ...env };
   return { ...env, PATH: `${env.PATH ?? ""}${delimiter}${bin}` };
 }
 
-/** What is missing to compile Rust, with how to get it; undefined when nothing is. */
+/** The tool that is missing to compile Rust, and how to get it; undefined where none is missing. */
 export function missingTools(path) {
   if (!onPath("cargo", path)) {
     return (
@@ -130,9 +130,9 @@ function onPath(name, path = "") {
 async function buildDist(force) {
   if (!force && isBuilt()) return;
   const dist = join(root, "dist");
-  const wanted = sourcesKey();
+  const sourcesHash = sourcesKey();
   say("compiling TypeScript");
-  // Built beside and moved in one step: a running process never sees half a build, and no stale file stays.
+  // Built in another folder and moved in one step: a running process never sees half a build, and no stale file stays.
   const fresh = join(root, `.build-${process.pid}`);
   try {
     const tsc = join(root, "node_modules/typescript/bin/tsc");
@@ -143,14 +143,14 @@ async function buildDist(force) {
     });
     if (status !== 0) throw new SetupError(`the TypeScript build failed\n${output}`);
     mkdirSync(fresh, { recursive: true });
-    writeFileSync(join(fresh, ".stamp"), wanted);
+    writeFileSync(join(fresh, ".stamp"), sourcesHash);
     replaceFolder(fresh, dist);
   } finally {
     rmSync(fresh, { recursive: true, force: true });
   }
 }
 
-/** Whether `dist` is there, and made of the sources as they are now. */
+/** Whether `dist` exists and was built from the current sources. */
 export function isBuilt() {
   return readIfThere(join(root, "dist/.stamp")) === sourcesKey();
 }
@@ -162,7 +162,7 @@ function replaceFolder(fresh, target) {
   rmSync(old, { recursive: true, force: true });
 }
 
-/** A key of all that the build depends on: names, sizes and times, since reading every file would take longer. */
+/** A key of the build's inputs: names, sizes and times of files, since reading every file would take longer. */
 function sourcesKey() {
   const hash = createHash("sha256");
   hash.update(readFileSync(join(root, "package.json"))).update(readFileSync(join(root, "tsconfig.json")));
@@ -187,8 +187,8 @@ function readIfThere(file) {
 
 async function main(args) {
   const force = args.includes("--force");
-  const at = args.indexOf("--only");
-  const only = at < 0 ? parts : (args[at + 1] ?? "").split(",");
+  const onlyIndex = args.indexOf("--only");
+  const only = onlyIndex < 0 ? parts : (args[onlyIndex + 1] ?? "").split(",");
   const unknown = only.find((part) => !parts.includes(part));
   if (unknown !== undefined) throw new SetupError(`unknown part "${unknown}"; the parts are ${parts.join(", ")}`);
   const { native } = await setup({ only, force });

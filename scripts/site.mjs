@@ -1,4 +1,4 @@
-// `npm run docs:site`: makes a site of README, docs, examples and the API reference, with search, and looks for dead links.
+// `npm run docs:site`: makes a site of README, docs, examples and the API reference, with search, and checks its links.
 //
 //   npm run docs:site                      into .heddle/site/html
 //   npm run docs:site -- --out <folder>    into another folder
@@ -26,9 +26,9 @@ function parse(args) {
   }
 }
 
-/** Fails with the links that lead nowhere. */
+/** Fails with the list of dead links. */
 function expectNone(dead) {
-  if (dead.length > 0) throw new SetupError(`links that lead nowhere:\n  ${dead.join("\n  ")}`);
+  if (dead.length > 0) throw new SetupError(`dead links:\n  ${dead.join("\n  ")}`);
 }
 
 async function main(args) {

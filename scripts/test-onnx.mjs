@@ -1,9 +1,9 @@
-// `npm run test:onnx`: ONNX's own tests of its operators, run on what Heddle reads; and what Heddle writes, run by ONNX
-// Runtime. A command of its own, since it installs onnx and onnxruntime (200 MB on disk) on its first run.
+// `npm run test:onnx`: ONNX's own tests of its operators, run on Heddle's import; and Heddle's exports, run by ONNX
+// Runtime. It is a separate command, since its first run installs onnx and onnxruntime (200 MB on disk).
 //
 //   npm run test:onnx               all of it: a minute or so
-//   npm run test:onnx -- -t export  what follows goes to vitest
-//   npm run test:onnx -- --write     writes the table of docs/onnx.md anew
+//   npm run test:onnx -- -t export  further arguments go to vitest
+//   npm run test:onnx -- --write     updates the table of docs/onnx.md
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,7 +21,7 @@ async function main(args) {
     name: "onnx",
     requirements: join(root, "test", "onnx", "requirements.txt"),
     say: () => console.log("installing onnx and ONNX Runtime (200 MB on disk) into .heddle/onnx"),
-    // The tests are made by code of the package; the same version makes the same ones.
+    // The package's code generates the tests; the same version generates the same tests.
     finish: [script, join(root, ".heddle", "onnx", "cases")],
   });
   const vitest = join(root, "node_modules", "vitest", "vitest.mjs");

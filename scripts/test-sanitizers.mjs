@@ -1,5 +1,5 @@
-// `npm run test:sanitizers`: the native core's tests, its fuzzing of programs among them, under AddressSanitizer. Linux on
-// x86-64; all of it is compiled anew, in native/target/sanitized.
+// `npm run test:sanitizers`: the native core's tests, with its fuzzing of programs, under AddressSanitizer. It needs Linux on
+// x86-64, and compiles everything again, in native/target/sanitized.
 //
 //   npm run test:sanitizers                           the core
 //   npm run test:sanitizers -- --test all malformed   arguments go to cargo test
@@ -30,7 +30,7 @@ async function main(args) {
     cwd: native,
     env: {
       ...env,
-      // The flag is not stable yet; the compiler takes it all the same when told so.
+      // The flag is not stable yet; this variable makes the stable compiler accept it.
       RUSTC_BOOTSTRAP: "1",
       RUSTFLAGS: "-Zsanitizer=address --cfg heddle_exact",
       // Compiles in half the time; bodies that must be inlined are at every level.

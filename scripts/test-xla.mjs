@@ -1,5 +1,5 @@
-// `npm run test:xla`: compares every op, and whole graphs, with XLA on this machine's processor. What it needs goes into a
-// virtual environment of its own, .heddle/xla; nothing else on the machine changes.
+// `npm run test:xla`: compares every op, and whole graphs, with XLA on this machine's processor. Its packages go into their own
+// virtual environment, .heddle/xla; nothing else on the machine changes.
 //
 //   npm run test:xla                    all of it
 //   npm run test:xla -- graphs -t LeNet arguments go to vitest

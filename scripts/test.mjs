@@ -1,7 +1,7 @@
-// `npm test`: everything that must hold before a change goes in, section by section.
+// `npm test`: every check that must pass before a change is merged, section by section.
 //
 //   npm test                               all of it
-//   npm test -- --only vitest test/cli     one section; what follows goes to its command
+//   npm test -- --only vitest test/cli     one section; further arguments go to its command
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
 
@@ -16,8 +16,8 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name) => join(root, "node_modules", ...name.split("/"));
 
 /**
- * Every section: a name, the command, and a reason to leave it out here, if there is one. Those in Rust run beside the
- * others, since either kind leaves processors idle at times; what a section `needs` of the setup is done before it.
+ * Every section: a name, the command, and, where the section cannot run on this machine, the reason. Sections in Rust run
+ * beside the others, since each kind leaves processors idle at times; the parts of the setup that a section `needs` run before it.
  */
 const sections = [
   { name: "lint", what: "biome", command: [process.execPath, bin("@biomejs/biome/bin/biome"), "check"] },
@@ -56,7 +56,7 @@ const sections = [
     needs: "native",
     what: "vitest",
     command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
-    // Who names files gets those.
+    // Files named on the command line replace the whole suite.
     unlessGiven: ["--project", "shared", "--project", "alone"],
   },
   {
@@ -95,7 +95,7 @@ async function main(args) {
     if (!native.ready) screen.write("setup", `native core: ${native.reason}\n`);
     screen.end("setup");
   });
-  // All are waited for, so that a setup that fails leaves nothing running behind.
+  // Wait for all, so that a failing setup leaves nothing running.
   const ends = await Promise.allSettled([setUp, ready.build, ready.native, runLane("node"), runLane("rust")]);
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 
@@ -109,13 +109,13 @@ async function main(args) {
   return failed.length > 0 ? 1 : 0;
 }
 
-/** Shows what sections print in the order of their names: the first that has not ended as it comes, others when it is their turn. */
+/** Shows the output of sections in order: that of the first unfinished section at once, that of later ones at their turn. */
 class Screen {
   constructor(names) {
     this.names = names;
     this.kept = new Map(names.map((name) => [name, []]));
     this.ended = new Set();
-    // Whatever ends this process, a signal too: what was kept is shown.
+    // At any end of this process, also by a signal, the buffered output is shown.
     process.once("exit", () => this.flush());
   }
 
@@ -156,12 +156,12 @@ async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, 
   });
   write(`${name}: ${status === 0 ? "ok" : `failed (status ${status})`}, ${seconds(started)} s\n`);
   const counts = countTests(name, output);
-  // A section without tests of its own counts as one; a failing command is never counted as nothing failed.
+  // A section without tests counts as one test; a failing command counts as at least one failure.
   if (counts === undefined) return { passed: status === 0 ? 1 : 0, failed: status === 0 ? 0 : 1, skipped: 0 };
   return status !== 0 && counts.failed === 0 ? { ...counts, failed: 1 } : counts;
 }
 
-/** The counts that a test runner's output closes with; undefined for a tool that counts nothing. */
+/** The counts at the end of a test runner's output; undefined for a tool that counts nothing. */
 function countTests(name, output) {
   const plain = stripVTControlCharacters(output);
   if (name === "vitest" || name === "processes") {
@@ -182,10 +182,10 @@ function countTests(name, output) {
 }
 
 function parseArguments(args) {
-  const at = args.indexOf("--only");
-  if (at < 0 && args.length === 0) return { only: undefined, rest: [] };
+  const onlyIndex = args.indexOf("--only");
+  if (onlyIndex < 0 && args.length === 0) return { only: undefined, rest: [] };
   const names = sections.map(({ name }) => name);
-  const only = at === 0 ? (args[1] ?? "").split(",") : undefined;
+  const only = onlyIndex === 0 ? (args[1] ?? "").split(",") : undefined;
   const unknown = only?.find((name) => !names.includes(name));
   if (only === undefined || unknown !== undefined) {
     throw new SetupError(`use: npm test [-- --only ${names.join("|")} [arguments of that command]]`);

@@ -1,4 +1,4 @@
-// Tools that a clone needs for one command only: packages of their own, by a lockfile of their own, in .heddle.
+// Tools that only one command of a clone needs: their packages are in .heddle, with their own lockfile.
 
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -9,12 +9,12 @@ import { SetupError } from "./setup.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const lock = "package-lock.json";
 
-/** Installs what `scripts/<from>` names into `.heddle/<into>`, unless the very packages of its lockfile are there; gives that folder. */
+/** Installs the packages of `scripts/<from>` into `.heddle/<into>`, unless exactly those of its lockfile are installed; returns that folder. */
 export async function installTool(from, into, name) {
   const home = join(root, ".heddle", into);
   const stamp = join(home, "node_modules", ".heddle-lock");
-  const wanted = readFileSync(join(root, "scripts", from, lock), "utf8");
-  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return home;
+  const lockText = readFileSync(join(root, "scripts", from, lock), "utf8");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === lockText) return home;
   console.log(`installing ${name} into .heddle/${into}`);
   rmSync(home, { recursive: true, force: true });
   mkdirSync(home, { recursive: true });

@@ -1,10 +1,10 @@
-// `npm run test:cross`: whether the native packages of Linux run, and what they compute, each with a Node of its processor and C
-// library: arm64 in an emulator. The packages as they would be published are installed into an empty project for each, small
-// programs are run there, and their numbers are compared, bit by bit, with those of x64 and glibc.
+// `npm run test:cross`: tries the native packages of Linux, each with a Node of its processor and C library; arm64 runs in an
+// emulator. For each, npm installs the packages, as published, into an empty project, where small programs run.
+// Their numbers are compared, bit by bit, with those of x64 and glibc.
 //
-//   npm run test:cross               compares what was seen with the table of docs/internals/releasing.md
-//   npm run test:cross -- --write    writes that table anew
-//   npm run test:cross -- TARGET …   these alone, beside that of x64 and glibc
+//   npm run test:cross               compares the results with the table of docs/internals/releasing.md
+//   npm run test:cross -- --write    updates that table
+//   npm run test:cross -- TARGET …   only these targets, beside x64 with glibc
 //
 // The packages come from `node native/cross.mjs`; the rest from Debian's and Python's packages, on an x64 Linux with apt-get.
 
@@ -44,7 +44,7 @@ console.log("result", result.history.map(({ loss }) => loss).join(" "), digest);
 
 const command = join("node_modules", "heddle", "bin", "heddle.js");
 
-/** What is run besides the table of ops: the column's title, the arguments, what of the output is compared. */
+/** The programs besides the table of ops: the column's title, the arguments, and the part of the output to compare. */
 const trials = [
   { title: "`heddle doctor`", args: [command, "doctor", "--json"], shown: /"loaded": true/ },
   { title: "training", args: ["train.mjs"], shown: /native executor[\s\S]*(result .*)/ },
@@ -82,14 +82,14 @@ const bundleResults = (file) =>
 async function projectOf(name, tarballs) {
   const folder = join(home, "projects", name);
   const { os, cpu, libc } = targets[name];
-  const own = tarballs.filter((path) => /heddle-\d/.test(path) || path.includes(`heddle-${name}-`));
-  // By force: npm holds packages that it is given by name against this machine, whatever platform it is told.
-  makeProject(folder, { "train.mjs": training }, own, ["--force", "--os", os, "--cpu", cpu, "--libc", libc]);
+  const ownTarballs = tarballs.filter((path) => /heddle-\d/.test(path) || path.includes(`heddle-${name}-`));
+  // By force: npm checks packages named on its command line against this machine, whatever its option for the platform says.
+  makeProject(folder, { "train.mjs": training }, ownTarballs, ["--force", "--os", os, "--cpu", cpu, "--libc", libc]);
   await bundleResults(join(folder, "results.mjs"));
   return folder;
 }
 
-/** What a target's programs print, and its numbers of the table of ops. */
+/** The output of a target's programs, and its numbers of the table of ops. */
 async function observe(name, python, tarballs) {
   const node = nodeFor(name, targets[name], python);
   const cwd = await projectOf(name, tarballs);
@@ -97,9 +97,9 @@ async function observe(name, python, tarballs) {
   const seen = {};
   for (const { title, args, shown } of trials) {
     const { status, output } = await run(node, args, { cwd, env, stdio: "capture" });
-    const found = shown.exec(output);
-    if (status !== 0 || found === null) throw new Error(`${name}: ${args.join(" ")}: status ${status}\n${output}`);
-    seen[title] = found[1] ?? found[0];
+    const match = shown.exec(output);
+    if (status !== 0 || match === null) throw new Error(`${name}: ${args.join(" ")}: status ${status}\n${output}`);
+    seen[title] = match[1] ?? match[0];
   }
   const { status, output } = await run(node, ["results.mjs", "results.json"], { cwd, env, stdio: "capture" });
   if (status !== 0) throw new Error(`${name}: the table of ops: status ${status}\n${output}`);
@@ -107,7 +107,7 @@ async function observe(name, python, tarballs) {
   return { name, version, isa, seen, all };
 }
 
-/** A row of the table; `first` is what the others are compared with. */
+/** A row of the table; the others are compared with `first`. */
 function rowOf(first, { name, version, isa, seen, all }) {
   const cells = trials.map(({ title }) => (seen[title] === first.seen[title] ? "the same" : "OTHER NUMBERS"));
   const apart = differences(first.all, all);
@@ -129,25 +129,25 @@ async function main(args) {
   await setup({ only: ["packages", "build"] });
   const python = await toolsPython();
   const tarballs = pack(join(home, "packages"));
-  const seen = [];
+  const runs = [];
   for (const name of wanted) {
     console.log(`running ${name}`);
-    seen.push(await observe(name, python, tarballs));
+    runs.push(await observe(name, python, tarballs));
   }
-  const rows = seen.map((each) => rowOf(seen[0], each));
+  const rows = runs.map((run) => rowOf(runs[0], run));
   const titles = ["package", "run by", "instructions", ...trials.map(({ title }) => title), "table of ops"];
   const lines = [titles, titles.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`);
   const table = `${lines.join("\n")}\n`;
   console.log(table);
   const text = readFileSync(page, "utf8");
-  const outdated = "docs/internals/releasing.md says otherwise: npm run test:cross -- --write";
+  const outdated = "docs/internals/releasing.md has other results; to update it: npm run test:cross -- --write";
   if (named.length > 0) {
     if (!lines.every((line) => text.includes(`${line}\n`))) throw new Error(outdated);
     return;
   }
-  const anew = text.replace(marked, (_, start, end) => `${start}${table}${end}`);
-  if (args.includes("--write")) writeFileSync(page, anew);
-  else if (anew !== text) throw new Error(outdated);
+  const newText = text.replace(marked, (_, start, end) => `${start}${table}${end}`);
+  if (args.includes("--write")) writeFileSync(page, newText);
+  else if (newText !== text) throw new Error(outdated);
 }
 
 handleSignals();

@@ -1,8 +1,8 @@
-// `npm run test:runtimes`: what works in which runtime. The package as it would be published is installed into an empty project,
-// and small programs are run there by each of the runtimes, which npm brings into .heddle/runtimes (800 MB on disk).
+// `npm run test:runtimes`: tries what works in each runtime. npm installs the package, as published, into an empty project,
+// and the runtimes into .heddle/runtimes (800 MB on disk); each of them runs small programs in the project.
 //
-//   npm run test:runtimes                  compares what was seen with the table of docs/runtimes.md
-//   npm run test:runtimes -- --write       writes that table anew
+//   npm run test:runtimes                  compares the results with the table of docs/runtimes.md
+//   npm run test:runtimes -- --write       updates that table
 //   npm run test:runtimes -- --quick       one Node, Bun and Deno, and the columns that need the least time (400 MB on disk)
 //   npm run test:runtimes -- --skip bun    without a runtime that this machine cannot have
 
@@ -21,13 +21,13 @@ const home = join(root, ".heddle/runtimes");
 const page = join(root, "docs/runtimes.md");
 const system = `${process.platform}-${process.arch}`;
 
-/** Nodes by version: the oldest, the last ones that cannot require modules, those that are kept, the newest. */
+/** Nodes by version: the oldest, the last ones that cannot require modules, the supported lines, the newest. */
 const nodes = ["20.17.0", "20.20.2", "22.11.0", "22.23.5", "24.22.3", "26.12.1"];
 
-/** Of the Nodes, the one of `--quick`. */
+/** The version of Node for `--quick`. */
 const quickNode = "24.22.3";
 
-/** Each with the package that its program is in, and how the program is told to run a file. */
+/** Each runtime with the package of its program, and the program's arguments to run a file. */
 const allRuntimes = [
   ...nodes.map((version) => ({
     name: `Node ${version}`,
@@ -89,7 +89,7 @@ console.log(String(await size(tensor([-1, -2])).array()));
 const command = join("node_modules", "heddle", "bin", "heddle.js");
 const trained = [/native executor[\s\S]*loss 0\.2486 1 1\n/];
 
-/** What is tried: the column's title, the arguments, what has to be printed; `refused`: a clear sentence that is an answer too. */
+/** The trials: the column's title, the arguments, the expected output; `refused`: a clear refusal, which is also a right answer. */
 const allTrials = [
   { title: "`import`", args: ["import.mjs"], prints: [/^2,3\n$/] },
   {
@@ -117,7 +117,7 @@ const allTrials = [
   { title: "`heddle doctor`", args: [command, "doctor", "--json"], prints: [/"loaded": true/] },
 ];
 
-/** What a runtime is called in the folder of npm and for `--skip`: npm holds one version of a package under its own name. */
+/** The name of a runtime in npm's folder and for `--skip`: npm keeps only one version of a package under the package's name. */
 const called = ({ name }) => name.toLowerCase().replace(" ", "-");
 const programOf = (runtime) => join(home, "node_modules", called(runtime), runtime.program);
 
@@ -131,7 +131,9 @@ function install(runtimes) {
     try {
       npm(["install", `${called(runtime)}@npm:${runtime.package}@${runtime.version}`], home);
     } catch {
-      throw new Error(`${runtime.name} cannot be installed here; to go on without it: --skip ${called(runtime)}`);
+      throw new Error(
+        `${runtime.name} cannot be installed on this machine; to continue without it: --skip ${called(runtime)}`,
+      );
     }
   }
 }
@@ -139,14 +141,14 @@ function install(runtimes) {
 /** An empty project with the package as published. */
 function makeOwnProject() {
   const project = join(home, "project");
-  const own = pack(join(home, "packages")).filter((path) => /heddle-\d/.test(path) || path.includes(ownTarget()));
-  makeProject(project, files, own);
+  const tarballs = pack(join(home, "packages")).filter((path) => /heddle-\d/.test(path) || path.includes(ownTarget()));
+  makeProject(project, files, tarballs);
   return project;
 }
 
 async function attempt(runtime, { args, prints, refused, status = 0 }, project) {
   const program = programOf(runtime);
-  // What a program starts by name is the same runtime.
+  // A program that starts the runtime by name gets the same version.
   const env = { ...process.env, NO_COLOR: "1", PATH: `${dirname(program)}${delimiter}${process.env.PATH}` };
   const ran = await run(program, [...runtime.args, ...args], { cwd: project, env, stdio: "capture" });
   if (ran.status === status && prints.every((pattern) => pattern.test(ran.output))) return "yes";
@@ -155,16 +157,16 @@ async function attempt(runtime, { args, prints, refused, status = 0 }, project) 
   return "FAILS";
 }
 
-/** What was seen: by runtime, by title of the trial. */
+/** The results: by runtime, by title of the trial. */
 async function tryAll(runtimes, trials, project) {
-  const seen = {};
+  const results = {};
   for (const runtime of runtimes) {
     const cells = {};
     for (const trial of trials) cells[trial.title] = await attempt(runtime, trial, project);
-    seen[runtime.name] = cells;
+    results[runtime.name] = cells;
     console.log([runtime.name, ...Object.values(cells)].join("  "));
   }
-  return seen;
+  return results;
 }
 
 const marked = /(<!-- table of npm run test:runtimes -->\n)([\s\S]*?)(<!-- end -->)/;
@@ -174,16 +176,16 @@ const cellsOf = (line) =>
     .slice(1, -1)
     .map((cell) => cell.trim());
 
-/** The table as Markdown; what was not tried is as it was told before. */
-function tableOf(seen, told) {
-  const [titles, , ...rows] = told.trim().split("\n").map(cellsOf);
-  const before = (name, title) => rows.find(([row]) => row === name)?.[titles.indexOf(title)] ?? "?";
-  const wanted = ["", ...allTrials.map(({ title }) => title)];
+/** The table as Markdown; cells without a trial keep their text. */
+function tableOf(results, oldTable) {
+  const [titles, , ...rows] = oldTable.trim().split("\n").map(cellsOf);
+  const oldCell = (name, title) => rows.find(([row]) => row === name)?.[titles.indexOf(title)] ?? "?";
+  const header = ["", ...allTrials.map(({ title }) => title)];
   const lines = allRuntimes.map(({ name }) => [
     name,
-    ...allTrials.map(({ title }) => seen[name]?.[title] ?? before(name, title)),
+    ...allTrials.map(({ title }) => results[name]?.[title] ?? oldCell(name, title)),
   ]);
-  return [wanted, wanted.map(() => "---"), ...lines].map((cells) => `| ${cells.join(" | ")} |\n`).join("");
+  return [header, header.map(() => "---"), ...lines].map((cells) => `| ${cells.join(" | ")} |\n`).join("");
 }
 
 const optionsOfCommand = {
@@ -202,18 +204,19 @@ function parse(args) {
 
 async function main(args) {
   const { write, quick, skip } = parse(args);
-  const isAsked = (one) => !quick || one.quick === true;
+  const isAsked = (item) => !quick || item.quick === true;
   const runtimes = allRuntimes.filter(
     (runtime) => isAsked(runtime) && !skip.some((name) => called(runtime).startsWith(name)),
   );
   await setup({ only: ["packages", "native", "build"] });
   install(runtimes);
-  const seen = await tryAll(runtimes, allTrials.filter(isAsked), makeOwnProject());
+  const results = await tryAll(runtimes, allTrials.filter(isAsked), makeOwnProject());
   const text = readFileSync(page, "utf8");
-  const wanted = text.replace(marked, (_, start, told, end) => `${start}${tableOf(seen, told)}${end}`);
-  if (write) writeFileSync(page, wanted);
-  if (JSON.stringify(seen).includes("FAILS")) throw new Error("some runtimes fail at what they should do");
-  if (!write && wanted !== text) throw new Error("docs/runtimes.md says otherwise: npm run test:runtimes -- --write");
+  const newText = text.replace(marked, (_, start, oldTable, end) => `${start}${tableOf(results, oldTable)}${end}`);
+  if (write) writeFileSync(page, newText);
+  if (JSON.stringify(results).includes("FAILS")) throw new Error("some trials failed");
+  if (!write && newText !== text)
+    throw new Error("docs/runtimes.md has other results; to update it: npm run test:runtimes -- --write");
 }
 
 handleSignals();

@@ -1,5 +1,5 @@
-// Loaded into `heddle run` by the benchmark of its start: tells when the first training step is done. A worker reports
-// each step when it is launched, and has two under way at most: the third is launched as soon as the first is done.
+// Loaded into `heddle run` by the benchmark of its start: reports the end of the first training step. A worker reports
+// each step at its launch, and queues two at most: it launches the third as soon as the first is done.
 
 const send = process.send?.bind(process);
 if (send !== undefined) {

@@ -10,7 +10,7 @@ type Tree = Parameters<ReturnType<typeof optim.sgd>["init"]>[0];
 type Runtime = Awaited<ReturnType<typeof connect>>;
 type Optimizer = ReturnType<typeof optim.sgd>;
 
-/** Steps under way at a time, as `train()` has them. */
+/** Steps queued at a time, as in `train()`. */
 const inFlight = 2;
 
 function model(sizes: TrainingSizes, dropout: boolean): nn.Layer {
@@ -52,17 +52,17 @@ function readTensors(spec: Spec, runtime: Runtime, split: Layout, whole: Layout)
   return { params: params as Tree, inputs, labels };
 }
 
-/** Runs `count` launches with a few under way; the time of each is from the end of the one before. */
+/** Runs `count` launches with a few queued; the time of each is measured from the end of the previous one. */
 async function timed(count: number, launch: () => () => Promise<number>) {
   const milliseconds: number[] = [];
   const values: number[] = [];
   const waiting: (() => Promise<number>)[] = [];
-  let before = performance.now();
+  let lastTime = performance.now();
   const settle = async (): Promise<void> => {
     values.push(await (waiting.shift() as () => Promise<number>)());
     const now = performance.now();
-    milliseconds.push(now - before);
-    before = now;
+    milliseconds.push(now - lastTime);
+    lastTime = now;
   };
   for (let step = 0; step < count; step++) {
     if (waiting.length >= inFlight) await settle();
@@ -99,7 +99,7 @@ function stepOf(spec: Spec, optimizer: Optimizer, dropout: boolean) {
   };
 }
 
-/** A training from the initial weights: launches a step, and gives what waits for its loss. */
+/** A training from the initial weights: launches a step, and returns a function that waits for its loss. */
 function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => () => Promise<number> {
   const optimizer = optim.sgd(spec.sgd as Sgd);
   const whole = replicated({ axes: runtime.axes });
@@ -112,13 +112,13 @@ function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => ()
     donate: [0, 1],
   });
   return () => {
-    const made = compiled.run(params, slots, key, count, batch);
+    const results = compiled.run(params, slots, key, count, batch);
     const used = count;
-    params = made.params as Tree;
-    ({ state: slots, count } = made);
+    params = results.params as Tree;
+    ({ state: slots, count } = results);
     return async () => {
-      const loss = await made.loss.item();
-      made.loss.dispose();
+      const loss = await results.loss.item();
+      results.loss.dispose();
       used.dispose();
       return loss;
     };
@@ -131,9 +131,9 @@ function training(spec: Spec, runtime: Runtime): Peer {
     versions: {},
     async check() {
       const next = startTraining(spec, runtime, false);
-      const found: number[] = [];
-      for (let step = 0; step < 3; step++) found.push(await next()());
-      return found;
+      const losses: number[] = [];
+      for (let step = 0; step < 3; step++) losses.push(await next()());
+      return losses;
     },
     steps(count) {
       launch ??= startTraining(spec, runtime, true);
@@ -198,10 +198,10 @@ function regression(x: Tensor, weights: Tensor, count: number): Tensor {
 const repeated =
   (operation: (x: Tensor, y: Tensor) => Tensor) =>
   (x: Tensor, y: Tensor, count: number): Tensor => {
-    let made = operation(x, y);
-    const isChained = String(made.shape) === String(x.shape);
-    for (let done = 1; done < count; done++) made = operation(isChained ? made : x, y);
-    return made;
+    let result = operation(x, y);
+    const isChained = String(result.shape) === String(x.shape);
+    for (let done = 1; done < count; done++) result = operation(isChained ? result : x, y);
+    return result;
   };
 
 const eagerOperations: Readonly<Record<EagerOperation, (x: Tensor, y: Tensor, count: number) => Tensor>> = {
@@ -217,7 +217,7 @@ const eagerOperations: Readonly<Record<EagerOperation, (x: Tensor, y: Tensor, co
 
 function eager(spec: Spec, runtime: Runtime): Peer {
   const whole = replicated({ axes: runtime.axes });
-  // As users have them, on the device of this process.
+  // Eager tensors on the device of this process, as in users' programs.
   const inputs = readTensors(spec, runtime, whole, whole).inputs.map((x) => tensor(x.dataSync(), { shape: x.shape }));
   const [x, y] = inputs as [Tensor, Tensor];
   const { operation, count } = spec.sizes as EagerSizes;
@@ -229,8 +229,8 @@ function eager(spec: Spec, runtime: Runtime): Peer {
     },
     steps: (steps) =>
       timed(steps, () => {
-        const made = run(x, y, count);
-        return async () => (await made.data())[0] as number;
+        const results = run(x, y, count);
+        return async () => (await results.data())[0] as number;
       }),
   };
 }

@@ -32,7 +32,7 @@ def forward_lenet(sizes, params, x, key):
 
 
 def to_jax(sizes, parameters, x):
-    """Weights and images in the order of dims that the forward functions take."""
+    """Weights and images in the forward functions' order of dims."""
     params = {}
     for name, value in parameters.items():
         if value.ndim == 4:
@@ -102,7 +102,7 @@ class Training:
     def steps(self, count):
         if self.launch is None:
             self.launch = self.start(True)
-        return timed(count, self.launch, in_flight=2)
+        return timed(count, self.launch, depth=2)
 
 
 class Chain:
@@ -124,7 +124,7 @@ class Chain:
             y = self.run(*self.inputs)
             return lambda: float(y.block_until_ready() is None)
 
-        return timed(count, launch, in_flight=2)
+        return timed(count, launch, depth=2)
 
 
 def versions():

@@ -17,7 +17,7 @@ def read_spec():
 
 
 def read_arrays(spec):
-    """Parameters by name, inputs in order, labels; of an embedding its ids in their place."""
+    """Parameters by name, inputs in order, labels; for an embedding its ids instead of labels."""
     with open(spec["data"], "rb") as file:
 
         def take(shape):
@@ -29,7 +29,7 @@ def read_arrays(spec):
 
 
 def peak_memory():
-    """The most memory this process has had, in bytes."""
+    """The largest memory of this process so far, in bytes."""
     try:
         with open("/proc/self/status", encoding="utf8") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
@@ -38,8 +38,8 @@ def peak_memory():
         return most if sys.platform == "darwin" else 1024 * most
 
 
-def timed(count, launch, in_flight=1):
-    """Runs `count` launches, `in_flight` at a time; the time of each is from the end of the one before."""
+def timed(count, launch, depth=1):
+    """Runs `count` launches, `depth` of them queued; the time of each is measured from the end of the previous one."""
     milliseconds, values, waiting = [], [], []
     before = time.perf_counter()
 
@@ -51,7 +51,7 @@ def timed(count, launch, in_flight=1):
         before = now
 
     for _ in range(count):
-        if len(waiting) >= in_flight:
+        if len(waiting) >= depth:
             settle()
         waiting.append(launch())
     while waiting:
@@ -60,7 +60,7 @@ def timed(count, launch, in_flight=1):
 
 
 def serve(spec, peer):
-    """Answers the harness until it says that this is the end. `peer` has `versions`, `check()` and `steps(count)`."""
+    """Answers the harness until its request to end. `peer` has `versions`, `check()` and `steps(count)`."""
     link = socket.create_connection(("127.0.0.1", spec["port"]))
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     lines = link.makefile("rw", encoding="utf8")

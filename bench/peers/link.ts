@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import type { ParameterShape, Sgd, Sizes } from "../workloads.ts";
 
-/** What a peer is started with, in the file that HEDDLE_BENCH_SPEC names. */
+/** The settings of a peer, in the file that HEDDLE_BENCH_SPEC names. */
 export interface Spec {
   readonly port: number;
   readonly token: string;
@@ -25,15 +25,15 @@ export interface StepsRequest {
   readonly count: number;
 }
 
-/** Three steps from the initial weights without dropout: their losses; of the chain the mean of the result. */
+/** Three steps from the initial weights without dropout: their losses; for the chain, the mean of the result. */
 export interface CheckRequest {
   readonly run: "check";
 }
 
-/** What a peer is asked. */
+/** A request to a peer. */
 export type Request = StepsRequest | CheckRequest | { readonly run: "end" };
 
-/** What a peer can do. */
+/** The operations of a peer. */
 export interface Peer {
   readonly versions: Readonly<Record<string, string>>;
   check(): Promise<number[]>;
@@ -44,7 +44,7 @@ export interface Peer {
 export const readSpec = (): Spec =>
   JSON.parse(readFileSync(process.env["HEDDLE_BENCH_SPEC"] as string, "utf8")) as Spec;
 
-/** The most memory this process has had, in bytes. */
+/** The largest memory of this process so far, in bytes. */
 export function peakMemory(): number {
   try {
     return 1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
@@ -53,7 +53,7 @@ export function peakMemory(): number {
   }
 }
 
-/** Answers the harness until it says that this is the end. */
+/** Answers the harness until its request to end. */
 export async function serve(spec: Spec, peer: Peer): Promise<void> {
   const socket = connect(spec.port, "127.0.0.1");
   socket.setNoDelay(true);

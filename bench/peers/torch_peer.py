@@ -11,7 +11,7 @@ from torch import nn
 def build_model(sizes, dropout, sparse=False):
     """The layers of the workload, in the order of its parameters' names; `sparse`: an embedding's gradient has only rows."""
     if sizes["kind"] == "embedding":
-        # Not drawn: the values of the data file are put in.
+        # Not initialised: the values of the data file are put in.
         values = torch.empty(sizes["rows"], sizes["features"])
         return nn.Sequential(nn.Embedding(*values.shape, _weight=values, sparse=sparse))
     if sizes["kind"] == "mlp":
@@ -48,7 +48,7 @@ class Training:
         self.launch = None
 
     def start(self, dropout, compiled):
-        """A training from the initial weights: a function that does one step and gives what reads its loss."""
+        """A training from the initial weights: a function that does one step and returns a function that reads its loss."""
         spec, tuned = self.spec, self.tuned
         parameters, inputs, labels = read_arrays(spec)
         x, y = torch.from_numpy(inputs[0]), torch.from_numpy(labels)
@@ -59,7 +59,7 @@ class Training:
         looks_up = spec["sizes"]["kind"] == "embedding"
         model = build_model(spec["sizes"], dropout, sparse=tuned)
         model.load_state_dict({name: torch.from_numpy(value) for name, value in parameters.items()})
-        # Of inductor, the plain layout was the faster one.
+        # With inductor the plain layout was faster.
         if spec["peer"] == "torch-tuned" and spec["sizes"]["kind"] == "lenet":
             model = model.to(memory_format=torch.channels_last)
             x = x.contiguous(memory_format=torch.channels_last)

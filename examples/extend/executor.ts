@@ -1,6 +1,6 @@
 /**
- * An executor of one's own: it runs graphs by what ops mean in TypeScript, and adds up how long a machine would take whose arithmetic
- * is slow. The planner plans for that machine: there a sparse matrix stays sparse that others make dense.
+ * Your own executor: it runs graphs by the ops' definitions in TypeScript, and adds up the time of an imaginary machine with slow
+ * arithmetic. The planner plans for that machine: it keeps a matrix sparse that it would make dense for other machines.
  *
  *     npx heddle run examples/extend/executor.ts     # trains a network on it, 2 s
  */
@@ -22,7 +22,7 @@ import { compileFunction } from "heddle/tensor";
 /** Operations per second. */
 const arithmetic = 1e9;
 
-/** Seconds of an op: a rule for each op that the machine does in a way of its own. */
+/** Seconds of an op: a rule for each op that the machine executes differently. */
 const seconds = registerTarget(new RuleTable<(node: Node) => number>("abacus"));
 seconds.define({ tanh: ({ shape }) => 4e-8 * sizeOf(shape), reshape: () => 0 });
 
@@ -73,11 +73,11 @@ function make({ devices }: { readonly devices: readonly unknown[] }): Executor {
       const predicted = nodes.reduce((sum, node) => sum + secondsOf(node), 0);
       return {
         program,
-        run: ([given = []]) => {
+        run: ([buffers = []]) => {
           total += predicted;
-          const inputs = graph.inputs.map((node, index) => tensorOf(given[index] as Memory, node));
+          const inputs = graph.inputs.map((node, index) => tensorOf(buffers[index] as Memory, node));
           const results = evaluateGraph(graph, inputs);
-          // What is handed through is a value of its own.
+          // A result that is also an input is copied, as every result.
           const outputs = results.map(({ dtype, data }) => new Memory(dtypes[dtype].bytesOf(data).slice()));
           return { outputs: [outputs], done: Promise.resolve() };
         },
@@ -95,7 +95,7 @@ registerExecutor({
   make,
 });
 
-const xs = Float32Array.from({ length: 64 }, (_unused, at) => at / 32 - 1);
+const xs = Float32Array.from({ length: 64 }, (_unused, index) => index / 32 - 1);
 const trained = (executor: string) =>
   train({
     model: nn.sequential(nn.linear(16), nn.tanh(), nn.linear(1)),
@@ -113,7 +113,7 @@ const loss = await lossOf("abacus");
 console.log(`loss ${loss.toFixed(3)}, of the reference executor too: ${loss === (await lossOf("reference"))}`);
 console.log(`the machine would take ${(total * 1e3).toFixed(1)} ms`);
 
-// A sixth of the entries is there: on most machines it is quicker to multiply all.
+// A sixth of the entries is stored: on most machines the dense product is faster.
 const [entries, index] = [20_000, { shape: [20_000], dtype: "i32" }] as const;
 const product = (values: Tensor, row: Tensor, column: Tensor, x: Tensor): Tensor =>
   sparse(values, row, column, [400, 300]).matmul(x);

@@ -1,6 +1,6 @@
 /**
- * A composite with a kernel of one's own, in the generator's terms: `softCap(x) = cap * tanh(x / cap)`. The body says what it
- * means: derivatives, batches and every executor without the kernel take that. The kernel is one fused group.
+ * Your own composite with a kernel for the code generator: `softCap(x) = cap * tanh(x / cap)`. The body defines its
+ * meaning: derivatives, batches and every executor without the kernel use the body. The kernel is one fused group.
  *
  *     heddle run examples/extend/kernel.ts     # differs from the body by 0, 2 s
  */
@@ -48,11 +48,11 @@ const x = tensor([
   [-100, -1],
   [0, 1],
 ]);
-const meant = x.div(2).tanh().mul(2);
-const off = jit(softCap)(x).sub(meant).abs().max();
+const expected = x.div(2).tanh().mul(2);
+const off = jit(softCap)(x).sub(expected).abs().max();
 console.log("differs by", await off.data().then(([value]) => value));
 console.log(
   "gradient",
-  [...(await grad((y: typeof x) => softCap(y).sum())(x).data())].map((one) => Number(one).toFixed(3)).join(" "),
+  [...(await grad((y: typeof x) => softCap(y).sum())(x).data())].map((value) => Number(value).toFixed(3)).join(" "),
 );
 console.log("batch", (await vmap(softCap)(x).data()).length);

@@ -1,5 +1,5 @@
 /**
- * A primitive op of one's own: `roll` moves elements along dim 0, those that fall off the end to the front. Everything about it
+ * Your own primitive op: `roll` moves elements along dim 0, and elements past the end to the front. Everything about it
  * is in one object; gradients, batches, tangents and kernels follow from its fields.
  *
  *     heddle run examples/extend/op.ts     # rolls, and its gradient, tangent and batch with it; 2 s
@@ -44,10 +44,10 @@ const rollOp: OpDef<{ by: number }> = defineOp<{ by: number }>({
   reference: ([x], { by }) => {
     const { data, shape } = x as { data: Float32Array; shape: readonly number[] };
     const [rows, row] = [shape[0] as number, data.length / (shape[0] as number)];
-    const made = data.slice();
+    const rolled = data.slice();
     for (let at = 0; at < data.length; at++)
-      made[(at + (((by % rows) + rows) % rows) * row) % data.length] = data[at] as number;
-    return [made];
+      rolled[(at + (((by % rows) + rows) % rows) * row) % data.length] = data[at] as number;
+    return [rolled];
   },
   form: { kind: "kernel" },
   lower: {
@@ -62,9 +62,9 @@ const rollOp: OpDef<{ by: number }> = defineOp<{ by: number }>({
         shape: [size, ...view.shape.slice(1)],
       });
       return [[0, shift, rows - shift] as const, [rows - shift, 0, shift] as const].map(([source, target, size]) => {
-        const [one, other] = [part(from, source, size), part(to, target, size)];
+        const [first, second] = [part(from, source, size), part(to, target, size)];
         const end = (view: View) => ({ at: at(view), dtype: view.dtype, strides: view.strides });
-        return { k: "fused", shape: one.shape, in: [end(one)], ops: [], out: [{ ...end(other), reg: 0 }] };
+        return { k: "fused", shape: first.shape, in: [end(first)], ops: [], out: [{ ...end(second), reg: 0 }] };
       });
     },
   },

@@ -1,5 +1,5 @@
 /**
- * An optimizer of one's own: sign descent with momentum. An optimizer is a record of two pure functions over trees of
+ * Your own optimizer: sign descent with momentum. An optimizer is a record of two pure functions over trees of
  * parameters; `train({ optimizer })` takes it like a built-in one.
  *
  *     heddle run examples/extend/optimizer.ts     # finds the minimum at 3, -1; 2 s
@@ -13,8 +13,8 @@ function map(fn: (...leaves: Tensor[]) => Tensor, ...trees: Tree[]): Tree {
   const [first] = trees as [Tree];
   return Object.fromEntries(
     Object.entries(first).map(([name, value]) => {
-      const own = trees.map((tree) => tree[name]);
-      return [name, isTensor(value) ? fn(...(own as Tensor[])) : map(fn, ...(own as Tree[]))];
+      const leaves = trees.map((tree) => tree[name]);
+      return [name, isTensor(value) ? fn(...(leaves as Tensor[])) : map(fn, ...(leaves as Tree[]))];
     }),
   ) as Tree;
 }
@@ -23,11 +23,14 @@ function signDescent({ learningRate = 0.1, momentum = 0.9 } = {}): optim.Optimiz
   return {
     name: "signDescent",
     learningRate,
-    init: (params) => map((one) => zerosLike(one), params),
-    update(grads, state, params, { step, learningRate: given }) {
-      const rate = given ?? (typeof step === "number" ? learningRate * 0.97 ** step : learningRate);
+    init: (params) => map((parameter) => zerosLike(parameter), params),
+    update(grads, state, params, { step, learningRate: rateOption }) {
+      const rate = rateOption ?? (typeof step === "number" ? learningRate * 0.97 ** step : learningRate);
       const next = map((slot, gradient) => slot.mul(momentum).add(gradient.mul(1 - momentum)), state, grads);
-      return { params: map((one, slot) => one.sub(sign(slot).mul(rate)), params, next) as typeof params, state: next };
+      return {
+        params: map((parameter, slot) => parameter.sub(sign(slot).mul(rate)), params, next) as typeof params,
+        state: next,
+      };
     },
   };
 }
@@ -39,4 +42,4 @@ let params = { x: tensor([0, 0]) };
 let state = optimizer.init(params);
 for (let step = 0; step < 150; step++)
   ({ params, state } = optimizer.update(gradient(params), state, params, { step }));
-console.log("found", [...(await params.x.data())].map((one) => Number(one).toFixed(1)).join(" "));
+console.log("found", [...(await params.x.data())].map((value) => Number(value).toFixed(1)).join(" "));

@@ -1,6 +1,6 @@
 /**
- * A rewrite rule of one's own: log(exp(x)) = x. It is not among the built-in ones, since exp overflows where x does not: whoever
- * adds it says that this is wanted.
+ * Your own rewrite rule: log(exp(x)) = x. It is not a built-in rule, since exp overflows where x does not. By adding it you
+ * accept that difference.
  *
  *     heddle run examples/extend/rule.ts     # log(exp(1000)) is 1000 and no longer Infinity; 2 s
  */
@@ -11,7 +11,7 @@ import { rule } from "heddle/rewrite";
 
 const f = (x: Tensor): Tensor => log(exp(x));
 const x = tensor([1000, 2]);
-const before = [...(await jit(f)(x).data())].join(" ");
+const unchanged = [...(await jit(f)(x).data())].join(" ");
 
 addRewriteRule(
   rule("log", "log of exp", "log(exp(x)) = x", (node) => {
@@ -21,6 +21,6 @@ addRewriteRule(
 );
 
 const { graph } = planFunction(f, [x], mesh({}));
-console.log("before", before);
+console.log("before", unchanged);
 console.log("after", [...(await jit(f)(x).data())].join(" "));
 console.log("ops left", graph.outputs.filter(({ op }) => op.name !== "parameter").length);

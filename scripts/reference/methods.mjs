@@ -1,5 +1,5 @@
-// A plugin of TypeDoc: methods that are made of functions (src/functions/methods.ts) have the docstrings and the parameters of those functions,
-// as editors show them; TypeDoc finds only some docstrings by itself, and says `...rest` of the parameters.
+// A plugin of TypeDoc: methods that are made of functions (src/functions/methods.ts) get the docstrings and the parameters of those functions,
+// as in editors; TypeDoc itself finds only some docstrings, and shows the parameters as `...rest`.
 
 /** `ReflectionKind`'s numbers. */
 const kinds = { function: 64, class: 128 };
@@ -11,18 +11,19 @@ export function load(app) {
         (module.children ?? []).filter(({ kind }) => kind === kinds.function).map((child) => [child.name, child]),
       );
       const classes = (module.children ?? []).filter(({ kind }) => kind === kinds.class);
-      for (const member of classes.flatMap((one) => one.children ?? [])) document(functions.get(member.name), member);
+      for (const member of classes.flatMap((reflection) => reflection.children ?? []))
+        document(functions.get(member.name), member);
     }
   });
 }
 
 function document(from, to) {
-  // A function by its type, as those of a mapped type are.
-  const [held] = to.type?.declaration?.signatures ?? [];
-  if (held === undefined) return;
-  const [said] = from?.signatures ?? [];
-  // The first is the object itself.
-  if (said !== undefined) held.parameters = said.parameters?.slice(1);
-  else if (held.parameters?.[0]?.type?.elements?.length === 0) held.parameters = [];
-  if (said?.comment !== undefined && !to.hasComment()) to.comment = said.comment.clone();
+  // A property whose type is a function, as in a mapped type.
+  const [targetSignature] = to.type?.declaration?.signatures ?? [];
+  if (targetSignature === undefined) return;
+  const [sourceSignature] = from?.signatures ?? [];
+  // The first parameter is the object itself.
+  if (sourceSignature !== undefined) targetSignature.parameters = sourceSignature.parameters?.slice(1);
+  else if (targetSignature.parameters?.[0]?.type?.elements?.length === 0) targetSignature.parameters = [];
+  if (sourceSignature?.comment !== undefined && !to.hasComment()) to.comment = sourceSignature.comment.clone();
 }

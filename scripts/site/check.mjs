@@ -1,9 +1,9 @@
-// Looks through a built site for links that lead nowhere: to pages, files and places of pages that are not there.
+// Checks a built site for dead links: links to missing pages, files or anchors.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 
-/** @returns Links within the site that lead nowhere, as `page: link`. */
+/** @returns The dead links within the site, as `page: link`. */
 export function deadLinks(site) {
   const pages = readdirSync(site, { recursive: true, encoding: "utf8" })
     .map((name) => name.replaceAll("\\", "/"))

@@ -2,7 +2,7 @@
 
 import { groupsOf, placeOf, slugOf } from "./pages.mjs";
 
-/** Indented lines are commands, and those of docstrings code; both look like the other blocks. */
+/** Indented lines are commands, or code in docstrings; both look like the other blocks. */
 function indentedAsBlocks(md) {
   md.core.ruler.push("indented", ({ tokens, env }) => {
     const info = env.relativePath?.startsWith("api/") ? "ts" : "sh";
@@ -38,14 +38,14 @@ export default {
   ],
   cleanUrls: false,
   markdown: { anchor: { slugify: slugOf }, config: indentedAsBlocks },
-  // The API reference is long, and one page is one chunk.
+  // The API reference is long, and each of its pages is one chunk.
   vite: { build: { chunkSizeWarningLimit: 4000 } },
   themeConfig: {
     search: {
       provider: "local",
       options: {
         miniSearch: {
-          // What guides say comes before the names of the reference.
+          // Results from guides come before names of the reference.
           searchOptions: { fuzzy: 0.1, boostDocument: (id) => (id.startsWith("/api/") ? 0.5 : 1) },
         },
         _render: (text, env, md) => (env.relativePath === "changelog.md" ? "" : md.render(text, env)),

@@ -1,4 +1,4 @@
-// Turns the Markdown of this repository into that of the site: the same pages, and a page for each source file that they link to.
+// Turns the Markdown of this repository into the site's: the same pages, and a page for each source file that they link to.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
@@ -6,11 +6,11 @@ import { dirname, join, posix } from "node:path";
 const fences = /^( *)(```|~~~).*\n[\s\S]*?^ *\2 *$/gm;
 const links = /\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]*))?\)/g;
 
-/** Links of a page to others and to itself. */
+/** Links of a page to other pages and to itself. */
 export const linksOf = (text) =>
   [...text.replaceAll(fences, "").matchAll(links)].map(([, target, anchor = ""]) => ({ target, anchor }));
 
-/** The id of a heading as GitHub makes it, where the same pages are read, too. */
+/** GitHub's id of a heading, since the same pages are also read on GitHub. */
 export const slugOf = (heading) =>
   heading
     .trim()
@@ -20,19 +20,19 @@ export const slugOf = (heading) =>
 
 /** The ids of a page's headings. */
 export function idsOf(text) {
-  const seen = new Map();
+  const counts = new Map();
   return [...text.replaceAll(fences, "").matchAll(/^#+ (.*)$/gm)].map(([, heading]) => {
     const slug = slugOf(heading.replaceAll(/\]\([^)]*\)/g, ""));
-    const before = seen.get(slug) ?? 0;
-    seen.set(slug, before + 1);
-    return before === 0 ? slug : `${slug}-${before}`;
+    const count = counts.get(slug) ?? 0;
+    counts.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${count}`;
   });
 }
 
 /** The page that lists all pages, in the order in which they are read. */
 export const contents = "docs/README.md";
 
-/** Its groups of pages: what a reader of the site has at the left. */
+/** Its groups of pages, for the sidebar at the left. */
 export function groupsOf(root) {
   const [, ...sections] = readFileSync(join(root, contents), "utf8").split(/^## /m);
   return sections.map((section) => ({
@@ -58,7 +58,7 @@ export const pagesOf = (root) => [
   ...markdown(root, "examples"),
 ];
 
-/** Where a page lies on the site, without its ending. */
+/** The path of a page on the site, without the file's extension. */
 export const placeOf = (page) =>
   page === contents
     ? "contents"
@@ -96,7 +96,7 @@ function relinked(text, replace) {
 /**
  * Writes all pages into a folder, for VitePress.
  *
- * @returns Links to what is not there, as `page: target`.
+ * @returns Links to missing files and headings, as `page: target`.
  */
 export function writePages(root, into) {
   const dead = [];
