@@ -1,9 +1,10 @@
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { configDefaults, defineConfig } from "vitest/config";
-import { transformSource } from "./src/autograph/transform.ts";
+import manifest from "./package.json" with { type: "json" };
+import { transformSource } from "./src/adapters/autograph/transform.ts";
 
-const source = fileURLToPath(new URL("./src/", import.meta.url));
+const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
 /** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processes = [
@@ -22,6 +23,7 @@ const processes = [
   "test/repo/docs.test.ts",
   "test/repo/misuse.test.ts",
   "test/repo/package.test.ts",
+  "test/rewrite/ends-product.test.ts",
   "test/runtime/remote.test.ts",
   "test/tensor/compose.test.ts",
   "test/testing/runner.test.ts",
@@ -77,10 +79,11 @@ export const base = defineConfig({
   ],
   resolve: {
     // Tests import "heddle" and "heddle/nn" as users do; here that is the sources.
-    alias: [
-      { find: /^heddle$/, replacement: `${source}index.ts` },
-      { find: /^heddle\/(.+)$/, replacement: `${source}$1/index.ts` },
-    ],
+    alias: Object.entries(manifest.exports).flatMap(([path, to]) =>
+      typeof to === "string"
+        ? []
+        : [{ find: new RegExp(`^heddle${path.slice(1)}$`), replacement: pathOf(to["heddle-source"]) }],
+    ),
   },
   test: {
     pool: "forks",

@@ -50,4 +50,8 @@ function main(lower: boolean): number {
   return over > 0 ? 1 : 0;
 }
 
+// A reader that goes away, as `head` does, is no error.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
 if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = main(process.argv.includes("--lower"));

@@ -1,18 +1,10 @@
 /** @module The structs of kernels' calls for the native core, and the table of kernels for the docs, from `src/kernels`. */
 import { type Kernel, kernels } from "../src/kernels/index.ts";
 import { type Field, type Fields, type Form, plainForms, type Views } from "../src/kernels/schema.ts";
+import { fieldName, pascal, structName } from "./kernel-names.ts";
+import { rustOperands, rustSizes } from "./kernel-operands.ts";
 
 const all = [...kernels.values()];
-const pascal = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
-const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-
-/** Name of a field in Rust: `in` is a word of the language. */
-function fieldName(name: string, { is }: Form): string {
-  const many = is === "records" || is === "addresses";
-  if (name === "in") return many ? "inputs" : "input";
-  return name === "out" && many ? "outputs" : snake(name);
-}
-
 const plainTypes: { readonly [K in keyof typeof plainForms]: string } = {
   size: "usize",
   word: "u32",
@@ -67,8 +59,9 @@ ${members.map(([name, of, taken]) => `        ${name}: ${of} = ${taken},`).join(
     }`;
 }
 
-/** Fields of kernels that share a struct: those that some of them lack may be left out. */
-function union(family: readonly Kernel[]): Fields {
+/** The fields of a struct; those that some of the kernels that share it lack may be left out. */
+function fieldsOf(type: string): Fields {
+  const family = all.filter((one) => structName(one) === type);
   const merged: { [name: string]: Field } = {};
   for (const { fields } of family)
     for (const [name, field] of Object.entries(fields))
@@ -91,9 +84,8 @@ export function rustCalls(): string {
   for (const one of all) {
     visit(one.fields);
     for (const [type, fields] of Object.values(one.groups ?? {})) structs.set(type, struct(type, fields));
-    const type = one.struct ?? pascal(one.name);
-    const family = all.filter((other) => (other.struct ?? pascal(other.name)) === type);
-    structs.set(type, struct(`${type}Json`, union(family), one.groups));
+    const type = structName(one);
+    structs.set(type, struct(type, fieldsOf(type), one.groups));
   }
   const table = all.map(
     ({ name, fields }) =>
@@ -108,7 +100,9 @@ use serde_json::Value;
 
 use crate::dtype::DType;
 use crate::fields::{names, structs};
+use crate::sizes::{aligned, min, reach, Size};
 use crate::verify::At;
+use crate::Result;
 
 /// The fields of each kernel.
 pub const KERNELS: &[(&str, &[&str])] = &[
@@ -121,6 +115,18 @@ ${[...names].map(([type, of]) => `    ${type} { ${of} }`).join("\n")}
 
 structs! {
 ${[...structs.values()].join("\n")}
+}
+
+${rustSizes(all)}
+/// What calls of each kernel read and write.
+#[allow(non_snake_case, unused_variables)]
+pub mod operands {
+    use super::*;
+    use crate::sizes::{half, init, tail};
+    use crate::verify::Role::{Read, Replaced, Scratch, Write};
+    use crate::verify::{exactly, given, Checker};
+
+${all.map((one) => rustOperands(one, fieldsOf(structName(one)))).join("\n\n")}
 }
 `;
 }

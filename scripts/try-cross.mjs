@@ -4,6 +4,7 @@
 //
 //   npm run test:cross               compares what was seen with the table of docs/internals/releasing.md
 //   npm run test:cross -- --write    writes that table anew
+//   npm run test:cross -- TARGET …   these alone, beside that of x64 and glibc
 //
 // The packages come from `node native/cross.mjs`; the rest from Debian's and Python's packages, on an x64 Linux with apt-get.
 
@@ -117,14 +118,19 @@ function rowOf(first, { name, version, isa, seen, all }) {
 }
 
 async function main(args) {
-  if (args.some((arg) => arg !== "--write")) throw new Error("use: npm run test:cross [-- --write]");
-  const lacking = crossTargets.filter((name) => !existsSync(join(packages, name, addonName(name))));
+  const named = args.filter((arg) => arg !== "--write");
+  const unknown = named.find((name) => !crossTargets.includes(name));
+  if (unknown !== undefined || (named.length > 0 && named.length < args.length))
+    throw new Error(`use: npm run test:cross [-- --write | ${crossTargets.join(" | ")}]`);
+  // The first is what the others are compared with.
+  const wanted = crossTargets.filter((name, index) => index === 0 || named.length === 0 || named.includes(name));
+  const lacking = wanted.filter((name) => !existsSync(join(packages, name, addonName(name))));
   if (lacking.length > 0) throw new Error(`build first: node native/cross.mjs ${lacking.join(" ")}`);
   await setup({ only: ["packages", "build"] });
   const python = await toolsPython();
   const tarballs = pack(join(home, "packages"));
   const seen = [];
-  for (const name of crossTargets) {
+  for (const name of wanted) {
     console.log(`running ${name}`);
     seen.push(await observe(name, python, tarballs));
   }
@@ -134,10 +140,14 @@ async function main(args) {
   const table = `${lines.join("\n")}\n`;
   console.log(table);
   const text = readFileSync(page, "utf8");
-  const wanted = text.replace(marked, (_, start, end) => `${start}${table}${end}`);
-  if (args.includes("--write")) writeFileSync(page, wanted);
-  else if (wanted !== text)
-    throw new Error("docs/internals/releasing.md says otherwise: npm run test:cross -- --write");
+  const outdated = "docs/internals/releasing.md says otherwise: npm run test:cross -- --write";
+  if (named.length > 0) {
+    if (!lines.every((line) => text.includes(`${line}\n`))) throw new Error(outdated);
+    return;
+  }
+  const anew = text.replace(marked, (_, start, end) => `${start}${table}${end}`);
+  if (args.includes("--write")) writeFileSync(page, anew);
+  else if (anew !== text) throw new Error(outdated);
 }
 
 handleSignals();

@@ -2,7 +2,7 @@
  * @module Heddle in a browser, on the reference executor: models, data in memory, steps of one's own. Bundlers for browsers take this file
  * for `heddle`; what reads files or starts processes (`train`, `io`, `keras`) is not in it.
  */
-export { maxIterations } from "./autograph/bound.ts";
+export { maxIterations } from "./adapters/autograph/bound.ts";
 export * as data from "./data/browser.ts";
 export * from "./functions/public.ts";
 export * as losses from "./losses/index.ts";

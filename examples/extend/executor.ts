@@ -73,8 +73,6 @@ function make({ devices }: { readonly devices: readonly unknown[] }): Executor {
       const predicted = nodes.reduce((sum, node) => sum + secondsOf(node), 0);
       return {
         program,
-        arenaBytes: 0,
-        calls: nodes.length,
         run: ([given = []]) => {
           total += predicted;
           const inputs = graph.inputs.map((node, index) => tensorOf(given[index] as Memory, node));

@@ -11,20 +11,20 @@ import { HeddleError } from "../util/errors.ts";
 import { describePosition } from "../util/source.ts";
 
 /**
- * Outputs of `graph` on a batch of `size`, as nodes of the current trace. Batched inputs have the batch as dim 0 in front
- * of the shape of the graph's input, and so have batched outputs; what does not depend on a batched input is computed once.
+ * Outputs of `graph` on a batch of `size`, as nodes of the current trace. A batched input has the batch as dim 0 before
+ * the shape of the graph's input, and so has a batched output; values that do not depend on a batched input are computed once.
  *
- * @throws HeddleError `batch` naming the op and its source line when one on the path has no batching rule.
+ * @throws HeddleError `batch` naming the op and its source line when an op on the path has no batching rule.
  */
 export function batchGraph(graph: Graph, inputs: readonly Batched[], size: number): Batched[] {
   const results = interpretGraph<readonly Batched[]>(
     graph,
     inputs.map((input) => [input]),
-    (node, given) => {
-      if (node.op === elementOp) return [given[0]?.[node.attrs["index"] as number] as Batched];
+    (node, operands) => {
+      if (node.op === elementOp) return [operands[0]?.[node.attrs["index"] as number] as Batched];
       return batchNode(
         node,
-        given.map(([value]) => value as Batched),
+        operands.map(([value]) => value as Batched),
         size,
       );
     },
@@ -35,15 +35,15 @@ export function batchGraph(graph: Graph, inputs: readonly Batched[], size: numbe
 function batchNode(node: Node, inputs: readonly Batched[], size: number): readonly Batched[] {
   const { op, attrs } = node;
   if (!inputs.some(({ batched }) => batched)) {
-    const made = apply(
+    const unbatched = apply(
       op,
       inputs.map((input) => input.node),
       attrs as Attrs,
     );
-    return resultsOf(made).map((result) => ({ node: result, batched: false }));
+    return resultsOf(unbatched).map((result) => ({ node: result, batched: false }));
   }
   if (!isAbsent(op.batch)) {
-    return op.batch({ node, inputs, size, batch: (graph, given) => batchGraph(graph, given, size) });
+    return op.batch({ node, inputs, size, batch: (graph, operands) => batchGraph(graph, operands, size) });
   }
   if (isAbsent(op.body)) {
     const where = describePosition(positionOf(node));

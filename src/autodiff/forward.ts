@@ -2,8 +2,8 @@
  * @module Forward-mode differentiation: values and tangents of a graph in one pass.
  *
  * The tangent of an op follows from its gradient: the cotangents of the inputs are linear in those of the results, and the
- * gradient of that linear map by the latter is the tangent (the map is transposed twice). It is done op by op, so what is
- * built is at most a few nodes for each, and nothing is kept for a way back.
+ * gradient of that linear map is the tangent (the map is transposed twice). This is done op by op, so each op adds only a
+ * few nodes, and nothing is stored for a backward pass.
  */
 
 import { isFloat } from "../ir/dtype.ts";
@@ -21,17 +21,17 @@ import { pullback } from "./gradient.ts";
 /**
  * Outputs of `graph` and their tangents, given those of its inputs (undefined: zero), as nodes of the current trace.
  *
- * @throws HeddleError `gradient` naming the op and its source line when one on the path has no gradient.
+ * @throws HeddleError `gradient` naming the op and its source line when an op on the path has no gradient.
  */
 export function forwardGraph(graph: Graph, inputs: readonly Dual[]): Dual[] {
   const results = interpretGraph<readonly Dual[]>(
     graph,
     inputs.map((input) => [input]),
-    (node, given) => {
-      if (node.op === elementOp) return [given[0]?.[node.attrs["index"] as number] as Dual];
+    (node, operands) => {
+      if (node.op === elementOp) return [operands[0]?.[node.attrs["index"] as number] as Dual];
       return forwardNode(
         node,
-        given.map(([value]) => value as Dual),
+        operands.map(([value]) => value as Dual),
       );
     },
   );
@@ -56,8 +56,8 @@ function forwardNode(node: Node, inputs: readonly Dual[]): readonly Dual[] {
     return results.map((result, index) => ({ node: result, tangent: tangents[index] }));
   }
   if (!isAbsent(op.body)) {
-    const made = forwardGraph(bodyGraph(op, typesOf(node.inputs), node.attrs), inputs);
-    return results.map((result, index) => ({ node: result, tangent: made[index]?.tangent }));
+    const bodyResults = forwardGraph(bodyGraph(op, typesOf(node.inputs), node.attrs), inputs);
+    return results.map((result, index) => ({ node: result, tangent: bodyResults[index]?.tangent }));
   }
   const where = describePosition(positionOf(node));
   throw new HeddleError(
@@ -72,38 +72,38 @@ const typesOf = (nodes: readonly Node[]): TensorType[] => nodes.map((node) => no
 /** Tangents of an op's results, by transposing its gradient. */
 function tangentsOf(node: Node, inputs: readonly Dual[]): (Node | undefined)[] {
   const { op, attrs, types } = node;
-  const moving = [...inputs.keys()].filter((place) => inputs[place]?.tangent !== undefined);
-  const own = typesOf(node.inputs);
+  const moving = [...inputs.keys()].filter((position) => inputs[position]?.tangent !== undefined);
+  const inputTypes = typesOf(node.inputs);
   const spec = (type: TensorType, index: number): InputSpec => ({ name: `x${index}`, type });
-  const specs = [...own, ...moving.map((place) => own[place] as TensorType), ...types].map(spec);
-  let found: boolean[] = [];
-  // In a trace of its own, where the cotangents are nothing else, and the way back is no longer than the op.
+  const specs = [...inputTypes, ...moving.map((place) => inputTypes[place] as TensorType), ...types].map(spec);
+  let hasTangent: boolean[] = [];
+  // A separate trace, where the cotangents are inputs and the path back is as long as the op.
   const graph = traceGraph(`tangent of ${op.name}`, specs, (...nodes) => {
-    const tangents = nodes.slice(own.length, own.length + moving.length);
-    const cotangents = nodes.slice(own.length + moving.length);
-    const made = apply(op, nodes.slice(0, own.length), attrs as Attrs);
+    const tangents = nodes.slice(inputTypes.length, inputTypes.length + moving.length);
+    const cotangents = nodes.slice(inputTypes.length + moving.length);
+    const copy = apply(op, nodes.slice(0, inputTypes.length), attrs as Attrs);
     if (isAbsent(op.gradient)) throw new TypeError(`${op.name} has no gradient`);
-    const back = op.gradient({ node: made, cotangents, pullback });
-    const flowing = moving.flatMap((place, order) => {
-      const cotangent = back[place];
+    const inputCotangents = op.gradient({ node: copy, cotangents, pullback });
+    const pairs = moving.flatMap((place, order) => {
+      const cotangent = inputCotangents[place];
       return cotangent === undefined ? [] : [{ cotangent, tangent: tangents[order] as Node }];
     });
     const results = pullback(
-      flowing.map(({ cotangent }) => cotangent),
-      flowing.map(({ tangent }) => tangent),
+      pairs.map(({ cotangent }) => cotangent),
+      pairs.map(({ tangent }) => tangent),
       cotangents,
     );
-    found = results.map((result) => result !== undefined);
+    hasTangent = results.map((result) => result !== undefined);
     const outputs = results.filter((result) => result !== undefined);
     return outputs;
   });
-  const varies = specs.map((_spec, place) => place >= own.length + moving.length);
-  if (dependentOutputs(graph, varies).includes(true)) throw notLinear(node, "gradient", "forward mode");
+  const isCotangent = specs.map((_spec, place) => place >= inputTypes.length + moving.length);
+  if (dependentOutputs(graph, isCotangent).includes(true)) throw notLinear(node, "gradient", "forward mode");
   const zeros = types.map(({ dtype, shape }) => full(dtype, shape, 0));
-  const made = inlineGraph(graph, [
+  const tangents = inlineGraph(graph, [
     ...inputs.map((input) => input.node),
     ...moving.map((place) => inputs[place]?.tangent as Node),
     ...zeros,
   ]);
-  return found.map((is) => (is ? made.shift() : undefined));
+  return hasTangent.map((is) => (is ? tangents.shift() : undefined));
 }

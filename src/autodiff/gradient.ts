@@ -14,7 +14,7 @@ import { describePosition } from "../util/source.ts";
 /**
  * Cotangents of `wrt` given those of `outputs`, as nodes of the current trace; undefined where nothing flows.
  *
- * @param options.independent Whether values of `wrt` that are made from others of them are taken as given (the default).
+ * @param options.independent Whether values of `wrt` are independent even if computed from others of `wrt` (the default).
  *
  * @throws HeddleError `gradient` naming the op and its source line when a value on the path has no gradient.
  */
@@ -28,24 +28,24 @@ export function pullback(
   const collected = new Map<Node, (Node | undefined)[]>();
   const accumulate = (node: Node, index: number, value: Node | undefined): void => {
     if (value === undefined) return;
-    // Cotangents belong to the node that made the value, not to the `element` that picked it.
+    // Cotangents belong to the node with several results, not to the `element` that selects one.
     if (node.op === elementOp) {
       accumulate(node.inputs[0] as Node, node.attrs["index"] as number, value);
       return;
     }
     const slots = collected.get(node) ?? new Array<Node | undefined>(node.types.length).fill(undefined);
-    const held = slots[index];
-    slots[index] = held === undefined ? value : add(held, value);
+    const sum = slots[index];
+    slots[index] = sum === undefined ? value : add(sum, value);
     collected.set(node, slots);
   };
   outputs.forEach((output, index) => {
     accumulate(output, 0, cotangents[index]);
   });
   const ends = new Set(options.independent === false ? [] : wrt);
-  const taken = takenResults(ends);
+  const cutResults = resultsToCut(ends);
   for (const node of topological(outputs).reverse()) {
     if (!needed.has(node) || node.inputs.length === 0 || ends.has(node)) continue;
-    const slots = collected.get(node)?.map((slot, index) => (taken.get(node)?.has(index) ? undefined : slot));
+    const slots = collected.get(node)?.map((slot, index) => (cutResults.get(node)?.has(index) ? undefined : slot));
     if (slots === undefined || slots.every((slot) => slot === undefined)) continue;
     const results = atPositionOf(node, () => inputCotangents(node, slots));
     node.inputs.forEach((input, index) => {
@@ -59,18 +59,18 @@ export function pullback(
   );
 }
 
-/** Results, by the node that made them, that are taken as given. */
-function takenResults(ends: ReadonlySet<Node>): ReadonlyMap<Node, ReadonlySet<number>> {
-  const taken = new Map<Node, Set<number>>();
+/** The results at which differentiation stops, by their node. */
+function resultsToCut(ends: ReadonlySet<Node>): ReadonlyMap<Node, ReadonlySet<number>> {
+  const results = new Map<Node, Set<number>>();
   for (const node of ends) {
     if (node.op !== elementOp) continue;
     const source = node.inputs[0] as Node;
-    taken.set(source, (taken.get(source) ?? new Set()).add(node.attrs["index"] as number));
+    results.set(source, (results.get(source) ?? new Set()).add(node.attrs["index"] as number));
   }
-  return taken;
+  return results;
 }
 
-/** Nodes through which one of `wrt` reaches an output. */
+/** Nodes on a path from a value of `wrt` to an output. */
 function dependents(outputs: readonly Node[], wrt: readonly Node[]): Set<Node> {
   const reached = new Set<Node>(wrt);
   for (const node of topological(outputs)) if (node.inputs.some((input) => reached.has(input))) reached.add(node);
@@ -92,9 +92,9 @@ function inputCotangents(node: Node, cotangents: readonly (Node | undefined)[]):
 }
 
 /**
- * Gradients of a scalar by each of `wrt`; zeros where it does not depend on one.
+ * Gradients of a scalar by each of `wrt`; zeros where the scalar does not depend on a value.
  *
- * @throws HeddleError `gradient` when the output is not a float scalar, or one of `wrt` is not float.
+ * @throws HeddleError `gradient` when the output is not a float scalar, or a value of `wrt` is not float.
  */
 export function gradients(output: Node, wrt: readonly Node[]): Node[] {
   if (output.shape.length !== 0 || !isFloat(output.dtype)) {

@@ -3,6 +3,7 @@
 import { InvalidArgumentError } from "commander";
 import { formatMesh, parseMesh } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { legalOf, readEnvironment } from "../util/settings.ts";
 
 /** A parser for whole numbers in a range. */
 export function wholeNumber(lowest: number, highest: number): (text: string) => number {
@@ -10,6 +11,18 @@ export function wholeNumber(lowest: number, highest: number): (text: string) => 
     const value = Number(text);
     if (/^\d+$/.test(text) && value >= lowest && value <= highest) return value;
     throw new InvalidArgumentError(`It must be a whole number from ${lowest} to ${highest}.`);
+  };
+}
+
+/** A parser for what a worker then reads from an environment variable. */
+export function asVariable(name: "HEDDLE_EXECUTOR" | "HEDDLE_WORKERS"): (text: string) => string {
+  return (text) => {
+    try {
+      readEnvironment({ [name]: text });
+      return text;
+    } catch {
+      throw new InvalidArgumentError(`It can be ${legalOf(name)}.`);
+    }
   };
 }
 

@@ -54,7 +54,7 @@ export function doctorCommand({ finish }: CommandContext): Command {
   return new Command("doctor")
     .summary("say what this machine and this project have, and what is missing")
     .description(
-      "Says what this machine has (cores, memory, instruction sets, native core, Node), and what of the project in the\n" +
+      "Says what this machine has (cores, memory, instruction sets, native core, Node), and what of the project in the " +
         "current folder matters (package.json, TypeScript, versions). Status 1 if not all is well.",
     )
     .option("--json", "machine-readable")

@@ -8,6 +8,7 @@ import { threadsPerWorker, usableCores } from "../launch/cores.ts";
 import { loadNative } from "../runtime/native/binding.ts";
 import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
+import { readEnvironment } from "../util/settings.ts";
 
 /** The word for what has been measured of this machine. */
 const measured = "measured";
@@ -21,7 +22,11 @@ export function measuredFile(threads: number): string {
   const native = loadNative();
   const isa = "error" in native ? undefined : native.info().isa;
   const hardware = [arch(), cpus()[0]?.model, usableCores().usable, isa, threads];
-  return join(homedir(), ".cache", "heddle", `machine-${fingerprint(JSON.stringify(hardware))}.json`);
+  return join(
+    readEnvironment().cacheHome ?? join(homedir(), ".cache"),
+    "heddle",
+    `machine-${fingerprint(JSON.stringify(hardware))}.json`,
+  );
 }
 
 /** Threads of a device that has all cores. */
@@ -30,7 +35,7 @@ export const allThreads = (): number => usableCores().usable;
 /** Flags of a command that starts workers. */
 interface MachineFlags {
   readonly machine?: string | undefined;
-  readonly threads?: number;
+  readonly threads?: number | undefined;
   readonly workers?: number;
 }
 
@@ -46,9 +51,13 @@ export function machineOption(flags: MachineFlags): {
   if (machine === undefined) return {};
   const file = machine === measured ? measuredFile(threads) : machine;
   if (machine === measured && !existsSync(file))
-    throw new HeddleError("option", `--machine measured: devices of ${threads} threads have not been measured here`, {
-      hint: `heddle machine --threads ${threads} measures them, in some seconds`,
-    });
+    throw new HeddleError(
+      "option",
+      `--machine measured: devices of ${threads} ${threads === 1 ? "thread" : "threads"} have not been measured here`,
+      {
+        hint: `heddle machine --threads ${threads} measures them, in some seconds`,
+      },
+    );
   let text: string;
   try {
     text = readFileSync(file, "utf8");

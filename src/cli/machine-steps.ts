@@ -14,7 +14,7 @@ const runtime = await connect();
 /** Each sum waits for the one before, so that they are not sent together. */
 const sums = (x: Tensor): Tensor =>
   repeat(links.rounds, x, (y) => y.add(y.sum([0], { keepDims: true })).mul(0.25)).sum();
-const { side, elements, calls } = rates;
+const { side, elements, calls, middling } = rates;
 const programs =
   runtime.world === 1
     ? [
@@ -23,6 +23,11 @@ const programs =
           name: "stream",
           x: zeros([2, elements]),
           fn: (x: Tensor) => x.slice([0, 0], [1, elements]).add(x.slice([1, 0], [2, elements]).mul(0.5)),
+        },
+        {
+          name: "middling",
+          x: zeros([middling.side, middling.side]),
+          fn: (x: Tensor) => repeat(middling.products, x, (y) => y.matmul(x)),
         },
         { name: "calls", x: zeros([8, 8]), fn: (x: Tensor) => repeat(calls, x, (y) => y.matmul(x)) },
       ]

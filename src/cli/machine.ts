@@ -1,10 +1,11 @@
 /** @module `heddle machine`: measures what the devices of this machine and the links between them can do. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
-import { dirname, extname } from "node:path";
+import { basename, dirname, extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { type Machine, machineFor } from "../cost/index.ts";
+import type { ThreadRates } from "../cost/machine.ts";
 import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { wholeNumber } from "./arguments.ts";
@@ -16,18 +17,19 @@ import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
 const notes = `
-Times a large product (arithmetic), a = b + c / 2 of large arrays (memory), small calls, and sums over two workers (the link), the best
+Times a large product (arithmetic), middling ones (threads beside one), a = b + c / 2 of large arrays (memory), small calls, and sums over two workers (the link), the best
 of several runs each; other work on the machine makes it look slower. The figures are kept for this hardware and number of
 threads: heddle run, plan and profile plan by them with --machine measured. Without it plans assume the same of any machine, so that a
 plan does not depend on what was measured where.
 
 The JSON describes other machines, too: flops (operations per second of a device), memory and bandwidth (bytes per second, of its
-memory and of a link), latency, call and handover (seconds: of a message, of a kernel call, of handing work to a thread), devices
+memory and of a link), latency, call and handover (seconds: of a message, of a kernel call, of handing work to a thread), thread (count, flops and
+memory of one thread alone, and share, the seconds that sharing a kernel among the threads takes), devices
 (how many have these rates before a larger mesh shares them), links (latency and bandwidth of mesh axes by name), name.
 `;
 
 /** Work of the timed programs. */
-export const rates = { side: 768, elements: 8e6, calls: 200 } as const;
+export const rates = { side: 768, elements: 8e6, calls: 200, middling: { side: 160, products: 40 } } as const;
 /** Sums one after another, and of how many elements. */
 export const links = { rounds: 8, elements: { small: 1, large: 1e6 } } as const;
 /** Runs of each program. */
@@ -38,13 +40,18 @@ export function machineCommand({ finish, signal }: CommandContext): Command {
   return new Command("machine")
     .summary("measure this machine for plans")
     .description("Measures what the devices of this machine and the links between them can do, for --machine measured.")
-    .option("-t, --threads <number>", "threads of a device (default: all cores)", wholeNumber(1, 1024), allThreads())
-    .option("-o, --out <file>", "write the figures there instead of keeping them")
+    .option("-t, --threads <number>", "threads of a device (default: all cores)", wholeNumber(1, 1024))
+    .option("-o, --out <file>", "write the figures there instead of keeping them in ~/.cache/heddle")
     .addHelpText("after", notes)
-    .action(async ({ threads, out }: { readonly threads: number; readonly out?: string }) => {
+    .action(async ({ threads = allThreads(), out }: { readonly threads?: number; readonly out?: string }) => {
       const file = out ?? measuredFile(threads);
+      if (out === undefined) mkdirSync(dirname(file), { recursive: true });
+      else if (!existsSync(dirname(file)))
+        throw new HeddleError(
+          "file",
+          `heddle machine: there is no folder ${dirname(file)} to write ${basename(file)} in`,
+        );
       const machine = `${JSON.stringify(await measure(threads, signal), null, 2)}\n`;
-      mkdirSync(dirname(file), { recursive: true });
       writeFileSync(file, machine);
       process.stdout.write(machine);
       console.error(`heddle: the figures are in ${file}`);
@@ -64,15 +71,16 @@ interface Best {
 
 async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
   const file = fileURLToPath(new URL(`./machine-steps${extname(import.meta.url)}`, import.meta.url));
-  const bestOf = async (workers: number): Promise<(name: string) => Best> => {
-    const perWorker = Math.max(1, Math.min(threads, Math.floor(allThreads() / workers)));
+  const bestOf = async (workers: number, most = threads): Promise<(name: string) => Best> => {
+    const perWorker = Math.max(1, Math.min(most, Math.floor(allThreads() / workers)));
     const { result, ranks } = await profiled({ file, workers, threads: perWorker, signal }, steps);
     report(result, workers, signal);
     if (ranks[0] === undefined) throw new HeddleError("profile", "the machine could not be measured");
     return (name) => best((ranks[0] as RankProfile).programs.find((one) => one.name === name) as ProgramProfile);
   };
-  const alone = await bestOf(1);
-  const [product, stream, calls] = [alone("product"), alone("stream"), alone("calls")];
+  const device = await bestOf(1);
+  const [product, stream, calls] = [device("product"), device("stream"), device("calls")];
+  const thread = threads === 1 ? undefined : threadRates(threads, device, await bestOf(1, 1));
   const pair = await bestOf(2);
   const [small, large] = [pair("small").collective, pair("large").collective];
   const { handover } = machineFor(1);
@@ -85,7 +93,23 @@ async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
     bandwidth: Math.round((4 * links.elements.large) / Math.max(large - small, 1e-9)),
     call: calls.seconds / calls.calls,
     handover,
+    ...(thread === undefined ? {} : { thread }),
     devices: Math.max(1, Math.floor(allThreads() / threads)),
+  };
+}
+
+/** What one of the threads does alone, and how much longer than its part of a middling product all of them take. */
+function threadRates(count: number, device: (name: string) => Best, alone: (name: string) => Best): ThreadRates {
+  const rate = (best: Best): number => best.flops / best.seconds;
+  const [one, all] = [alone("product"), device("product")];
+  const [small, shared] = [alone("middling"), device("middling")];
+  const stream = alone("stream");
+  const gain = Math.max(1, rate(all) / rate(one));
+  return {
+    count,
+    flops: Math.round(rate(one)),
+    memory: Math.round(stream.bytes / stream.seconds),
+    share: Math.max(0, shared.seconds - small.seconds / gain) / shared.calls,
   };
 }
 

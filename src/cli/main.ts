@@ -48,8 +48,8 @@ async function runProgram(args: readonly string[], program: Command, status: () 
   }
 }
 
-/** Codes of errors that are in the command line or the environment. */
-const usageErrors: ReadonlySet<string> = new Set(["file", "option", "environment", "launcher"]);
+/** Codes of errors that are in the command line, the files that it names, or the environment. */
+const usageErrors: ReadonlySet<string> = new Set(["file", "parse", "option", "environment", "launcher"]);
 
 /** A signal that fires when the reader of the output is gone, which is no error: `heddle plan … | head -1`. */
 function watchOutput(): { readonly signal: AbortSignal } {

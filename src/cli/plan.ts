@@ -6,7 +6,7 @@ import { launchLocal } from "../launch/local.ts";
 import { diffPlans } from "../report/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
-import { meshText } from "./arguments.ts";
+import { meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 import { report } from "./run.ts";
@@ -28,6 +28,7 @@ const forms = ["layouts", "graph", "program", "passes", "json"] as const;
 type PlanFlags = { readonly [Form in (typeof forms)[number]]?: boolean } & {
   readonly mesh?: readonly string[];
   readonly machine?: string;
+  readonly threads?: number;
   readonly after?: string;
   readonly diff?: boolean;
 };
@@ -41,25 +42,32 @@ export function planCommand({ finish, signal }: CommandContext): Command {
   const command = new Command("plan")
     .summary("print how a file would be spread over devices")
     .description("Prints the plan of a file's training step: what is sharded, what is communicated, memory and cost.")
-    .argument("<file>", "the file that would be run")
-    .argument("[args...]", "arguments for the file, after --")
+    .argument("<file>", "the file that would be run; with --diff the first of two plans")
+    .argument("[args...]", "arguments for the file, after --; with --diff the second plan")
     .option(
       "-m, --mesh <axes>",
       "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
       (text: string, given: readonly string[] = []) => [...given, meshText(text)],
     )
     .addOption(machineFlag())
+    .option(
+      "-t, --threads <number>",
+      "threads of each device, if it had them (default: all cores)",
+      wholeNumber(1, 1024),
+    )
     .addOption(form("--layouts", "print what can be edited: where values live"))
     .addOption(form("--graph", "print the whole plan, with the graph of one device"))
     .addOption(form("--program", "print the program of one device, or of each stage"))
     .addOption(form("--passes", "print what each pass of the compile did, and how long it took"))
     .addOption(form("--after <pass>", "print the graph as it is after a pass"))
-    .addOption(form("--json", "machine-readable"))
+    .addOption(form("--json", "print the summary as JSON"))
     .addOption(form("--diff", "print how the plans in two files differ; needs no mesh"));
   return command
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], { mesh, machine, after, diff, ...flags }: PlanFlags) => {
+    .action(async (file: string, args: string[], { mesh, machine, threads, after, diff, ...flags }: PlanFlags) => {
       if (diff === true) {
+        if (mesh !== undefined || machine !== undefined)
+          throw new HeddleError("option", "--diff compares plans that are printed: leave --mesh and --machine out");
         process.stdout.write(difference(file, args));
         return finish(exitStatus.ok);
       }
@@ -69,7 +77,8 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       if (mesh.length > 1 && planAs !== "summary" && planAs !== "json")
         throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
       const plan = mesh.join(";");
-      const result = await launchLocal({ file, args, plan, planAs, signal, ...machineOption({ machine }) });
+      const device = { ...(threads === undefined ? {} : { threads }), ...machineOption({ machine, threads }) };
+      const result = await launchLocal({ file, args, plan, planAs, signal, ...device });
       report(result, 1, signal);
       if (result.plan !== undefined) process.stdout.write(result.plan);
       else if (result.status === exitStatus.ok) {

@@ -6,7 +6,7 @@ import { Command, Option } from "commander";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
 import { HeddleError } from "../util/errors.ts";
-import { meshText, wholeNumber } from "./arguments.ts";
+import { asVariable, meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 
@@ -34,16 +34,29 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .argument("[args...]", "arguments for the file, after --")
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
-    .option("--executor <name>", "what computes: native (default), reference, or one that the file registers")
+    .option(
+      "--executor <name>",
+      "what computes: native (default), reference, or one that the file registers",
+      asVariable("HEDDLE_EXECUTOR"),
+    )
     .option("-m, --mesh <axes>", "the mesh, where the file names none (default: data over all workers)", meshText)
-    .option("--plan <file>", "train by this plan, as heddle plan has printed it or as it was edited (docs/plans.md)")
+    .option(
+      "--plan <file>",
+      "train by this plan, as heddle plan --layouts or --graph printed it, edited or not (docs/plans.md)",
+    )
     .addOption(machineFlag())
-    .option("--on <addresses>", "drive these waiting workers (host:port,…; see heddle worker) from one process")
+    .option(
+      "--on <addresses>",
+      "drive these waiting workers (host:port,…; see heddle worker) from one process",
+      asVariable("HEDDLE_WORKERS"),
+    )
     .option("--resume", "go on from the last checkpoint")
     .option("-q, --quiet", "print nothing but errors and what the file itself prints")
     .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
-    .addOption(new Option("--prefix <ranks>", "whose lines carry their rank").choices(["others", "all"]))
+    .addOption(
+      new Option("--prefix <ranks>", "whose lines carry their rank (default: others)").choices(["others", "all"]),
+    )
     .addHelpText("after", notes)
     .action(async (file: string, args: string[], { plan, ...flags }: RunFlags) => {
       if (flags.on !== undefined && flags.workers !== 1) {
@@ -54,7 +67,11 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
       const planned = plan === undefined ? {} : { planFile: resolve(plan) };
       const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });
-      report(flags.quiet === true ? { ...result, apart: false } : result, flags.workers ?? 1, signal);
+      report(
+        flags.quiet === true ? { ...result, apart: false, unusedPlan: undefined } : result,
+        flags.workers ?? 1,
+        signal,
+      );
       finish(result.status);
     });
 }
@@ -64,13 +81,18 @@ const apartText = (workers: number): string =>
   `the ${workers} workers never met: each ran the whole file for itself. train() and distributedStep() share the work\n` +
   "  (docs/loops.md), as do values that await connect() and distribute() put on all of them (docs/distributed.md)";
 
+const unusedText = (plan: string): string =>
+  `the plan ${plan} was not used: only train() goes by it, and nothing was trained. compilePlan() runs a plan of\n` +
+  "  another function (docs/plans.md)";
+
 /** Tells on the error stream how a run ended, when it did not end well or did its work more than once. */
 export function report(result: LaunchResult, workers: number, unread?: AbortSignal): void {
-  const { failures, stoppedBy, records, apart = false } = result;
+  const { failures, stoppedBy, records, apart = false, unusedPlan } = result;
   // Nobody reads the output any more: that ended the run, and is no news.
   if (unread?.aborted) return;
   if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
   if (failures.length > 0) console.error(`heddle: ${describeFailures(failures, workers)}`);
   if (apart) console.error(`heddle: ${apartText(workers)}`);
+  if (unusedPlan !== undefined) console.error(`heddle: ${unusedText(unusedPlan)}`);
   if (records !== undefined) console.error(`heddle: the workers' last collectives are recorded in ${records}`);
 }

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 // The programs of a driver may have any op.
 import "../functions/composites/index.ts";
+import { chooseExecutor, executorNames } from "../runtime/registry.ts";
 import { type Address, parseAddress } from "../runtime/remote/address.ts";
 import { serveDrivers } from "../runtime/remote/worker.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -27,7 +28,7 @@ interface WorkerFlags {
   readonly listen: Address;
   readonly secretFile?: string;
   readonly threads?: number;
-  readonly executor?: "native" | "reference";
+  readonly executor?: string;
 }
 
 const anywhere = "127.0.0.1:0";
@@ -44,9 +45,11 @@ export function workerCommand({ finish, signal }: CommandContext): Command {
     )
     .option("--secret-file <file>", "file with the secret (default: HEDDLE_WORKERS_SECRET)")
     .option("-t, --threads <number>", "threads (default: the cores of this process)", wholeNumber(1, 1024))
-    .addOption(new Option("--executor <name>", "what computes (default: native)").choices(["native", "reference"]))
+    .addOption(new Option("--executor <name>", "what computes (default: native)").choices([...executorNames()]))
     .addHelpText("after", notes)
-    .action(async ({ listen, secretFile, threads, executor }: WorkerFlags) => {
+    .action(async ({ listen, secretFile, threads, executor = readEnvironment().executor }: WorkerFlags) => {
+      // What cannot be used is told here, not to the first driver.
+      chooseExecutor(executor);
       const { secret, made } = secretOf(secretFile);
       const worker = await serveDrivers({ ...listen, secret, threads, executor, log: (text) => console.log(text) });
       console.log(`waiting for drivers at ${listen.host}:${worker.port}`);

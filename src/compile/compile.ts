@@ -21,6 +21,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkAxisNames, checkUses } from "./checks.ts";
 import { checkMeshOf, checkPlanOf, withLayouts } from "./given.ts";
 import type { CompileOptions } from "./options.ts";
 import { passesFor, runPasses } from "./passes.ts";
@@ -52,9 +53,12 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
   const simplified = runPasses(graph, before, { onPass });
   if (given !== undefined) checkPlanOf(given, simplified, mesh, options.outputNames);
   const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
+  if (pipeline !== undefined) checkUses(simplified, asked);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
-  const told = { ...asked, machine: options.machine ?? environmentMachine(), finish };
+  const machine = options.machine ?? environmentMachine();
+  checkAxisNames("machine: links has", Object.keys(machine?.links ?? {}), mesh);
+  const told = { ...asked, machine, finish };
   const make = (): Plan =>
     pipeline === undefined ? planGraph(simplified, mesh, told) : planPipeline(simplified, mesh, pipeline, told);
   const plan = given !== undefined && "classes" in given ? verified(given) : make();

@@ -8,7 +8,7 @@ import type { PassReport } from "./passes.ts";
 export interface CompileOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
-  /** Layout that each input is used in, where that is another than it is kept in; not of a pipeline. */
+  /** Layout that each input is used in, where that is another than it is kept in; a pipeline has none such. */
   readonly uses?: readonly (Layout | undefined)[] | undefined;
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];

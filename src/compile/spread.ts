@@ -28,15 +28,11 @@ function planSpread(type: TensorType, layout: Layout, axis: number, mesh: Mesh):
     builders[holder]?.send(peer, [value], name);
     builder.receive(holder, [value], name);
   });
-  const programs = builders.map(
-    (builder, coordinate): DeviceProgram => ({
-      ...builder.finish(
-        () => value.key,
-        () => true,
-      ),
-      devices: range(deviceCount(mesh)).filter((device) => coordinatesOf(mesh, device)[axis] === coordinate),
-    }),
-  );
+  const keyOf = (): string => value.key;
+  const programs = builders.map((builder, coordinate): DeviceProgram => {
+    const devices = range(deviceCount(mesh)).filter((device) => coordinatesOf(mesh, device)[axis] === coordinate);
+    return { ...builder.finish(keyOf, () => true), devices };
+  });
   const given: PlannedValue = { name: "x", type, layout };
   const graph = traceGraph(name, [local], (x) => [x]);
   const plan = { name, mesh, formats: [], inputs: [given], outputs: [{ ...given, layout: everywhere }], local: graph };

@@ -2,18 +2,20 @@
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";
-import { type Link, type Machine, machineFor } from "./machine.ts";
+import { type Machine, machineFor } from "./machine.ts";
 
 const links = ["latency", "bandwidth"] as const;
+const thread = ["count", "flops", "memory", "share"] as const;
 const rates = ["flops", "memory", ...links, "call", "handover", "devices"] as const;
 
-function checkLink(what: string, link: Link, names: readonly (keyof Machine & string)[]): void {
+function checkRates(what: string, given: object, names: readonly string[]): void {
   for (const name of names) {
-    const value = (link as Partial<Machine>)[name] as number | undefined;
+    const value = (given as { readonly [name: string]: number | undefined })[name];
     if (value === undefined) throw new HeddleError("option", `${what}: '${name}' is missing`);
     // What takes time may take none; a rate of nothing never ends.
-    checkNumber(what, name, value, ["latency", "call", "handover"].includes(name) ? 0 : Number.MIN_VALUE);
+    checkNumber(what, name, value, ["latency", "call", "handover", "share"].includes(name) ? 0 : Number.MIN_VALUE);
   }
 }
 
@@ -23,17 +25,25 @@ function checkLink(what: string, link: Link, names: readonly (keyof Machine & st
  * @throws HeddleError `option` naming a field that is missing, misspelt or no rate.
  */
 export function checkMachine(what: string, given: Partial<Machine>): Machine {
-  checkOptions(what, given, [...rates, "name", "links"]);
+  if (!isRecord(given))
+    throw new HeddleError("option", `${what}: a machine is a record of rates, got ${shown(given)}`, {
+      hint: `it has ${rates.join(", ")} (docs/distributed.md); heddle machine measures one`,
+    });
+  checkOptions(what, given, [...rates, "name", "links", "thread"]);
   const { call, handover } = machineFor(1);
   const machine = { call, handover, ...given } as Machine;
-  checkLink(what, machine, machine.devices === undefined ? rates.filter((name) => name !== "devices") : rates);
+  checkRates(what, machine, machine.devices === undefined ? rates.filter((name) => name !== "devices") : rates);
   if (machine.name !== undefined && typeof machine.name !== "string")
     throw new HeddleError("option", `${what}: name must be text`);
+  if (machine.thread !== undefined) {
+    checkOptions(`${what}: thread`, machine.thread, thread);
+    checkRates(`${what}: thread`, machine.thread, thread);
+  }
   if (machine.links === undefined) return machine;
   if (!isRecord(machine.links)) throw new HeddleError("option", `${what}: links must be a record of mesh axes`);
   for (const [axis, link] of Object.entries(machine.links)) {
     checkOptions(`${what}: links.${axis}`, link, links);
-    checkLink(`${what}: links.${axis}`, link, links);
+    checkRates(`${what}: links.${axis}`, link, links);
   }
   return machine;
 }

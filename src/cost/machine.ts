@@ -13,6 +13,16 @@ export interface Link {
   readonly bandwidth: number;
 }
 
+/** One thread of a device that has several. */
+export interface ThreadRates {
+  /** How many the device has. */
+  readonly count: number;
+  readonly flops: number;
+  readonly memory: number;
+  /** Seconds that a kernel call takes longer than its part for each thread: to hand the parts over, and to wait for the last. */
+  readonly share: number;
+}
+
 /** Rates of the devices of a mesh, and of the links between them. */
 export interface Machine extends Link {
   /** What it is, for people. */
@@ -25,6 +35,8 @@ export interface Machine extends Link {
   readonly call: number;
   /** Seconds to hand work to another thread, and as many to be woken when it has ended. */
   readonly handover: number;
+  /** Rates of one thread alone, by which small work goes that is not worth sharing. Default: all work is shared for nothing. */
+  readonly thread?: ThreadRates;
   /** How many devices have these rates each; those of a larger mesh share them. Default: all have. */
   readonly devices?: number;
   /** Links along mesh axes, by name; of the others latency and bandwidth are those of the machine. */
@@ -43,9 +55,14 @@ const defaultMachine: Machine = {
 
 /** What each device of a mesh of so many has: its part of what they share. Default: of the assumed machine. */
 export function machineFor(devices: number, machine: Machine = defaultMachine): Machine {
-  const { devices: own = devices, flops, memory } = machine;
+  const { devices: own = devices, flops, memory, thread, ...rest } = machine;
   if (devices <= own) return machine;
-  return { ...machine, devices, flops: (flops * own) / devices, memory: (memory * own) / devices };
+  const each = own / devices;
+  const rates = { ...rest, devices, flops: flops * each, memory: memory * each };
+  if (thread === undefined) return rates;
+  // With a thread or less for each device, nothing is shared within one.
+  if (thread.count <= devices / own) return { ...rates, flops: thread.flops * thread.count * each };
+  return { ...rates, thread: { ...thread, count: thread.count * each } };
 }
 
 /** What one kernel call computes and moves. */
@@ -56,9 +73,16 @@ export interface Work {
   readonly bytes: number;
 }
 
-/** Seconds of arithmetic or of memory traffic, whichever is longer: the roofline of Williams, Waterman and Patterson (2009). */
-export const workSeconds = ({ flops, bytes }: Work, machine: Pick<Machine, "flops" | "memory">): number =>
-  Math.max(flops / machine.flops, bytes / machine.memory);
+/**
+ * Seconds of arithmetic or of memory traffic, whichever is longer: the roofline of Williams, Waterman and Patterson (2009). By one
+ * thread, where handing parts to the others would take longer.
+ */
+export function workSeconds({ flops, bytes }: Work, machine: Pick<Machine, "flops" | "memory" | "thread">): number {
+  const by = (rates: { readonly flops: number; readonly memory: number }): number =>
+    Math.max(flops / rates.flops, bytes / rates.memory);
+  const { thread } = machine;
+  return thread === undefined ? by(machine) : Math.min(by(thread), by(machine) + thread.share);
+}
 
 /** What a device sends in one collective, or in one message. */
 export interface Sending {

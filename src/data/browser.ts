@@ -1,4 +1,4 @@
-/** @module Data in memory: what of this folder runs in a browser. */
+/** @module Data in memory: the part of this folder that runs in a browser. */
 export { type BatchesOptions, batches } from "./batches.ts";
 export { type LengthBucketOptions, type LengthBuckets, lengthBuckets, type SequenceBatch } from "./buckets.ts";
 export {

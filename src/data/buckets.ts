@@ -1,4 +1,4 @@
-/** @module Batches of sequences of like length: few shapes to compile for, and little padding to compute. */
+/** @module Batches of sequences of similar length: few shapes to compile, and little padding to compute. */
 import { type Tensor, tensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -6,13 +6,13 @@ import { order } from "./order.ts";
 
 /** Options of {@link lengthBuckets}. */
 export interface LengthBucketOptions {
-  /** Longest length of each bucket, ascending; sequences are padded to it. */
+  /** The largest length of each bucket, ascending; sequences are padded to it. */
   readonly bounds: readonly number[];
-  /** Sequences of a batch; default 32. */
+  /** Number of sequences in a batch; default 32. */
   readonly batch?: number;
-  /** What fills the places behind a sequence; default 0. */
+  /** Value of the padding after a sequence; default 0. */
   readonly pad?: number;
-  /** Of the order; `null` keeps that of the sequences, buckets one after another. Default 0. */
+  /** Seed of the order; `null` keeps the order of the sequences, bucket after bucket. Default 0. */
   readonly seed?: number | null;
   /** Leave out a bucket's last batch when it is short; default false. */
   readonly dropRemainder?: boolean;
@@ -20,29 +20,29 @@ export interface LengthBucketOptions {
 
 /** A batch of padded sequences. */
 export interface SequenceBatch {
-  /** i32 `[batch, bound]`. */
+  /** The padded sequences, i32 `[batch, bound]`. */
   readonly ids: Tensor;
-  /** i32 `[batch]`. */
+  /** Lengths without padding, i32 `[batch]`. */
   readonly lengths: Tensor;
-  /** Which sequences these are. */
+  /** Indices of the sequences. */
   readonly indices: readonly number[];
 }
 
 /** Sequences in buckets. */
 export interface LengthBuckets {
-  /** Batches of an epoch. */
+  /** Number of batches in an epoch. */
   readonly batches: number;
   /** The sequences of each bucket, by index. */
   readonly buckets: readonly (readonly number[])[];
-  /** The batches of an epoch, counted from 0, made as they are asked for. */
+  /** The batches of an epoch, counted from 0; each is made when it is needed. */
   epoch(epoch: number): Generator<SequenceBatch>;
 }
 
 /**
- * Batches of sequences of ids whose lengths lie within the same bounds. The order, of sequences within their bucket and of
- * batches, depends on seed and epoch alone: it is the same in every process.
+ * Batches of sequences of ids whose lengths lie within the same bounds. The order of sequences within a
+ * bucket, and of batches, depends on seed and epoch alone: it is the same in every process.
  *
- * @throws HeddleError `option` when bounds do not ascend; `data` when a sequence is longer than the last one
+ * @throws HeddleError `option` when bounds do not ascend; `data` when a sequence is longer than the last bound
  */
 export function lengthBuckets(sequences: readonly ArrayLike<number>[], options: LengthBucketOptions): LengthBuckets {
   const name = "lengthBuckets";
@@ -69,7 +69,7 @@ export function lengthBuckets(sequences: readonly ArrayLike<number>[], options: 
   const counts = buckets.map(({ length }) => (dropRemainder ? Math.floor(length / batch) : Math.ceil(length / batch)));
   const batches = counts.reduce((sum, count) => sum + count, 0);
 
-  /** Sequences of the buckets in the order of an epoch, and the bucket and number of each batch. */
+  /** Generates the batches of an epoch. */
   function* epoch(number: number): Generator<SequenceBatch> {
     const ordered = (length: number, ordinal: number): ((place: number) => number) =>
       seed === null ? (place) => place : order(seed, number, length, ordinal).at;
@@ -77,13 +77,13 @@ export function lengthBuckets(sequences: readonly ArrayLike<number>[], options: 
     const places = counts.flatMap((count, bucket) =>
       Array.from({ length: count }, (_unused, turn) => ({ bucket, turn })),
     );
-    const at = ordered(places.length, buckets.length);
+    const batchOrder = ordered(places.length, buckets.length);
     for (let place = 0; place < places.length; place++) {
-      const { bucket, turn } = places[at(place)] as { bucket: number; turn: number };
-      const own = buckets[bucket] as readonly number[];
+      const { bucket, turn } = places[batchOrder(place)] as { bucket: number; turn: number };
+      const members = buckets[bucket] as readonly number[];
       const row = rows[bucket] as (place: number) => number;
-      const size = Math.min(batch, own.length - turn * batch);
-      const indices = Array.from({ length: size }, (_unused, index) => own[row(turn * batch + index)] as number);
+      const size = Math.min(batch, members.length - turn * batch);
+      const indices = Array.from({ length: size }, (_unused, index) => members[row(turn * batch + index)] as number);
       yield padded(sequences, indices, bounds[bucket] as number, pad);
     }
   }

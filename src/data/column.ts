@@ -11,7 +11,7 @@ import { isRecord } from "../util/tree.ts";
 
 /**
  * What the graph does to a column's values before the model sees them: `cast(stored, dtype) * scale + offset`.
- * It is applied inside the step, so that bytes stay bytes in memory and on the way there.
+ * It is applied inside the step, so that bytes stay bytes in memory.
  */
 export interface Transform {
   readonly dtype: DType;
@@ -29,18 +29,18 @@ export interface Column {
   /** Dtype as stored. */
   readonly dtype: DType;
   readonly transform: Transform | undefined;
-  /** The stored values, row-major: read once, then the same array every time. It must not be changed. */
+  /** The stored values, row-major: read once, then the same array every time. Callers must not change it. */
   load(): Promise<TypedArray>;
 }
 
 /** Values of a column for {@link columnFromArray}. */
 export interface ArrayColumn {
   readonly shape: Shape;
-  /** Default: that of the typed array, i32 for one of 16-bit integers; `"f32"` for a plain array of numbers. */
+  /** Default: the dtype of the typed array, i32 for 16-bit integers; `"f32"` for a plain array of numbers. */
   readonly dtype?: DType;
   /**
    * Row-major values in one flat array, each a value of the dtype (integers take no fraction, NaN, or number out of range).
-   * A typed array is kept, not copied, but one of 16-bit integers; an array of typed arrays holds them one after another.
+   * A typed array is used without a copy, unless it has 16-bit integers; an array of typed arrays holds them one after another.
    */
   readonly data: NumberArray | readonly number[] | readonly NumberArray[];
   readonly transform?: Transform;
@@ -57,7 +57,7 @@ export function rowElements(column: { readonly shape: Shape }): number {
   return sizeOf(column.shape.slice(1));
 }
 
-/** The dtype that the model sees: that of the transform, or else as stored. */
+/** The dtype that the model sees: the dtype of the transform, or the stored dtype. */
 export function columnDType(column: Column): DType {
   if (!isColumn(column)) throw new HeddleError("argument", `columnDType: takes a column, got ${shown(column)}`);
   return column.transform?.dtype ?? column.dtype;
@@ -65,10 +65,10 @@ export function columnDType(column: Column): DType {
 
 /** A column over an array in memory. Throws when shape, dtype and values do not agree. */
 export function columnFromArray(name: string, source: ArrayColumn): Column {
-  const given: unknown = source;
-  if (!isRecord(given) || !("data" in given) || !Array.isArray(given["shape"])) {
-    throw new HeddleError("data", `column "${name}" is ${shown(given)}, not { shape, data }`, {
-      hint: columnHint(given),
+  const value: unknown = source;
+  if (!isRecord(value) || !("data" in value) || !Array.isArray(value["shape"])) {
+    throw new HeddleError("data", `column "${name}" is ${shown(value)}, not { shape, data }`, {
+      hint: columnHint(value),
     });
   }
   checkOptions(`column "${name}"`, source, ["shape", "dtype", "data", "transform"]);
@@ -85,15 +85,15 @@ export function columnFromArray(name: string, source: ArrayColumn): Column {
   return Object.freeze({ name, shape: [...source.shape], dtype, transform, load: () => Promise.resolve(data) });
 }
 
-/** How values that are no column are made one. */
-function columnHint(given: unknown): string {
-  if (isTensor(given))
-    return `write { shape: [${given.shape.join(", ")}], dtype: "${given.dtype}", data: await x.data() }`;
+/** A hint how to write values as a column. */
+function columnHint(value: unknown): string {
+  if (isTensor(value))
+    return `write { shape: [${value.shape.join(", ")}], dtype: "${value.dtype}", data: await x.data() }`;
   const shape: number[] = [];
-  for (let part = given; Array.isArray(part) && part.length > 0; part = part[0] as unknown) shape.push(part.length);
+  for (let part = value; Array.isArray(part) && part.length > 0; part = part[0] as unknown) shape.push(part.length);
   if (shape.length > 1)
     return `write { shape: [${shape.join(", ")}], data: rows.flat(${shape.length > 2 ? "Infinity" : ""}) }`;
-  if (shape.length === 1 || ArrayBuffer.isView(given)) return "write { shape: [values.length], data: values }";
+  if (shape.length === 1 || ArrayBuffer.isView(value)) return "write { shape: [values.length], data: values }";
   return "such as { shape: [rows, columns], data: values in row-major order }";
 }
 
@@ -102,7 +102,7 @@ export function columnFromLoader(column: Omit<Column, "load">, read: () => Promi
   if (typeof read !== "function" || typeof column !== "object" || column === null)
     throw new HeddleError(
       "argument",
-      `columnFromLoader: takes a column and what reads it, got ${shown(column)} and ${shown(read)}`,
+      `columnFromLoader: takes a column and a function that reads it, got ${shown(column)} and ${shown(read)}`,
     );
   let loading: Promise<TypedArray> | undefined;
   const load = (): Promise<TypedArray> => {
@@ -141,9 +141,9 @@ function storedValues(name: string, source: ArrayColumn): Stored {
         hint: "flatten it with .flat(Infinity), and give its shape",
       });
     }
-    const given = rows === undefined ? { flat: data, natural: "f32" as const } : ofNested(what, rows, dtype);
-    const named = dtype ?? given.natural;
-    return { data: converted(what, named, given.flat), dtype: named };
+    const numbers = rows === undefined ? { flat: data, natural: "f32" as const } : ofNested(what, rows, dtype);
+    const named = dtype ?? numbers.natural;
+    return { data: converted(what, named, numbers.flat), dtype: named };
   }
   const stored = storedArray(data);
   if (stored === undefined) {
@@ -152,7 +152,7 @@ function storedValues(name: string, source: ArrayColumn): Stored {
     });
   }
   if (dtype === undefined) return stored;
-  // Of a kind that no dtype is stored in, the values are looked at one by one.
+  // No dtype is stored in this kind of array: the values are converted one by one.
   if (stored.data !== data) return { data: converted(what, dtype, stored.data), dtype };
   if (arrayKind(dtypes[dtype].create(0)) !== arrayKind(data))
     throw new HeddleError("dtype", `${what} is ${dtype}, but its values are given as ${arrayKind(data)}`);
@@ -160,7 +160,7 @@ function storedValues(name: string, source: ArrayColumn): Stored {
   return { data: stored.data, dtype };
 }
 
-/** Stored truth values are read as they are. */
+/** Stored truth values are used unconverted, so each must be 0 or 1. */
 function checkBools(name: string, values: TypedArray): void {
   const index = values.findIndex((value: number) => value > 1);
   if (index < 0) return;

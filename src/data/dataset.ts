@@ -3,8 +3,8 @@
  *
  *     const batches = data.mnist("train").shuffle({ seed: 1 }).batch(128);
  *
- * Nothing is read or copied by the chain. Which rows are in a batch is a function of (seed, epoch, step) alone, never
- * of the number of ranks; a rank takes a contiguous part of the global batch.
+ * Nothing is read or copied by the chain. The rows of a batch depend on (seed, epoch, step) alone, never on
+ * the number of ranks; a rank takes a contiguous part of the global batch.
  */
 import { formatShape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -25,7 +25,7 @@ import { checkCount, largestLength, order, shardSizes } from "./order.ts";
 export interface ShuffleOptions {
   /** Default: the seed of the run that reads the dataset. */
   readonly seed?: number;
-  /** A new order in each epoch; default true. With false every epoch has the order of epoch 0, as `take` and `skip` after it need. */
+  /** A new order in each epoch; default true. With false every epoch has the order of epoch 0, which a later `take` or `skip` needs. */
   readonly reshuffle?: boolean;
 }
 
@@ -35,11 +35,11 @@ export interface BatchOptions {
   readonly dropRemainder?: boolean;
 }
 
-/** Who asks for the rows of a batch. */
+/** Options of {@link Dataset.batchRows}. */
 export interface BatchRowsOptions {
-  /** Which part of the batch is this process's; default 0. */
+  /** The rank whose part of the batch is `local`; default 0. */
   readonly rank?: number;
-  /** How many ranks share the batch; default 1. */
+  /** Number of ranks that share the batch; default 1. */
   readonly ranks?: number;
   /** The run's seed, for a shuffle that has none of its own; default 0. */
   readonly seed?: number;
@@ -53,7 +53,7 @@ export interface BatchRows {
   readonly step: number;
   /** Source rows of the whole batch, in order. */
   readonly rows: Int32Array;
-  /** Rows of each rank: as even as possible, the first ranks taking one more; the sum is `rows.length`. */
+  /** Number of rows of each rank: as even as possible, the first ranks have one more; the sum is `rows.length`. */
   readonly sizes: readonly number[];
   /** Position in the batch of this rank's first row. */
   readonly start: number;
@@ -76,7 +76,7 @@ interface Description {
 
 /** An immutable dataset; every method returns a new one. Made by `data.fromArrays`, `data.idx` or `data.mnist`. */
 export class Dataset {
-  // Not hidden from deep comparisons, to which any two datasets would be equal.
+  // Not a `#` field: deep comparisons would not see it, and take any two datasets for equal.
   private readonly description: Description;
 
   /** @internal */
@@ -84,7 +84,7 @@ export class Dataset {
     this.description = description;
   }
 
-  /** What messages call it. */
+  /** The dataset's name in messages. */
   get name(): string {
     return this.description.name;
   }
@@ -94,24 +94,24 @@ export class Dataset {
     return this.description.columns;
   }
 
-  /** Rows of an epoch, the last short batch included even with `dropRemainder`. */
+  /** Number of rows in an epoch, including the last short batch even with `dropRemainder`. */
   get length(): number {
     return this.description.length;
   }
 
-  /** Rows of a global batch; undefined before `batch()`. */
+  /** Number of rows in a global batch; undefined before `batch()`. */
   get batchSize(): number | undefined {
     return this.description.batchSize;
   }
 
-  /** Batches of an epoch. Throws before `batch()`. */
+  /** Number of batches in an epoch. Throws before `batch()`. */
   get batchesPerEpoch(): number {
     const { length, dropRemainder } = this.description;
     const size = this.#batchSize();
     return dropRemainder ? Math.floor(length / size) : Math.ceil(length / size);
   }
 
-  /** The different sizes of global batches in an epoch, largest first: each is a program of its own. */
+  /** The different sizes of global batches in an epoch, largest first: each needs a program of its own. */
   get batchSizes(): readonly number[] {
     const { length, dropRemainder } = this.description;
     const size = this.#batchSize();
@@ -120,7 +120,7 @@ export class Dataset {
     return remainder === 0 ? [size] : [size, remainder];
   }
 
-  /** Reads the rows in random order, a new one each epoch, a function of seed and epoch. Comes before `batch()`. */
+  /** Reads the rows in random order, which depends on seed and epoch, with a new order in each epoch. Comes before `batch()`. */
   shuffle(options: ShuffleOptions = {}): Dataset {
     checkOptions("shuffle", options, ["seed", "reshuffle"]);
     if (options.seed !== undefined) checkCount("seed", options.seed, Number.MAX_SAFE_INTEGER);
@@ -130,9 +130,9 @@ export class Dataset {
   }
 
   /**
-   * Only the first `count` rows (all, when there are fewer). Comes before `batch()`.
+   * Only the first `count` rows (all rows, if there are fewer). Comes before `batch()`.
    *
-   * @throws HeddleError `data` after a shuffle with a new order in each epoch: what is taken and what is skipped would meet.
+   * @throws HeddleError `data` after a shuffle with a new order in each epoch: rows taken and rows skipped would overlap.
    */
   take(count: number): Dataset {
     checkCount("take: count", count, Number.MAX_SAFE_INTEGER);
@@ -149,15 +149,15 @@ export class Dataset {
     return this.#with("skip", { steps, length: this.length - skipped });
   }
 
-  /** The same rows, of which the model sees a column otherwise: in place of its own transform. Comes before `batch()`. */
+  /** The same rows with another transform of a column. Comes before `batch()`. */
   transform(name: string, transform: Transform): Dataset {
     const column = this.columns.get(name);
     if (column === undefined) throw new HeddleError("data", `transform: ${this.name} has no column "${name}"`);
-    const seen = columnFromLoader({ ...column, transform }, () => column.load());
-    return this.#with("transform", { columns: new Map([...this.columns, [name, seen]]) });
+    const transformed = columnFromLoader({ ...column, transform }, () => column.load());
+    return this.#with("transform", { columns: new Map([...this.columns, [name, transformed]]) });
   }
 
-  /** Groups rows into global batches of `size`; the last may be short. Throws when that leaves no batch at all. */
+  /** Groups rows into global batches of `size`; the last may be short. Throws when there is no batch at all. */
   batch(size: number, options: BatchOptions = {}): Dataset {
     checkOptions("batch", options, ["dropRemainder"]);
     checkCount("batch: size", size, largestLength, 1);
@@ -175,7 +175,7 @@ export class Dataset {
     return this.#rowFinder(epoch, seed)(index);
   }
 
-  /** Which rows are in batch `step` of `epoch`, and which of them are `rank`'s. Throws when there is no such batch. */
+  /** The rows of batch `step` of `epoch`, and the part of `rank`. Throws when there is no such batch. */
   batchRows(epoch: number, step: number, options: BatchRowsOptions = {}): BatchRows {
     const { rank = 0, ranks = 1, seed = 0 } = options;
     checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
@@ -191,13 +191,13 @@ export class Dataset {
     return { epoch, step, rows, sizes, start, local: rows.subarray(start, start + (sizes[rank] as number)) };
   }
 
-  /** Reads every column that is not in memory yet. Optional: whoever gathers rows does it too. */
+  /** Reads every column that is not in memory yet. Optional: gathering rows loads columns, too. */
   async load(): Promise<void> {
     await Promise.all([...this.columns.values()].map((column) => column.load()));
   }
 
   /**
-   * The description as plain data: what a checkpoint keeps, to refuse a resume with other rows or batches.
+   * The description as plain data. Checkpoints store it, to refuse a resume with other rows or batches.
    * `seed` is the run's, default 0.
    */
   describe(seed = 0): { readonly [key: string]: Plain } {
@@ -218,7 +218,7 @@ export class Dataset {
     return this.description.steps.some((step) => step.kind === "shuffle" && step.options.reshuffle !== false);
   }
 
-  /** Which rows come first must be the same in each epoch, or rows held out would be trained on in another. */
+  /** Refuses an order that changes with the epoch: rows held out in one epoch would be trained on in another. */
   #checkFixed(method: string): void {
     if (!this.reshuffles) return;
     throw new HeddleError("data", `${method}() after shuffle(): ${this.name} has other first rows in each epoch`, {
@@ -266,7 +266,7 @@ export class Dataset {
   }
 }
 
-/** A dataset over columns of equally many rows. Throws when there are none, or they disagree. */
+/** A dataset over columns of equally many rows. Throws when there are no columns, or their numbers of rows differ. */
 export function fromColumns(name: string, columns: readonly Column[]): Dataset {
   if (!Array.isArray(columns) || !columns.every(isColumn))
     throw new HeddleError("argument", `fromColumns: takes a name and an array of columns, got ${shown(columns)}`, {

@@ -7,8 +7,8 @@ import { nextTurn } from "../util/turn.ts";
 import { type Column, isColumn, rowElements } from "./column.ts";
 
 /**
- * Copies rows of a column into a batch, off the main thread where the executor can. `rows` may be empty: a rank that
- * gets no row of a short batch. The handle belongs to whoever is given it.
+ * Copies rows of a column into a batch, off the main thread if the executor can. `rows` may be empty, for a rank without a
+ * row of a short batch. The caller owns the handle.
  */
 export type RowGather<Handle> = (column: Column, rows: Int32Array) => Promise<Handle>;
 
@@ -35,10 +35,7 @@ export function gatherRows(
   rows: Int32Array,
 ): TypedArray {
   if (!Array.isArray(column?.shape) || !ArrayBuffer.isView(source) || !ArrayBuffer.isView(rows))
-    throw new HeddleError(
-      "argument",
-      `gatherRows: takes a column, its values and the numbers of rows, got ${shown(column)}`,
-    );
+    throw new HeddleError("argument", `gatherRows: takes a column, its values and row indices, got ${shown(column)}`);
   const width = rowElements(column);
   const length = column.shape[0] as number;
   const gathered = dtypes[column.dtype].create(rows.length * width);

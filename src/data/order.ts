@@ -3,10 +3,10 @@
  *
  * Position `i` of an epoch is found without making the whole permutation: the index is enciphered by an alternating
  * Feistel network over the smallest power of two that holds the length, and enciphered again while it falls outside
- * ("cycle walking": Black and Rogaway, Ciphers with Arbitrary Finite Domains, CT-RSA 2002). A network with 24 rounds
- * as a random shuffle is the proposal of Mitchell, Stokes, Frank and Holmes, Bandwidth-Optimal Random Shuffling for
- * GPUs, 2021 (https://arxiv.org/abs/2106.06161). Round keys are Philox words; the round function is the finaliser of
- * MurmurHash3. So every rank, whatever their number, and every resumed run finds the same rows.
+ * ("cycle walking": Black and Rogaway, Ciphers with Arbitrary Finite Domains, CT-RSA 2002). Mitchell, Stokes,
+ * Frank and Holmes propose a network with 24 rounds as a random shuffle (Bandwidth-Optimal Random Shuffling for GPUs, 2021,
+ * https://arxiv.org/abs/2106.06161). Round keys are Philox words; the round function is the finaliser of
+ * MurmurHash3. So all ranks, for any number of ranks, and all resumed runs find the same rows.
  */
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
@@ -18,13 +18,13 @@ export interface Order {
   at(index: number): number;
 }
 
-/** More rows do not fit the 32-bit row indices of a batch. */
+/** Largest number of rows: row indices have 32 bits. */
 export const largestLength = 2 ** 31 - 1;
 
 const rounds = 24;
-/** Networks over fewer bits reach too few permutations; walking out of 256 costs tiny data sets nothing that matters. */
+/** Networks over fewer bits reach too few permutations; cycle walking within 256 costs little for tiny datasets. */
 const fewestBits = 8;
-/** Set in the last counter word, which is 0 for random ops: the two never draw the same Philox block. */
+/** Set in the last counter word, which is 0 for random ops, so that the two never use the same Philox block. */
 const orderDomain = 0x80000000;
 
 /**
@@ -33,7 +33,7 @@ const orderDomain = 0x80000000;
  * @param seed a non-negative safe integer
  * @param epoch counted from 0
  * @param length number of rows, at most 2^31 - 1
- * @param ordinal tells several shuffles of one dataset apart; default 0
+ * @param ordinal distinguishes several shuffles of one dataset; default 0
  */
 export function order(seed: number, epoch: number, length: number, ordinal = 0): Order {
   checkCount("seed", seed, Number.MAX_SAFE_INTEGER);
@@ -97,8 +97,7 @@ export function checkCount(what: string, value: number, highest: number, lowest 
 }
 
 /**
- * How `count` rows are divided among `ranks`: in order, as evenly as possible, the first ranks taking one row more.
- * A rank may get none.
+ * Divides `count` rows among `ranks`: in order, as evenly as possible; the first ranks get one row more. A rank may get no row.
  */
 export function shardSizes(count: number, ranks: number): number[] {
   checkCount("count", count, Number.MAX_SAFE_INTEGER);

@@ -14,7 +14,7 @@ import { take } from "./methods/lookup.ts";
 import { perSpatial } from "./window-options.ts";
 
 /** How a value between elements comes about. */
-export interface Kernel {
+export interface TapKernel {
   readonly mode: "nearest" | "linear" | "cubic";
   /** Of `cubic` (Keys, 1981). */
   readonly cubic: number;
@@ -31,7 +31,7 @@ export interface Taps {
 }
 
 /** Weight of an element at a distance. */
-function weightAt({ mode, cubic: a, stretch }: Kernel, distance: number): number {
+function weightAt({ mode, cubic: a, stretch }: TapKernel, distance: number): number {
   const d = Math.abs(distance) / stretch;
   if (mode === "linear") return Math.max(0, 1 - d);
   if (d <= 1) return (a + 2) * d ** 3 - (a + 3) * d ** 2 + 1;
@@ -39,7 +39,7 @@ function weightAt({ mode, cubic: a, stretch }: Kernel, distance: number): number
 }
 
 /** The elements, of `size`, that make the value at each of these coordinates; those of `nearest` are whole numbers. */
-export function tapsOf(coordinates: readonly number[], size: number, kernel: Kernel): Taps {
+export function tapsOf(coordinates: readonly number[], size: number, kernel: TapKernel): Taps {
   const reach = (kernel.mode === "cubic" ? 2 : 1) * kernel.stretch;
   const all = coordinates.map((x) => {
     const found = new Map<number, number>();
@@ -88,7 +88,7 @@ export interface ResizeOptions {
   readonly alignCorners?: boolean;
 }
 
-const kernels: { readonly [mode: string]: Kernel["mode"] } = {
+const kernels: { readonly [mode: string]: TapKernel["mode"] } = {
   nearest: "nearest",
   nearestExact: "nearest",
   linear: "linear",
@@ -117,7 +117,7 @@ export function resize(x: Tensor, size: number | readonly number[], options: Res
   checkTensor("resize", x);
   checkOptions("resize", options, ["mode", "alignCorners"]);
   const { mode = "bilinear", alignCorners = false } = options;
-  const kind = Object.hasOwn(kernels, mode) ? (kernels[mode] as Kernel["mode"]) : undefined;
+  const kind = Object.hasOwn(kernels, mode) ? (kernels[mode] as TapKernel["mode"]) : undefined;
   if (kind === undefined)
     throw new HeddleError("option", `resize: mode is ${shown(mode)}`, {
       hint: `it can be ${Object.keys(kernels).join(", ")}`,
@@ -135,7 +135,7 @@ export function resize(x: Tensor, size: number | readonly number[], options: Res
     throw new HeddleError("shape", `resize: ${formatShape(sizes)} cannot be made of ${formatType(x)}`);
   if (kind !== "nearest" && !isFloat(x.dtype))
     throw new HeddleError("dtype", `resize: takes floats, or mode "nearest", got ${formatType(x)}`);
-  const kernel: Kernel = { mode: kind, cubic: -0.75, stretch: 1, exclude: false };
+  const kernel: TapKernel = { mode: kind, cubic: -0.75, stretch: 1, exclude: false };
   const body = (): Tensor => {
     const start = isHalf(x.dtype) && kind !== "nearest" ? x.cast("f32") : x;
     const made = sizes.reduce((y, to, place) => {

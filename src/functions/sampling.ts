@@ -87,7 +87,7 @@ function taps(x: Tensor, size: number, sampling: Sampling): Tap[] {
  * Values of images `[batch, channels, …]` at places: for each spatial dim its coordinates `[batch, points]`, counted in elements.
  * Gives `[batch, points, channels]`: the sum of the weighted neighbours, or what `combine` makes of them.
  */
-export function sample(
+export function sampleAt(
   images: Tensor,
   places: readonly Tensor[],
   sampling: Sampling,
@@ -169,7 +169,7 @@ export function gridSample(images: Tensor, grid: Tensor, options: GridSampleOpti
   const sampling: Sampling = { mode: mode === "nearest" ? mode : "linear", outside: padding, atCentres: alignCorners };
   const body = (): Tensor => {
     const [x, at] = isHalf(images.dtype) ? [images.cast("f32"), grid.cast("f32")] : [images, grid];
-    return sample(x, gridPlaces(at, sizes, alignCorners), sampling)
+    return sampleAt(x, gridPlaces(at, sizes, alignCorners), sampling)
       .transpose([0, 2, 1])
       .reshape([batch, channels, ...points])
       .cast(images.dtype);

@@ -1,6 +1,6 @@
 /**
- * @module Requests that arrive apart, computed together. What has arrived while a batch was computed is the next one, so a busy server
- * computes many rows at once, and an idle one answers at once.
+ * @module Computes requests that arrive separately in batches. Requests that arrive while a batch is computed form the next batch, so a
+ * busy server computes many rows at once, and an idle server answers immediately.
  */
 
 import { isTensor } from "../functions/index.ts";
@@ -14,50 +14,51 @@ import { type Answer, type Asked, type Example, Inputs, rowsOf, type TensorsOf }
 
 /** Options of {@link batcher}. */
 export interface BatcherOptions<Types> {
-  /** Shape and dtype of one example, without the batch; of several inputs a tree of such. */
+  /** Shape and dtype of one example, without the batch; for several inputs a tree of these. */
   readonly input: Types;
   /**
-   * Sizes of batches, ascending: a batch is filled up to the next one by copies of its last row, so that few shapes are compiled. The last
-   * is the largest batch. Default `[1, 8, 32]`.
+   * Sizes of batches, ascending. A batch is padded to the next size with copies of its last row, so that few shapes are compiled. The last
+   * size is the largest batch. Default `[1, 8, 32]`.
    */
   readonly sizes?: readonly number[];
-  /** Milliseconds that a request may wait for others while nothing is computed; default 0: what is there is computed at once. */
+  /** Milliseconds that a request may wait for others while nothing is computed; default 0: requests are computed at once. */
   readonly maxWait?: number;
-  /** Requests that may wait; one more is refused. Default 1024. */
+  /** Number of requests that may wait; further requests are refused. Default 1024. */
   readonly queue?: number;
 }
 
 /** Options of a request. */
 export interface AskOptions {
-  /** Ends the wait: a request that is not computed yet is taken back, and fails with the signal's reason. */
+  /** Cancels a request that is not computed yet: it fails with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** What answers requests in batches; {@link batcher} makes it. */
+/** Answers requests in batches; made by {@link batcher}. */
 export interface Batcher<Types, Result> {
   /**
-   * The results for one example. Requests are computed in the order in which they come.
+   * The result for one example. Requests are computed in the order in which they arrive.
    *
-   * @throws HeddleError `shape`, `dtype` or `argument` when it is no example; `unavailable` when too many wait or after {@link close};
-   * what the function throws for this example; the signal's reason.
+   * @throws HeddleError `shape`, `dtype` or `argument` for a malformed example; `unavailable` when too many requests wait or after
+   * {@link close}; errors of the function for this example; the signal's reason.
    */
   predict(example: Asked<Types>, options?: AskOptions): Promise<Answer<Result>>;
-  /** Computes a batch of each size, of zeros, so that no request waits for compilation. @throws what the function throws */
+  /** Computes a batch of each size, of zeros, so that no request waits for compilation. @throws errors of the function */
   warmUp(): Promise<void>;
-  /** Refuses requests from now on, and resolves when all that wait are answered. */
+  /** Refuses new requests, and resolves when all waiting requests are answered. */
   close(): Promise<void>;
-  /** Requests that wait for their batch. */
+  /** Number of requests that wait for their batch. */
   readonly waiting: number;
-  /** Batches of requests that were computed. */
+  /** Number of batches that were computed. */
   readonly batches: number;
 }
 
 /**
- * Gathers requests for single examples into batches for `predict`, which takes tensors with the batch as first dim (a tensor, or a tree
- * as `input` is one) and gives a tensor, or a tree of them, with the batch as first dim; jitted, it is compiled once for each size. One
- * batch is computed at a time. Where it fails, its halves are computed apart, down to single requests: only those fail that fail alone.
+ * Gathers requests for single examples into batches for `predict`. The function takes a tensor, or a tree of tensors with the structure
+ * of `input`, with the batch as first dim; it gives a tensor or a tree of tensors, with the batch as first dim. Jitted, it is compiled
+ * once per size. One batch is computed at a time. If a batch fails, its halves are computed separately, down to single requests: only
+ * requests that fail alone fail.
  *
- * @throws HeddleError `argument` or `option` for what is no function, no type, or out of range
+ * @throws HeddleError `argument` or `option` for a value that is not a function, a malformed type, or an option out of range
  * @example batcher(model.predict, { input: { shape: [4], dtype: "f32" } }).predict([1, 2, 3, 4])
  */
 export function batcher<const Types extends object, Result>(
@@ -84,7 +85,7 @@ class Gathering {
   private requests: Request[] = [];
   private working: Promise<void> | undefined;
   private closed = false;
-  /** Ends the wait for more requests. */
+  /** Ends `forMore`'s wait. */
   private wake: () => void = () => {};
 
   constructor(compute: (inputs: unknown) => unknown, options: BatcherOptions<unknown>) {
@@ -103,24 +104,24 @@ class Gathering {
     return this.requests.length;
   }
 
-  async predict(given: unknown, options: AskOptions = {}): Promise<unknown> {
+  async predict(values: unknown, options: AskOptions = {}): Promise<unknown> {
     checkOptions("predict", options, ["signal"]);
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal))
       throw new HeddleError("argument", `predict: signal must be an AbortSignal, got ${shown(signal)}`);
     signal?.throwIfAborted();
-    const example = this.inputs.example(given);
+    const example = this.inputs.example(values);
     if (this.closed) throw new HeddleError("unavailable", "predict: the batcher is closed");
     if (this.waiting >= this.queue)
       throw new HeddleError("unavailable", `predict: ${this.waiting} requests wait already`, {
-        hint: "answer 503, and let the client come again; the option queue of batcher is how many may wait",
+        hint: "answer 503, so that the client tries again; the option queue of batcher limits the waiting requests",
       });
     let takeBack = (): void => {};
     try {
       return await new Promise((answer, fail) => {
         const request = { example, since: performance.now(), answer, fail };
         takeBack = () => {
-          this.requests = this.requests.filter((one) => one !== request);
+          this.requests = this.requests.filter((waiting) => waiting !== request);
           fail(signal?.reason);
         };
         signal?.addEventListener("abort", takeBack);
@@ -149,7 +150,7 @@ class Gathering {
 
   private async work(): Promise<void> {
     do {
-      // Requests that have arrived are read first.
+      // First read the requests that have arrived.
       await nextTurn();
       await this.forMore();
       const batch = this.requests.splice(0, this.largest);
@@ -158,13 +159,13 @@ class Gathering {
     this.working = undefined;
   }
 
-  /** Until a batch is full, or the oldest request has waited long enough. */
+  /** Waits until a batch is full, or the oldest request has waited long enough. */
   private async forMore(): Promise<void> {
     const oldest = this.requests[0]?.since ?? 0;
-    const left = this.maxWait - (performance.now() - oldest);
-    if (left <= 0 || this.closed || this.waiting >= this.largest || this.waiting === 0) return;
+    const remaining = this.maxWait - (performance.now() - oldest);
+    if (remaining <= 0 || this.closed || this.waiting >= this.largest || this.waiting === 0) return;
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, left);
+      const timer = setTimeout(resolve, remaining);
       this.wake = () => {
         clearTimeout(timer);
         resolve();
@@ -174,7 +175,7 @@ class Gathering {
 
   private async answer(batch: readonly Request[]): Promise<void> {
     try {
-      const size = this.sizes.find((one) => one >= batch.length) as number;
+      const size = this.sizes.find((batchSize) => batchSize >= batch.length) as number;
       const examples = batch.map(({ example }) => example);
       this.batches++;
       const rows = await this.rows(examples, size);
@@ -192,7 +193,7 @@ class Gathering {
     try {
       return await rowsOf(await this.compute(inputs), size, examples.length);
     } finally {
-      for (const one of flattenTree(inputs, isTensor).leaves) one.dispose();
+      for (const tensor of flattenTree(inputs, isTensor).leaves) tensor.dispose();
     }
   }
 }
@@ -201,6 +202,8 @@ function checkSizes(sizes: readonly number[]): void {
   if (!Array.isArray(sizes) || sizes.length === 0)
     throw new HeddleError("option", `batcher: sizes must be numbers such as [1, 8, 32], got ${shown(sizes)}`);
   sizes.forEach((size, place) => {
-    checkInteger("batcher", `sizes[${place}]`, size, place === 0 ? 1 : (sizes[place - 1] as number) + 1);
+    checkInteger("batcher", `sizes[${place}]`, size, 1);
+    if (place > 0 && size <= (sizes[place - 1] as number))
+      throw new HeddleError("option", `batcher: sizes must ascend, got ${shown(sizes)}`);
   });
 }

@@ -135,7 +135,10 @@ export async function commitFile(path: string, content: CommitContent, options: 
     onTemporary?.(temporary, true);
     await files.syncFolder(folder);
   } catch (error) {
-    throw isNoSpace(error) ? await noSpace(files, target, content.bytes, error) : error;
+    if (isNoSpace(error)) throw await noSpace(files, target, content.bytes, error);
+    if ((error as NodeJS.ErrnoException).code !== "EFBIG") throw error;
+    const what = `cannot write ${target}: ${formatBytes(content.bytes)} are more than a file may have here`;
+    throw new HeddleError("disk", what, { hint: "ulimit -f shows the limit of this shell", cause: error });
   } finally {
     active.delete(temporary);
   }

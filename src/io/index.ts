@@ -8,6 +8,17 @@ export {
   parseCaffeSolver,
 } from "../adapters/caffe/net.ts";
 export type { CaffeSolver, Multipliers } from "../adapters/caffe/solver.ts";
+export { type ExportableFunction, type ExportOnnxOptions, exportOnnx, saveOnnx } from "../adapters/onnx/export.ts";
+export type { OpenType } from "../adapters/onnx/export-open.ts";
+export {
+  loadOnnx,
+  type OnnxInputs,
+  OnnxModel,
+  type OnnxOptions,
+  type OnnxPort,
+  parseOnnx,
+} from "../adapters/onnx/import.ts";
+export { onnxOps } from "../adapters/onnx/ops.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host-tensors.ts";
 export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
 export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
@@ -19,10 +30,6 @@ export {
   type WriteNpzOptions,
   writeNpz,
 } from "./npz.ts";
-export { type ExportableFunction, type ExportOnnxOptions, exportOnnx, saveOnnx } from "./onnx/export.ts";
-export type { OpenType } from "./onnx/export-open.ts";
-export { loadOnnx, type OnnxInputs, OnnxModel, type OnnxOptions, type OnnxPort, parseOnnx } from "./onnx/import.ts";
-export { onnxOps } from "./onnx/ops.ts";
 export {
   decodeSafetensors,
   encodeSafetensors,

@@ -12,7 +12,7 @@ import { checkRecognised } from "../util/recognise.ts";
 import { called } from "../util/source.ts";
 import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host-tensors.ts";
 import { parsePythonDict } from "./python-literal.ts";
-import { readWhole } from "./read.ts";
+import { readWhole } from "./read-file.ts";
 import { writeBytes } from "./write.ts";
 
 /** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */

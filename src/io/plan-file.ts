@@ -14,7 +14,7 @@ export function readPlan(path: string): Plan | PlanLayouts {
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
-    throw unreadable("the plan", path, error);
+    throw unreadable("plan", path, error);
   }
   try {
     return { ...parseAnyPlan(text), file: path };

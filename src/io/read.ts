@@ -4,7 +4,6 @@ import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
-import { formatBytes } from "../util/text.ts";
 
 /** What Node says of a file, in words. */
 export const reasons: { readonly [code: string]: string } = {
@@ -92,38 +91,4 @@ export async function fill(
   options: ReadOptions = {},
 ): Promise<void> {
   if ((await readInto(handle, target, position, options)) < target.length) throw cut();
-}
-
-/** All bytes of a file of any size, or of a pipe. @throws HeddleError `file`, `memory` when no array is as long; the reason of a signal. */
-export async function readWhole(
-  what: string,
-  path: string,
-  options: { readonly signal?: AbortSignal } = {},
-): Promise<Uint8Array> {
-  checkPath(what, path);
-  let handle: FileHandle | undefined;
-  try {
-    handle = await open(path);
-    const stat = await handle.stat();
-    // Of a pipe nobody knows the size; of a folder this is the error.
-    if (!stat.isFile()) return await handle.readFile(options);
-    const bytes = allocate(what, path, stat.size);
-    const cut = () => new HeddleError("file", `${what}: ${resolve(path)} became shorter while it was read`);
-    await fill(handle, bytes, 0, cut, { signal: options.signal });
-    return bytes;
-  } catch (error) {
-    throw unreadable(what, path, error);
-  } finally {
-    await handle?.close();
-  }
-}
-
-function allocate(what: string, path: string, bytes: number): Uint8Array {
-  try {
-    return new Uint8Array(bytes);
-  } catch (cause) {
-    throw new HeddleError("memory", `${what}: ${resolve(path)} takes ${formatBytes(bytes)}: no array is as long`, {
-      cause,
-    });
-  }
 }

@@ -7,7 +7,8 @@ import { recognise, recognisedBytes } from "../util/recognise.ts";
 import { checkpointStep } from "./checkpoint-name.ts";
 import type { Found } from "./fitting.ts";
 import { readNpz } from "./npz.ts";
-import { checkPath, openFile, readPart } from "./read.ts";
+import { checkPath } from "./read.ts";
+import { readRange } from "./read-file.ts";
 import { type HostTensors, openedBy, type SafetensorsMetadata } from "./safetensors.ts";
 import { openTorch } from "./torch.ts";
 import { openSource } from "./zip.ts";
@@ -27,8 +28,7 @@ export async function openWeights(what: string, given: string | HostTensors): Pr
   if (given instanceof Map) return inMemory("the map of tensors", given);
   checkPath(what, given);
   const path = await newestIn(what, given as string);
-  const handle = await openFile(what, path);
-  const kind = recognise(await readPart(handle, 0, recognisedBytes).finally(() => handle.close()));
+  const kind = recognise(await readRange(what, path, 0, recognisedBytes));
   return kind === "zip" ? openArchive(what, path) : openSafe(what, path);
 }
 

@@ -29,7 +29,11 @@ export async function writeWhole(
   }
 }
 
-/** {@link writeWhole} of bytes that are there. */
+/**
+ * Writes a file of these bytes, whole or not at all; `what` is the function that users call.
+ *
+ * @throws HeddleError `argument` for what is no path; `file` when it cannot be written, `disk` when it does not fit.
+ */
 export const writeBytes = (what: string, path: string, bytes: Uint8Array): Promise<void> =>
   writeWhole(what, path, { bytes: bytes.length, chunks: inChunks(bytes) });
 

@@ -4,6 +4,7 @@ import type { KernelCall } from "../ir/kernel.ts";
 import { type Shape, stridesOf } from "../ir/shape.ts";
 import { invariant } from "../util/errors.ts";
 import type { AddressForm, Derived, Fields, Role, Views } from "./form.ts";
+import { evaluateSize, parseSize, type Size } from "./sizes.ts";
 
 /** One strided access of a kernel call. */
 export interface Access {
@@ -34,48 +35,35 @@ interface Scope {
   readonly derived: DerivedSizes;
 }
 
-type Of = "min" | "rank" | "half" | "init" | "tail";
-
-/** A part of a shape: a number, a name, or a function of names. */
-export type Term =
-  | { readonly number: number }
-  | { readonly name: string }
-  | { readonly of: Of; readonly names: readonly string[] };
-
 /** A view, read. */
 export interface View {
   readonly dtype: DType | undefined;
-  readonly terms: readonly Term[];
+  /** Sizes, and lists of them. */
+  readonly terms: readonly Size[];
 }
 
 /** Reads a view as it stands in a description. */
 export function parseView(text: string): View {
   const [, dtype, terms] = /^(\w*)\[(.*)\]$/.exec(text) ?? [];
   invariant(dtype !== undefined && (dtype === "" || dtype in dtypes), `'${text}' is not a view`);
-  return { dtype: dtype === "" ? undefined : (dtype as DType), terms: (terms?.match(/\S+/g) ?? []).map(parseTerm) };
+  return { dtype: dtype === "" ? undefined : (dtype as DType), terms: (terms?.match(/\S+/g) ?? []).map(parseSize) };
 }
 
-function parseTerm(text: string): Term {
-  if (/^\d+$/.test(text)) return { number: Number(text) };
-  const [, of, names] = /^(min|rank|half|init|tail)\((.*)\)$/.exec(text) ?? [];
-  return of === undefined ? { name: text } : { of: of as Of, names: (names as string).split(",") };
-}
-
-function valueOf(term: Term, scope: Scope): number | readonly number[] {
-  if ("number" in term) return term.number;
-  const named = (name: string): number | readonly number[] => {
+function valueOf(size: Size, scope: Scope): number | readonly number[] {
+  const held = (name: string): unknown => {
     const found = scope.item[name] ?? scope.call[name] ?? scope.fields[name]?.fallback;
-    return (found ?? scope.derived[name]?.(scope.call, scope.item, scope.axes)) as number | readonly number[];
+    if (found !== undefined) return found;
+    const derived = scope.derived[name];
+    return typeof derived === "string"
+      ? evaluateSize(parseSize(derived), held)
+      : derived?.of(scope.call, scope.item, scope.axes);
   };
-  if ("name" in term) return named(term.name);
-  const values = term.names.map(named);
-  if (term.of === "min") return Math.min(...(values as number[]));
-  const list = values[0] as readonly number[];
-  if (term.of === "rank") return list.length;
-  if (term.of === "tail") return list.slice(1);
-  const first = list.slice(0, -1);
-  return term.of === "init" ? first : [...first, Math.floor((list.at(-1) as number) / 2) + 1];
+  return evaluateSize(size, held);
 }
+
+/** Bytes of scratch that a call needs. */
+export const scratchBytes = (call: KernelCall, fields: Fields, derived: DerivedSizes): number =>
+  valueOf({ name: "bytes" }, { call, item: call, axes: [], fields, derived }) as number;
 
 /** Everything that a call with these fields touches, in the order of the fields. */
 export function accessesIn(

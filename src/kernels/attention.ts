@@ -1,5 +1,4 @@
 /** @module Attention of heads to keys that groups of them share. */
-import { dtypes } from "../ir/dtype.ts";
 import * as is from "./schema.ts";
 
 const shared = {
@@ -34,13 +33,12 @@ const shared = {
 /** Rows and columns of a block of scores. */
 const [rows, columns] = [64, 128] as const;
 
+/** Of each worker two blocks of scores, four numbers a row, the words of a row. */
+const slot = `(2 * ${rows} * ${columns} + 4 * ${rows}) * bytes(dtype) + 4 * ${columns}`;
+
 const facts = {
-  derived: {
-    /** Of each worker two blocks of scores, four numbers a row, the words of a row. */
-    bytes: ({ dtype, slots }: Pick<is.Values<typeof shared>, "dtype" | "slots">) =>
-      slots * ((2 * rows * columns + 4 * rows) * dtypes[dtype].bytes + 4 * columns),
-  },
-  groups: { shared: ["AttentionJson", shared] },
+  derived: { bytes: "slots * slot" },
+  groups: { shared: ["AttentionJson", shared, { slot }] },
 } as const;
 
 /** Scaled dot-product attention, tile by tile. */

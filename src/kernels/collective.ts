@@ -40,14 +40,17 @@ export const collective = is.kernel(
   {
     doc: "All parts travel as one message (a bucket); `count` is that of the input.",
     derived: {
-      received: ({ op, axis, receives }, { count }, axes) =>
-        // The counts of an exchange are its own.
-        receives?.reduce((sum, [, size]) => sum + size, 0) ?? received(op, count as number, axes[axis] ?? 1),
+      received: {
+        native: "collective::received",
+        of: ({ op, axis, receives }, { count }, axes) =>
+          // The counts of an exchange are its own.
+          receives?.reduce((sum, [, size]) => sum + size, 0) ?? received(op, count as number, axes[axis] ?? 1),
+      },
     },
     flops: () => 0,
     title: ({ op }) => `collective ${op}`,
     communicates: true,
-    flight: "starts",
+    asyncRole: "starts",
   },
 );
 
@@ -59,7 +62,7 @@ export const wait = is.kernel(
     doc: "Ends when the collective with that number has.",
     flops: () => 0,
     title: ({ flight }) => `wait ${flight}`,
-    flight: "ends",
+    asyncRole: "ends",
   },
 );
 

@@ -1,7 +1,6 @@
 /** @module Convolutions, channels last, and their gradients by the weight. */
-import { dtypes } from "../ir/dtype.ts";
 import { epilogueOf } from "./dot.ts";
-import { aligned, product } from "./room.ts";
+import { product } from "./room.ts";
 import * as is from "./schema.ts";
 
 const shared = {
@@ -44,7 +43,18 @@ const filter = (x: string, dy: string, out: string) => ({
 
 const flops = ({ n, g = 1, od = 1, oh, ow, o, kd = 1, kh, kw, c }: Sizes): number =>
   2 * product([n, g, od, oh, ow, o, kd, kh, kw, c]);
-const groups = { sizes: ["ConvSizes", shared] } as const;
+/** The extent of a padded image along a dim. */
+const extent = (out: string, window: string, axis: number): string =>
+  `(reach(${out}, strides[${axis}]) + reach(${window}, kernelDilation[${axis}]) + 1)`;
+
+const sizes = {
+  /** Bytes of the weight, and of a worker's image as it is padded, or of its columns where they are smaller. */
+  weights: "aligned(g * kd * kh * kw * c * o * bytes(dtype))",
+  slot: `aligned(min(${extent("od", "kd", 0)} * ${extent("oh", "kh", 1)} * ${extent("ow", "kw", 2)}, kd * kh * kw * od * oh * ow) * c * bytes(dtype))`,
+  chunks: "min(n, 8)",
+};
+
+const groups = { sizes: ["ConvSizes", shared, sizes] } as const;
 const withEpilogue = { ...groups, epilogue: ["EpilogueJson", epilogueOf("[o]")] } as const;
 
 type Forward = is.Values<ReturnType<typeof forward>>;
@@ -53,7 +63,7 @@ const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };
 /** A convolution over channels-last rows, group by group. */
 export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
   doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then per slot the smaller of the image as it is padded, `c` times the reach of the windows, and of its columns; each area is rounded up to 64 bytes.",
-  derived: { bytes: (call: Sizes) => weightBytes(call) + slotBytes(call) },
+  derived: { bytes: "weights + slots * slot" },
   flops,
   epilogue,
   struct: "Conv",
@@ -63,7 +73,7 @@ export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]
 /** The gradient of {@link conv} by its weight. */
 export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
   doc: "The gradient of `conv` by its weight. Scratch: `min(n, 8)` partial sums, added by a fixed tree, then the slots.",
-  derived: { bytes: (call: Sizes) => chunkBytes(call) + slotBytes(call) },
+  derived: { bytes: "chunks * weights + slots * slot" },
   flops,
   struct: "ConvFilter",
   groups,
@@ -75,7 +85,7 @@ export const convGroups = is.kernel(
   forward("[n d h w c g]", "[kd kh kw c o g]", "[n od oh ow o g]", "[o g]"),
   {
     doc: "`conv` for many groups of few channels, such as depthwise convolutions: groups are the lanes of vectors, so `g` is the last dim of everything. The weight lies without gaps; no scratch.",
-    derived: { bytes: () => 0 },
+    derived: { bytes: "0" },
     flops,
     epilogue,
     struct: "Conv",
@@ -89,24 +99,9 @@ export const convGroupsFilter = is.kernel(
   filter("[n d h w c g]", "[n od oh ow o g]", "[kd kh kw c o g]"),
   {
     doc: "The gradient of `convGroups` by its weight. Scratch: the partial sums alone.",
-    derived: { bytes: (call: Sizes) => chunkBytes(call) },
+    derived: { bytes: "chunks * weights" },
     flops,
     struct: "ConvFilter",
     groups,
   },
 );
-
-const weightBytes = ({ dtype, g = 1, kd = 1, kh, kw, c, o }: Sizes): number =>
-  aligned(product([g, kd, kh, kw, c, o]) * dtypes[dtype].bytes);
-
-const chunkBytes = (call: Sizes): number => Math.min(call.n, 8) * weightBytes(call);
-
-function slotBytes({ dtype, kd = 1, kh, kw, od = 1, oh, ow, c, strides, kernelDilation, slots }: Sizes): number {
-  const [window, output] = [
-    [kd, kh, kw],
-    [od, oh, ow],
-  ];
-  const reach = (size: number | undefined, by: number | undefined): number => Math.max(0, (size ?? 0) - 1) * (by ?? 1);
-  const padded = [0, 1, 2].map((d) => reach(output[d], strides[d]) + reach(window[d], kernelDilation[d]) + 1);
-  return slots * aligned(Math.min(product(padded), product([...window, ...output])) * c * dtypes[dtype].bytes);
-}

@@ -59,8 +59,8 @@ export interface AddressForm {
 
 /**
  * Dtype and shape of what lies at an address: `i32[rows cols]`; without a dtype that of the nearest field `dtype`. A shape is
- * made of numbers, fields that hold sizes, `min(a,b)`, `rank(list)`, `init(list)` and `tail(list)` (all but the last, the
- * first), `half(list)` (the last size is `n / 2 + 1`), and names that the kernel derives. With `by`, it depends on a field; the entries of a list are then those of a list of addresses.
+ * made of expressions (`sizes.ts`) without spaces, of fields and of sizes that the kernel derives. With `by`, it depends on a field;
+ * the entries of a list are then those of a list of addresses.
  */
 export type Views =
   | string
@@ -77,7 +77,13 @@ export type Values<F extends Fields> = { readonly [K in Given<F>]: Held<F[K]> } 
   readonly [K in Exclude<keyof F, Given<F>>]?: Held<F[K]> | undefined;
 };
 
-/** A size from a call, the record that has the address, and the sizes of the mesh axes. */
-export type Derived<F extends Fields> = {
-  of(call: Values<F>, item: { readonly [field: string]: unknown }, axes: readonly number[]): number;
-}["of"];
+/**
+ * A size that is no field: an expression (`sizes.ts`) of fields and of the sizes of groups; or what a function makes of the call,
+ * the record that has the address, and the sizes of the mesh axes, which the native core has as the function `native`.
+ */
+export type Derived<F extends Fields> =
+  | string
+  | {
+      readonly native: string;
+      of(call: Values<F>, item: { readonly [field: string]: unknown }, axes: readonly number[]): number;
+    };

@@ -1,6 +1,4 @@
 /** @module Rows and blocks of tables, at places that are known when a call runs. */
-import { dtypes } from "../ir/dtype.ts";
-import { product } from "./room.ts";
 import * as is from "./schema.ts";
 
 const shared = { dtype: is.dtype(), outer: is.size(), size: is.size(), inner: is.size(), count: is.size() };
@@ -9,10 +7,7 @@ const block = { indices: is.reads(places), start: is.optional(is.reads("i32[]"))
 const struct = "Gather";
 
 /** The bytes of the table: what the roundings of long sums lose. */
-const lost = {
-  bytes: ({ dtype, outer, size, inner }: is.Values<typeof shared>) =>
-    product([outer, size, inner]) * dtypes[dtype].bytes,
-};
+const lost = { bytes: "outer * size * inner * bytes(dtype)" };
 
 /** Rows of a table by index. */
 export const gather = is.kernel(

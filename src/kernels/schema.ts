@@ -4,7 +4,7 @@
  */
 import type { DType } from "../ir/dtype.ts";
 import type { KernelCall, Ref } from "../ir/kernel.ts";
-import { type Access, accessesIn } from "./access.ts";
+import { type Access, accessesIn, scratchBytes } from "./access.ts";
 import type { AddressForm, Derived, Field, Fields, Plain, Role, Values, Views } from "./form.ts";
 
 export { type Field, type Fields, type Form, plainForms, type Values, type Views } from "./form.ts";
@@ -99,7 +99,7 @@ export type Epilogue<F extends Fields> =
 export interface Facts<F extends Fields> {
   /** What it computes, for the page on lowered programs. */
   readonly doc: string;
-  /** Sizes in its views that are no fields, from the call and the record that has the address. */
+  /** Sizes in its views that are no fields. */
   readonly derived?: { readonly [name: string]: Derived<F> };
   /** Bytes that it needs behind the arena, for partial results and its workers. */
   work?(call: Values<F>): number;
@@ -118,13 +118,16 @@ export interface Facts<F extends Fields> {
   readonly control?: "loop" | "branch";
   /** Other devices take part. */
   readonly communicates?: true;
-  /** Starts what `wait` ends, where it has a number for it; or ends it. */
-  readonly flight?: "starts" | "ends";
+  /** Whether the kernel can start an async collective (with a number), or ends one (`wait`). */
+  readonly asyncRole?: "starts" | "ends";
   /** Name of its struct in the native core, where several kernels share one. */
   readonly struct?: string;
-  /** Fields that are a struct of their own in the native core, by the name of the field there: its name, and its fields. */
-  readonly groups?: { readonly [field: string]: readonly [type: string, fields: Fields] };
+  /** Fields that are a struct of their own in the native core, by the name of the field there. */
+  readonly groups?: { readonly [field: string]: Group };
 }
+
+/** Name and fields of a struct, and sizes that follow from these fields and that kernels of the native core ask for, too. */
+export type Group = readonly [type: string, fields: Fields, sizes?: { readonly [name: string]: string }];
 
 /** A kernel: what it is called, its fields, and what follows from them. */
 export interface Kernel<F extends Fields = Fields> extends Facts<F> {
@@ -142,6 +145,10 @@ export interface Kernel<F extends Fields = Fields> extends Facts<F> {
 
 /** Describes a kernel. */
 export function kernel<const F extends Fields>(name: string, fields: F, facts: Facts<NoInfer<F>>): Kernel<F> {
+  const derived = {
+    ...Object.assign({}, ...Object.values(facts.groups ?? {}).map(([, , sizes]) => sizes)),
+    ...facts.derived,
+  };
   return {
     ...facts,
     name,
@@ -149,10 +156,10 @@ export function kernel<const F extends Fields>(name: string, fields: F, facts: F
     nested: Object.keys(fields).filter((field) => fields[field]?.form.is === "steps"),
     call: (values) => ({ k: name, ...present(values) }),
     scratched: (context, values) => {
-      const bytes = facts.derived?.["bytes"]?.(values as Values<F>, {}, []) ?? 0;
-      return { k: name, ...present(values), scratch: context.scratch(bytes) };
+      const call = { k: name, ...present(values) };
+      return { ...call, scratch: context.scratch(scratchBytes(call, fields, derived)) };
     },
-    accesses: (call, axes = []) => accessesIn(call, fields, facts.derived ?? {}, axes),
+    accesses: (call, axes = []) => accessesIn(call, fields, derived, axes),
   };
 }
 

@@ -1,14 +1,14 @@
-/** @module The transform of files that say "use heddle" in Bun, which has hooks of its own. */
+/** @module Transforms files with "use heddle" in Bun, which has its own kind of hooks. */
 import { readFileSync } from "node:fs";
 import { extname } from "node:path";
 import { transformedText } from "./autograph-hooks.ts";
 
-/** Bun's hooks, as far as they are used. */
+/** The part of Bun's hooks that is used here. */
 interface Bun {
   plugin(plugin: { name: string; setup(build: BunBuild): void }): void;
 }
 interface BunBuild {
-  onLoad(of: { filter: RegExp }, load: (file: { path: string }) => { contents: string; loader: string }): void;
+  onLoad(options: { filter: RegExp }, load: (file: { path: string }) => { contents: string; loader: string }): void;
 }
 
 (globalThis as unknown as { Bun: Bun }).Bun.plugin({

@@ -1,6 +1,6 @@
-/** @module Registers the transform of the user's files; imported before what takes the types out. */
+/** @module Registers the transform of the user's files; imported before the loader that strips types. */
 import { register } from "node:module";
 import { extname } from "node:path";
 
-const own = new URL(import.meta.url);
-register(new URL(`./autograph-hooks${extname(own.pathname)}`, own), { parentURL: import.meta.url });
+const moduleUrl = new URL(import.meta.url);
+register(new URL(`./autograph-hooks${extname(moduleUrl.pathname)}`, moduleUrl), { parentURL: import.meta.url });

@@ -1,11 +1,11 @@
 /**
- * @module The transform of files that say "use heddle" by hooks that are called in the thread that imports: all that Deno has, and
- * in Node from 26 on, which warns of those in a thread of their own.
+ * @module Transforms files with "use heddle" by synchronous hooks, which run in the importing thread. Deno has no others, and Node
+ * from 26 on warns of hooks in a thread of their own.
  */
 import nodeModule from "node:module";
 import { loadSync } from "./autograph-hooks.ts";
 
-/** As newer Nodes have it, whose types are not those of the oldest one. */
+/** A function of newer Nodes, which the types of the oldest supported Node lack. */
 type RegisterHooks = (hooks: { readonly load: typeof loadSync }) => void;
 
 (nodeModule as unknown as { registerHooks: RegisterHooks }).registerHooks({ load: loadSync });

@@ -1,4 +1,4 @@
-/** @module How many processor cores this process may use: affinity and the quota of its container. */
+/** @module The processor cores that this process may use, by affinity and its container's quota. */
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -6,7 +6,7 @@ import { availableParallelism } from "node:os";
 /** Reads a file's text; undefined when it cannot be read. */
 export type ReadText = (path: string) => string | undefined;
 
-/** What limits the cores of this process. */
+/** The limits of this process's cores. */
 export interface Cores {
   /** Cores to plan with, at least 1. */
   readonly usable: number;
@@ -23,12 +23,12 @@ export function usableCores(readText: ReadText = readTextIfThere, affinity: numb
   return { usable, affinity, quota };
 }
 
-/** Threads for each of a host's workers: an equal share, at least 1. */
+/** Threads per worker of a host: an equal share, at least 1. */
 export function threadsPerWorker(cores: number, workers: number): number {
   return Math.max(1, Math.floor(cores / workers));
 }
 
-/** The tightest quota of the control groups this process is in: version 2 (`cpu.max`), else version 1. */
+/** The smallest quota of this process's control groups: version 2 (`cpu.max`), otherwise version 1. */
 function cpuQuota(readText: ReadText): number | undefined {
   const groups = readText("/proc/self/cgroup") ?? "";
   const unified = /^0::(.*)$/m.exec(groups)?.[1] ?? "/";
@@ -39,7 +39,7 @@ function cpuQuota(readText: ReadText): number | undefined {
   }
   const legacy = (name: string) => Number(readText(`/sys/fs/cgroup/cpu/${name}`) ?? Number.NaN);
   quotas.push(legacy("cpu.cfs_quota_us") / legacy("cpu.cfs_period_us"));
-  // "max" and missing files give NaN or 0, a legacy quota of -1 something negative.
+  // "max" and missing files give NaN or 0, a legacy quota of -1 a negative number.
   const limits = quotas.filter((cores) => cores > 0);
   return limits.length === 0 ? undefined : Math.min(...limits);
 }

@@ -3,34 +3,34 @@
 import type { ProfileRequest } from "../runtime/index.ts";
 import type { PlanForm } from "../util/settings.ts";
 
-/** What all workers of a run share. */
+/** Settings that all workers of a run share. */
 export interface RunEnvironment {
   readonly workers: number;
   readonly threads: number;
   readonly masterPort: number;
   readonly runId: string;
-  /** 32 random bytes in hex, which links authenticate with. */
+  /** 32 random bytes in hex, with which links authenticate. */
   readonly secret: string;
   readonly runDirectory: string;
   readonly executor?: string | undefined;
   readonly resume?: boolean | undefined;
-  /** Neither trainings nor warnings are shown. */
+  /** Show neither training reports nor warnings. */
   readonly quiet?: boolean | undefined;
-  /** Seconds a worker waits for another one before it gives up. */
+  /** Seconds that a worker waits for another before it gives up. */
   readonly timeout?: number | undefined;
-  /** The mesh where the file names none. */
+  /** The mesh, if the file names none. */
   readonly mesh?: string | undefined;
-  /** What plans assume of devices and links, as JSON. */
+  /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string | undefined;
-  /** Addresses of waiting workers to drive. */
+  /** Addresses of the waiting workers to drive. */
   readonly on?: string | undefined;
-  /** File with the plan that a training goes by. */
+  /** File with the plan that a training uses. */
   readonly planFile?: string | undefined;
   /** Mesh of a plan to print instead of running, such as `data=2`; several with `;` between them. */
   readonly plan?: string | undefined;
-  /** What to profile, and where it goes. */
+  /** What to profile, and the folder of the results. */
   readonly profile?: ProfileRequest | undefined;
-  /** What of the plan is printed; default a summary. */
+  /** The printed form of the plan; default a summary. */
   readonly planAs?: PlanForm | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface EnvironmentVariables {
   readonly [name: string]: string | undefined;
 }
 
-/** The environment of worker `rank`: the names of torchrun, and Heddle's own, over what is inherited. */
+/** The environment of worker `rank`: the inherited variables, with torchrun's variables and Heddle's own. */
 export function workerEnvironment(
   run: RunEnvironment,
   rank: number,
@@ -49,7 +49,7 @@ export function workerEnvironment(
     ["HEDDLE_EXECUTOR", run.executor],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_QUIET", run.quiet === true ? "1" : undefined],
-    // Node's, too.
+    // Node's own warnings, too.
     ["NODE_NO_WARNINGS", run.quiet === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
@@ -70,7 +70,7 @@ export function workerEnvironment(
     MASTER_PORT: String(run.masterPort),
     HEDDLE_RUN_ID: run.runId,
     HEDDLE_LAUNCHER: String(process.pid),
-    // What is said of this process, and not of the workers.
+    // These describe the launcher's process, not the workers.
     HEDDLE_ALONE: "0",
     HEDDLE_WORKER: "",
     HEDDLE_EPOCH: "0",

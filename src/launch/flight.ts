@@ -1,4 +1,4 @@
-/** @module What a worker was doing when it ended: the flight recorder's file that it leaves in the run's folder. */
+/** @module What a worker was doing when it ended, from the file of its flight recorder in the run's folder. */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -7,11 +7,11 @@ import { loadNative } from "../runtime/native/binding.ts";
 /** The last known position of a worker. */
 export interface Position {
   readonly step?: number | undefined;
-  /** The collective under way, such as `allReduce sum f32 x 1663370 'gradients 0'`. */
+  /** The unfinished collective, such as `allReduce sum f32 x 1663370 'gradients 0'`. */
   readonly during?: string | undefined;
 }
 
-/** Reads the record of a rank; empty when there is none, or it cannot be read. */
+/** Reads the flight record of a rank; empty when the record is missing or unreadable. */
 export function readPosition(runDirectory: string, rank: number): Position {
   const file = join(runDirectory, `rank-${rank}.flight`);
   if (!existsSync(file)) return {};
@@ -21,7 +21,7 @@ export function readPosition(runDirectory: string, rank: number): Position {
     const { step, current } = native.readFlight(file);
     return { step, during: current?.description };
   } catch {
-    // A worker may be killed while it makes the file; the report then goes without.
+    // A worker may be killed while it creates the file; then the report lacks the position.
     return {};
   }
 }

@@ -1,7 +1,7 @@
 /**
- * @module The folder of a run, for the workers' flight records: made, kept when the run failed, removed otherwise.
+ * @module The folder of a run, for the workers' flight records. It is kept when the run failed, and removed otherwise.
  *
- * Its name says which process of which machine it belongs to, so that what a killed launcher leaves is found by the next.
+ * The folder's name has the launcher's process and machine, so that the next launcher finds what a killed one left behind.
  */
 
 import { createHash } from "node:crypto";
@@ -13,21 +13,21 @@ const host = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
 const runName = /^heddle-run-([0-9a-f]{8})-(\d{1,10})-/;
 const recordsName = /^heddle-(?:records|run)-/;
 
-/** How long the records of a failed run stay: a week. */
+/** The records of a failed run are kept for a week. */
 const recordsMilliseconds = 7 * 24 * 3_600_000;
 
-/** Makes the folder of this process's run, and removes those of dead launchers and the records of long ago. */
+/** Makes the folder of this process's run, and removes folders of dead launchers and old records. */
 export function makeRunDirectory(): string {
   removeStale();
   return mkdtempSync(join(tmpdir(), `heddle-run-${host}-${process.pid}-`));
 }
 
-/** Keeps the folder of a failed run; returns where it is now. */
+/** Keeps the folder of a failed run under another name; returns its new path. */
 export function keepRunDirectory(path: string): string {
-  const kept = path.replace(/heddle-run-[^/\\]*$/, `heddle-records-${Date.now().toString(36)}-${process.pid}`);
+  const records = path.replace(/heddle-run-[^/\\]*$/, `heddle-records-${Date.now().toString(36)}-${process.pid}`);
   try {
-    renameSync(path, kept);
-    return kept;
+    renameSync(path, records);
+    return records;
   } catch {
     return path;
   }
@@ -50,7 +50,7 @@ function removeStale(): void {
           : run[1] === host && !isRunning(Number(run[2]));
       if (stale) removeRunDirectory(path);
     } catch {
-      // Another user's, or another launcher removes it at this moment.
+      // The folder is another user's, or another launcher is removing it.
     }
   }
 }
@@ -60,7 +60,7 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Not permitted to signal it: it lives, as somebody else's.
+    // The process exists, but belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

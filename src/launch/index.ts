@@ -1,4 +1,4 @@
-/** @module Starting runs: the workers of a user's file, on this machine. */
+/** @module Starts runs: the workers of a user's file, on this machine. */
 
 export { type Cores, threadsPerWorker, usableCores } from "./cores.ts";
 export { type LaunchOptions, type LaunchResult, launchLocal } from "./local.ts";

@@ -1,23 +1,23 @@
-/** @module How a user's file is started: with which Node arguments. */
+/** @module The Node arguments that start a user's file. */
 
 import { readFileSync } from "node:fs";
 import { createRequire, register } from "node:module";
 import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
-import { directive } from "../autograph/directive.ts";
+import { directive } from "../adapters/autograph/directive.ts";
 
-const own = (name: string): string =>
+const moduleUrl = (name: string): string =>
   new URL(`./${name}${extname(new URL(import.meta.url).pathname)}`, import.meta.url).href;
 
 /** Arguments for `node` that run `file`, TypeScript included, with this package's preload first. */
 export function nodeArguments(file: string, args: readonly string[]): string[] {
   if (process.versions.deno !== undefined) return denoArguments(file, args);
-  const preload = own("preload");
+  const preload = moduleUrl("preload");
   const typescript = isTypeScript(file) || preload.endsWith(".ts");
   const loader = typescript && !stripsTypes() ? ["--import", loaderUrl()] : [];
-  // Hooks that are registered later run around those before: the transform sees the file as the user wrote it.
+  // Hooks that are registered later run around earlier ones: the transform sees the file as the user wrote it.
   return [
-    ...(preload.endsWith(".ts") ? [] : ["--import", own(transformName())]),
+    ...(preload.endsWith(".ts") ? [] : ["--import", moduleUrl(transformName())]),
     ...loader,
     "--import",
     preload,
@@ -26,29 +26,29 @@ export function nodeArguments(file: string, args: readonly string[]): string[] {
   ];
 }
 
-/** The module that registers the transform as this runtime takes it. */
+/** The module that registers the transform in this runtime. */
 function transformName(): string {
   if (process.versions.bun !== undefined) return "autograph-bun";
   return Number(process.versions.node.split(".")[0]) < 26 ? "autograph-register" : "autograph-sync";
 }
 
 /**
- * The same for Deno, which drops what is to be imported first unless it is asked in its own words. Under hooks it loads no native
- * addon: the preload comes before them and loads Heddle's, and they are there only for a file that needs them.
+ * The same for Deno, which takes preloads only as its own options. While hooks are registered Deno loads no native addon: so the
+ * preload comes first and loads Heddle's addon, and the hooks are registered only for a file that needs them.
  */
 function denoArguments(file: string, args: readonly string[]): string[] {
-  const transform = readFileSync(file, "utf8").includes(directive) ? ["--import", own("autograph-sync")] : [];
-  return ["run", "--allow-all", "--import", own("preload"), ...transform, file, ...args];
+  const transform = readFileSync(file, "utf8").includes(directive) ? ["--import", moduleUrl("autograph-sync")] : [];
+  return ["run", "--allow-all", "--import", moduleUrl("preload"), ...transform, file, ...args];
 }
 
-/** Which runtime this is, for people: `Node v22.18.0`, `Bun 1.4.5`, `Deno 2.9.6`. */
+/** Name and version of this runtime, for people: `Node v22.18.0`, `Bun 1.4.5`, `Deno 2.9.6`. */
 export function runtimeName(): string {
   const { bun, deno } = process.versions;
   if (bun !== undefined) return `Bun ${bun}`;
   return deno === undefined ? `Node ${process.version}` : `Deno ${deno}`;
 }
 
-/** Whether this runtime takes TypeScript by itself: Node from 22.18 and 23.6 on, Bun and Deno. */
+/** Whether this runtime runs TypeScript without a loader: Node from 22.18 and 23.6 on, Bun and Deno. */
 export function stripsTypes(): boolean {
   if (process.versions.bun !== undefined || process.versions.deno !== undefined) return true;
   const features = process.features as { readonly typescript?: "strip" | "transform" | false };
@@ -69,7 +69,7 @@ function loaderUrl(): string {
   return pathToFileURL(require.resolve("tsx")).href;
 }
 
-/** Lets this thread import TypeScript: what the loader does in the first thread only. */
+/** Lets this thread import TypeScript: the loader registers itself in the first thread only. */
 export function registerLoader(): void {
   register("tsx/esm", import.meta.url, { data: {} });
 }

@@ -1,13 +1,14 @@
-/** @module Starts the workers of a run on this machine and sees them to their end. */
+/** @module Starts the workers of a run on this machine and waits until they have ended. */
 
 import { randomBytes } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
 import { constants } from "node:os";
-import { join, resolve } from "node:path";
+import { extname, join, resolve } from "node:path";
 import type { ProfileRequest } from "../runtime/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { type PlanForm, readEnvironment } from "../util/settings.ts";
+import { listed } from "../util/text.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import { type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
@@ -18,7 +19,7 @@ import { type StartStore, type Store, startNativeStore } from "./store.ts";
 import { listenForStop, type StopSignal, supervise } from "./supervise.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
-/** What to run, and how. */
+/** Options of {@link launchLocal}. */
 export interface LaunchOptions {
   /** The user's file, TypeScript or JavaScript. */
   readonly file: string;
@@ -29,31 +30,31 @@ export interface LaunchOptions {
   /** Threads of each worker; by default the cores of this process are divided among the workers. */
   readonly threads?: number;
   readonly executor?: string;
-  /** Go on from the last checkpoint. */
+  /** Continue from the last checkpoint. */
   readonly resume?: boolean;
-  /** Show nothing but errors and what the file itself prints: no trainings, no warnings. */
+  /** Show only errors and the file's own output: no training reports, no warnings. */
   readonly quiet?: boolean;
   /** Port of the rendezvous store; a free one by default. */
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */
   readonly timeout?: number;
-  /** The mesh where the file names none, such as `data=2,model=2`. */
+  /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
-  /** What plans assume of devices and links, as JSON. */
+  /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string;
   /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
   readonly on?: string;
-  /** A file with the plan that a training goes by. */
+  /** A file with the plan that a training uses. */
   readonly planFile?: string;
   /** Print the plan on this mesh (`data=2,model=1`) instead of running; several with `;` between them. */
   readonly plan?: string;
   /** Profile into a folder instead of running to the end. */
   readonly profile?: ProfileRequest;
-  /** Put what the workers print on the error stream. */
+  /** Print the workers' output to the error stream. */
   readonly outputToErrors?: boolean;
-  /** What of the plan is made; default `"summary"`. */
+  /** The printed form of the plan; default `"summary"`. */
   readonly planAs?: PlanForm;
-  /** Which ranks' lines carry their rank: all but rank 0 (which may draw a progress bar), or all. */
+  /** Which ranks' lines get their rank as prefix: all but rank 0 (which may draw a progress bar), or all. */
   readonly prefix?: "others" | "all";
   /** Stops the run. */
   readonly signal?: AbortSignal;
@@ -63,7 +64,7 @@ export interface LaunchOptions {
 
 /** How a run ended. */
 export interface LaunchResult {
-  /** Exit status: 0, that of the worker whose failure explains the others', or 128 + the signal's number. */
+  /** Exit status: 0, the status of the worker whose failure is the root cause, or 128 + the signal's number. */
   readonly status: number;
   /** The root cause first; empty when nothing failed. */
   readonly failures: readonly WorkerFailure[];
@@ -71,16 +72,18 @@ export interface LaunchResult {
   readonly stoppedBy?: StopSignal;
   /** The folder with the workers' flight records, kept when a run failed. */
   readonly records?: string;
-  /** The text of the plan; undefined when none was asked for, or the file ended without calling `train`. */
+  /** The text of the plan; undefined without the option `plan`, or if the file ended without calling `train`. */
   readonly plan?: string;
-  /** Whether several workers ended well without having met: each has run the whole file for itself. */
+  /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
   readonly apart?: boolean;
+  /** The plan that was given, where all ended well and no worker went by it. */
+  readonly unusedPlan?: string | undefined;
 }
 
 /**
  * Runs a file in worker processes on this machine.
  *
- * When it resolves, no process, port or temporary file of the run is left (but the records of a failed one).
+ * When it resolves, no process, port or temporary file of the run is left, except the records of a failed run.
  */
 export async function launchLocal(options: LaunchOptions): Promise<LaunchResult> {
   const workers = options.workers ?? 1;
@@ -111,7 +114,7 @@ async function launchIn(
   const started = performance.now();
   const store = await openStore(options, workers, secret, runId);
   const processes: WorkerProcess[] = [];
-  // The launcher's own end, whatever its cause, takes the workers along.
+  // When the launcher ends, for any reason, the workers end, too.
   const killAll = () => {
     for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
   };
@@ -141,7 +144,13 @@ async function launchIn(
     const plan = processes[0]?.plan;
     const ended = summarise(failures);
     const apart = workers > 1 && ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
-    return { ...ended, ...(plan === undefined ? {} : { plan }), ...(apart ? { apart } : {}) };
+    const unusedPlan = ended.status === 0 && !processes.some(({ byPlan }) => byPlan) ? options.planFile : undefined;
+    return {
+      ...ended,
+      ...(plan === undefined ? {} : { plan }),
+      ...(apart ? { apart } : {}),
+      ...(unusedPlan === undefined ? {} : { unusedPlan }),
+    };
   } finally {
     killAll();
     process.off("exit", killAll);
@@ -183,7 +192,7 @@ function startRank(
   return worker;
 }
 
-/** Workers that ended as if all were well while others still needed them. */
+/** Workers that ended with status 0 while others still needed them. */
 function deserters(
   failures: readonly WorkerFailure[],
   processes: readonly WorkerProcess[],
@@ -202,12 +211,12 @@ function deserters(
 function summarise(failures: readonly WorkerFailure[]): LaunchResult {
   const ordered = orderFailures(failures);
   const [first] = ordered;
-  // Nobody read its output any more: it ended as it should, and the others with it.
+  // Nobody reads the output any more: the worker ended as it should, and the others with it.
   if (failures.some(({ exitCode, error }) => exitCode === brokenPipe && error === undefined)) {
     return { status: brokenPipe, failures: [] };
   }
   if (first === undefined) return { status: 0, failures: [] };
-  // A worker that left the others with status 0 has still failed.
+  // A worker that left the others with status 0 counts as failed.
   const status = first.signal === null ? (first.exitCode ?? 1) : statusOf(first.signal);
   return { status: status === 0 ? 1 : status, failures: ordered };
 }
@@ -226,15 +235,25 @@ async function openStore(
   secret: string,
   runId: string,
 ): Promise<Store | undefined> {
-  // A single worker has nobody to meet.
+  // A single worker needs no store.
   if (workers === 1) return undefined;
   const start = options.startStore ?? startNativeStore;
   return start({ host: "127.0.0.1", port: options.port ?? 0, secret, runId });
 }
 
+/** How names of programs end. */
+const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
+
 function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
-  if (!existsSync(file)) throw new HeddleError("file", `there is no file ${file}`);
+  if (!existsSync(file)) {
+    const near = scripts.map((extension) => file + extension).find(existsSync);
+    const hint = near === undefined ? {} : { hint: `did you mean ${near}?` };
+    throw new HeddleError("file", `there is no file ${file}`, hint);
+  }
   if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);
+  const kind = extname(file);
+  if (kind !== "" && !scripts.includes(kind))
+    throw new HeddleError("file", `${file} is no program: files end in ${listed(scripts, scripts.length)}`);
   const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
     if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
     throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);

@@ -1,9 +1,9 @@
 /**
  * @module Node's module hooks around the loader of TypeScript: they let a user's TypeScript be an ES module without a
- * package.json that says so, and keep Heddle's own files from the loader, which takes longer over them than Node.
+ * package.json that says so, and keep Heddle's own files from the loader, which is slower than Node.
  *
- * Newer Nodes look at the text when no `type` is given; the loader for older ones takes such a file for CommonJS, in
- * which a top-level `await` is an error.
+ * Newer Nodes detect the module kind from the text if package.json has no `type`; the loader for older Nodes takes such a file for
+ * CommonJS, in which a top-level `await` is an error.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -16,28 +16,28 @@ const build = extname(new URL(import.meta.url).pathname) === ".js" ? new URL("..
 const isBuilt = (url: string | undefined): boolean =>
   build !== undefined && url?.startsWith(build) === true && url.endsWith(".js");
 
-/** The hook: what was resolved as CommonJS only for want of a `type` becomes a module if it is written as one. */
+/** The hook: a file that was resolved as CommonJS only because package.json has no `type` becomes a module if it is written as one. */
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
   if (specifier.startsWith(".") && isBuilt(context.parentURL)) {
     const { href } = new URL(specifier, context.parentURL);
     if (isBuilt(href)) return { url: href, format: "module", shortCircuit: true };
   }
-  const found = await nextResolve(specifier, context);
-  // tsx marks what it takes for CommonJS in the address; a module is known by its plain one.
-  const resolved = { ...found, url: found.url.replace(/(?:%3F|\?)tsx-commonjs-.*$/, "") };
+  const resolution = await nextResolve(specifier, context);
+  // tsx marks files that it takes for CommonJS in their URL; a module has the plain URL.
+  const resolved = { ...resolution, url: resolution.url.replace(/(?:%3F|\?)tsx-commonjs-.*$/, "") };
   const candidate = resolved.format === "commonjs" && /^file:.*\.tsx?(?:\?|$)/.test(resolved.url);
-  if (!candidate || resolved.url.includes("/node_modules/")) return found;
+  if (!candidate || resolved.url.includes("/node_modules/")) return resolution;
   const file = fileURLToPath(resolved.url);
-  return declaresType(dirname(file)) || !isModule(file) ? found : { ...resolved, format: "module" };
+  return declaresType(dirname(file)) || !isModule(file) ? resolution : { ...resolved, format: "module" };
 };
 
-/** The hook: a file of the build is as it stands. */
+/** The hook: loads files of the build directly. */
 export const load: LoadHook = async (url, context, nextLoad) =>
   isBuilt(url)
     ? { format: "module", source: readFileSync(fileURLToPath(url)), shortCircuit: true }
     : nextLoad(url, context);
 
-/** Whether the nearest package.json says which kind its files are. */
+/** Whether the nearest package.json has a `type`. */
 function declaresType(folder: string): boolean {
   const manifest = join(folder, "package.json");
   if (existsSync(manifest)) return /"type"\s*:/.test(readFileSync(manifest, "utf8"));

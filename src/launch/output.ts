@@ -6,7 +6,7 @@ import pc from "picocolors";
 
 const colors = ["cyan", "magenta", "yellow", "green", "blue", "red"] as const;
 
-/** `[rank 1] `, in a color of its own where the target is a terminal. */
+/** `[rank 1] `, in the rank's color if the target is a terminal. */
 export function rankPrefix(rank: number, target: Writable): string {
   const label = `[rank ${rank}]`;
   const color = colors[rank % colors.length] ?? "cyan";
@@ -16,7 +16,7 @@ export function rankPrefix(rank: number, target: Writable): string {
 /** Copies `source` to `target` line by line, so that lines of two workers never mix. Resolves when the source ends. */
 export function copyLines(source: Readable, target: Writable, prefix: string): Promise<void> {
   const decoder = new StringDecoder("utf8");
-  // On a terminal rank 0 may have left a progress bar on the line; it draws it again after ours.
+  // On a terminal, rank 0 may have left a progress bar on the line; it draws the bar again after this line.
   const clear = isTerminal(target) ? "\r\x1b[K" : "";
   let pending = "";
   const write = (text: string) => {

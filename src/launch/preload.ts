@@ -8,26 +8,26 @@ import { loadNative } from "../runtime/native/binding.ts";
 import { readEnvironment, setWorker } from "../util/settings.ts";
 import { registerLoader, stripsTypes } from "./loader.ts";
 
-// The loader of TypeScript registers itself in the first thread only, and others do not inherit it in every Node.
+// The TypeScript loader registers itself in the first thread only, and in some Nodes other threads do not inherit it.
 if (!stripsTypes() && !isMainThread) registerLoader();
 if (!stripsTypes()) register(`./module-hooks${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
-// Threads of the script are loaded with this file, too; the channel belongs to the process.
-// A process that the script forks inherits this file and the variables, but is no worker.
+// Threads of the script load this file, too, but the channel belongs to the process.
+// A process that the script forks inherits this file and the variables, but is not a worker.
 const { launcher, worker } = readEnvironment();
 if (isMainThread && worker === undefined) {
-  // Another parent than the launcher, or no channel to it: it has died while this process was starting.
+  // The parent is not the launcher, or there is no channel: the launcher died while this process was starting.
   if (!connectToLauncher()) process.exit(1);
   setWorker();
   tieToLauncher(launcher);
 }
 
-/** A worker that spins in the user's code does not see its channel close: native code ends it, after time to tidy up. */
+/** A worker that is busy in the user's code does not see its channel close: native code ends it, after time to clean up. */
 function tieToLauncher(launcher: number | undefined): void {
   const native = loadNative();
   if ("error" in native || launcher === undefined) return;
   try {
     native.endWithParent(launcher, 1);
   } catch {
-    // Without a thread to spare the channel still tells a worker that does not spin.
+    // If no thread can be started, the channel still ends a worker that is not busy.
   }
 }

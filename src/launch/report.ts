@@ -1,8 +1,9 @@
-/** @module Which worker's failure explains the others', and how it is told. */
+/** @module Finds the worker whose failure explains the others', and describes the failures. */
 
 import type { ErrorMessage } from "../launcher-messages/launcher.ts";
+import { listed } from "../util/text.ts";
 
-/** How a worker that failed has ended. */
+/** How a failed worker ended. */
 export interface WorkerFailure {
   readonly rank: number;
   /** Exit status; null when a signal ended it. */
@@ -11,21 +12,21 @@ export interface WorkerFailure {
   /** Milliseconds since the start of the run. */
   readonly at: number;
   readonly step?: number | undefined;
-  /** The collective that was under way. */
+  /** The unfinished collective. */
   readonly during?: string | undefined;
-  /** What the worker itself said. */
+  /** The error that the worker reported. */
   readonly error?: ErrorMessage | undefined;
-  /** The process could not even be started. */
+  /** Why the process could not be started. */
   readonly startError?: string | undefined;
 }
 
-/** Error codes that say only that another worker is gone, or late. */
+/** Error codes that mean only that another worker is gone or late. */
 const consequences: ReadonlySet<string> = new Set(["peer", "peerClosed", "peerAborted", "aborted", "timeout"]);
 
 /** Node's status for a script that has nothing left to do but an unfinished top-level `await`. */
 const unsettled = 13;
 
-/** Failures with the root cause first: killed by a signal, then errors of its own, then errors about other workers. */
+/** Failures with the root cause first: workers killed by a signal, then errors of a worker's own, then errors about other workers. */
 export function orderFailures(failures: readonly WorkerFailure[]): WorkerFailure[] {
   return [...failures].sort((a, b) => severity(a) - severity(b) || a.at - b.at || a.rank - b.rank);
 }
@@ -35,25 +36,37 @@ function severity({ signal, error }: WorkerFailure): number {
   return error?.code !== undefined && consequences.has(error.code) ? 2 : 1;
 }
 
-/** The text about a failed run, root cause first; the full error of that one, a line for each of the others. */
+/** The report of a failed run: the root cause with its full error, then a line for each other failure. */
 export function describeFailures(failures: readonly WorkerFailure[], workers: number): string {
   const [first, ...others] = failures;
   if (first === undefined) return "";
-  // A worker that went without a word: the survivors know which collective it was missing from.
+  // The worker reported nothing: the survivors know which collective it was missing from.
   const silent = first.error === undefined && first.startError === undefined;
-  const known = silent ? failures.find((one) => one.error?.during !== undefined)?.error?.during : undefined;
-  const during = first.during ?? known;
+  const survivorCollective = silent
+    ? failures.find((failure) => failure.error?.during !== undefined)?.error?.during
+    : undefined;
+  const during = first.during ?? survivorCollective;
   const lines = [describe({ ...first, during }, workers)];
   const stack = first.error?.stack;
   if (stack !== undefined) lines.push(indent(stack));
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
   // Which step they had begun by then would be a second number for the same one.
   const told = first.error?.step !== undefined;
+  const alike = others.filter(({ error }) => error !== undefined && error.message === first.error?.message);
+  if (alike.length > 0)
+    lines.push(`  the same on rank${alike.length > 1 ? "s" : ""} ${listed(alike.map(({ rank }) => String(rank)))}`);
   for (const other of others) {
+    if (alike.includes(other)) continue;
     const known = told ? { ...other, step: undefined } : other;
-    lines.push(`  then ${firstLine(describe(known, workers))}`);
+    lines.push(`  then ${stoppedWith(other, first) ?? firstLine(describe(known, workers))}`);
   }
   return lines.join("\n");
+}
+
+/** Of a rank that waited for the first one: what that said is told already. */
+function stoppedWith({ rank, error }: WorkerFailure, first: WorkerFailure): string | undefined {
+  const waited = error?.code === "peerAborted" && error.during !== undefined && error.peer === first.rank;
+  return waited && first.error !== undefined ? `rank ${rank} ended with it, in ${error.during}` : undefined;
 }
 
 function describe(failure: WorkerFailure, workers: number): string {
@@ -65,16 +78,16 @@ function describe(failure: WorkerFailure, workers: number): string {
   if (error === undefined) {
     const why =
       exitCode === unsettled
-        ? " (it awaits at top level something that never comes)"
+        ? " (a top-level await never settles)"
         : exitCode === 0
           ? " while others still worked with it"
           : "";
     return `${who} ended with exit status ${exitCode}${where}${why}`;
   }
-  // An error that names its step is of that one; others may have been begun since.
-  const own = error.step === undefined ? where : place({ ...failure, step: undefined });
-  if (workers > 1) return `${who} failed${own}: ${error.message}`;
-  // The error of a single script speaks for itself; one that is shown in full is not said twice.
+  // If the error names its step, the recorded step is left out: later steps may have begun since.
+  const placeOfError = error.step === undefined ? where : place({ ...failure, step: undefined });
+  if (workers > 1) return `${who} failed${placeOfError}: ${error.message}`;
+  // The error of a single script needs no introduction; if it is shown in full, it is not repeated.
   return error.stack === undefined ? error.message : "the script failed";
 }
 

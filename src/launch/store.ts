@@ -1,4 +1,4 @@
-/** @module The key-value store through which workers find each other: it lives in the launcher's process. */
+/** @module The key-value store through which workers find each other. It runs in the launcher's process. */
 
 import { loadNative } from "../runtime/native/binding.ts";
 import { nativeError } from "../runtime/native/error.ts";
@@ -7,11 +7,11 @@ import { HeddleError } from "../util/errors.ts";
 /** A running store. */
 export interface Store {
   readonly port: number;
-  /** Ends it and frees its port. */
+  /** Stops the store and frees its port. */
   close(): void | Promise<void>;
 }
 
-/** What a store is started with. */
+/** Options of a store. */
 export interface StoreOptions {
   readonly host: string;
   /** 0 lets the system choose. */
@@ -20,7 +20,7 @@ export interface StoreOptions {
   readonly runId: string;
 }
 
-/** Starts a store; tests put another one in its place. */
+/** Starts a store; tests replace it. */
 export type StartStore = (options: StoreOptions) => Promise<Store>;
 
 /** Starts the native core's store. */
@@ -38,7 +38,9 @@ export const startNativeStore: StartStore = async ({ host, port, secret, runId }
   } catch (error) {
     throw new HeddleError("port", `port ${port} of ${host} could not be opened: ${nativeError(error).plain}`, {
       hint:
-        port === 0 ? "is the loopback network up?" : "another program may hold it; leave out --port to have one chosen",
+        port === 0
+          ? "is the loopback network up?"
+          : "another program may use it; leave out --port to let the system choose",
       cause: error,
     });
   }

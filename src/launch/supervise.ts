@@ -1,14 +1,14 @@
-/** @module Watches the workers of a run until all have ended, and ends them when one fails or a signal comes. */
+/** @module Watches the workers of a run until all have ended, and stops them when one fails or a signal arrives. */
 
 import type { WorkerProcess } from "./worker-process.ts";
 
-/** Time for the others to say in what they waited for a worker that died. */
+/** Time for the other workers to report in which collective they waited for a worker that died. */
 const graceMilliseconds = 1000;
 
 /** Time between asking a worker to stop and killing it. */
 const stopMilliseconds = 1000;
 
-/** Time in which a second signal is taken for the same press of Ctrl-C. */
+/** Time in which a second signal counts as the same press of Ctrl-C. */
 const repeatMilliseconds = 300;
 
 /** Signals that end a run. */
@@ -16,9 +16,9 @@ export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 
 /** A request to stop, from a signal or from code. */
 export interface StopRequest {
-  /** Resolves with the signal; stays open when none comes. */
+  /** Resolves with the signal; never settles without one. */
   readonly requested: Promise<StopSignal>;
-  /** Calls back for each later signal, which means: at once. */
+  /** Calls back for each later signal, which means: stop at once. */
   onRepeat(callback: () => void): void;
   dispose(): void;
 }
@@ -57,11 +57,11 @@ export function listenForStop(abort: AbortSignal | undefined): StopRequest {
 
 /** Waits for the end of a run. Resolves with the signal that stopped it, if one did. */
 export async function supervise(workers: readonly WorkerProcess[], stop: StopRequest): Promise<StopSignal | undefined> {
-  const all = Promise.all(workers.map((worker) => worker.ended)).then(() => undefined);
-  const outcome = await Promise.race([all, firstFailure(workers), stop.requested]);
+  const allEnded = Promise.all(workers.map((worker) => worker.ended)).then(() => undefined);
+  const outcome = await Promise.race([allEnded, firstFailure(workers), stop.requested]);
   if (outcome === "failure") {
-    // A signal in this time means that the failure was the same Ctrl-C, seen earlier by the worker than by us.
-    const signal = await Promise.race([all, sleep(graceMilliseconds), stop.requested]);
+    // A signal in this time means that the failure was the same Ctrl-C, which the worker saw before the launcher.
+    const signal = await Promise.race([allEnded, sleep(graceMilliseconds), stop.requested]);
     await stopAll(workers, signal ?? "SIGTERM", stop);
     return signal;
   }
@@ -69,22 +69,22 @@ export async function supervise(workers: readonly WorkerProcess[], stop: StopReq
   return outcome;
 }
 
-/** Ends all workers: the signal first, SIGKILL for those that are still there after a while. */
+/** Ends all workers: by the signal, and by SIGKILL if they are still running after a while. */
 export async function stopAll(workers: readonly WorkerProcess[], signal: StopSignal, stop: StopRequest): Promise<void> {
   const alive = workers.filter((worker) => worker.exit === undefined);
-  const all = Promise.all(alive.map((worker) => worker.ended));
-  // One that is gone already has ended by itself, even if we have not heard all of it yet.
+  const allEnded = Promise.all(alive.map((worker) => worker.ended));
+  // A worker that is gone has ended by itself, even if its last messages have not been read yet.
   for (const worker of alive) worker.stopping = !worker.gone;
-  const send = (one: NodeJS.Signals) => {
-    for (const worker of alive) if (!worker.gone) worker.kill(one);
+  const send = (killSignal: NodeJS.Signals) => {
+    for (const worker of alive) if (!worker.gone) worker.kill(killSignal);
   };
   stop.onRepeat(() => send("SIGKILL"));
-  // A terminal sends Ctrl-C to the whole group: workers that heed it are given a moment, so that none gets it twice.
-  if (signal === "SIGINT" && process.stdin.isTTY) await Promise.race([all, sleep(150)]);
+  // A terminal sends Ctrl-C to the whole group: workers get a moment to end, so that none gets the signal twice.
+  if (signal === "SIGINT" && process.stdin.isTTY) await Promise.race([allEnded, sleep(150)]);
   send(signal);
-  await Promise.race([all, sleep(stopMilliseconds)]);
+  await Promise.race([allEnded, sleep(stopMilliseconds)]);
   send("SIGKILL");
-  await all;
+  await allEnded;
 }
 
 function firstFailure(workers: readonly WorkerProcess[]): Promise<"failure"> {
@@ -97,7 +97,7 @@ function firstFailure(workers: readonly WorkerProcess[]): Promise<"failure"> {
   });
 }
 
-// Unreferenced: a timer that has lost its race must not hold the process.
+// Unreferenced: a timer that has lost its race must not keep the process alive.
 function sleep(milliseconds: number): Promise<undefined> {
   return new Promise((resolve) => {
     setTimeout(resolve, milliseconds, undefined).unref();

@@ -9,11 +9,11 @@ import { copyLines, rankPrefix } from "./output.ts";
 /** How a process ended. */
 export interface WorkerExit {
   readonly code: number | null;
-  /** Its name, `"SIGKILL"`; null for a process that ended by itself. */
+  /** The signal's name, such as `"SIGKILL"`; null for a process that ended by itself. */
   readonly signal: string | null;
-  /** When, by `performance.now()`. */
+  /** Time of the end, by `performance.now()`. */
   readonly at: number;
-  /** Set when it could not be started. */
+  /** Why the process could not be started. */
   readonly startError?: string;
 }
 
@@ -25,38 +25,40 @@ export interface WorkerProcess {
   readonly ended: Promise<WorkerExit>;
   /** Set when `ended` resolves. */
   exit: WorkerExit | undefined;
-  /** Whether the process is gone; its last output and messages may still be under way. */
+  /** Whether the process is gone; its last output and messages may not have been read yet. */
   readonly gone: boolean;
-  /** The last step it reported. */
+  /** The last step that the worker reported. */
   step: number | undefined;
-  /** Whether it has met the others, or tried to. */
+  /** Whether the worker has joined the others, or tried to. */
   joined: boolean;
+  /** Whether it goes by the plan that it was given. */
+  byPlan: boolean;
   error: ErrorMessage | undefined;
-  /** The text of the plan that it made instead of running. */
+  /** The text of the plan, if the worker made a plan instead of running. */
   plan: string | undefined;
-  /** Whether the launcher has told it to stop: how it ends is then no failure. */
+  /** Whether the launcher has stopped the worker: then its end is not a failure. */
   stopping: boolean;
   kill(signal: string): void;
-  /** Tells it that another rank has ended as if all were well: who waits for that one need not wait. */
+  /** Tells the worker that another rank has ended with status 0, so that it does not wait for that rank. */
   peerEnded(rank: number): void;
-  /** Removes the files that it left half written. */
+  /** Removes the half-written files that the worker left. */
   removeTemporaries(): void;
 }
 
-/** What to start. */
+/** The command of a worker. */
 export interface WorkerCommand {
   readonly rank: number;
   /** Arguments for `node`. */
   readonly arguments: readonly string[];
   readonly environment: EnvironmentVariables;
-  /** Whether it has the terminal to itself, as rank 0 has; the others' lines get a prefix. */
+  /** Whether the worker writes directly to the terminal, as rank 0 does; the others' lines get a prefix. */
   readonly inheritOutput: boolean;
   readonly inheritInput: boolean;
-  /** Whether what it prints goes to the error stream, so that the launcher's output is the plan or the profile alone. */
+  /** Whether the worker's output goes to the error stream, so that the launcher's output is the plan or the profile alone. */
   readonly outputToErrors: boolean;
 }
 
-/** How long a process that is gone may leave its pipes open (a child of its own may hold them). */
+/** How long to wait for the pipes of a process that is gone (a child process may hold them open). */
 const drainMilliseconds = 300;
 
 /** Starts a worker. It shares the launcher's process group, as a shell expects of a job. */
@@ -81,12 +83,13 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
     },
     step: undefined,
     joined: false,
+    byPlan: false,
     error: undefined,
     plan: undefined,
     stopping: false,
     kill: (signal) => void child.kill(signal as NodeJS.Signals),
     peerEnded: (rank) => {
-      // It may be ending itself.
+      // The worker may be ending, too.
       if (child.connected) child.send({ type: "peerEnded", rank }, () => {});
     },
     removeTemporaries: () => {
@@ -106,6 +109,9 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
       break;
     case "join":
       worker.joined = true;
+      break;
+    case "givenPlan":
+      worker.byPlan = true;
       break;
     case "temporary":
       if (message.done) temporaries.delete(message.path);
@@ -131,9 +137,9 @@ function copyOutput(child: ChildProcess, { rank, outputToErrors }: WorkerCommand
 async function whenEnded(child: ChildProcess, copied: Promise<unknown>): Promise<WorkerExit> {
   const disconnected = new Promise<void>((resolve) => child.once("disconnect", resolve));
   const exit = await new Promise<WorkerExit>((resolve) => {
-    const at = () => performance.now();
-    child.once("exit", (code, signal) => resolve({ code, signal, at: at() }));
-    child.once("error", (error) => resolve({ code: 1, signal: null, at: at(), startError: error.message }));
+    const now = () => performance.now();
+    child.once("exit", (code, signal) => resolve({ code, signal, at: now() }));
+    child.once("error", (error) => resolve({ code: 1, signal: null, at: now(), startError: error.message }));
   });
   if (exit.startError === undefined) await withinDrainTime(Promise.all([copied, disconnected]));
   child.stdout?.destroy();

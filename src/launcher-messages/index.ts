@@ -1,4 +1,4 @@
-/** @module Between a worker and the launcher that started it. */
+/** @module Messages between a worker and the launcher that started it. */
 export {
   connectToLauncher,
   type ErrorMessage,

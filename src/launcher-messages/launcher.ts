@@ -1,8 +1,8 @@
 /**
- * @module What a worker process tells the launcher that started it, and how.
+ * @module Messages from a worker process to the launcher that started it.
  *
- * Messages go over Node's IPC channel, and only where `HEDDLE_LAUNCHER` names the parent process: a script started by hand,
- * by another launcher or by a test runner may have a channel too, whose other end knows nothing of these messages.
+ * Messages go over Node's IPC channel, and only if `HEDDLE_LAUNCHER` names the parent process: a script started by hand, by another
+ * launcher or by a test runner may have a channel, too, but its other end does not know these messages.
  */
 
 import { rmSync } from "node:fs";
@@ -13,7 +13,13 @@ import { readEnvironment } from "../util/settings.ts";
 import { explainScriptError } from "./script-error.ts";
 
 /** The closed table of messages from a worker. */
-export type WorkerMessage = ProgressMessage | JoinMessage | TemporaryMessage | ErrorMessage | PlanMessage;
+export type WorkerMessage =
+  | ProgressMessage
+  | JoinMessage
+  | GivenPlanMessage
+  | TemporaryMessage
+  | ErrorMessage
+  | PlanMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
@@ -21,9 +27,14 @@ export interface ProgressMessage {
   readonly step: number;
 }
 
-/** The worker meets the others, as it must to share any work with them. */
+/** The worker is joining the others. */
 export interface JoinMessage {
   readonly type: "join";
+}
+
+/** The worker trains by the plan that it was given. */
+export interface GivenPlanMessage {
+  readonly type: "givenPlan";
 }
 
 /** A file that is half written (`done: false`), or is no longer: the launcher removes what a killed worker leaves. */
@@ -34,7 +45,7 @@ export interface TemporaryMessage {
   readonly done: boolean;
 }
 
-/** The plan that was asked for instead of a run. */
+/** The plan that the worker made instead of running. */
 export interface PlanMessage {
   readonly type: "plan";
   readonly text: string;
@@ -44,11 +55,11 @@ export interface PlanMessage {
 export interface ErrorMessage {
   readonly type: "error";
   readonly message: string;
-  /** The error in full, with its causes; absent when the message says it all. */
+  /** The full error, with its causes; absent if the message is enough. */
   readonly stack?: string;
   /** The code of a `HeddleError`. */
   readonly code?: string;
-  /** The collective in which the worker waited, when the error came out of one. */
+  /** The collective in which the error occurred. */
   readonly during?: string;
   /** The rank that the error is about. */
   readonly peer?: number;
@@ -62,14 +73,14 @@ export function reportToLauncher(message: WorkerMessage): void {
   send(message);
 }
 
-/** Hands a plan to the launcher, which prints it; without one prints it here. Resolves when it is on its way. */
+/** Sends a plan to the launcher, which prints it; without a launcher prints it here. Resolves when the plan is sent. */
 export function deliverPlan(text: string): Promise<void> {
   return new Promise((resolve) => {
     if (!send({ type: "plan", text }, () => resolve())) process.stdout.write(text, () => resolve());
   });
 }
 
-/** Checks what came over the channel; undefined for anything that is not in the table. */
+/** Checks a message from the channel; undefined for anything that is not in the table. */
 export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const message = value as Partial<Record<string, unknown>>;
@@ -77,7 +88,8 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
     case "progress":
       return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
     case "join":
-      return { type: "join" };
+    case "givenPlan":
+      return { type: message["type"] };
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)
@@ -97,17 +109,17 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
   }
 }
 
-/** Only names that say they are temporary are ever removed for a worker. */
+/** Only files with a temporary name are ever removed for a worker. */
 function isTemporaryPath(path: unknown): path is string {
   return typeof path === "string" && isAbsolute(path) && basename(path).includes(".tmp");
 }
 
-/** Ranks that ended with status 0 while this process runs, as the launcher has told it. */
+/** Ranks that ended with status 0 while this process runs, as reported by the launcher. */
 const endedPeers: number[] = [];
 
 /**
- * Calls back when another rank of the run has ended as if all were well, or at once when one has before. Returns how to
- * stop listening. What comes while nobody listens is kept by the channel.
+ * Calls back when another rank of the run ends with status 0, or immediately if one has. Returns a function that stops listening.
+ * The channel keeps messages that arrive while nobody listens.
  */
 export function onPeerEnded(callback: (rank: number) => void): () => void {
   const receive = (value: unknown): void => {
@@ -116,15 +128,15 @@ export function onPeerEnded(callback: (rank: number) => void): () => void {
     endedPeers.push(rank as number);
     callback(rank as number);
   };
-  const [known] = endedPeers;
-  if (known !== undefined) callback(known);
+  const [endedBefore] = endedPeers;
+  if (endedBefore !== undefined) callback(endedBefore);
   process.on("message", receive);
   return () => process.off("message", receive);
 }
 
 /**
- * Ties this process to its launcher: it ends when the launcher is gone, and an uncaught error is handed to the launcher,
- * which prints the errors of all workers in the order that explains them. Called once, before the user's script. Returns
+ * Ties this process to its launcher: it ends when the launcher is gone, and sends uncaught errors to the launcher, which prints
+ * the errors of all workers, root cause first. Called once, before the user's script. Returns
  * whether there is a launcher.
  */
 export function connectToLauncher(): boolean {
@@ -135,7 +147,7 @@ export function connectToLauncher(): boolean {
     removeRunDirectory();
     process.exit(1);
   });
-  // Nobody reads the output any more, as behind `| head`: the script ends as other programs then do.
+  // Nobody reads the output any more, as with `| head`: the script ends like other programs.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EPIPE" && stream.listenerCount("error") === 1) process.exit(brokenPipe);
@@ -144,7 +156,7 @@ export function connectToLauncher(): boolean {
   }
   process.on("uncaughtException", handOverError);
   process.on("uncaughtExceptionMonitor", (error) => {
-    // Where the stack does not begin with the place, only Node's own report shows where a module has a syntax error.
+    // If the stack does not begin with the position, only Node's own report shows where a module has a syntax error.
     if (
       error instanceof SyntaxError &&
       /^SyntaxError/.test(error.stack ?? "") &&
@@ -153,7 +165,7 @@ export function connectToLauncher(): boolean {
       process.off("uncaughtException", handOverError);
     }
   });
-  // Listening must not keep a script alive that has nothing left to do.
+  // Listening must not keep a finished script alive.
   channel.unref();
   return true;
 }
@@ -161,39 +173,39 @@ export function connectToLauncher(): boolean {
 /** Whether the other end of the channel is Heddle's launcher. */
 const hasLauncher = (): boolean => process.send !== undefined && readEnvironment().launcher === process.ppid;
 
-/** The message that stands for an error. */
+/** The message for an error. */
 export function errorMessage(error: unknown): ErrorMessage {
   const message = error instanceof Error ? error.message || error.name : inspect(error);
   const during = property(error, "during");
   const code = property(error, "code");
   const peer = typeof error === "object" && error !== null ? (error as { rank?: unknown }).rank : undefined;
-  const told = error instanceof HeddleError || property(error, "name") === "HeddleError";
+  const isHeddleError = error instanceof HeddleError || property(error, "name") === "HeddleError";
   const step = error instanceof HeddleError ? error.fault?.training?.step : undefined;
   return {
     type: "error",
     message,
-    ...(told ? {} : { stack: fullText(error) }),
+    ...(isHeddleError ? {} : { stack: fullText(error) }),
     ...(code === undefined ? {} : { code }),
     ...(during === undefined ? {} : { during }),
-    ...(told && Number.isSafeInteger(peer) ? { peer: peer as number } : {}),
+    ...(isHeddleError && Number.isSafeInteger(peer) ? { peer: peer as number } : {}),
     ...(step === undefined ? {} : { step }),
   };
 }
 
 /** The error with its stack and causes, without Node's own frames. */
 function fullText(error: unknown): string {
-  // A last frame may be followed by the brace that opens the error's own fields.
+  // The last frame may be followed by the brace that opens the error's fields.
   return inspect(error).replace(/\n +at [^\n]*node:internal\/[^\n]*?( \{)?(?=\n|$)/g, "$1");
 }
 
 function property(value: unknown, name: string): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  const found = (value as Record<string, unknown>)[name];
-  return typeof found === "string" ? found : undefined;
+  const field = (value as Record<string, unknown>)[name];
+  return typeof field === "string" ? field : undefined;
 }
 
 function handOverError(error: unknown): void {
-  // A script with a handler of its own decides for itself what an uncaught error means.
+  // A script with its own handler decides what an uncaught error means.
   if (process.listenerCount("uncaughtException") > 1) return;
   const end = () => process.exit(1);
   const explained = explainScriptError(error);
@@ -208,23 +220,23 @@ function handOverError(error: unknown): void {
     console.error(error);
     end();
   }
-  // The launcher reads within milliseconds; if it does not, the error is shown here.
+  // The launcher normally reads within milliseconds; otherwise the error is shown here.
   setTimeout(() => {
     console.error(error);
     end();
   }, 500);
 }
 
-function send(message: WorkerMessage, then: (failure: Error | null) => void = () => {}): boolean {
+function send(message: WorkerMessage, onSent: (failure: Error | null) => void = () => {}): boolean {
   if (!hasLauncher() || !process.connected) return false;
-  process.send?.(message, undefined, undefined, then);
+  process.send?.(message, undefined, undefined, onSent);
   return true;
 }
 
 /** 128 + SIGPIPE, the status of a program whose output is not read to its end. */
 const brokenPipe = 141;
 
-/** Half-written files of this process, for when the launcher is gone before it. */
+/** Half-written files of this process, in case the launcher ends first. */
 const temporaries: Set<string> = new Set();
 
 function trackTemporary({ path, done }: TemporaryMessage): void {
@@ -236,7 +248,7 @@ function removeTemporaries(): void {
   for (const path of temporaries) rmSync(path, { recursive: true, force: true });
 }
 
-/** The folder of the run, which a launcher that was killed could not remove. */
+/** Removes the folder of the run, which a killed launcher could not remove. */
 function removeRunDirectory(): void {
   const folder = readEnvironment().runDirectory ?? "";
   if (isAbsolute(folder) && basename(folder).startsWith("heddle-run-"))

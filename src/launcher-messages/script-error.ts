@@ -1,4 +1,4 @@
-/** @module Errors that keep a user's file from starting, told with their place: misspelt imports and wrong syntax. */
+/** @module Explains errors that keep a user's file from starting, with their position: misspelt imports and syntax errors. */
 
 import { readFileSync } from "node:fs";
 // The whole module, as in packages.ts of the runtime: webpack rewrites an imported `createRequire`.
@@ -8,8 +8,8 @@ import { methodHint, nameHint } from "../util/foreign.ts";
 import { nearest } from "../util/options.ts";
 
 /**
- * The error as `file:line:column: what is wrong`, the line, and a near name where there is one; undefined for an error of
- * another kind, or one without a place.
+ * The error as `file:line:column: what is wrong`, the line, and a similar name if there is one; undefined for an error of
+ * another kind or without a position.
  */
 export function explainScriptError(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -25,12 +25,12 @@ interface Place {
   readonly column: number;
 }
 
-/** The place that Node writes above the stack of an error of a module: file and line, the text, a caret. */
+/** The position that Node writes above the stack of a module's error: file and line, the text, a caret. */
 function placeAbove(error: Error): Place | undefined {
   const match = /^(\S.*):(\d+)\n.*\n( *)\^+\n/.exec(error.stack ?? "");
   if (match === null) return undefined;
-  const [, file, line, before] = match as unknown as [string, string, string, string];
-  return { file: asPath(file), line: Number(line), column: before.length + 1 };
+  const [, file, line, indent] = match as unknown as [string, string, string, string];
+  return { file: asPath(file), line: Number(line), column: indent.length + 1 };
 }
 
 function missingExport(error: Error): string | undefined {
@@ -43,11 +43,11 @@ function missingExport(error: Error): string | undefined {
   return described(place, `'${module}' has no export '${name}'`, near);
 }
 
-/** A call of what is not there: of a namespace of Heddle's (`nn.Linear`), or a method by which another library is known (`model.fit`). */
+/** A call of a missing member: of a namespace of Heddle (`nn.Linear`), or a method known from another library (`model.fit`). */
 function missingMember(error: Error): string | undefined {
   const match = /^(?:[\w$]+\.)*?([\w$]+)\.([\w$]+) is not a (?:function|constructor)/.exec(error.message);
   if (!(error instanceof TypeError) || match === null) return undefined;
-  const [said, space, name] = match as unknown as [string, string, string];
+  const [message, space, name] = match as unknown as [string, string, string];
   const place = placeInStack(error);
   if (place === undefined || !/["']heddle["']/.test(linesOf(place.file).join("\n"))) return undefined;
   const members = membersOf(space, place.file);
@@ -57,21 +57,21 @@ function missingMember(error: Error): string | undefined {
     return described(place, `'${space}' has no '${name}'`, whole);
   }
   const hint = methodHint(name);
-  return hint === undefined ? undefined : `${described(place, said)}\n  hint: ${hint}`;
+  return hint === undefined ? undefined : `${described(place, message)}\n  hint: ${hint}`;
 }
 
-/** Of a loop over a tensor, which JavaScript says of any value. */
+/** A loop over a value that is not iterable, which may be a tensor. */
 function notIterable(error: Error): string | undefined {
   if (!(error instanceof TypeError) || !/ is not iterable\b|^Spread syntax requires/.test(error.message))
     return undefined;
   const place = placeInStack(error);
   if (place === undefined || !/["']heddle["']/.test(linesOf(place.file).join("\n"))) return undefined;
   const hint =
-    "where it is a tensor: x.at(index) is a row of x.shape[0], await x.array() gives the values as nested arrays";
+    "if it is a tensor: x.at(index) is a row of x.shape[0], await x.array() gives the values as nested arrays";
   return `${described(place, error.message)}\n  hint: ${hint}`;
 }
 
-/** The innermost place in a file of the user's. */
+/** The innermost position in a user's file. */
 function placeInStack(error: Error): Place | undefined {
   for (const line of (error.stack ?? "").split("\n")) {
     const match = /(?:\(|at )((?:file:)?\/[^()]+):(\d+):(\d+)\)?$/.exec(line);
@@ -82,7 +82,7 @@ function placeInStack(error: Error): Place | undefined {
   return undefined;
 }
 
-/** What a namespace has that a file imports from Heddle by this name, such as `nn`; nothing of another value. */
+/** The members of a namespace of Heddle, such as `nn`; empty for any other name. */
 function membersOf(space: string, importer: string): string[] {
   try {
     const file = fileOfSpace(space, nodeModule.createRequire(importer).resolve("heddle"));
@@ -92,35 +92,35 @@ function membersOf(space: string, importer: string): string[] {
   }
 }
 
-/** The file that a module, or one that it passes on, exports as a namespace of this name. */
+/** The file that a module, or a module that it re-exports, exports as a namespace of this name. */
 function fileOfSpace(space: string, file: string, depth = 0): string | undefined {
   const text = readFileSync(file, "utf8");
-  const at = new RegExp(
+  const match = new RegExp(
     `^export\\s*\\*\\s*as\\s+${space.replaceAll("$", "\\$")}\\s+from\\s*["'](\\.[^"']+)["']`,
     "m",
   ).exec(text);
-  if (at !== null) return beside(file, at[1] as string);
-  for (const path of depth > 3 ? [] : passedOn(text)) {
-    const found = fileOfSpace(space, beside(file, path), depth + 1);
-    if (found !== undefined) return found;
+  if (match !== null) return beside(file, match[1] as string);
+  for (const path of depth > 3 ? [] : reexported(text)) {
+    const inner = fileOfSpace(space, beside(file, path), depth + 1);
+    if (inner !== undefined) return inner;
   }
   return undefined;
 }
 
 const beside = (file: string, path: string): string => fileURLToPath(new URL(path, pathToFileURL(file)));
 
-/** The files of which a module's text exports all names. */
-const passedOn = (text: string): string[] =>
+/** The files whose names a module re-exports with `export *`. */
+const reexported = (text: string): string[] =>
   [...text.matchAll(/^export\s*\*\s*from\s*["'](\.[^"']+)["']/gm)].map(([, path]) => path as string);
 
-/** What a module of the user's or of Heddle exports, read from its text: it is not to be run for the sake of a message. */
+/** The exports of a module of the user's or of Heddle, read from its text, so that a message does not run the module. */
 function exportsOf(module: string, importer: string): string[] {
   try {
-    const ours = /^heddle(\/|$)/.test(module);
-    if (!ours && !module.startsWith(".")) return [];
+    const isHeddle = /^heddle(\/|$)/.test(module);
+    if (!isHeddle && !module.startsWith(".")) return [];
     return exportsOfFile(nodeModule.createRequire(importer).resolve(module));
   } catch {
-    // Without its names the message goes without a near one.
+    // Without the names, the message suggests none.
     return [];
   }
 }
@@ -140,12 +140,12 @@ function exportsOfFile(file: string, depth = 0): string[] {
     )
     .filter((name) => /^[\w$]+$/.test(name));
   const spaces = groups(/^export\s*\*\s*as\s+([\w$]+)/gm);
-  const others = depth > 3 ? [] : passedOn(text);
+  const others = depth > 3 ? [] : reexported(text);
   const inner = others.flatMap((path) => exportsOfFile(beside(file, path), depth + 1));
   return [...declared, ...listed, ...spaces, ...inner];
 }
 
-/** What a compiler says: esbuild's `file:line:column: ERROR: text` (columns from 0), or Node's for types it cannot strip. */
+/** A compiler's error: esbuild's `file:line:column: ERROR: text` (columns from 0), or Node's for types that it cannot strip. */
 function wrongSyntax(error: Error): string | undefined {
   const match = /^(\S.*):(\d+):(\d+): ERROR: (.*)$/m.exec(error.message);
   if (match !== null) {

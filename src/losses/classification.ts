@@ -20,42 +20,42 @@ import { checkPair, checkTensorOptions, checkTensors, type LossOptions, reduced,
 export interface ClassOptions extends LossOptions {
   /** A weight per class, `[classes]`; a mean is divided by the weights of the labels. Default: all 1. */
   readonly weight?: Tensor;
-  /** Rows with this label count for nothing, neither in a sum nor in what a mean is divided by. Default: none. */
+  /** Rows with this label do not count, neither in a sum nor in the divisor of a mean. Default: none. */
   readonly ignoreIndex?: number;
 }
 
 /** Options of {@link softmaxCrossEntropy}. */
 export interface CrossEntropyOptions extends ClassOptions {
-  /** Share of each target that is spread over all classes alike, from 0 to 1; default 0. */
+  /** Share of each target that is spread evenly over all classes, from 0 to 1; default 0. */
   readonly labelSmoothing?: number;
 }
 
 const classNames = ["weight", "ignoreIndex"];
 
-/** The rows that count, by their labels; labels to look up with; and the weight of each row in a dtype. */
+/** Which rows count; labels that are valid as indices; and the weight of each row in a dtype. */
 function labelled(name: string, logits: Tensor, labels: Tensor, { weight, ignoreIndex }: ClassOptions) {
   const classes = logits.shape.at(-1) as number;
   checkTensorOptions(name, { weight });
   if (weight !== undefined && !sameShape(weight.shape, [classes]))
     throw new HeddleError("shape", `${name}: weight must be [${classes}], got ${formatType(weight)}`);
   if (ignoreIndex !== undefined) checkInteger(name, "ignoreIndex", ignoreIndex, -(2 ** 31), 2 ** 31 - 1);
-  const given = toIndices(labels, { kind: "label", size: classes });
-  const counts = ignoreIndex === undefined ? undefined : given.ne(ignoreIndex);
-  const indices = counts === undefined ? given : select(counts, given, 0);
+  const allLabels = toIndices(labels, { kind: "label", size: classes });
+  const counts = ignoreIndex === undefined ? undefined : allLabels.ne(ignoreIndex);
+  const indices = counts === undefined ? allLabels : select(counts, allLabels, 0);
   const weights = (dtype: DType): Tensor | undefined =>
     weight === undefined ? undefined : rowsById(weight.cast(dtype), indices);
   return { counts, indices, weights };
 }
 
-/** Single losses of rows, each times its weight, those that do not count at 0; their mean is by weight. */
+/** Single losses of rows, each times its weight; rows that do not count are 0. The mean is by weight. */
 function ofRows(
   single: Tensor,
   { counts, weights: weightsIn }: Pick<ReturnType<typeof labelled>, "counts" | "weights">,
 ): SingleLosses {
-  const only = (x: Tensor): Tensor => (counts === undefined ? x : select(counts, x, 0));
+  const counted = (x: Tensor): Tensor => (counts === undefined ? x : select(counts, x, 0));
   const weights = weightsIn(single.dtype);
-  if (weights !== undefined) return { values: only(mulNoNan(weights, single)), weights: only(weights) };
-  return { values: only(single), weights: counts?.cast(single.dtype) };
+  if (weights !== undefined) return { values: counted(mulNoNan(weights, single)), weights: counted(weights) };
+  return { values: counted(single), weights: counts?.cast(single.dtype) };
 }
 
 function checkLabels(name: string, logits: Tensor, labels: Tensor): void {
@@ -63,19 +63,19 @@ function checkLabels(name: string, logits: Tensor, labels: Tensor): void {
   const rows = logits.shape.slice(0, -1);
   if (!isInteger(labels.dtype)) {
     const hint = sameShape(labels.shape, rows)
-      ? 'they are numbers of classes: store the column as dtype "i32", or cast it'
-      : "give the number of the class of each row, [rows…]";
+      ? 'labels are class indices: store the column with dtype "i32", or cast it'
+      : "give the class index of each row, [rows…]";
     throw new HeddleError("dtype", `${name}: labels must be integers, got ${formatType(labels)}`, { hint });
   }
   if (sameShape(labels.shape, rows)) return;
-  const got = `${formatType(logits)}, ${formatType(labels)}`;
+  const received = `${formatType(logits)}, ${formatType(labels)}`;
   const [last, ...more] = [...labels.shape].reverse();
   const hint = sameShape(labels.shape, logits.shape)
-    ? 'of one-hot labels take the number of the class, labels.argMax(-1), or cast them to "f32": probabilities'
+    ? 'turn one-hot labels into class indices, labels.argMax(-1), or cast them to "f32" as probabilities'
     : last === 1 && sameShape([...more].reverse(), rows)
       ? "labels have no last dim of 1: give a column of shape [rows], or labels.reshape([-1])"
       : "labels have the shape of the logits without the last dim, which counts classes";
-  throw new HeddleError("shape", `${name}: needs logits [rows…, classes] and integer labels [rows…], got ${got}`, {
+  throw new HeddleError("shape", `${name}: needs logits [rows…, classes] and integer labels [rows…], got ${received}`, {
     hint,
   });
 }
@@ -101,13 +101,17 @@ export function softmaxCrossEntropy(logits: Tensor, labels: Tensor, options: Cro
     const rows = labelled(name, logits, labels, options);
     const share = labelSmoothing / (logits.shape.at(-1) as number);
     const single = (x: Tensor): SingleLosses => {
-      const own = ofRows(crossEntropyOfRows(x, rows.indices), rows);
-      if (labelSmoothing === 0) return own;
-      const all = ofRows(weightedSum(logSoftmax(x), weight).neg(), { ...rows, weights: () => undefined }).values.mul(
-        share,
-      );
-      // At 1 the label itself counts nothing, however unlikely it is.
-      return { ...own, values: labelSmoothing === 1 ? all : own.values.mul(1 - labelSmoothing).add(all) };
+      const labelled = ofRows(crossEntropyOfRows(x, rows.indices), rows);
+      if (labelSmoothing === 0) return labelled;
+      const smoothed = ofRows(weightedSum(logSoftmax(x), weight).neg(), {
+        ...rows,
+        weights: () => undefined,
+      }).values.mul(share);
+      // At 1 the label itself does not count, however unlikely it is.
+      return {
+        ...labelled,
+        values: labelSmoothing === 1 ? smoothed : labelled.values.mul(1 - labelSmoothing).add(smoothed),
+      };
     };
     return reduced(name, [logits], options, single, names);
   });
@@ -132,14 +136,14 @@ function withProbabilities(
   return reduced("softmaxCrossEntropy", [logits, target], options, single, names);
 }
 
-/** The sum over classes, each by its weight: one of weight 0 counts nothing, also where it is infinite. */
+/** The weighted sum over classes: a class of weight 0 does not count, even if its value is infinite. */
 const weightedSum = (x: Tensor, weight: Tensor | undefined): Tensor =>
   (weight === undefined ? x : mulNoNan(weight.cast(x.dtype), x)).sum(-1);
 
 /**
  * Negative log-likelihood of labels, as PyTorch's `NLLLoss`: minus the logarithm of the label's probability.
  *
- * @param logProbabilities float `[rows…, classes]`, such as `logSoftmax` gives
+ * @param logProbabilities float `[rows…, classes]`, such as the result of `logSoftmax`
  * @param labels integers `[rows…]`, each in `[0, classes)` or `ignoreIndex`
  */
 export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOptions = {}): Tensor {
@@ -152,7 +156,7 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOpti
       ofRows(
         retold(
           "nll",
-          (found) => ({ ...found, kind: "label" }),
+          (outside) => ({ ...outside, kind: "label" }),
           () => rowsById(x, rows.indices, labels.shape.length).neg(),
         ),
         rows,
@@ -163,31 +167,31 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: ClassOpti
 
 /** Options of {@link binaryCrossEntropy}. */
 export interface BinaryOptions extends LossOptions {
-  /** A factor for each element, of a shape that broadcasts; default 1. */
+  /** A factor per element, in a shape that broadcasts; default 1. */
   readonly weight?: Tensor;
 }
 
-/** The logarithm of a probability, not below -100; where it would be, with the slope that it has at 1e-12. */
+/** The logarithm of a probability, at least -100; below that its slope is the slope at 1e-12. */
 function boundedLog(p: Tensor): Tensor {
   const zero = p.lt(Math.exp(-100));
   return select(zero, p.mul(1e12).sub(100), maximum(select(zero, 1, p).log(), -100));
 }
 
 /**
- * Cross-entropy of probabilities with targets in [0, 1], as PyTorch's `BCELoss`: logarithms are not below -100,
- * and have a slope there by which a wrong answer that is certain is still learned from. Where a model gives logits, {@link binaryCrossEntropyWithLogits} is more exact.
- * What is no probability gives NaN, where PyTorch stops the program.
+ * Cross-entropy of probabilities with targets in [0, 1], as PyTorch's `BCELoss`: logarithms are at least -100,
+ * and still have a slope there, so that a model learns from wrong answers of probability 0 or 1. For logits,
+ * {@link binaryCrossEntropyWithLogits} is more exact. A number that is not a probability gives NaN, where PyTorch stops the program.
  */
 export function binaryCrossEntropy(output: Tensor, target: Tensor, options: BinaryOptions = {}): Tensor {
   return within("binaryCrossEntropy", () => {
     checkPair("binaryCrossEntropy", output, target);
     checkTensorOptions("binaryCrossEntropy", { weight: asRecord("binaryCrossEntropy", options).weight });
     const single = (p: Tensor, t: Tensor): Tensor => {
-      const one = p.neg().add(1);
-      const likelihood = t.mul(boundedLog(p)).add(t.neg().add(1).mul(boundedLog(one)));
-      // Of a number below 0 or above 1 the formula makes an ordinary one, below 0 perhaps, which nobody would notice.
-      const known = select(p.mul(one).lt(0), Number.NaN, likelihood.neg());
-      return options.weight === undefined ? known : known.mul(options.weight);
+      const complement = p.neg().add(1);
+      const likelihood = t.mul(boundedLog(p)).add(t.neg().add(1).mul(boundedLog(complement)));
+      // For a number below 0 or above 1 the formula would give an ordinary number, which nobody would notice.
+      const checkedLoss = select(p.mul(complement).lt(0), Number.NaN, likelihood.neg());
+      return options.weight === undefined ? checkedLoss : checkedLoss.mul(options.weight);
     };
     return reduced("binaryCrossEntropy", [output, target], options, single, ["weight"]);
   });
@@ -195,15 +199,15 @@ export function binaryCrossEntropy(output: Tensor, target: Tensor, options: Bina
 
 /** Options of {@link binaryCrossEntropyWithLogits}. */
 export interface BinaryLogitsOptions extends BinaryOptions {
-  /** A factor for positive targets, of a shape that broadcasts: above 1 it raises recall. Default 1. */
+  /** A factor for positive targets, in a shape that broadcasts; above 1 it raises recall. Default 1. */
   readonly posWeight?: Tensor;
   /** Share of each target that becomes one half, from 0 to 1; default 0. */
   readonly labelSmoothing?: number;
 }
 
 /**
- * `positive · softplus(-x) + negative · softplus(x)`, by the size of x: softplus(-|x|) is in both, and |x| is added for the side that
- * is unlikely. A certain answer that is right, at an infinite logit, then costs 0.
+ * `positive · softplus(-x) + negative · softplus(x)`, rewritten with |x|: both sides contain softplus(-|x|), and the unlikely side adds |x|.
+ * So a right answer at an infinite logit costs 0.
  */
 function ofLogits(x: Tensor, positive: Tensor, negative: Tensor): Tensor {
   const high = x.ge(0);
@@ -216,7 +220,7 @@ function ofLogits(x: Tensor, positive: Tensor, negative: Tensor): Tensor {
 
 /**
  * Cross-entropy of sigmoid(logits) with probabilities in [0, 1], over all elements, without overflow, as PyTorch's
- * `BCEWithLogitsLoss`: `softplus(x) - x · target`. An infinite logit that is right costs 0, where PyTorch gives NaN.
+ * `BCEWithLogitsLoss`: `softplus(x) - x · target`. A right answer at an infinite logit costs 0, where PyTorch gives NaN.
  */
 export function binaryCrossEntropyWithLogits(
   logits: Tensor,

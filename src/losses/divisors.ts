@@ -1,13 +1,13 @@
 /**
- * @module What means by weight are divided by where a batch is computed in parts. It is the sum over the whole batch, which no
- * part knows by itself: a training sums it over the parts first, and then hands each mean its share.
+ * @module Divisors of weighted means when a batch is computed in parts. The divisor is the sum of weights of the whole batch, which no part
+ * knows: training first sums the weights of all parts, and then gives each mean its share.
  */
 
 import type { Tensor } from "../functions/index.ts";
 import { currentTrace, type Trace } from "../ir/trace.ts";
 
 interface Divisors {
-  /** Of the loss itself: what is traced within it, row by row say, has means of its own. */
+  /** The trace of the loss itself: inner traces, such as of a single row, have means of their own. */
   readonly trace: Trace | undefined;
   readonly sums: Tensor[];
   readonly shares: readonly Tensor[];
@@ -15,7 +15,7 @@ interface Divisors {
 
 let current: Divisors | undefined;
 
-/** What a mean is divided by, given the sum of its weights. */
+/** The divisor of a mean whose weights have this sum. */
 export function divisor(sum: Tensor): Tensor {
   if (current === undefined || current.trace !== currentTrace()) return sum;
   current.sums.push(sum);
@@ -23,20 +23,20 @@ export function divisor(sum: Tensor): Tensor {
 }
 
 /**
- * Runs a loss; gives also the sums that its means are divided by, in their order.
+ * Runs a loss; gives its result and the sums of weights that its means are divided by, in order.
  *
- * @param shares what they are divided by instead, in the same order
+ * @param shares divisors to use instead, in the same order
  */
 export function withDivisors<Result>(
   body: () => Result,
   shares: readonly Tensor[] = [],
 ): { readonly result: Result; readonly sums: readonly Tensor[] } {
-  const before = current;
-  const own: Divisors = { trace: currentTrace(), sums: [], shares };
-  current = own;
+  const outer = current;
+  const divisors: Divisors = { trace: currentTrace(), sums: [], shares };
+  current = divisors;
   try {
-    return { result: body(), sums: own.sums };
+    return { result: body(), sums: divisors.sums };
   } finally {
-    current = before;
+    current = outer;
   }
 }

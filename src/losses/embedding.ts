@@ -1,5 +1,4 @@
-/** @module Losses of vectors, by their angles and distances. Vectors are the last dim. */
-
+/** @module Losses of vectors by their angles and distances. Vectors are the last dim. */
 import { linalg, minimum, select, type Tensor } from "../functions/index.ts";
 import { formatType, sameShape } from "../ir/shape.ts";
 import { checkTensor } from "../tensor/tensor.ts";
@@ -12,7 +11,7 @@ import { checkPair, type LossOptions, reduced } from "./reduce.ts";
  * `max(0, cosine - margin)` where it is -1.
  *
  * @param first floats `[rows…, size]`
- * @param second floats of that shape
+ * @param second floats of the same shape
  * @param target 1 and -1, `[rows…]`, of any dtype
  * @param options `margin`: from -1 to 1, default 0
  */
@@ -33,11 +32,12 @@ export function cosineEmbedding(
         `cosineEmbedding: ${formatType(first)} does not fit targets ${formatType(target)}`,
       );
     const single = (x: Tensor, y: Tensor): Tensor => {
-      // Each by its length first: products of large vectors would be infinite. The root of 1e-12 keeps that of zeros from 0.
-      const unit = (one: Tensor): Tensor => one.div(linalg.norm(one, { dims: -1, keepDims: true }).hypot(1e-6));
+      // Normalised first, since products of large vectors would be infinite. 1e-6 keeps the length of zero vectors above 0.
+      const unit = (vector: Tensor): Tensor =>
+        vector.div(linalg.norm(vector, { dims: -1, keepDims: true }).hypot(1e-6));
       const cosine = unit(x).mul(unit(y)).sum(-1);
-      const same = select(target.eq(1), cosine.neg().add(1), 0);
-      return same.add(select(target.eq(-1), cosine.sub(margin).relu(), 0));
+      const similarLoss = select(target.eq(1), cosine.neg().add(1), 0);
+      return similarLoss.add(select(target.eq(-1), cosine.sub(margin).relu(), 0));
     };
     return reduced("cosineEmbedding", [first, second], options, single, ["margin"]);
   });
@@ -45,13 +45,13 @@ export function cosineEmbedding(
 
 /** Options of {@link tripletMargin}. */
 export interface TripletOptions extends LossOptions {
-  /** How much nearer the positive must be; default 1. */
+  /** By how much the positive must be nearer; default 1. */
   readonly margin?: number;
-  /** Of the distance: the norm's exponent, at least 1; default 2. */
+  /** Exponent of the distance's norm, at least 1; default 2. */
   readonly p?: number;
   /** Added to each difference, so that the distance of equal vectors has a gradient; default 1e-6. */
   readonly epsilon?: number;
-  /** Take the negative's distance from the positive where that is smaller (Balntas et al., 2016); default false. */
+  /** Use the distance between negative and positive if it is smaller (Balntas et al., 2016); default false. */
   readonly swap?: boolean;
 }
 
@@ -73,10 +73,10 @@ export function tripletMargin(
     checkNumber("tripletMargin", "p", p, 1);
     checkNumber("tripletMargin", "epsilon", epsilon, 0);
     const distance = (x: Tensor, y: Tensor): Tensor => linalg.norm(x.sub(y).add(epsilon), { p, dims: -1 });
-    const single = (own: Tensor, near: Tensor, other: Tensor): Tensor => {
-      const far = distance(own, other);
-      const least = swap ? minimum(far, distance(near, other)) : far;
-      return distance(own, near).sub(least).add(margin).relu();
+    const single = (anchorRow: Tensor, positiveRow: Tensor, negativeRow: Tensor): Tensor => {
+      const far = distance(anchorRow, negativeRow);
+      const negativeDistance = swap ? minimum(far, distance(positiveRow, negativeRow)) : far;
+      return distance(anchorRow, positiveRow).sub(negativeDistance).add(margin).relu();
     };
     return reduced("tripletMargin", [anchor, positive, negative], options, single, ["margin", "p", "epsilon", "swap"]);
   });

@@ -1,5 +1,4 @@
-/** @module What all losses share: checks of their tensors, and the way single losses are combined. */
-
+/** @module Shared by all losses: checks of tensors, and the reduction of single losses. */
 import { isTensor, type Tensor } from "../functions/index.ts";
 import { inFloat32 } from "../functions/wide.ts";
 import { mulNoNan } from "../functions/zero-terms.ts";
@@ -9,7 +8,7 @@ import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { divisor } from "./divisors.ts";
 
-/** How the single losses are combined: their mean (default), their sum, or not at all. */
+/** The reduction of single losses: their mean (default), their sum, or none. */
 export type LossReduction = "mean" | "sum" | "none";
 
 /** Options of every loss. */
@@ -19,16 +18,16 @@ export interface LossOptions {
 }
 
 /**
- * What `train` takes as loss: a float scalar from a model's output and a target. Where rows have weights it is asked for
- * `{ reduction: "none" }`; functions that know no options are then applied row by row.
+ * A loss for `train`: computes a float scalar from a model's output and a target. If rows have weights, it is called with
+ * `{ reduction: "none" }`; a function without options is then applied row by row.
  */
 export type Loss = (output: Tensor, target: Tensor, options?: LossOptions) => Tensor;
 
-/** Single losses, and how their mean is taken where it is not that of all of them. */
+/** Single losses, and how to take their mean if it is not the plain mean. */
 export interface SingleLosses {
-  /** What is summed. */
+  /** The single losses. */
   readonly values: Tensor;
-  /** What counts: a mean is the sum over the sum of these. */
+  /** Weights: the mean is the sum of the values divided by the sum of the weights. */
   readonly weights?: Tensor | undefined;
   /** Any other mean. */
   readonly mean?: () => Tensor;
@@ -51,8 +50,8 @@ export function reduced<const Inputs extends readonly (Tensor | undefined)[]>(
   if (!["mean", "sum", "none"].includes(reduction))
     throw new HeddleError("option", `${name}: reduction must be mean, sum or none, got ${String(reduction)}`);
   return inFloat32(inputs, (...wide) => {
-    const made = single(...wide);
-    const losses = isTensor(made) ? { values: made } : made;
+    const computed = single(...wide);
+    const losses = isTensor(computed) ? { values: computed } : computed;
     return reduction === "none" ? losses.values : reduction === "sum" ? losses.values.sum() : meanOf(losses);
   });
 }
@@ -61,19 +60,19 @@ const meanOf = ({ values, weights, mean }: SingleLosses): Tensor =>
   mean?.() ?? (weights === undefined ? values.mean() : values.sum().div(divisor(weights.sum())));
 
 /**
- * The mean of values by weights, `Σ weight · value / Σ weight`; NaN where all weights are 0. A value whose weight is 0 counts nothing,
- * also an infinite one. Where `train` accumulates over parts of a batch, the second sum is that of the whole batch: a loss with
- * a mask of its own gives the same step in however many parts.
+ * The weighted mean, `Σ weight · value / Σ weight`; NaN if all weights are 0. A value of weight 0 does not count, even if it is
+ * infinite. When `train` accumulates over parts of a batch, the divisor is the sum over the whole batch: a loss with a mask of its own
+ * gives the same step in any number of parts.
  *
- * @param weights of a shape that broadcasts to that of the values; bool counts as 0 and 1
+ * @param weights in a shape that broadcasts to the values; bool counts as 0 and 1
  * @example (y, t) => losses.weightedMean(y.sub(t).abs(), t.ne(0))
  * @throws HeddleError `shape` when the weights do not broadcast to the values
  */
 export function weightedMean(values: Tensor, weights: Tensor): Tensor {
   return within("weightedMean", () => {
     checkTensors("weightedMean", values, weights);
-    const spread = weights.cast(values.dtype).broadcastTo(values.shape);
-    return inFloat32([values, spread], (x, w) => meanOf({ values: mulNoNan(w, x), weights: w }));
+    const broadcastWeights = weights.cast(values.dtype).broadcastTo(values.shape);
+    return inFloat32([values, broadcastWeights], (x, w) => meanOf({ values: mulNoNan(w, x), weights: w }));
   });
 }
 
@@ -83,7 +82,7 @@ export function checkTensors(name: string, output: unknown, target: unknown): vo
   throw new HeddleError("argument", `${name}: takes output and target, got ${shown(output)} and ${shown(target)}`);
 }
 
-/** @throws HeddleError `option` for options that are there, but no tensors. */
+/** @throws HeddleError `option` for an option that is not a tensor. */
 export function checkTensorOptions(name: string, options: { readonly [option: string]: unknown }): void {
   for (const [option, value] of Object.entries(options)) {
     if (value === undefined || isTensor(value)) continue;
@@ -91,7 +90,7 @@ export function checkTensorOptions(name: string, options: { readonly [option: st
   }
 }
 
-/** Throws unless output and target have one shape and dtype; broadcasting here is a mistake nearly always. */
+/** Throws unless output and target have one shape and dtype; broadcasting would nearly always be a mistake. */
 export function checkPair(name: string, output: Tensor, target: Tensor): void {
   checkTensors(name, output, target);
   if (sameShape(output.shape, target.shape) && output.dtype === target.dtype) return;

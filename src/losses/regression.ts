@@ -1,4 +1,4 @@
-/** @module Losses of numbers: output and target have one shape, and so do the single losses. */
+/** @module Regression losses: output, target and single losses have one shape. */
 import { full, maximum, minimum, select, type Tensor, xlogy } from "../functions/index.ts";
 import { mulNoNan } from "../functions/zero-terms.ts";
 import { checkTensor } from "../tensor/tensor.ts";
@@ -18,7 +18,7 @@ export function mse(output: Tensor, target: Tensor, options: LossOptions = {}): 
 }
 
 /**
- * Absolute error, `|output - target|`, over all elements; elementwise with reduction `"none"`. The gradient of a NaN is NaN,
+ * Absolute error, `|output - target|`, over all elements; elementwise with reduction `"none"`. The gradient at NaN is NaN,
  * where PyTorch's is 0.
  */
 export function l1(output: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
@@ -30,13 +30,13 @@ export function l1(output: Tensor, target: Tensor, options: LossOptions = {}): T
 
 /** `d² / 2` where `|d|` is at most `delta`, else `delta · (|d| - delta / 2)`. */
 function huberOf(difference: Tensor, delta: number): Tensor {
-  // By what is left of the difference when it is cut off: no infinity meets a 0 in the gradient.
+  // Computed from the clamped difference, so that the gradient never multiplies an infinity by 0.
   const cut = minimum(maximum(difference, -delta), delta);
   return cut.mul(difference.sub(cut.mul(0.5)));
 }
 
 /**
- * Huber's loss, as PyTorch's `HuberLoss`: half the squared error up to a difference of `delta`, from there on a line.
+ * Huber's loss, as PyTorch's `HuberLoss`: half the squared error up to a difference of `delta`, linear from there on.
  *
  * @param options `delta`: positive, default 1
  */
@@ -72,7 +72,7 @@ export function smoothL1(
 
 /** Options of {@link poissonNll}. */
 export interface PoissonNllOptions extends LossOptions {
-  /** The output is the logarithm of the rate; default true. */
+  /** Whether the output is the logarithm of the rate; default true. */
   readonly logInput?: boolean;
   /** Add Stirling's approximation of log(target!), for targets above 1; default false. */
   readonly full?: boolean;
@@ -87,11 +87,11 @@ export interface PoissonNllOptions extends LossOptions {
 export function poissonNll(output: Tensor, target: Tensor, options: PoissonNllOptions = {}): Tensor {
   return within("poissonNll", () => {
     checkPair("poissonNll", output, target);
-    const { logInput = true, full: whole = false, epsilon = 1e-8 } = asRecord("poissonNll", options);
+    const { logInput = true, full: addConstant = false, epsilon = 1e-8 } = asRecord("poissonNll", options);
     checkNumber("poissonNll", "epsilon", epsilon, 0);
     const single = (y: Tensor, t: Tensor): Tensor => {
       const values = logInput ? y.exp().sub(mulNoNan(t, y)) : y.sub(xlogy(t, y.add(epsilon)));
-      return whole ? values.add(stirling(t)) : values;
+      return addConstant ? values.add(stirling(t)) : values;
     };
     return reduced("poissonNll", [output, target], options, single, ["logInput", "full", "epsilon"]);
   });
@@ -112,7 +112,7 @@ function stirling(n: Tensor): Tensor {
 export interface GaussianNllOptions extends LossOptions {
   /** Add the constant log(2π) / 2; default false. */
   readonly full?: boolean;
-  /** The least variance; default 1e-6. The gradient by a variance below it is 0, where PyTorch's goes on. */
+  /** The smallest variance; default 1e-6. A variance below it has gradient 0, unlike in PyTorch. */
   readonly epsilon?: number;
 }
 
@@ -120,7 +120,7 @@ export interface GaussianNllOptions extends LossOptions {
  * Negative log-likelihood under normal distributions, as PyTorch's `GaussianNLLLoss`:
  * `(log(variance) + (output - target)² / variance) / 2`.
  *
- * @param variance of the shape of the output, or one that broadcasts to it
+ * @param variance in the shape of the output, or a shape that broadcasts to it
  */
 export function gaussianNll(
   output: Tensor,
@@ -131,11 +131,11 @@ export function gaussianNll(
   return within("gaussianNll", () => {
     checkPair("gaussianNll", output, target);
     checkTensor("gaussianNll", variance);
-    const { full: whole = false, epsilon = 1e-6 } = asRecord("gaussianNll", options);
+    const { full: addConstant = false, epsilon = 1e-6 } = asRecord("gaussianNll", options);
     checkNumber("gaussianNll", "epsilon", epsilon, Number.MIN_VALUE);
-    const constant = whole ? 0.5 * Math.log(2 * Math.PI) : 0;
-    const single = (y: Tensor, t: Tensor, given: Tensor): Tensor => {
-      const bounded = select(given.lt(epsilon), full([], epsilon, { dtype: given.dtype }), given);
+    const constant = addConstant ? 0.5 * Math.log(2 * Math.PI) : 0;
+    const single = (y: Tensor, t: Tensor, rawVariance: Tensor): Tensor => {
+      const bounded = select(rawVariance.lt(epsilon), full([], epsilon, { dtype: rawVariance.dtype }), rawVariance);
       const difference = y.sub(t);
       return bounded.log().add(difference.mul(difference).div(bounded)).mul(0.5).add(constant);
     };
@@ -145,9 +145,9 @@ export function gaussianNll(
 
 /** Options of {@link klDivergence}. */
 export interface KlDivergenceOptions extends Omit<LossOptions, "reduction"> {
-  /** Also `"batchMean"`: the sum over the number of rows, which is the divergence of a row on average. Default `"mean"`. */
+  /** Also `"batchMean"`: the sum divided by the number of rows, which is the mean divergence of a row. Default `"mean"`. */
   readonly reduction?: LossOptions["reduction"] | "batchMean";
-  /** The target is given as logarithms, too; default false. */
+  /** Whether the target holds logarithms, too; default false. */
   readonly logTarget?: boolean;
 }
 
@@ -170,10 +170,10 @@ export function klDivergence(output: Tensor, target: Tensor, options: KlDivergen
       logTarget ? divergenceOfLogs(y, t) : xlogy(t, t).sub(mulNoNan(t, y));
     const perRow = { ...options, reduction: reduction === "batchMean" ? "mean" : reduction } as const;
     const single = (y: Tensor, t: Tensor): SingleLosses => {
-      const each = values(y, t);
+      const elementwise = values(y, t);
       return reduction === "batchMean"
-        ? { values: each, mean: () => each.sum().div(y.shape[0] ?? 1) }
-        : { values: each };
+        ? { values: elementwise, mean: () => elementwise.sum().div(y.shape[0] ?? 1) }
+        : { values: elementwise };
     };
     return reduced("klDivergence", [output, target], perRow, single, ["logTarget"]);
   });
@@ -181,6 +181,6 @@ export function klDivergence(output: Tensor, target: Tensor, options: KlDivergen
 
 /** `exp(t) · (t - y)`; 0 where the probability is 0, whatever the output. */
 function divergenceOfLogs(y: Tensor, t: Tensor): Tensor {
-  const none = t.eq(Number.NEGATIVE_INFINITY);
-  return t.exp().mul(select(none, 0, t).sub(select(none, 0, y)));
+  const hasNoProbability = t.eq(Number.NEGATIVE_INFINITY);
+  return t.exp().mul(select(hasNoProbability, 0, t).sub(select(hasNoProbability, 0, y)));
 }

@@ -1,4 +1,4 @@
-/** @module Which memory each kernel call reads and writes, found from the addresses in its fields. */
+/** @module The memory that each kernel call reads and writes, from the addresses in its fields. */
 import type { KernelCall, Ref } from "../ir/kernel.ts";
 import { sameShape } from "../ir/shape.ts";
 import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
@@ -8,21 +8,21 @@ import type { Storage } from "./storage.ts";
 /** How a call uses a piece of memory. */
 type Role = Access["role"];
 
-/** Calls `visit` for each address in a call, and in the calls that it holds, and says for what it is used. */
+/** Calls `visit` with each address in a call and its nested calls, and with the role of the access. */
 export function eachRef(call: KernelCall, visit: (ref: Ref, role: Role) => void): void {
-  // Where memory is not assigned yet, calls hold references in the place of addresses.
+  // Before memory is assigned, calls hold references in place of addresses.
   for (const { at, role } of accessesOf(call)) visit(at as unknown as Ref, role);
-  for (const list of nestedIn(call)) for (const one of list) eachRef(one, visit);
+  for (const list of nestedIn(call)) for (const inner of list) eachRef(inner, visit);
 }
 
 /** First and last use of a piece of memory, by index of call. */
 export interface Life {
   readonly storage: Storage;
   first: number;
-  /** Longer than {@link Life.lastUse} while a collective is under way. */
+  /** Later than {@link Life.lastUse} while an async collective uses the memory. */
   last: number;
-  /** Collectives under way that use it: from which call to which one. */
-  readonly flights: (readonly [start: number, end: number])[];
+  /** For each async collective that uses the memory, the calls that start it and wait for it. */
+  readonly asyncSpans: (readonly [start: number, end: number])[];
   lastUse: number;
   firstWrite: number;
   lastRead: number;
@@ -30,7 +30,7 @@ export interface Life {
   readFirst: boolean;
 }
 
-/** When each piece of memory is used, by the numbers of the flattened calls. */
+/** The life of each piece of memory, in numbers of the flattened calls. */
 export function livesOf({ calls, loops }: Flat<KernelCall>): Map<Storage, Life> {
   const lives = new Map<Storage, Life>();
   calls.forEach((call, index) => {
@@ -40,7 +40,7 @@ export function livesOf({ calls, loops }: Flat<KernelCall>): Map<Storage, Life> 
         storage,
         first: index,
         last: index,
-        flights: [],
+        asyncSpans: [],
         lastUse: index,
         firstWrite: Infinity,
         lastRead: -1,
@@ -54,12 +54,12 @@ export function livesOf({ calls, loops }: Flat<KernelCall>): Map<Storage, Life> 
       if (role === "read" && life.first === index) life.readFirst = true;
     });
   });
-  keepDuringFlights(calls, lives);
+  keepDuringAsync(calls, lives);
   for (const loop of loops) for (const life of lives.values()) keepDuringLoop(loop, life);
   return lives;
 }
 
-/** What an iteration does not make for itself must be there, or not be overwritten, in the next one. */
+/** Memory that outlives an iteration keeps its content through the whole loop. */
 function keepDuringLoop({ first, last }: { first: number; last: number }, life: Life): void {
   if (life.last < first || life.first > last) return;
   const inside = life.first > first && life.last < last && !life.readFirst;
@@ -71,52 +71,52 @@ function keepDuringLoop({ first, last }: { first: number; last: number }, life: 
   life.lastUse = Math.max(life.lastUse, last);
 }
 
-/** What a collective under way uses stays as it is until the program has waited for it. */
-function keepDuringFlights(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life>): void {
+/** Memory that an async collective uses lives until the program has waited for the collective. */
+function keepDuringAsync(calls: readonly KernelCall[], lives: ReadonlyMap<Storage, Life>): void {
   calls.forEach((call, index) => {
-    if (flightOf(call) !== "starts") return;
-    const end = calls.findIndex(
-      (other, at) => at > index && flightOf(other) === "ends" && other["flight"] === call["flight"],
+    if (asyncRoleOf(call) !== "starts") return;
+    const waitIndex = calls.findIndex(
+      (later, laterIndex) => laterIndex > index && asyncRoleOf(later) === "ends" && later["flight"] === call["flight"],
     );
     eachRef(call, (ref) => {
       const life = lives.get(ref.origin as Storage) as Life;
-      life.last = Math.max(life.last, end);
-      life.flights.push([index, end]);
+      life.last = Math.max(life.last, waitIndex);
+      life.asyncSpans.push([index, waitIndex]);
     });
   });
 }
 
-/** Whether a call starts what is then under way, or ends it. */
-export const flightOf = (call: KernelCall): "starts" | "ends" | undefined =>
-  call["flight"] === undefined ? undefined : descriptionOf(call).flight;
+/** Whether a call starts an async collective, or waits for one; undefined for other calls. */
+export const asyncRoleOf = (call: KernelCall): "starts" | "ends" | undefined =>
+  call["flight"] === undefined ? undefined : descriptionOf(call).asyncRole;
 
-/** The memory that an access of a call without addresses names. */
+/** The reference of an access, in a call without addresses. */
 const refOf = ({ at }: Access): Ref => at as unknown as Ref;
 
-/** Whether a call reads `from` only as the very view that it writes to `to`, and may be done in place. */
+/** Whether a call may run in place: it reads `from` only through a view equal to the one it writes to `to`. */
 export function readsInPlace(call: KernelCall, from: Storage, to: Storage): boolean {
   const accesses = accessesOf(call);
-  const [out, ...more] = accesses.filter((access) => access.role === "write" && refOf(access).origin === to);
-  const ins = accesses.filter((access) => access.role === "read" && refOf(access).origin === from);
+  const [out, ...otherWrites] = accesses.filter((access) => access.role === "write" && refOf(access).origin === to);
+  const reads = accesses.filter((access) => access.role === "read" && refOf(access).origin === from);
   return (
     out !== undefined &&
-    more.length === 0 &&
-    ins.length > 0 &&
-    ins.every((access) => access.inPlace && sameView(access, out))
+    otherWrites.length === 0 &&
+    reads.length > 0 &&
+    reads.every((access) => access.inPlace && sameView(access, out))
   );
 }
 
-const sameView = (one: Access, other: Access): boolean =>
-  refOf(one).byteOffset === refOf(other).byteOffset &&
-  one.dtype === other.dtype &&
-  sameShape(one.shape, other.shape) &&
-  one.strides.every((stride, dim) => stride === other.strides[dim] || one.shape[dim] === 1);
+const sameView = (left: Access, right: Access): boolean =>
+  refOf(left).byteOffset === refOf(right).byteOffset &&
+  left.dtype === right.dtype &&
+  sameShape(left.shape, right.shape) &&
+  left.strides.every((stride, dim) => stride === right.strides[dim] || left.shape[dim] === 1);
 
-/** The memory of a call's reads that an output may take over, and of its outputs. */
-export function takenOver(call: KernelCall): { readonly from: readonly Storage[]; readonly to: readonly Storage[] } {
+/** The storages of a call's inputs that an output may take over, and the storages of its outputs. */
+export function takeovers(call: KernelCall): { readonly from: readonly Storage[]; readonly to: readonly Storage[] } {
   const accesses = accessesOf(call);
-  const origins = (wanted: (access: Access) => boolean): Storage[] => [
-    ...new Set(accesses.filter(wanted).map((access) => refOf(access).origin as Storage)),
+  const origins = (matches: (access: Access) => boolean): Storage[] => [
+    ...new Set(accesses.filter(matches).map((access) => refOf(access).origin as Storage)),
   ];
   return { from: origins(({ inPlace }) => inPlace), to: origins(({ role }) => role === "write") };
 }

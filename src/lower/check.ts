@@ -1,14 +1,17 @@
-/** @module Checks a lowered program: every access in bounds, no two live values in one place. Independent of the allocator. */
+/**
+ * @module Verification of a lowered program: every access is in bounds, and no two live values share memory. Independent
+ * of the allocator.
+ */
 
 import { dtypes } from "../ir/dtype.ts";
 import { type Access, accessesOf, coveredBytes } from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flightOf } from "./access.ts";
+import { asyncRoleOf } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
 import type { ArenaValue, LoweredProgram } from "./lower.ts";
 import { type Flat, flatten } from "./nest.ts";
 
-/** What {@link checkLowered} looked at. */
+/** Counts of what {@link checkLowered} checked. */
 export interface CheckReport {
   readonly steps: number;
   readonly accesses: number;
@@ -26,20 +29,20 @@ export function checkLowered(lowered: LoweredProgram, axes: readonly number[] = 
   const spaces = [lowered.json.arena, ...lowered.json.buffers.map((buffer) => buffer.bytes)];
   let accesses = 0;
   calls.forEach((step, index) => {
-    const found = accessesOf(step, axes);
-    accesses += found.length;
+    const stepAccesses = accessesOf(step, axes);
+    accesses += stepAccesses.length;
     const where = `op ${index} of program ${lowered.name} (${step.k})`;
-    for (const access of found) checkBounds(access, spaces, where);
-    checkOverlaps(found, where);
+    for (const access of stepAccesses) checkBounds(access, spaces, where);
+    checkOverlaps(stepAccesses, where);
   });
-  checkFlights(lowered.name, calls, axes);
+  checkAsyncCollectives(lowered.name, calls, axes);
   for (const loop of loops) checkLoop(lowered, calls, loop, axes);
   return { steps: calls.length, accesses, shared: checkLives(lowered, calls) };
 }
 
 type Loop = Flat<LoweredStep>["loops"][number];
 
-/** What was made before a loop, or is read in it before it is written, keeps its place through all iterations. */
+/** Checks that a value written before a loop, or read in it before it is written, keeps its memory through all iterations. */
 function checkLoop(
   lowered: LoweredProgram,
   calls: readonly LoweredStep[],
@@ -47,52 +50,57 @@ function checkLoop(
   axes: readonly number[],
 ): void {
   for (const value of lowered.layout) {
-    const whole = value.first <= first && value.last >= last;
-    if (whole || value.last < first || value.first > last) continue;
-    const touches = (access: Access): boolean =>
+    const spansLoop = value.first <= first && value.last >= last;
+    if (spansLoop || value.last < first || value.first > last) continue;
+    const touchesValue = (access: Access): boolean =>
       access.at[0] === 0 && access.at[1] >= value.offset && access.at[1] < value.offset + value.bytes;
-    const start = calls.slice(value.first, value.last + 1).map((call) => accessesOf(call, axes).filter(touches));
-    const used = start.find((accesses) => accesses.length > 0) ?? [];
+    const byCall = calls.slice(value.first, value.last + 1).map((call) => accessesOf(call, axes).filter(touchesValue));
+    const firstUse = byCall.find((accesses) => accesses.length > 0) ?? [];
     const inside = value.first > first && value.last < last;
-    // Where it takes the place of another value, that one is read.
+    // A value that takes over another value's memory in place is not read first.
     if (
       inside &&
       lowered.layout.some((other) => other.last === value.first && other.offset === value.offset && other !== value)
     )
       continue;
-    if (!inside || used.some((access) => access.role === "read"))
+    if (!inside || firstUse.some((access) => access.role === "read"))
       fail(
-        `${lowered.name}: ${value.label} (steps ${value.first} to ${value.last}) gives way within the loop ${first} to ${last}`,
+        `${lowered.name}: ${value.label} (steps ${value.first} to ${value.last}) loses its memory within the loop ${first} to ${last}`,
       );
   }
 }
 
-/** What a collective under way writes is not touched, and what it reads not written, until the program has waited. */
-function checkFlights(name: string, calls: readonly LoweredStep[], axes: readonly number[]): void {
-  const flying = new Map<unknown, { readonly start: number; readonly accesses: readonly Access[] }>();
-  const meets = (one: Access, other: Access): boolean => {
-    const [a, b] = [coveredBytes(one), coveredBytes(other)];
-    return one.at[0] === other.at[0] && a.low < b.high && b.low < a.high;
+/** Checks that until the wait nothing touches memory that an async collective writes, or writes memory that it reads. */
+function checkAsyncCollectives(name: string, calls: readonly LoweredStep[], axes: readonly number[]): void {
+  const pending = new Map<unknown, { readonly start: number; readonly accesses: readonly Access[] }>();
+  const overlaps = (left: Access, right: Access): boolean => {
+    const [a, b] = [coveredBytes(left), coveredBytes(right)];
+    return left.at[0] === right.at[0] && a.low < b.high && b.low < a.high;
   };
   calls.forEach((step, index) => {
     const where = `op ${index} of program ${name} (${step.k})`;
     const accesses = accessesOf(step, axes);
-    for (const { start, accesses: held } of flying.values()) {
-      const hit = accesses.find((access) =>
-        held.some((one) => (access.role !== "read" || one.role !== "read") && meets(one, access)),
+    for (const { start, accesses: pendingAccesses } of pending.values()) {
+      const conflict = accesses.find((access) =>
+        pendingAccesses.some(
+          (pendingAccess) =>
+            (access.role !== "read" || pendingAccess.role !== "read") && overlaps(pendingAccess, access),
+        ),
       );
-      if (hit !== undefined) fail(`${where}: ${hit.name} meets what the collective of op ${start} uses`);
+      if (conflict !== undefined)
+        fail(`${where}: ${conflict.name} overlaps memory that the async collective of op ${start} uses`);
     }
-    const flight = flightOf(step);
-    if (flight === undefined) return;
-    if (flight === "ends") {
-      if (!flying.delete(step["flight"])) fail(`${where}: flight ${step["flight"]} is not under way`);
+    const asyncRole = asyncRoleOf(step);
+    if (asyncRole === undefined) return;
+    if (asyncRole === "ends") {
+      if (!pending.delete(step["flight"])) fail(`${where}: async collective ${step["flight"]} is not pending`);
       return;
     }
-    if (flying.has(step["flight"])) fail(`${where}: flight ${step["flight"]} is still under way`);
-    flying.set(step["flight"], { start: index, accesses });
+    if (pending.has(step["flight"])) fail(`${where}: async collective ${step["flight"]} is still pending`);
+    pending.set(step["flight"], { start: index, accesses });
   });
-  for (const [flight, { start }] of flying) fail(`${name}: nothing waits for flight ${flight} of op ${start}`);
+  for (const [number, { start }] of pending)
+    fail(`${name}: nothing waits for async collective ${number} of op ${start}`);
 }
 
 function fail(message: string): never {
@@ -116,14 +124,14 @@ const viewKey = (access: Access): string =>
   `${access.at.join()} ${access.dtype} ${access.shape.flatMap((size, dim) => (size === 1 ? [] : [`${size}:${access.strides[dim]}`])).join()}`;
 
 function checkOverlaps(accesses: readonly Access[], where: string): void {
-  accesses.forEach((one, index) => {
+  accesses.forEach((access, index) => {
     for (const other of accesses.slice(0, index)) {
-      if (one.at[0] !== other.at[0] || (one.role === "read" && other.role === "read")) continue;
-      const [a, b] = [coveredBytes(one), coveredBytes(other)];
+      if (access.at[0] !== other.at[0] || (access.role === "read" && other.role === "read")) continue;
+      const [a, b] = [coveredBytes(access), coveredBytes(other)];
       if (a.high <= b.low || b.high <= a.low) continue;
-      const written = one.inPlace ? other : one;
-      if ((one.inPlace || other.inPlace) && written.role === "write" && viewKey(one) === viewKey(other)) continue;
-      fail(`${where}: ${one.name} overlaps ${other.name}`);
+      const writer = access.inPlace ? other : access;
+      if ((access.inPlace || other.inPlace) && writer.role === "write" && viewKey(access) === viewKey(other)) continue;
+      fail(`${where}: ${access.name} overlaps ${other.name}`);
     }
   });
 }
@@ -131,15 +139,15 @@ function checkOverlaps(accesses: readonly Access[], where: string): void {
 function checkLives(lowered: LoweredProgram, calls: readonly LoweredStep[]): number {
   const values = [...lowered.layout].sort((left, right) => left.offset - right.offset);
   let shared = 0;
-  values.forEach((one, index) => {
+  values.forEach((value, index) => {
     for (let next = index + 1; next < values.length; next++) {
       const other = values[next] as ArenaValue;
-      if (other.offset >= one.offset + one.bytes) break;
+      if (other.offset >= value.offset + value.bytes) break;
       if (other.bytes === 0) continue;
       shared++;
-      const [early, late] = one.first <= other.first ? [one, other] : [other, one];
+      const [early, late] = value.first <= other.first ? [value, other] : [other, value];
       if (early.last < late.first) continue;
-      // In one step both may be live only as the same bytes; the check of overlaps has seen the views.
+      // In one step both may be live only as the same bytes; the check of overlaps has compared their views.
       const takesOver = early.last === late.first && early.offset === late.offset && early.bytes === late.bytes;
       const step = calls[early.last];
       if (takesOver && step !== undefined && accessesOf(step).some(({ inPlace }) => inPlace)) continue;

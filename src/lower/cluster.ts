@@ -1,17 +1,19 @@
-/** @module What fusing makes: pieces of work, and how large they may be. */
+/** @module Clusters: the pieces of work that fusion makes, and their limits. */
 import type { Node } from "../ir/node.ts";
 import type { FoldSpace } from "./fold-space.ts";
 
-/** What runs as one piece of work: a fused group, a kernel, or a copy. */
+/** One piece of work: a fused group, a kernel, or a copy. */
 export interface Cluster {
-  /** Scalar nodes (in a folded group, folds too) in topological order, or one kernel node, or the view node that needs a copy. */
+  /**
+   * Scalar nodes (in a folded group, folds too) in topological order, or one kernel node, or the view node that needs a copy.
+   */
   nodes: readonly Node[];
   readonly kind: "group" | "folded" | "kernel" | "copy";
-  /** What a folded group walks. */
+  /** The iteration space of a folded group. */
   readonly space?: FoldSpace;
 }
 
-/** Whether nodes of a cluster read each other's values from registers. */
+/** Whether the nodes of a cluster read each other's values from registers. */
 export const hasRegisters = (cluster: Cluster): boolean => cluster.kind === "group" || cluster.kind === "folded";
 
 /** Bounds that keep a group's working set in the caches of a core. */

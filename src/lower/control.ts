@@ -1,6 +1,6 @@
 /**
- * @module Loops and branches as calls that hold calls. Carries stay in one place each: the body writes the next value
- * there, in place where it can. Slices and stacks go by dynamic slices at the count, so that every bound is known.
+ * @module Loops and branches as calls with nested calls. Each carry stays in one place: the body writes the next value
+ * there, in place where it can. Slices and stacks use dynamic slices at the iteration count, so that every bound is known.
  */
 import { isContiguous, type KernelCall, type ScalarInstruction, type View } from "../ir/kernel.ts";
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
@@ -12,21 +12,21 @@ import { addressOf, type Storage, type StoragePool, storageOf } from "./storage.
 /** Calls of an inner program. */
 export interface Inner {
   readonly calls: readonly KernelCall[];
-  /** Where each output is that was given no place. */
+  /** The views of the outputs for which the caller gave no storage. */
   readonly outputs: readonly (View | undefined)[];
-  /** Outputs of its kernels that may lie where an input lies. */
+  /** Pairs of an input and an output of a kernel that may share memory. */
   readonly inPlace: readonly (readonly [Storage, Storage])[];
 }
 
-/** What the surrounding program gives. */
+/** The surrounding program, as far as loops and branches need it. */
 export interface ControlContext {
   readonly pool: StoragePool;
   view(value: ValueId): View;
-  /** Makes the value, where it costs nothing to make. */
+  /** The instruction that generates the value, if it costs nothing to generate. */
   generator(value: ValueId): ScalarInstruction | undefined;
   /**
-   * Lowers an inner program on the given inputs. `places` are where outputs are to be; undefined: anywhere. Outputs that
-   * are `read` by the caller are not made.
+   * Lowers an inner program on the given inputs. `places` are the storages for its outputs; undefined: any. An output in
+   * `read` is not stored, since the caller reads it from the inputs.
    */
   lower(
     program: Program,
@@ -38,19 +38,19 @@ export interface ControlContext {
 
 const i32: TensorType = { dtype: "i32", shape: [] };
 
-/** Calls that write the first carries, then the loop. `results` are places of the last carries and of the stacks. */
+/** Calls that write the first carries, then the loop. `results` are the views of the last carries and of the stacks. */
 export function loopCalls(step: LoopStep, results: readonly View[], context: ControlContext): KernelCall[] {
   const { body, condition, length, reverse, carries, slices } = step;
   const { pool } = context;
   const carry = results.slice(0, carries);
-  const calls = carry.flatMap((to, place) => {
-    const value = step.arguments[place] as ValueId;
+  const calls = carry.flatMap((to, index) => {
+    const value = step.arguments[index] as ValueId;
     const generator = context.generator(value);
     return (generator === undefined ? emitCopy(context.view(value), to) : emitGenerated(generator, to)).calls;
   });
   if (length === 0) return calls;
   const count = pool.tensor("temporary", i32, "count");
-  const at = sliceCalls(pool, count, length ?? 1);
+  const sliceAt = sliceCalls(pool, count, length ?? 1);
   const sliced = body.inputs
     .slice(1 + carries, 1 + carries + slices)
     .map(({ type }) => pool.tensor("temporary", type, "slice"));
@@ -59,25 +59,27 @@ export function loopCalls(step: LoopStep, results: readonly View[], context: Con
     .map((value) => rowMajor(context.view(value), pool, calls));
   const constants = step.arguments.slice(carries + slices).map((value) => context.view(value));
   const inputs = [count, ...carry, ...sliced, ...constants];
-  // What the body only passes on is stacked before the carries change.
-  const passed = body.outputs.flatMap(({ value }, place) =>
-    place >= carries && value < inputs.length && isContiguous(inputs[value] as View) ? [place] : [],
+  // Inputs that the body returns unchanged are stacked before the carries change.
+  const unchanged = body.outputs.flatMap(({ value }, index) =>
+    index >= carries && value < inputs.length && isContiguous(inputs[value] as View) ? [index] : [],
   );
-  const places = body.outputs.map((_output, place) => (place < carries ? storageOf(carry[place] as View) : undefined));
-  const inner = context.lower(body, inputs, places, new Set(passed));
-  const stack = (place: number, from: View): KernelCall => at.write(results[place] as View, from);
+  const storages = body.outputs.map((_output, index) =>
+    index < carries ? storageOf(carry[index] as View) : undefined,
+  );
+  const inner = context.lower(body, inputs, storages, new Set(unchanged));
+  const stack = (index: number, from: View): KernelCall => sliceAt.write(results[index] as View, from);
   const steps = [
-    ...sliced.map((to, place) => at.read(rows[place] as View, to)),
-    ...passed.map((place) => stack(place, inputs[body.outputs[place]?.value as number] as View)),
+    ...sliced.map((to, index) => sliceAt.read(rows[index] as View, to)),
+    ...unchanged.map((index) => stack(index, inputs[body.outputs[index]?.value as number] as View)),
     ...inner.calls,
-    ...inner.outputs.flatMap((from, place) => (from === undefined ? [] : [stack(place, from)])),
+    ...inner.outputs.flatMap((from, index) => (from === undefined ? [] : [stack(index, from)])),
   ];
   if (sliced.length + results.length > carries)
-    calls.push(...emitGenerated({ name: "const", dtype: "i32", literal: 0 }, at.zero).calls);
+    calls.push(...emitGenerated({ name: "const", dtype: "i32", literal: 0 }, sliceAt.zero).calls);
   if (condition === undefined) return [...calls, loop.call({ count: length, reverse, out: addressOf(count), steps })];
-  const tested = context.lower(condition, inputs, [undefined], new Set());
-  const test = addressOf(tested.outputs[0] as View);
-  return [...calls, loop.call({ out: addressOf(count), test, condition: tested.calls, steps })];
+  const conditionCalls = context.lower(condition, inputs, [undefined], new Set());
+  const test = addressOf(conditionCalls.outputs[0] as View);
+  return [...calls, loop.call({ out: addressOf(count), test, condition: conditionCalls.calls, steps })];
 }
 
 function rowMajor(view: View, pool: StoragePool, calls: KernelCall[]): View {
@@ -87,7 +89,7 @@ function rowMajor(view: View, pool: StoragePool, calls: KernelCall[]): View {
   return copy;
 }
 
-/** Calls that read and write slice `count` of a value. */
+/** The calls that read and write slice `count` of a value. */
 function sliceCalls(pool: StoragePool, count: View, length: number) {
   const zero = pool.tensor("temporary", i32, "zero");
   const starts = [addressOf(count), addressOf(zero)];
@@ -117,7 +119,7 @@ function sliceCalls(pool: StoragePool, count: View, length: number) {
   };
 }
 
-/** A call that holds both branches; each writes the same results. */
+/** A call with both branches nested in it; both write the same results. */
 export function branchCalls(step: BranchStep, results: readonly View[], context: ControlContext): KernelCall[] {
   const [test, ...operands] = step.arguments.map((value) => context.view(value)) as [View, ...View[]];
   const places = results.map(storageOf);

@@ -1,4 +1,4 @@
-/** @module From units of work to kernel calls whose addresses are still symbolic. */
+/** @module Emission of kernel calls, with symbolic addresses, from units of work. */
 
 import { type DType, isFloat, isHalf, isLong } from "../ir/dtype.ts";
 import {
@@ -24,15 +24,15 @@ import { callShape, callStrides, type FoldSpace, keptStrides } from "./fold-spac
 import { addressOf, isWhole, type Storage, type StoragePool, sameLayout } from "./storage.ts";
 import { formOf, type RegionValues } from "./values.ts";
 
-/** What emitting calls needs to know of the target. */
+/** The target, as far as emitting calls needs it. */
 export interface EmitTarget {
-  /** Scratch pieces given to kernels that run in parallel. */
+  /** Number of scratch pieces for a kernel that runs in parallel. */
   readonly slots: number;
   /** Index of a mesh axis. */
   readonly axisIndex: (axis: string) => number;
 }
 
-/** The calls of one unit, and which outputs may lie where an input lies. */
+/** The calls of one unit, and the pairs of an input and an output that may share memory. */
 export interface EmittedCalls {
   readonly calls: readonly KernelCall[];
   readonly inPlace: readonly (readonly [input: Storage, output: Storage])[];
@@ -50,7 +50,7 @@ export function emitGenerated(instruction: ScalarInstruction, to: View): Emitted
   const out = [{ at: addressOf(to), dtype: to.dtype, strides: to.strides, reg: 0 }];
   const { name, dtype } = instruction;
   const value = literal(instruction.literal as number, dtype);
-  // Counts are made in f32 and rounded.
+  // Counts are computed in f32 and rounded.
   const rounds = name === "iota" && isHalf(dtype);
   const ops = rounds
     ? [
@@ -58,11 +58,11 @@ export function emitGenerated(instruction: ScalarInstruction, to: View): Emitted
         ["cast", dtype, 0],
       ]
     : [[name, dtype, value]];
-  const made = rounds ? out.map((one) => ({ ...one, reg: 1 })) : out;
-  return { calls: [fused.call({ shape: to.shape, in: [], ops, out: made })], inPlace: [] };
+  const rounded = rounds ? out.map((result) => ({ ...result, reg: 1 })) : out;
+  return { calls: [fused.call({ shape: to.shape, in: [], ops, out: rounded })], inPlace: [] };
 }
 
-/** Emits the calls of an op with kernels of its own. */
+/** Emits the calls of an op that has a kernel. */
 export function emitKernel(
   { op, attrs }: Pick<Node, "op" | "attrs">,
   rule: LowerRule<Attrs>,
@@ -76,7 +76,7 @@ export function emitKernel(
   const widened = (views: readonly View[]): readonly View[] =>
     views.map((view) => {
       if (!isHalf(view.dtype)) return view;
-      // Dims keep the order in which they are stored: kernels are made for it.
+      // The copy keeps the storage order of the dims, for which the kernel was chosen.
       const order = denseOrder(view) ?? range(view.shape.length);
       const stored = temporary({ dtype: "f32", shape: order.map((dim) => view.shape[dim] as number) });
       return permuteView(stored, inverseOrder(order));
@@ -86,16 +86,16 @@ export function emitKernel(
     const copy = temporary(view);
     return { view: copy, calls: [copyCall(copyContext, view, copy)] };
   };
-  const given = inputs.map((input, index) => {
+  const operands = inputs.map((input, index) => {
     if (rule.strided?.includes(index) === true) return input;
-    const made = contiguous(input);
-    before.push(...made.calls);
-    return made.view;
+    const result = contiguous(input);
+    before.push(...result.calls);
+    return result.view;
   });
   const [wideInputs, wideOutputs] = movesElements(op.form, attrs)
-    ? [given, outputs]
-    : [widened(given), widened(outputs)];
-  given.forEach((input, index) => {
+    ? [operands, outputs]
+    : [widened(operands), widened(outputs)];
+  operands.forEach((input, index) => {
     const wide = wideInputs[index] as View;
     if (wide !== input) before.push(castCall(copyContext, input, wide));
   });
@@ -136,9 +136,9 @@ function inPlacePairs(
   outputs.forEach((output, index) => {
     const input =
       inPlace === "each" ? inputs[index] : index === 0 && inPlace !== undefined ? inputs[inPlace] : undefined;
-    // Who reads it a second time must find it as it was.
-    const alone = inputs.filter(({ origin }) => origin === input?.origin).length === 1;
-    if (input !== undefined && alone && isWhole(input) && sameLayout(input, output))
+    // An input that the call reads twice must not be overwritten.
+    const readOnce = inputs.filter(({ origin }) => origin === input?.origin).length === 1;
+    if (input !== undefined && readOnce && isWhole(input) && sameLayout(input, output))
       pairs.push([input.origin as Storage, output.origin as Storage]);
   });
   return pairs;
@@ -150,10 +150,10 @@ interface FusedInput {
   readonly strides: readonly number[];
 }
 
-/** Emits one fused call for scalar nodes of one shape. `stored` are those whose values other units need. */
+/** Emits one fused call for scalar nodes of one shape. `stored` has the storages of values that other units need. */
 export function emitGroup(nodes: readonly Node[], values: RegionValues, stored: ReadonlySet<Storage>): EmittedCalls {
   const written = nodes.filter((node) => stored.has(values.storage(node)));
-  // Dims are walked in the order in which results are stored, so that the innermost is without gaps.
+  // Dims are walked in the storage order of the results, so that the innermost dim is contiguous.
   const order = denseOrder(values.view(written[0] ?? (nodes[0] as Node))) as number[];
   const builder = new GroupBuilder(nodes, values, {
     shape: order.map((dim) => nodes[0]?.shape[dim] as number),
@@ -163,7 +163,7 @@ export function emitGroup(nodes: readonly Node[], values: RegionValues, stored: 
   return builder.call(fused, written, (node) => permuteView(values.view(node), order).strides);
 }
 
-/** Emits the call of a group with folds in it. */
+/** Emits the call of a group that contains folds. */
 export function emitFolded(
   nodes: readonly Node[],
   space: FoldSpace,
@@ -171,28 +171,28 @@ export function emitFolded(
   stored: ReadonlySet<Storage>,
   pool: StoragePool,
 ): EmittedCalls {
-  const whole = ({ shape }: { readonly shape: Shape }): boolean => sameShape(shape, space.shape);
+  const hasWholeShape = ({ shape }: { readonly shape: Shape }): boolean => sameShape(shape, space.shape);
   const shape = callShape(space);
   const builder = new GroupBuilder(nodes, values, {
     shape,
-    strides: (view) => (whole(view) ? callStrides(view, space) : [...keptStrides(view, space), 0]),
+    strides: (view) => (hasWholeShape(view) ? callStrides(view, space) : [...keptStrides(view, space), 0]),
     dim: () => shape.length - 1,
   });
   const written = nodes.filter((node) => stored.has(values.storage(node)));
   const strides = (node: Node): readonly number[] => {
     const view = values.view(node);
-    return foldOf(node) === undefined && whole(view) ? callStrides(view, space) : keptStrides(view, space);
+    return foldOf(node) === undefined && hasWholeShape(view) ? callStrides(view, space) : keptStrides(view, space);
   };
   if (space.form === "rows") return builder.call(fusedRows, written, strides);
-  // Nothing is computed from what columns fold to, so it is rounded by a call of its own.
+  // Nothing in the call is computed from a column's fold, so a separate call rounds the fold.
   const casts: KernelCall[] = [];
   const wide = (node: Node): View | undefined => {
     const view = values.view(node);
     if (foldOf(node) === undefined || !isHalf(view.dtype)) return undefined;
-    const made = { ...view, ...pool.tensor("temporary", { dtype: "f32", shape: view.shape }, "temporary") };
+    const wideView = { ...view, ...pool.tensor("temporary", { dtype: "f32", shape: view.shape }, "temporary") };
     const order = denseOrder(view) ?? range(view.shape.length);
     const shape = order.map((dim) => view.shape[dim] as number);
-    const to = permuteView({ ...made, shape, strides: stridesOf(shape) }, inverseOrder(order));
+    const to = permuteView({ ...wideView, shape, strides: stridesOf(shape) }, inverseOrder(order));
     casts.push(castCall(copyContext, to, view));
     return to;
   };
@@ -202,11 +202,11 @@ export function emitFolded(
 
 type Operand = { readonly input: number } | { readonly step: number };
 
-/** The iteration space of a group, and how values are walked in it. */
+/** The iteration space of a group, and the strides by which values are walked in it. */
 interface Walk {
   readonly shape: Shape;
   readonly strides: (view: View) => readonly number[];
-  /** The place of a dim of the nodes' shape. */
+  /** The index in the iteration space of a dim of the nodes' shape. */
   readonly dim: (dim: number) => number;
 }
 
@@ -222,31 +222,31 @@ class GroupBuilder {
   private readonly steps: Step[] = [];
   private readonly keys = new Map<string, number>();
   private readonly members = new Map<Storage, number>();
-  /** Of values that are the bits of 16-bit floats, the dtype; of those in f32 that stand for some, the bits. */
+  /** The 16-bit dtype of each operand that has been rounded to it. */
   private readonly bits = new Map<string, DType>();
-  private readonly converted = new Map<string, Operand>();
+  private readonly conversions = new Map<string, Operand>();
   private readonly values: RegionValues;
-  private readonly own: ReadonlySet<Storage>;
+  private readonly groupStorages: ReadonlySet<Storage>;
   private readonly walk: Walk;
 
   constructor(nodes: readonly Node[], values: RegionValues, walk: Walk) {
     this.values = values;
     this.walk = walk;
-    this.own = new Set(nodes.map((node) => values.storage(node)));
+    this.groupStorages = new Set(nodes.map((node) => values.storage(node)));
     for (const node of nodes) this.add(node);
   }
 
-  /** The call that writes some of the nodes. */
+  /** The call that writes the given nodes. */
   call(
     kernel: typeof fused,
     written: readonly Node[],
     strides: (node: Node) => readonly number[],
-    instead: (node: Node) => View | undefined = () => undefined,
+    wideView: (node: Node) => View | undefined = () => undefined,
   ): EmittedCalls {
     const out = written.map((node) => {
-      const view = instead(node) ?? this.values.view(node);
-      const made: Operand = { step: this.members.get(this.values.storage(node)) as number };
-      const stored = isHalf(view.dtype) ? this.narrow(made, view.dtype) : made;
+      const view = wideView(node) ?? this.values.view(node);
+      const computed: Operand = { step: this.members.get(this.values.storage(node)) as number };
+      const stored = isHalf(view.dtype) ? this.narrow(computed, view.dtype) : computed;
       const reg = "input" in stored ? stored.input : this.inputs.length + stored.step;
       return { at: addressOf(view), dtype: view.dtype, strides: strides(node), reg };
     });
@@ -257,8 +257,8 @@ class GroupBuilder {
   }
 
   private add(node: Node): void {
-    const leaves = !isHalf(node.dtype);
-    const operands = node.inputs.map((input) => this.computed(this.operand(input), input.dtype, leaves));
+    const roundsInputs = !isHalf(node.dtype);
+    const operands = node.inputs.map((input) => this.toComputing(this.operand(input), input.dtype, roundsInputs));
     const fold = foldOf(node);
     if (fold?.op === "argMax") this.addArgMax(operands[0] as Operand, computing((node.inputs[0] as Node).dtype));
     else if (fold !== undefined) this.push("fold", computing(node.dtype), operands, fold.op);
@@ -272,7 +272,7 @@ class GroupBuilder {
       );
       const casts = instruction.name === "cast" && isHalf(node.dtype);
       const dtype = casts ? node.dtype : computing(instruction.dtype);
-      this.steps.push({ ...this.placed(instruction), dtype, operands });
+      this.steps.push({ ...this.withDim(instruction), dtype, operands });
       if (casts) this.bits.set(keyOf({ step: this.steps.length - 1 }), node.dtype);
     }
     this.members.set(this.values.storage(node), this.steps.length - 1);
@@ -284,20 +284,21 @@ class GroupBuilder {
   }
 
   /**
-   * An operand as it is computed with: 16-bit floats in f32. Between the nodes of a group they keep the bits that f32 has,
-   * but are rounded where they leave the 16-bit floats: comparisons see what other groups read from memory.
+   * An operand in the dtype of computing: f32 for 16-bit floats. Between the nodes of a group 16-bit values keep f32
+   * precision, but they are rounded where the result is not a 16-bit float: a comparison sees the values that other groups
+   * read from memory.
    */
-  private computed(operand: Operand, dtype: DType, leaves: boolean): Operand {
+  private toComputing(operand: Operand, dtype: DType, roundsInputs: boolean): Operand {
     if (!isHalf(dtype)) return operand;
-    if (leaves) return this.widen(this.narrow(operand, dtype));
+    if (roundsInputs) return this.widen(this.narrow(operand, dtype));
     return this.bits.has(keyOf(operand)) ? this.widen(operand) : operand;
   }
 
   private narrow(operand: Operand, dtype: DType): Operand {
     if (this.bits.has(keyOf(operand))) return operand;
-    const made = this.convert(operand, dtype);
-    this.bits.set(keyOf(made), dtype);
-    return made;
+    const narrowed = this.convert(operand, dtype);
+    this.bits.set(keyOf(narrowed), dtype);
+    return narrowed;
   }
 
   private widen(operand: Operand): Operand {
@@ -306,20 +307,20 @@ class GroupBuilder {
 
   private convert(operand: Operand, dtype: DType): Operand {
     const key = keyOf(operand);
-    const made = this.converted.get(key) ?? this.push("cast", dtype, [operand]);
-    this.converted.set(key, made);
-    return made;
+    const cast = this.conversions.get(key) ?? this.push("cast", dtype, [operand]);
+    this.conversions.set(key, cast);
+    return cast;
   }
 
-  /** The least index of the elements that equal the largest or are NaN, as the largest is if one of them is. */
+  /** The least index of an element that equals the largest or is NaN; the largest is NaN if any element is. */
   private addArgMax(x: Operand, dtype: DType): void {
     const largest = this.push("fold", dtype, [x], "max");
     const equal = this.push("eq", dtype, [x, largest]);
-    const found = isFloat(dtype) ? this.push("or", "bool", [equal, this.push("ne", dtype, [x, x])]) : equal;
+    const isLargest = isFloat(dtype) ? this.push("or", "bool", [equal, this.push("ne", dtype, [x, x])]) : equal;
     const length = this.walk.shape.at(-1) as number;
-    const place = this.push("iota", "i32", [], this.walk.shape.length - 1);
-    const none = this.push("const", "i32", [], length);
-    this.push("fold", "i32", [this.push("select", "i32", [found, place, none])], "min");
+    const index = this.push("iota", "i32", [], this.walk.shape.length - 1);
+    const outside = this.push("const", "i32", [], length);
+    this.push("fold", "i32", [this.push("select", "i32", [isLargest, index, outside])], "min");
   }
 
   private instructions(): (string | number)[][] {
@@ -331,8 +332,8 @@ class GroupBuilder {
     ]);
   }
 
-  /** A count along a dim, with the dim's place in the iteration space. */
-  private placed(instruction: ScalarInstruction): ScalarInstruction {
+  /** The instruction with its dim, where it counts along one, as an index of the iteration space. */
+  private withDim(instruction: ScalarInstruction): ScalarInstruction {
     return instruction.name === "iota"
       ? { ...instruction, literal: this.walk.dim(instruction.literal as number) }
       : instruction;
@@ -340,9 +341,9 @@ class GroupBuilder {
 
   private operand(node: Node): Operand {
     const generator = this.values.generator(node);
-    if (generator !== undefined) return { step: this.generate(this.placed(generator)) };
+    if (generator !== undefined) return { step: this.generate(this.withDim(generator)) };
     const storage = this.values.storage(node);
-    if (this.own.has(storage)) return { step: this.members.get(storage) as number };
+    if (this.groupStorages.has(storage)) return { step: this.members.get(storage) as number };
     const view = this.values.view(node);
     const walked = this.walk.strides(view);
     const strides = walked.map((stride, dim) => (this.walk.shape[dim] === 1 ? 0 : stride));
@@ -351,9 +352,9 @@ class GroupBuilder {
     if (known !== undefined) return { input: known };
     this.keys.set(key, this.inputs.length);
     this.inputs.push({ at: addressOf(view), dtype: view.dtype, strides: walked });
-    const made = { input: this.inputs.length - 1 };
-    if (isHalf(view.dtype)) this.bits.set(keyOf(made), view.dtype);
-    return made;
+    const input = { input: this.inputs.length - 1 };
+    if (isHalf(view.dtype)) this.bits.set(keyOf(input), view.dtype);
+    return input;
   }
 
   private generate(instruction: ScalarInstruction): number {
@@ -367,12 +368,12 @@ class GroupBuilder {
   }
 }
 
-/** The dtype in which values of a dtype are computed. */
+/** The dtype in which values of a dtype are computed: f32 for 16-bit floats. */
 const computing = (dtype: DType): DType => (isHalf(dtype) ? "f32" : dtype);
 
 const keyOf = (operand: Operand): string => ("input" in operand ? `in ${operand.input}` : `${operand.step}`);
 
-/** A literal as JSON holds it; large integers by their digits. */
+/** A literal as JSON has it; large integers are strings of digits. */
 function literal(value: number, dtype: DType): number | string {
   if (isLong(dtype) && !Number.isSafeInteger(value)) return String(BigInt(value));
   if (Number.isNaN(value)) return "nan";

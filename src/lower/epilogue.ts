@@ -1,7 +1,7 @@
 /**
- * @module Epilogues: what a kernel call does to its results while they are in cache, in the place of a fused call after it.
+ * @module Epilogues: what a kernel call does to its results while they are in cache, instead of a fused call after it.
  *
- * Only the very next call is looked at, so that nothing moves past another call. The bits are the same either way.
+ * A rule looks at the next call only, so that nothing moves past another call. The bits are the same either way.
  */
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { type KernelCall, Ref } from "../ir/kernel.ts";
@@ -21,22 +21,22 @@ interface Result extends Operand {
   readonly reg: number;
 }
 
-/** A call that makes a value without gaps, and the fused call that reads it as it is. */
+/** A call that writes a dense value, and the fused call that reads that value unchanged. */
 interface Pair {
   readonly producer: KernelCall;
   readonly shape: Shape;
   readonly inputs: readonly Operand[];
   readonly ops: readonly (readonly unknown[])[];
-  /** Number of the input that the producer makes. */
-  readonly made: number;
+  /** Index of the fused call's input that the producer writes. */
+  readonly produced: number;
   /** Register of the only result. */
   readonly result: number;
 }
 
-/** What the producer is to do itself, or undefined where the fused call does something else. */
+/** The fields that make the producer do the fused call's work; undefined where the kernel cannot. */
 type Rule = (pair: Pair) => { readonly [field: string]: unknown } | undefined;
 
-/** What the producer's kernel may do of the fused call. */
+/** Asks the description of the producer's kernel for its epilogues. */
 const rule: Rule = (pair) => {
   const { epilogue } = descriptionOf(pair.producer);
   const call = pair.producer as never;
@@ -45,7 +45,7 @@ const rule: Rule = (pair) => {
   return (epilogue.when?.(call) ?? true) ? biasAndRelu(pair, epilogue.columns(call)) : undefined;
 };
 
-/** Gives the calls with every fused call that a rule knows taken into the call before it. */
+/** Joins every fused call for which there is an epilogue to the call before it. */
 export function foldEpilogues(calls: readonly KernelCall[]): KernelCall[] {
   const uses = new Map<Storage, number>();
   for (const call of calls)
@@ -53,26 +53,26 @@ export function foldEpilogues(calls: readonly KernelCall[]): KernelCall[] {
   const folded: KernelCall[] = [];
   for (const call of calls) {
     const last = folded.pop();
-    const [first, then] = splitSum(call) ?? [call];
-    const joined = last === undefined ? undefined : join(last, first, uses);
-    if (joined !== undefined) folded.push(joined, ...(then === undefined ? [] : [then]));
+    const [current, remainder] = splitSum(call) ?? [call];
+    const joined = last === undefined ? undefined : join(last, current, uses);
+    if (joined !== undefined) folded.push(joined, ...(remainder === undefined ? [] : [remainder]));
     else folded.push(...(last === undefined ? [] : [last]), call);
   }
   return folded;
 }
 
-/** The producer that does what the call after it did, where a rule knows how. */
+/** The producer with the work of the call after it, where there is an epilogue for that work. */
 function join(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage, number>): KernelCall | undefined {
   const pair = pairOf(producer, call, uses);
   const fields = pair === undefined ? undefined : rule(pair);
   if (fields === undefined) return undefined;
-  const [out] = call["out"] as readonly Operand[];
-  const before = producer["out"];
-  const target = before instanceof Ref ? out?.at : { ...(before as Operand), at: out?.at };
+  const [result] = call["out"] as readonly Operand[];
+  const out = producer["out"];
+  const target = out instanceof Ref ? result?.at : { ...(out as Operand), at: result?.at };
   return { ...producer, ...fields, out: target };
 }
 
-/** A call that makes values and sums their columns, as two: what is summed may then be made by the call before. */
+/** Splits a call that computes values and sums their columns in two, so that the call before may compute the values. */
 function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefined {
   if (descriptionOf(call).group !== "columns") return undefined;
   const inputs = call["in"] as readonly Operand[];
@@ -82,10 +82,10 @@ function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefin
   const sums = outputs.find(({ reg }) => reg === inputs.length + ops.length - 1);
   if (name !== "fold" || op !== "sum" || outputs.length !== 2 || values === undefined || sums === undefined)
     return undefined;
-  const { reg: _reg, ...made } = values;
+  const { reg: _reg, ...operand } = values;
   return [
     { ...call, k: fused.name, ops: ops.slice(0, -1), out: [values] },
-    { ...call, in: [made], ops: [["fold", dtype, "sum", 0]], out: [{ ...sums, reg: 1 }] },
+    { ...call, in: [operand], ops: [["fold", dtype, "sum", 0]], out: [{ ...sums, reg: 1 }] },
   ];
 }
 
@@ -95,29 +95,29 @@ function pairOf(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storag
   const [inputs, outputs] = [call["in"] as readonly Operand[], call["out"] as readonly Result[]];
   const [out] = outputs;
   const to = producer["out"] instanceof Ref ? producer["out"] : (producer["out"] as Operand).at;
-  const made = inputs.findIndex(({ at }) => at.origin === to.origin);
+  const produced = inputs.findIndex(({ at }) => at.origin === to.origin);
   const storage = to.origin as Storage;
-  // Written there and read here, and nowhere else.
-  if (made < 0 || out === undefined || outputs.length > 1 || !storage.inArena || uses.get(storage) !== 2)
+  // The producer writes the value and this call reads it; no other call uses it.
+  if (produced < 0 || out === undefined || outputs.length > 1 || !storage.inArena || uses.get(storage) !== 2)
     return undefined;
   if (sizeOf(shape) * dtypes[out.dtype].bytes !== storage.bytes) return undefined;
-  const plain = (one: Operand): boolean => sameStrides(one.strides, stridesOf(shape), shape);
+  const isDenseOperand = (operand: Operand): boolean => sameStrides(operand.strides, stridesOf(shape), shape);
   const dtype = producer["dtype"];
-  if (!plain(inputs[made] as Operand) || !plain(out) || !isDense(producer)) return undefined;
-  if (inputs[made]?.dtype !== dtype || out.dtype !== dtype || inputs[made]?.at.byteOffset !== to.byteOffset)
+  if (!isDenseOperand(inputs[produced] as Operand) || !isDenseOperand(out) || !isDense(producer)) return undefined;
+  if (inputs[produced]?.dtype !== dtype || out.dtype !== dtype || inputs[produced]?.at.byteOffset !== to.byteOffset)
     return undefined;
   const ops = call["ops"] as readonly (readonly unknown[])[];
-  return { producer, shape, inputs, ops, made, result: out.reg };
+  return { producer, shape, inputs, ops, produced, result: out.reg };
 }
 
-/** Whether what a call makes is row-major; it is the whole value, as the fused call has as many elements. */
+/** Whether a call's result is row-major. It is the whole value, since the fused call has as many elements. */
 function isDense(producer: KernelCall): boolean {
   const out = accessesOf(producer).find(({ role }) => role === "write");
   return out !== undefined && sameStrides(out.strides, stridesOf(out.shape), out.shape);
 }
 
-const sameStrides = (one: readonly number[], other: readonly number[], shape: Shape): boolean =>
-  shape.every((size, dim) => size === 1 || one[dim] === other[dim]);
+const sameStrides = (left: readonly number[], right: readonly number[], shape: Shape): boolean =>
+  shape.every((size, dim) => size === 1 || left[dim] === right[dim]);
 
 /** The instruction that fills a register, if it is not an input. */
 const instruction = ({ ops, inputs }: Pair, register: number): readonly unknown[] | undefined =>
@@ -128,26 +128,26 @@ const isZero = (pair: Pair, register: unknown): boolean => {
   return name === "const" && Object.is(value, 0);
 };
 
-/** `max(x + bias, 0)`, or one of the two. */
+/** `max(x + bias, 0)`, or only one of the two. */
 function biasAndRelu(pair: Pair, columns: number): ReturnType<Rule> {
-  let [register, used] = [pair.result, 0];
+  let [register, usedOps] = [pair.result, 0];
   const fields: { bias?: Ref; relu?: boolean } = {};
   const [last, , left, right] = instruction(pair, register) ?? [];
   if (last === "max" && (isZero(pair, left) || isZero(pair, right))) {
     fields.relu = true;
     register = (isZero(pair, right) ? left : right) as number;
-    used += 2;
+    usedOps += 2;
   }
-  const [sum, , one, other] = instruction(pair, register) ?? [];
-  // Twice what is made is no bias, though a single row would fit.
-  if (sum === "add" && one !== other && (one === pair.made || other === pair.made)) {
-    const bias = pair.inputs[(one === pair.made ? other : one) as number];
+  const [sum, , first, second] = instruction(pair, register) ?? [];
+  // `x + x` is not a bias, though a single row would fit.
+  if (sum === "add" && first !== second && (first === pair.produced || second === pair.produced)) {
+    const bias = pair.inputs[(first === pair.produced ? second : first) as number];
     if (bias === undefined || !isRow(bias, pair, columns)) return undefined;
     fields.bias = bias.at;
-    register = pair.made;
-    used += 1;
+    register = pair.produced;
+    usedOps += 1;
   }
-  return register === pair.made && used === pair.ops.length && used > 0 ? fields : undefined;
+  return register === pair.produced && usedOps === pair.ops.length && usedOps > 0 ? fields : undefined;
 }
 
 /** Whether an operand has one value for each column, the same in all rows. */
@@ -158,14 +158,15 @@ function isRow(operand: Operand, { shape, producer }: Pair, columns: number): bo
 
 /** The gradient of relu after that of a pooling of its result: `x <= 0 ? 0 : dx`. */
 function gate(pair: Pair): ReturnType<Rule> {
-  const { producer, inputs, made, shape } = pair;
+  const { producer, inputs, produced, shape } = pair;
   const [choice, , condition, yes, no] = instruction(pair, pair.result) ?? [];
-  const [compare, , x, bound] = instruction(pair, condition as number) ?? [];
-  if (choice !== "select" || compare !== "le" || no !== made || !isZero(pair, yes) || !isZero(pair, bound))
+  const [comparison, , x, bound] = instruction(pair, condition as number) ?? [];
+  if (choice !== "select" || comparison !== "le" || no !== produced || !isZero(pair, yes) || !isZero(pair, bound))
     return undefined;
   const input = inputs[x as number];
-  const given = producer["in"] as Ref;
-  const same = input?.at.origin === given.origin && input.at.byteOffset === given.byteOffset;
-  const whole = same && input.dtype === producer["dtype"] && sameStrides(input.strides, stridesOf(shape), shape);
-  return whole && pair.ops.length === 3 ? { gate: true } : undefined;
+  const forwardInput = producer["in"] as Ref;
+  const sameMemory = input?.at.origin === forwardInput.origin && input.at.byteOffset === forwardInput.byteOffset;
+  const readsForwardInput =
+    sameMemory && input.dtype === producer["dtype"] && sameStrides(input.strides, stridesOf(shape), shape);
+  return readsForwardInput && pair.ops.length === 3 ? { gate: true } : undefined;
 }

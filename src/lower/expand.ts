@@ -1,4 +1,4 @@
-/** @module Replaces composites that no kernel computes by their bodies. */
+/** @module Expansion: composites without a kernel are replaced by their bodies. */
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
@@ -7,7 +7,7 @@ import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { bodyGraph } from "../ops/index.ts";
 
-/** Which composites keep their kernels: all that have one, or none (to compare both). */
+/** Which composites keep their kernels: all that have a kernel, or none (to compare both). */
 export type KernelChoice = "all" | "none";
 
 const expands = ({ op: { body, form, lower } }: Node, kernels: KernelChoice): boolean =>
@@ -19,15 +19,15 @@ export function expandGraph(graph: Graph, kernels: KernelChoice): Graph {
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => expandInto(graph, inputs, kernels));
 }
 
-/** Copies the graph into the current trace, with bodies for composites; bodies may hold composites too. */
+/** Copies the graph into the current trace, with bodies for composites; bodies may contain composites, too. */
 function expandInto(graph: Graph, inputs: readonly Node[], kernels: KernelChoice): Node[] {
   const results = new Map<Node, readonly Node[]>(graph.inputs.map((input, index) => [input, [inputs[index] as Node]]));
   const first = (node: Node): Node => (results.get(node) as readonly Node[])[0] as Node;
   for (const node of topological(graph.outputs)) {
     if (results.has(node)) continue;
     if (node.op === elementOp) {
-      const made = results.get(node.inputs[0] as Node) as readonly Node[];
-      results.set(node, [made[node.attrs["index"] as number] as Node]);
+      const elements = results.get(node.inputs[0] as Node) as readonly Node[];
+      results.set(node, [elements[node.attrs["index"] as number] as Node]);
       continue;
     }
     const operands = node.inputs.map(first);
@@ -42,10 +42,12 @@ function expandInto(graph: Graph, inputs: readonly Node[], kernels: KernelChoice
         atPositionOf(node, () => expandInto(body, operands, kernels)),
       );
     } else {
-      const made = atPositionOf(node, () => apply(node.op, operands, node.attrs));
+      const copied = atPositionOf(node, () => apply(node.op, operands, node.attrs));
       results.set(
         node,
-        made.types.length === 1 ? [made] : made.types.map((_type, index) => apply(elementOp, [made], { index })),
+        copied.types.length === 1
+          ? [copied]
+          : copied.types.map((_type, index) => apply(elementOp, [copied], { index })),
       );
     }
   }

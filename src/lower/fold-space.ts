@@ -1,18 +1,21 @@
 /**
- * @module What a folded group walks: values of one shape, of which some dims are combined, and values with one element for
- * each of the others.
+ * @module The iteration space of a folded group: values of one shape, some dims of which are combined, and values with one
+ * element for each index of the other dims.
  */
 import type { View } from "../ir/kernel.ts";
 import { otherDims, type Shape, sameShape } from "../ir/shape.ts";
 
 /** The longest row that is folded in one walk; native code refuses longer ones. */
 export const longestRow = 1 << 14;
-/** Shorter rows, and fewer columns side by side, are left to kernels of their own. */
+/** Shorter rows, and fewer adjacent columns, are left to the reduction kernels. */
 const shortest = 8;
 
 /** The iteration space of a folded group. */
 export interface FoldSpace {
-  /** `rows`: neighbours in memory are combined; `columns`: they stay apart, and what lies far from each other is combined. */
+  /**
+   * `rows`: elements adjacent in memory are combined; `columns`: adjacent elements stay apart, and distant elements are
+   * combined.
+   */
   readonly form: "rows" | "columns";
   readonly shape: Shape;
   /** Dims that are combined, ascending. */
@@ -21,23 +24,23 @@ export interface FoldSpace {
   readonly kept: readonly number[];
 }
 
-const pick = <T>(list: readonly T[], wanted: readonly number[]): T[] => wanted.map((dim) => list[dim] as T);
+const pick = <T>(list: readonly T[], dims: readonly number[]): T[] => dims.map((dim) => list[dim] as T);
 
-/** The one stride that walks all combined dims of a view; undefined when there is none. */
+/** The one stride that walks all combined dims of a view; undefined when no single stride does. */
 export function strideOver(view: View, { over }: Pick<FoldSpace, "over">): number | undefined {
   let stride: number | undefined;
   let next = 0;
   for (const dim of [...over].reverse()) {
-    const [size, own] = [view.shape[dim] as number, view.strides[dim] as number];
+    const [size, dimStride] = [view.shape[dim] as number, view.strides[dim] as number];
     if (size === 1) continue;
-    if (stride === undefined) stride = own;
-    else if (own !== next) return undefined;
-    next = own * size;
+    if (stride === undefined) stride = dimStride;
+    else if (dimStride !== next) return undefined;
+    next = dimStride * size;
   }
   return stride ?? 0;
 }
 
-/** The space in which a view is folded along dims, if it is laid out well for that. */
+/** The space in which a view is folded along dims; undefined where the view's strides do not allow it. */
 export function spaceOf(view: View, over: readonly number[]): FoldSpace | undefined {
   const { shape, strides } = view;
   const stride = strideOver(view, { over });
@@ -52,29 +55,29 @@ export function spaceOf(view: View, over: readonly number[]): FoldSpace | undefi
   return { form: "columns", shape, over, kept };
 }
 
-export const sameSpace = (one: FoldSpace, other: FoldSpace): boolean =>
-  one.form === other.form && sameShape(one.shape, other.shape) && one.over.join() === other.over.join();
+export const sameSpace = (left: FoldSpace, right: FoldSpace): boolean =>
+  left.form === right.form && sameShape(left.shape, right.shape) && left.over.join() === right.over.join();
 
-/** Shape of a call: rows and what is folded, or what is folded and columns. */
+/** Shape of a call: rows by folded elements, or folded elements by columns. */
 export function callShape(space: FoldSpace): number[] {
   const length = pick(space.shape, space.over).reduce((product, size) => product * size, 1);
   const kept = pick(space.shape, space.kept);
   return space.form === "rows" ? [...kept, length] : [length, ...kept];
 }
 
-/** Whether a shape is that of values with one element for each of the kept dims; dims of size 1 do not matter. */
+/** Whether a shape has one element for each index of the kept dims; dims of size 1 are ignored. */
 export function isKeptShape(shape: Shape, space: FoldSpace): boolean {
   const sizes = otherDims(space.shape.length, space.over).map((dim) => space.shape[dim] as number);
-  const plain = (list: readonly number[]): number[] => list.filter((size) => size !== 1);
-  return shape.length <= space.shape.length && sameShape(plain(shape), plain(sizes));
+  const withoutOnes = (list: readonly number[]): number[] => list.filter((size) => size !== 1);
+  return shape.length <= space.shape.length && sameShape(withoutOnes(shape), withoutOnes(sizes));
 }
 
-/** Strides along the kept dims, in the order of the call, of a view of which {@link isKeptShape} holds. */
+/** Strides along the kept dims, in the order of the call, of a view whose shape passes {@link isKeptShape}. */
 export function keptStrides(view: View, space: FoldSpace): number[] {
-  const own = view.strides.filter((_stride, dim) => view.shape[dim] !== 1);
+  const viewStrides = view.strides.filter((_stride, dim) => view.shape[dim] !== 1);
   const byDim = new Map<number, number>();
   for (const dim of otherDims(space.shape.length, space.over))
-    if (space.shape[dim] !== 1) byDim.set(dim, own[byDim.size] as number);
+    if (space.shape[dim] !== 1) byDim.set(dim, viewStrides[byDim.size] as number);
   return space.kept.map((dim) => byDim.get(dim) ?? 0);
 }
 
@@ -85,7 +88,7 @@ export function callStrides(view: View, space: FoldSpace): number[] {
   return space.form === "rows" ? [...kept, over] : [over, ...kept];
 }
 
-/** Whether a view of the whole shape can be walked without gaps, or stands still. */
+/** Whether the innermost stride of a view of the whole shape is 1 or 0. */
 export function walksWell(view: View, space: FoldSpace): boolean {
   const over = strideOver(view, space);
   if (over === undefined) return false;
@@ -95,11 +98,13 @@ export function walksWell(view: View, space: FoldSpace): boolean {
   return stride === 0 || stride === 1;
 }
 
-/** Whether a view of the whole shape repeats a value with one element for each kept dim. */
+/** Whether a view of the whole shape broadcasts a value with one element for each index of the kept dims. */
 export function repeats(view: View, value: View, space: FoldSpace): boolean {
   if (view.offset !== value.offset || !sameShape(view.shape, space.shape) || !isKeptShape(value.shape, space))
     return false;
-  const wanted = keptStrides(value, space);
-  const still = space.over.every((dim) => view.shape[dim] === 1 || view.strides[dim] === 0);
-  return still && space.kept.every((dim, place) => view.shape[dim] === 1 || view.strides[dim] === wanted[place]);
+  const expected = keptStrides(value, space);
+  const isBroadcast = space.over.every((dim) => view.shape[dim] === 1 || view.strides[dim] === 0);
+  return (
+    isBroadcast && space.kept.every((dim, index) => view.shape[dim] === 1 || view.strides[dim] === expected[index])
+  );
 }

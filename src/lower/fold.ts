@@ -1,6 +1,7 @@
 /**
- * @module Joins elementwise groups with the folds before and after them, by a list of rules: what is computed before a sum
- * or maximum is folded as it is made, and what needs the result walks the same rows again while they are in the cache.
+ * @module Joins elementwise groups with the folds before and after them, by a list of rules: values computed before a sum
+ * or maximum are folded as they are computed, and nodes that need the result walk the same rows again while these are in
+ * the cache.
  */
 
 import { isFloat } from "../ir/dtype.ts";
@@ -13,16 +14,16 @@ import { Joinable } from "./joins.ts";
 import { isWhole, type Storage } from "./storage.ts";
 import { formOf, type RegionValues } from "./values.ts";
 
-/** What joins what: the reader of a value and the cluster that makes it. */
+/** A rule that joins the reader of a value with the cluster that computes the value. */
 interface JoinRule {
   readonly name: string;
-  /** The space of both together, where the rule applies. */
+  /** The space of the joined cluster, where the rule applies. */
   readonly space: (source: Part, reader: Part) => FoldSpace | undefined;
 }
 
 const rules: readonly JoinRule[] = [
   {
-    name: "what is folded is computed on the way",
+    name: "values are computed as they are folded",
     space: (source, reader) => (source.kind === "group" ? reader.space : undefined),
   },
   {
@@ -31,12 +32,12 @@ const rules: readonly JoinRule[] = [
       space !== undefined && reader.space !== undefined && sameSpace(space, reader.space) ? space : undefined,
   },
   {
-    name: "what needs the results of rows follows them",
+    name: "nodes that need the results of rows follow the fold",
     space: ({ space }, reader) => (reader.kind === "group" && space?.form === "rows" ? space : undefined),
   },
 ];
 
-/** Joins groups and folds; gives the clusters by what they make. */
+/** Joins groups and folds; returns the cluster that computes each storage. */
 export function foldGroups(
   clusters: Map<Storage, Cluster>,
   values: RegionValues,
@@ -45,7 +46,7 @@ export function foldGroups(
   return new Folder(clusters, values, limits).run();
 }
 
-/** The fold of a node, if it is one. */
+/** The fold of a node; undefined if the node is not a fold. */
 export function foldOf({ op, attrs }: Node): FoldRule | undefined {
   return isAbsent(op.lower) ? undefined : op.lower.fold?.(attrs);
 }
@@ -82,13 +83,13 @@ class Folder {
     this.values = values;
     this.limits = limits;
     this.position = new Map(values.order.map((node, index) => [node, index]));
-    const made = new Map<Cluster, Part>();
+    const partOf = new Map<Cluster, Part>();
     for (const [storage, cluster] of clusters) {
-      const part = made.get(cluster) ?? new Part(cluster, this.spaceOf(cluster));
-      made.set(cluster, part);
+      const part = partOf.get(cluster) ?? new Part(cluster, this.spaceOf(cluster));
+      partOf.set(cluster, part);
       this.parts.set(storage, part);
     }
-    for (const part of made.values()) {
+    for (const part of partOf.values()) {
       for (const node of part.nodes) {
         for (const view of this.reads(part, node)) {
           const source = this.parts.get(view.origin as Storage);
@@ -103,7 +104,7 @@ class Folder {
   }
 
   run(): Map<Storage, Cluster> {
-    // A join may make another one possible.
+    // One join may make another join possible.
     for (let joined = true; joined; ) {
       joined = false;
       for (const node of this.values.order) if (this.joinSources(node)) joined = true;
@@ -112,13 +113,13 @@ class Folder {
     const clusters = new Map<Part, Cluster>();
     for (const [storage, part] of this.parts) {
       const root = part.root();
-      // A fold alone stays the kernel that it was.
+      // A fold that has joined nothing stays a kernel.
       const { kind, nodes, space, cluster } = root;
-      const made =
+      const rootCluster =
         clusters.get(root) ??
         (kind === "folded" && nodes.length > 1 && space !== undefined ? { kind, nodes, space } : cluster);
-      clusters.set(root, made);
-      result.set(storage, made);
+      clusters.set(root, rootCluster);
+      result.set(storage, rootCluster);
     }
     return result;
   }
@@ -129,7 +130,7 @@ class Folder {
     const input = node.inputs[0];
     if (fold === undefined || input === undefined) return undefined;
     const space = spaceOf(this.values.view(input), fold.dims);
-    // An index is found in two walks, which columns do not have.
+    // An argmax walks the elements twice, and columns are walked once.
     return fold.op === "argMax" && space?.form === "columns" ? undefined : space;
   }
 
@@ -145,22 +146,22 @@ class Folder {
   }
 
   private joinSources(node: Node): boolean {
-    const home = this.parts.get(this.values.storage(node));
-    if (home === undefined || !home.root().nodes.includes(node)) return false;
+    const part = this.parts.get(this.values.storage(node));
+    if (part === undefined || !part.root().nodes.includes(node)) return false;
     let joined = false;
     for (const input of node.inputs) {
       const source = this.parts.get(this.values.storage(input))?.root();
-      if (source !== undefined && this.join(source, home.root())) joined = true;
+      if (source !== undefined && this.join(source, part.root())) joined = true;
     }
     return joined;
   }
 
   private join(source: Part, reader: Part): boolean {
     if (source === reader) return false;
-    const space = rules.map((rule) => rule.space(source, reader)).find((found) => found !== undefined);
+    const space = rules.map((rule) => rule.space(source, reader)).find((candidate) => candidate !== undefined);
     if (space === undefined) return false;
     const nodes = [...source.nodes, ...reader.nodes].sort((left, right) => this.at(left) - this.at(right));
-    if (!this.fits(nodes) || !new Space(nodes, space, this.values).holds()) return false;
+    if (!this.fits(nodes) || !new FoldedGroup(nodes, space, this.values).isComputable()) return false;
     if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;
     source.absorb(reader, nodes, space);
     return true;
@@ -171,11 +172,13 @@ class Folder {
   }
 
   private fits(nodes: readonly Node[]): boolean {
-    const own = new Set(nodes.map((node) => this.values.storage(node)));
+    const groupStorages = new Set(nodes.map((node) => this.values.storage(node)));
     const reads = new Set(
       nodes.flatMap((node) =>
         node.inputs
-          .filter((input) => this.values.generator(input) === undefined && !own.has(this.values.storage(input)))
+          .filter(
+            (input) => this.values.generator(input) === undefined && !groupStorages.has(this.values.storage(input)),
+          )
           .map((input) => this.values.storage(input)),
       ),
     );
@@ -183,8 +186,8 @@ class Folder {
   }
 }
 
-/** The nodes of a folded group, and whether one call can compute them. */
-class Space {
+/** A candidate for a folded group: its nodes, and the check whether one call can compute them. */
+class FoldedGroup {
   private readonly nodes: readonly Node[];
   private readonly space: FoldSpace;
   private readonly values: RegionValues;
@@ -197,7 +200,7 @@ class Space {
     this.makers = new Map(nodes.map((node) => [values.storage(node), node]));
   }
 
-  holds(): boolean {
+  isComputable(): boolean {
     return this.nodes.every((node) => {
       if (foldOf(node) !== undefined) return this.readsWhole(node.inputs[0] as Node);
       if (!this.computes(node)) return false;
@@ -211,7 +214,7 @@ class Space {
     });
   }
 
-  /** Integer division looks for zeros, which folded groups do not. */
+  /** Integer division checks for zeros, which folded groups do not. */
   private computes(node: Node): boolean {
     const form = formOf(node);
     if (form.kind !== "pointwise") return false;
@@ -223,12 +226,12 @@ class Space {
     return isFloat(dtype) || (name !== "div" && name !== "rem");
   }
 
-  /** Whether one value per row, or column, comes out of a node of the group. */
+  /** Whether a node of the group has one value per row or column. */
   private isSingle(node: Node): boolean {
     return foldOf(node) !== undefined || !sameShape(node.shape, this.space.shape);
   }
 
-  /** An operand of the whole shape. */
+  /** Whether an operand of the whole shape can be read in the walk. */
   private readsWhole(input: Node): boolean {
     const { form, over } = this.space;
     const generator = this.values.generator(input);
@@ -242,7 +245,7 @@ class Space {
     return form === "rows" && repeats(view, this.values.view(maker), this.space);
   }
 
-  /** An operand with one value per row. */
+  /** Whether an operand with one value per row can be read in the walk. */
   private readsSingle(input: Node): boolean {
     const generator = this.values.generator(input);
     if (generator !== undefined) return generator.name === "const";
@@ -250,7 +253,10 @@ class Space {
     const maker = this.makers.get(view.origin as Storage);
     if (maker === undefined) return isKeptShape(view.shape, this.space);
     if (!this.isSingle(maker) || !isKeptShape(view.shape, this.space)) return false;
-    const [own, made] = [keptStrides(view, this.space), keptStrides(this.values.view(maker), this.space)];
-    return view.offset === 0 && own.every((stride, place) => stride === made[place]);
+    const [viewStrides, makerStrides] = [
+      keptStrides(view, this.space),
+      keptStrides(this.values.view(maker), this.space),
+    ];
+    return view.offset === 0 && viewStrides.every((stride, index) => stride === makerStrides[index]);
   }
 }

@@ -1,8 +1,8 @@
 /**
- * @module Fusion: which elementwise nodes share one pass over memory.
+ * @module Fusion: elementwise nodes that share one pass over memory.
  *
  * Nodes join greedily, in topological order, the groups of the values they read. A join must not make a cycle: no path
- * may leave a group and come back into it.
+ * may leave a group and return to it.
  */
 import type { View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
@@ -16,7 +16,7 @@ import { formOf, type RegionValues } from "./values.ts";
 
 export const defaultLimits: FusionLimits = { instructions: 64, inputs: 16 };
 
-/** Partitions the work of a region. `values` says where everything is. */
+/** Partitions the work of a region into clusters. `values` has the views of all values. */
 export function fuseRegion(values: RegionValues, limits: FusionLimits = defaultLimits): Map<Storage, Cluster> {
   const clusters = new Fuser(values, limits).run();
   sinkNodes(clusters, values, limits);
@@ -27,7 +27,7 @@ class Piece extends Joinable<Piece> {
   nodes: Node[];
   readonly kind: Cluster["kind"];
   readonly shape: Shape | undefined;
-  /** Those it reads through views, and so can never join. */
+  /** Pieces that this piece reads through views, and so can never join. */
   readonly apart = new Set<Piece>();
 
   constructor(kind: Cluster["kind"], node: Node, shape?: Shape) {
@@ -107,7 +107,7 @@ class Fuser {
     const views = read.map((input) => this.values.view(input));
     const waits = read.flatMap((input) => this.values.waitsOf(input));
     this.enter(piece, views, this.values.results(node), waits);
-    // In one walk with what it waits for it would not wait.
+    // Within one walk, a node cannot wait for another one.
     for (const storage of waits) {
       const source = this.owner.get(storage)?.root();
       if (source !== undefined && source !== piece) piece.apart.add(source);
@@ -119,7 +119,8 @@ class Fuser {
       if (source.kind === "group" && sameShape(view.shape, node.shape) && isWhole(view)) direct.add(source);
       else piece.apart.add(source);
     }
-    const latest = (one: Piece): number => one.nodes.reduce((most, member) => Math.max(most, this.at(member)), 0);
+    const latest = (candidate: Piece): number =>
+      candidate.nodes.reduce((last, member) => Math.max(last, this.at(member)), 0);
     for (const source of [...direct].sort((left, right) => latest(right) - latest(left)))
       this.join(source.root(), piece.root());
   }
@@ -129,8 +130,8 @@ class Fuser {
     if (source === reader) return true;
     if (source.shape === undefined || reader.shape === undefined || !sameShape(source.shape, reader.shape))
       return false;
-    const divided = (one: Piece, other: Piece): boolean => [...one.apart].some((dep) => dep.root() === other);
-    if (divided(source, reader) || divided(reader, source) || !this.fits(source, reader)) return false;
+    const isApart = (left: Piece, right: Piece): boolean => [...left.apart].some((dep) => dep.root() === right);
+    if (isApart(source, reader) || isApart(reader, source) || !this.fits(source, reader)) return false;
     if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;
     source.absorb(reader);
     return true;
@@ -139,13 +140,13 @@ class Fuser {
   private fits(source: Piece, reader: Piece): boolean {
     const nodes = [...source.nodes, ...reader.nodes];
     if (nodes.length > this.limits.instructions) return false;
-    const own = new Set(nodes.map((node) => this.values.storage(node)));
+    const groupStorages = new Set(nodes.map((node) => this.values.storage(node)));
     const reads = new Set<string>();
     for (const node of nodes) {
       for (const input of node.inputs) {
         const view = this.values.view(input);
         const storage = view.origin as Storage;
-        if (this.values.generator(input) === undefined && !own.has(storage))
+        if (this.values.generator(input) === undefined && !groupStorages.has(storage))
           reads.add(`${storage.id} ${view.offset} ${view.strides.join(" ")}`);
       }
     }

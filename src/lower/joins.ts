@@ -1,15 +1,15 @@
-/** @module Pieces of work that join one another without making a cycle. */
+/** @module Joins of pieces of work that never make a cycle. */
 
-/** A piece: what it reads the results of, and what it has become part of. */
+/** A piece of work, the pieces whose results it reads, and the piece that it has joined. */
 export class Joinable<Self extends Joinable<Self>> {
-  /** Pieces whose results this one reads; joined ones are found through {@link root}. */
+  /** Pieces whose results this piece reads; {@link root} maps them to the pieces that they have joined. */
   readonly deps = new Set<Self>();
   private into: Self | undefined;
-  /** The last search that came by. */
+  /** The number of the last search that visited the piece. */
   private mark = 0;
   private static searches = 0;
 
-  /** The piece that this one is part of by now, in the end. */
+  /** The piece that this piece has joined, directly or through others; itself if none. */
   root(): Self {
     let piece = this as unknown as Self;
     while (piece.into !== undefined) piece = piece.into;
@@ -22,7 +22,9 @@ export class Joinable<Self extends Joinable<Self>> {
     other.into = this as unknown as Self;
   }
 
-  /** Whether a path of reads leads from this piece to another one through a third: to join the two would make a cycle. */
+  /**
+   * Whether a path of reads leads from this piece to another through a third piece, so that joining the two would make a cycle.
+   */
   reachesThrough(other: Self): boolean {
     const search = ++Joinable.searches;
     const stack = [...this.deps].map((dep) => dep.root()).filter((dep) => dep !== other && dep !== (this as unknown));

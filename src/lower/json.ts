@@ -9,10 +9,10 @@ export type Address = readonly [space: number, byteOffset: number];
 /** A kernel call with resolved addresses. */
 export type LoweredStep = { readonly k: string; readonly [field: string]: unknown };
 
-/** Field of a call with its place among the origins; what runs has none. */
+/** Field of a call with its index among the origins; programs that run do not have the field. */
 export const originField = "origin";
 
-/** What crosses into native code. */
+/** A lowered program as native code receives it. */
 export interface LoweredJson {
   readonly version: 1;
   readonly name: string;
@@ -23,9 +23,9 @@ export interface LoweredJson {
 }
 
 /**
- * The call with an address for each symbolic one.
+ * The call with its symbolic addresses resolved.
  *
- * @throws HeddleError `lower` naming a field that the kernel has not, or needs.
+ * @throws HeddleError `lower` naming a field that the kernel does not know, or lacks.
  */
 export function resolveCall(call: KernelCall, addressOf: (storage: Storage) => Address): LoweredStep {
   checkFields(call, [originField]);
@@ -42,7 +42,7 @@ export function resolveCall(call: KernelCall, addressOf: (storage: Storage) => A
   return resolve(call) as LoweredStep;
 }
 
-/** JSON in which a negative zero survives. */
+/** Writes JSON; keeps the sign of a negative zero. */
 export function writeJson(value: unknown): string {
   if (typeof value === "number") return Object.is(value, -0) ? "-0.0" : String(value);
   if (Array.isArray(value)) return `[${value.map(writeJson).join(",")}]`;

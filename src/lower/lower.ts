@@ -18,6 +18,7 @@ import {
 import { refusesValues } from "../program/split.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { livesOf } from "./access.ts";
+import { type Overlap, withAsyncCollectives } from "./async-collectives.ts";
 import type { Cluster, FusionLimits } from "./cluster.ts";
 import { branchCalls, type Inner, loopCalls } from "./control.ts";
 import { donateBuffers } from "./donate.ts";
@@ -32,7 +33,6 @@ import {
 } from "./emit.ts";
 import { foldEpilogues } from "./epilogue.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
-import { type Overlap, withFlights } from "./flights.ts";
 import type { FoldSpace } from "./fold-space.ts";
 import { defaultLimits, fuseRegion } from "./fuse.ts";
 import { type Address, type LoweredJson, originField, resolveCall, writeJson } from "./json.ts";
@@ -44,24 +44,24 @@ import { type Storage, StoragePool, storageOf } from "./storage.ts";
 import { type OutputCopy, type Unit, unitsFor } from "./units.ts";
 import { formOf, kernelOf, RegionValues } from "./values.ts";
 
-/** What lowering must know of the device. */
+/** The device, as far as lowering needs it. */
 export interface LowerTarget {
-  /** Most workers that one kernel may use: the number of scratch pieces it is given. */
+  /** The most workers that one kernel may use, each with a scratch piece. */
   readonly slots: number;
   /** `none` lowers the bodies of composites even where there is a kernel. */
   readonly kernels?: KernelChoice;
   readonly limits?: FusionLimits;
-  /** What the device and its links can do; default: what plans assume. */
+  /** The rates of the device and its links; default: the machine that plans assume. */
   readonly machine?: Machine | undefined;
-  /** Which collectives run beside other calls; default those where it pays. */
+  /** Which collectives are async; default: those for which it saves time. */
   readonly overlap?: Overlap;
-  /** `apart` leaves what could be done in the call before to calls of its own. */
+  /** `apart` keeps epilogues as separate calls. */
   readonly epilogues?: "folded" | "apart";
-  /** Takes the nodes for which calls may fail; a call then says by `origin` which of the lists is its own. */
+  /** Receives the nodes for which calls may fail; the field `origin` of a call is then the index of its list. */
   readonly origins?: (readonly Node[])[];
 }
 
-/** One buffer that a call of the program takes. */
+/** One buffer that a run of the program takes. */
 export interface LoweredArgument {
   readonly name: string;
   readonly type: TensorType;
@@ -72,26 +72,26 @@ export interface LoweredArgument {
   readonly output?: number;
 }
 
-/** A program of kernel calls, and where everything is. */
+/** A program of kernel calls, with the layout of its memory. */
 export interface LoweredProgram {
   readonly name: string;
   readonly json: LoweredJson;
   /** The JSON text of `json`. */
   readonly text: string;
-  /** Of values and scratch areas. */
+  /** Bytes of values and scratch areas. */
   readonly arenaBytes: number;
-  /** What a device must have beside the arguments: the arena, and behind it room for partial results of kernels. */
+  /** Bytes that a device needs besides the arguments: the arena, and after it room for partial results of kernels. */
   readonly workBytes: number;
   readonly argumentBytes: number;
-  /** Predicted peak memory: what a device must have, and the arguments. */
+  /** Predicted peak memory: `workBytes` and the arguments. */
   readonly peakBytes: number;
-  /** What each of `json.buffers` is. */
+  /** The argument in each of `json.buffers`. */
   readonly arguments: readonly LoweredArgument[];
-  /** The first of `json.steps` that writes over a donated input; a run that fails before has changed nothing. */
+  /** The first of `json.steps` that writes over a donated input; a run that fails before it has changed nothing. */
   readonly firstDonatedWrite: number;
-  /** The most that is live in the arena. */
+  /** The peak of live memory in the arena. */
   readonly peak: PeakReport;
-  /** What lies in the arena, where and when. */
+  /** The values in the arena, with their offsets and lives. */
   readonly layout: readonly ArenaValue[];
 }
 
@@ -109,7 +109,7 @@ export interface ArenaValue {
  * Lowers a program: expands composites, fuses elementwise nodes, chooses kernels, orders them, and gives every value an
  * offset. Equal programs give equal texts.
  *
- * @throws HeddleError `lower` naming the op when something has no native kernel.
+ * @throws HeddleError `lower` naming an op that has no native kernel.
  */
 export function lowerProgram(program: Program, target: LowerTarget): LoweredProgram {
   return new Lowering(program, target).lower();
@@ -122,17 +122,17 @@ interface Region {
   readonly copies: OutputCopy[];
 }
 
-/** What an inner program is given by the one around it. */
+/** The outer program, as far as lowering an inner program needs it. */
 interface Surroundings {
   readonly pool: StoragePool;
   readonly inputs: readonly View[];
-  /** Where each output is to be; undefined: anywhere. */
-  readonly places: readonly (Storage | undefined)[];
-  /** Outputs that need not be made. */
+  /** The storage for each output; undefined: any. */
+  readonly storages: readonly (Storage | undefined)[];
+  /** Outputs that need no storage, since the outer program reads them from the inputs. */
   readonly read: ReadonlySet<number>;
 }
 
-/** Writes an output into its own buffer; what costs nothing to make is nowhere else. */
+/** Writes an output into its buffer; a generated value exists only there. */
 const emitOutput = ({ from, to, generator }: Pick<OutputCopy, "from" | "to" | "generator">): EmittedCalls =>
   generator === undefined ? emitCopy(from, to) : emitGenerated(generator, to);
 
@@ -141,15 +141,15 @@ class Lowering {
   private readonly target: LowerTarget;
   private readonly machine: Machine;
   private readonly emitTarget: EmitTarget;
-  private readonly around: Surroundings | undefined;
+  private readonly outer: Surroundings | undefined;
   private readonly pool: StoragePool;
-  /** Memory with a smaller number belongs to the program around this one. */
+  /** Storages with a smaller number belong to the outer program. */
   private readonly firstOwn: number;
   private readonly views = new Map<ValueId, View>();
   private readonly inputs: readonly Storage[];
   private readonly generators = new Map<ValueId, ScalarInstruction | undefined>();
   private readonly regions = new Map<number, Region>();
-  /** Last step that gets at a piece of memory. */
+  /** Last step that uses a piece of memory. */
   private readonly lastStep = new Map<Storage, number>();
   private readonly outputs = new Map<number, Storage>();
   private calls: KernelCall[] = [];
@@ -160,7 +160,7 @@ class Lowering {
     this.program = program;
     this.target = target;
     this.machine = machineFor(devicesOf(program), target.machine);
-    this.around = around;
+    this.outer = around;
     this.pool = around?.pool ?? new StoragePool();
     this.firstOwn = this.pool.all.length;
     this.emitTarget = { slots: target.slots, axisIndex: (axis) => this.axisIndex(axis) };
@@ -179,18 +179,20 @@ class Lowering {
   /** Lowers a program that runs inside another one. */
   lowerInner(): Inner {
     this.emitAll();
-    const moved = new Map<Storage, Storage>();
+    const replacements = new Map<Storage, Storage>();
     const outputs = new Array<View | undefined>(this.program.outputs.length).fill(undefined);
     for (const storage of this.pool.all.slice(this.firstOwn)) {
       const index = storage.output;
       if (index === undefined) continue;
-      const place = this.donorOf(index);
-      if (place !== undefined) moved.set(storage, place);
+      const donor = this.donorOf(index);
+      if (donor !== undefined) replacements.set(storage, donor);
       else outputs[index] = wholeView(storage, this.outputTypes()[index] as TensorType);
       storage.output = undefined;
     }
-    const inPlace = this.inPlace.map(([from, to]) => [moved.get(from) ?? from, moved.get(to) ?? to] as const);
-    return { calls: replaceStorages(this.calls, moved), outputs, inPlace };
+    const inPlace = this.inPlace.map(
+      ([from, to]) => [replacements.get(from) ?? from, replacements.get(to) ?? to] as const,
+    );
+    return { calls: replaceStorages(this.calls, replacements), outputs, inPlace };
   }
 
   private emitAll(): void {
@@ -227,7 +229,12 @@ class Lowering {
         places: readonly (Storage | undefined)[],
         read: ReadonlySet<number>,
       ): Inner => {
-        const inner = new Lowering(program, this.target, { pool: this.pool, inputs, places, read }).lowerInner();
+        const inner = new Lowering(program, this.target, {
+          pool: this.pool,
+          inputs,
+          storages: places,
+          read,
+        }).lowerInner();
         this.inPlace.push(...inner.inPlace);
         return inner;
       },
@@ -237,13 +244,13 @@ class Lowering {
 
   /** The memory that an output takes over. */
   private donorOf(output: number): Storage | undefined {
-    if (this.around !== undefined) return this.around.places[output];
+    if (this.outer !== undefined) return this.outer.storages[output];
     const donor = this.program.donated[output];
     return donor === undefined ? undefined : this.inputs[donor];
   }
 
   private axisIndex(axis: string): number {
-    const index = this.program.axes.findIndex((one) => one.name === axis);
+    const index = this.program.axes.findIndex((candidate) => candidate.name === axis);
     if (index < 0) throw new HeddleError("lower", `program '${this.program.name}' has no axis '${axis}'`);
     return index;
   }
@@ -254,20 +261,20 @@ class Lowering {
     return view;
   }
 
-  /** Decides where every value is, without any order of calls. */
+  /** Decides the storage of every value, before the order of the calls. */
   private placeValues(): void {
-    // What leaves the device, or the program, is row-major.
-    const plain = new Set<ValueId>(this.program.outputs.map((output) => output.value));
+    // Values that leave the device or the program are row-major.
+    const rowMajor = new Set<ValueId>(this.program.outputs.map((output) => output.value));
     for (const step of this.program.steps)
-      if (step.kind !== "run" && step.kind !== "free") for (const value of step.arguments) plain.add(value);
+      if (step.kind !== "run" && step.kind !== "free") for (const value of step.arguments) rowMajor.add(value);
     this.program.steps.forEach((step, index) => {
       if (step.kind === "free") return;
       const arguments_ = step.arguments.map((value) => this.view(value));
-      arguments_.forEach((view, place) => {
-        // A loop makes first carries that cost nothing itself.
-        const made =
-          step.kind === "loop" && place < step.carries && this.generators.get(step.arguments[place] as ValueId);
-        if (made === undefined || made === false) this.lastStep.set(storageOf(view), index);
+      arguments_.forEach((view, position) => {
+        // A loop generates first carries that cost nothing.
+        const generated =
+          step.kind === "loop" && position < step.carries && this.generators.get(step.arguments[position] as ValueId);
+        if (generated === undefined || generated === false) this.lastStep.set(storageOf(view), index);
       });
       if (step.kind !== "run") {
         const name = step.kind === "collective" ? step.op : step.kind;
@@ -280,7 +287,7 @@ class Lowering {
       }
       const graph = expandGraph(step.region, this.target.kernels ?? "all");
       const values = new RegionValues(graph, arguments_, this.pool, (result) =>
-        plain.has(step.results[result] as ValueId),
+        rowMajor.has(step.results[result] as ValueId),
       );
       const clusters = fuseRegion(values, this.target.limits ?? defaultLimits);
       this.regions.set(index, { step, values, clusters, copies: [] });
@@ -298,21 +305,23 @@ class Lowering {
 
   private readonly looseCopies: OutputCopy[] = [];
 
-  /** Lets each output be made in its own buffer where one value can be; the rest are copied there. */
+  /** Lets each output be written directly into its buffer where possible; other outputs are copied there. */
   private claimOutputs(): void {
-    const [at, last] = [...this.regions].at(-1) ?? [-1, undefined];
-    // What a later step makes cannot be copied by a region before it.
-    const ended = this.program.steps.some((step, index) => index > at && step.kind !== "run" && step.kind !== "free");
-    const copies = ended || last === undefined ? this.looseCopies : last.copies;
+    const [lastRegion, last] = [...this.regions].at(-1) ?? [-1, undefined];
+    // A region cannot copy the result of a later step.
+    const hasLaterStep = this.program.steps.some(
+      (step, index) => index > lastRegion && step.kind !== "run" && step.kind !== "free",
+    );
+    const copies = hasLaterStep || last === undefined ? this.looseCopies : last.copies;
     this.program.outputs.forEach((output, index) => {
-      if (this.around?.read.has(index) === true) return;
+      if (this.outer?.read.has(index) === true) return;
       const from = this.view(output.value);
       const storage = storageOf(from);
-      const whole = from.offset === 0 && isContiguous(from) && storage.bytes === bytesOf(output.type);
-      if (whole && storage === this.donorOf(index)) return;
-      const own = storage.kind === "value" && storage.id >= this.firstOwn;
+      const isWholeStorage = from.offset === 0 && isContiguous(from) && storage.bytes === bytesOf(output.type);
+      if (isWholeStorage && storage === this.donorOf(index)) return;
+      const isOwnValue = storage.kind === "value" && storage.id >= this.firstOwn;
       const generator = this.generators.get(output.value);
-      if (generator === undefined && whole && own && storage.output === undefined) {
+      if (generator === undefined && isWholeStorage && isOwnValue && storage.output === undefined) {
         storage.output = index;
         this.outputs.set(index, storage);
         return;
@@ -326,22 +335,22 @@ class Lowering {
 
   private runRegion(region: Region, index: number): void {
     const { values, clusters, copies, step } = region;
-    const wanted = step.results
+    const stored = step.results
       .filter((value) => this.isStored(value, index))
       .map((value) => storageOf(this.view(value)));
-    const units = unitsFor(values, clusters, wanted, copies);
-    const later = new Set(wanted.filter((storage) => (this.lastStep.get(storage) ?? -1) > index));
+    const units = unitsFor(values, clusters, stored, copies);
+    const neededLater = new Set(stored.filter((storage) => (this.lastStep.get(storage) ?? -1) > index));
     const ordered = scheduleUnits({
       units,
-      wanted: [...wanted, ...copies.map((copy) => storageOf(copy.to))],
+      demanded: [...stored, ...copies.map((copy) => storageOf(copy.to))],
       keeps: (storage) =>
-        storage.id < this.firstOwn || later.has(storage) || (this.lastStep.get(storage) ?? -1) > index,
+        storage.id < this.firstOwn || neededLater.has(storage) || (this.lastStep.get(storage) ?? -1) > index,
       donor: (storage) => (storage.output === undefined ? undefined : this.donorOf(storage.output)),
     });
     for (const unit of ordered) this.add(this.marked(unit, this.emit(unit, values)));
   }
 
-  /** Whether a result of a step is needed in memory: one that is generated, and an output only, is not. */
+  /** Whether a result of a step is needed in memory: a generated value that no later step reads is not. */
   private isStored(value: ValueId, step: number): boolean {
     return this.generators.get(value) === undefined || (this.lastStep.get(storageOf(this.view(value))) ?? -1) > step;
   }
@@ -363,11 +372,11 @@ class Lowering {
     return emitKernel(node, kernelOf(node), inputs, values.results(node), this.pool, this.emitTarget);
   }
 
-  /** The calls of a unit, with their origin where that is asked for. */
+  /** The calls of a unit, with their origin if the target collects origins. */
   private marked({ cluster }: Unit, emitted: EmittedCalls): EmittedCalls {
     const { origins } = this.target;
     if (origins === undefined || cluster.kind === "output") return emitted;
-    // Of nodes that share a walk only some refuse values.
+    // Of the nodes in a fused call, only some refuse values.
     const refusing = cluster.nodes.filter(refusesValues);
     const origin = origins.push(refusing.length > 0 ? refusing : cluster.nodes.slice(0, 1)) - 1;
     return { ...emitted, calls: emitted.calls.map((call) => ({ ...call, [originField]: origin })) };
@@ -380,7 +389,7 @@ class Lowering {
     const outputs = step.results.map((value) => this.view(value));
     const emitted = emitKernel({ op, attrs: step.attrs }, op.lower, inputs, outputs, this.pool, this.emitTarget);
     for (const call of emitted.calls)
-      if (descriptionOf(call).flight === "starts")
+      if (descriptionOf(call).asyncRole === "starts")
         this.collectiveTimes.set(call, collectiveSeconds(this.machine, step.op, inputs, step.attrs));
     return emitted;
   }
@@ -390,7 +399,7 @@ class Lowering {
     this.inPlace.push(...emitted.inPlace);
   }
 
-  /** Storage of each output that is to take over an input's buffer, and that input's storage. */
+  /** The storage of each output that is to take over an input's buffer, with the input's storage. */
   private donations(): [Storage, Storage][] {
     return [...this.outputs].flatMap(([index, storage]): [Storage, Storage][] => {
       const donor = this.donorOf(index);
@@ -408,7 +417,7 @@ class Lowering {
       storage.input ??
       this.program.donated[storage.output as number] ??
       arguments_.findIndex((argument) => argument.output === storage.output);
-    const calls = withFlights(this.calls, {
+    const calls = withAsyncCollectives(this.calls, {
       identity: (storage) => (storage.inArena ? storage : space(storage)),
       seconds: (call) => this.collectiveTimes.get(call) as number,
       axes: this.program.axes.map((axis) => axis.size),
@@ -457,26 +466,26 @@ class Lowering {
   }
 
   private firstDonatedWrite(calls: readonly KernelCall[]): number {
-    const over = ({ input, output }: Storage): boolean =>
+    const isDonated = ({ input, output }: Storage): boolean =>
       input === undefined && output !== undefined && this.program.donated[output] !== undefined;
     const writes = (call: KernelCall): boolean =>
       [...livesOf(flatten([call])).values()].some(
-        ({ storage, firstWrite }) => over(storage) && Number.isFinite(firstWrite ?? Infinity),
+        ({ storage, firstWrite }) => isDonated(storage) && Number.isFinite(firstWrite ?? Infinity),
       );
     const first = calls.findIndex(writes);
     return first < 0 ? calls.length : first;
   }
 
-  /** Inputs, then the outputs that take over no input. */
+  /** The inputs, then the outputs that take over no input's buffer. */
   private arguments(): LoweredArgument[] {
     const { inputs, outputs, donated } = this.program;
-    const given = inputs.map(({ name, type }, input): LoweredArgument => {
+    const inputArguments = inputs.map(({ name, type }, input): LoweredArgument => {
       const output = donated.indexOf(input);
       return { name, type, bytes: bytesOf(type), input, ...(output < 0 ? {} : { output }) };
     });
-    const made = outputs.flatMap(({ name, type }, output): LoweredArgument[] =>
+    const outputArguments = outputs.flatMap(({ name, type }, output): LoweredArgument[] =>
       donated[output] === undefined ? [{ name, type, bytes: bytesOf(type), output }] : [],
     );
-    return [...given, ...made];
+    return [...inputArguments, ...outputArguments];
   }
 }

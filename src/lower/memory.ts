@@ -1,14 +1,14 @@
-/** @module Gives every value an offset in one arena: values whose lives do not meet share memory. */
+/** @module The layout of the arena: values whose lives do not overlap share memory. */
 import type { KernelCall } from "../ir/kernel.ts";
 import { aligned } from "../kernels/index.ts";
-import { type Life, readsInPlace, takenOver } from "./access.ts";
+import { type Life, readsInPlace, takeovers } from "./access.ts";
 import type { Storage } from "./storage.ts";
 
-/** The most memory that is live at one call, and what holds it. */
+/** The peak of live memory, and the largest values at that call. */
 export interface PeakReport {
   /** Index of the call. */
   readonly step: number;
-  /** Bytes live at that call; the arena may be a little larger, because blocks must not be cut. */
+  /** Bytes live at that call; the arena may be a little larger, because blocks are not split. */
   readonly bytes: number;
   readonly largest: readonly { readonly label: string; readonly bytes: number }[];
 }
@@ -19,7 +19,7 @@ export interface Arena {
   readonly peak: PeakReport;
 }
 
-/** One address range over a span of calls: a value, or a chain of values that take over each other's place. */
+/** One address range over a span of calls: a value, or a chain of values that take over each other's memory. */
 interface Block {
   readonly members: Storage[];
   bytes: number;
@@ -28,7 +28,7 @@ interface Block {
   offset: number;
 }
 
-/** Lays out the arena. `inPlace` names outputs of kernels that may lie where an input lies. */
+/** Lays out the arena. `inPlace` has pairs of an input and an output of a kernel that may share memory. */
 export function layOutArena(
   calls: readonly KernelCall[],
   lives: ReadonlyMap<Storage, Life>,
@@ -46,7 +46,7 @@ export function layOutArena(
   const offsets = new Map<Storage, number>();
   // No single order is best for all programs; all three are cheap.
   for (const order of orders) {
-    const bytes = place([...blocks].sort(order));
+    const bytes = placeBlocks([...blocks].sort(order));
     if (bytes >= best) continue;
     best = bytes;
     for (const block of blocks) for (const storage of block.members) offsets.set(storage, block.offset);
@@ -74,9 +74,9 @@ function blocksOf(
     const [source, target] = [blocks.get(from), blocks.get(to)];
     const [fromLife, toLife] = [lives.get(from) as Life, lives.get(to) as Life];
     if (source === undefined || target === undefined || source === target || from.bytes !== to.bytes) return;
-    // What a collective under way uses is taken over by its own result only.
-    if (fromLife.flights.some(([start, end]) => start !== toLife.first && end > toLife.first)) return;
-    // Only where one value ends the other begins.
+    // Memory that an async collective uses can be taken over only by the collective's result.
+    if (fromLife.asyncSpans.some(([start, end]) => start !== toLife.first && end > toLife.first)) return;
+    // One value must end at the call where the other begins.
     if (fromLife.lastUse !== toLife.first || source.last !== fromLife.last || target.first !== toLife.first) return;
     source.members.push(...target.members);
     source.last = Math.max(source.last, target.last);
@@ -86,41 +86,41 @@ function blocksOf(
   for (const [from, to] of inPlace)
     if (from.inArena && to.inArena && lives.has(from) && lives.has(to)) takeOver(from, to);
   calls.forEach((call, index) => {
-    const memory = takenOver(call);
-    const ends = memory.from.filter((storage) => storage.inArena && lives.get(storage)?.last === index);
+    const memory = takeovers(call);
+    const endingHere = memory.from.filter((storage) => storage.inArena && lives.get(storage)?.last === index);
     for (const to of memory.to) {
-      const from = ends.find(
+      const from = endingHere.find(
         (storage) =>
           storage.bytes === to.bytes && blocks.get(storage) !== blocks.get(to) && readsInPlace(call, storage, to),
       );
       if (from === undefined || !to.inArena || lives.get(to)?.first !== index) continue;
       takeOver(from, to);
-      ends.splice(ends.indexOf(from), 1);
+      endingHere.splice(endingHere.indexOf(from), 1);
     }
   });
   return [...new Set(blocks.values())];
 }
 
-/** Puts each block, in the given order, into the smallest gap that is free during its life. */
-function place(blocks: readonly Block[]): number {
+/** Puts each block, in the given order, into the smallest gap that is free during its life; returns the bytes of the arena. */
+function placeBlocks(blocks: readonly Block[]): number {
   const placed: Block[] = [];
   let end = 0;
   for (const block of blocks) {
-    const meeting = placed
+    const overlapping = placed
       .filter((other) => other.first <= block.last && block.first <= other.last)
       .sort((left, right) => left.offset - right.offset);
     let offset = 0;
-    let found = -1;
+    let best = -1;
     let smallest = Infinity;
-    for (const other of meeting) {
+    for (const other of overlapping) {
       const gap = other.offset - offset;
       if (gap >= block.bytes && gap < smallest) {
-        found = offset;
+        best = offset;
         smallest = gap;
       }
       offset = Math.max(offset, other.offset + other.bytes);
     }
-    block.offset = found < 0 ? offset : found;
+    block.offset = best < 0 ? offset : best;
     placed.push(block);
     end = Math.max(end, block.offset + block.bytes);
   }

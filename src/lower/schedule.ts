@@ -1,6 +1,6 @@
 /**
  * @module The order of the units of a region. A unit that frees at least as much memory as it takes runs at once;
- * otherwise the order in which the results are asked for decides.
+ * otherwise the order in which results are demanded decides.
  */
 import { invariant } from "../util/errors.ts";
 import type { Storage } from "./storage.ts";
@@ -9,11 +9,11 @@ import type { Unit } from "./units.ts";
 /** What a region's schedule depends on besides its units. */
 export interface ScheduleRequest {
   readonly units: readonly Unit[];
-  /** In order of demand. */
-  readonly wanted: readonly Storage[];
+  /** The storages of the results, in order of demand. */
+  readonly demanded: readonly Storage[];
   /** Memory that is still needed after the region. */
   readonly keeps: (storage: Storage) => boolean;
-  /** For memory that takes over an input's buffer: that input's storage. */
+  /** For a storage that takes over an input's buffer, the storage of that input. */
   readonly donor: (storage: Storage) => Storage | undefined;
 }
 
@@ -21,7 +21,7 @@ class Item {
   readonly unit: Unit;
   readonly before = new Set<Item>();
   readonly after = new Set<Item>();
-  /** Place in the order of demand. */
+  /** Position in the order of demand. */
   demand = 0;
   waiting = 0;
   mark = 0;
@@ -50,7 +50,7 @@ export function scheduleUnits(request: ScheduleRequest): Unit[] {
       if (donor !== undefined) linkReaders(item, readers.get(donor) ?? []);
     }
   }
-  demandOrder(items, writer, request.wanted);
+  demandOrder(items, writer, request.demanded);
   return listSchedule(items, readers, request);
 }
 
@@ -66,20 +66,20 @@ function linkReaders(item: Item, readers: readonly Item[]): void {
   searches++;
   const stack = [item];
   while (stack.length > 0) {
-    const one = stack.pop() as Item;
-    if (one.mark === searches) continue;
-    one.mark = searches;
-    stack.push(...one.after);
+    const visited = stack.pop() as Item;
+    if (visited.mark === searches) continue;
+    visited.mark = searches;
+    stack.push(...visited.after);
   }
   if (readers.some((reader) => reader !== item && reader.mark === searches)) return;
   for (const reader of readers) if (reader !== item) link(reader, item);
 }
 
-/** Numbers items by a depth-first walk from what is wanted. */
-function demandOrder(items: readonly Item[], writer: ReadonlyMap<Storage, Item>, wanted: readonly Storage[]): void {
+/** Numbers items by a depth-first walk from the demanded storages. */
+function demandOrder(items: readonly Item[], writer: ReadonlyMap<Storage, Item>, demanded: readonly Storage[]): void {
   searches++;
   let count = 0;
-  const roots = [...wanted.map((storage) => writer.get(storage)), ...items];
+  const roots = [...demanded.map((storage) => writer.get(storage)), ...items];
   for (const root of roots) {
     const stack: { item: Item; open: Item[] }[] = [];
     const enter = (item: Item | undefined): void => {
@@ -105,15 +105,15 @@ function listSchedule(
   readers: ReadonlyMap<Storage, readonly Item[]>,
   request: ScheduleRequest,
 ): Unit[] {
-  const left = new Map<Storage, number>([...readers].map(([storage, list]) => [storage, list.length]));
+  const remainingReads = new Map<Storage, number>([...readers].map(([storage, list]) => [storage, list.length]));
   const ready = new Set<Item>();
   for (const item of items) {
     item.waiting = item.before.size;
     if (item.waiting === 0) ready.add(item);
   }
   const frees = (storage: Storage, reads: number): boolean =>
-    storage.inArena && !request.keeps(storage) && left.get(storage) === reads;
-  /** Bytes that running the item takes, less those it frees. */
+    storage.inArena && !request.keeps(storage) && remainingReads.get(storage) === reads;
+  /** Bytes that running the item allocates, less the bytes that it frees. */
   const change = (item: Item, before?: Item): number => {
     let bytes = 0;
     for (const storage of item.unit.writes) if (storage.inArena) bytes += storage.bytes;
@@ -121,7 +121,7 @@ function listSchedule(
       if (frees(storage, before?.unit.reads.has(storage) === true ? 2 : 1)) bytes -= storage.bytes;
     return bytes;
   };
-  // What follows at once counts too: a gradient is large, but its update frees it.
+  // The items that become ready count, too: a gradient is large, but its update frees it.
   const outlook = (item: Item): number => {
     let bytes = change(item);
     for (const next of item.after) if (next.waiting === 1) bytes += Math.min(0, change(next, item));
@@ -132,7 +132,7 @@ function listSchedule(
     let best: Item | undefined;
     let least = 0;
     for (const item of ready) {
-      // A whole order of demand is kept among those that free nothing.
+      // Items that free nothing keep the order of demand.
       const bytes = Math.min(1, outlook(item));
       if (best === undefined || bytes < least || (bytes === least && item.demand < best.demand)) {
         best = item;
@@ -142,7 +142,7 @@ function listSchedule(
     const chosen = best as Item;
     ready.delete(chosen);
     order.push(chosen.unit);
-    for (const storage of chosen.unit.reads) left.set(storage, (left.get(storage) as number) - 1);
+    for (const storage of chosen.unit.reads) remainingReads.set(storage, (remainingReads.get(storage) as number) - 1);
     for (const next of chosen.after) if (--next.waiting === 0) ready.add(next);
   }
   invariant(order.length === items.length, "the units of a region wait for each other");

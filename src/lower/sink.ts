@@ -1,18 +1,18 @@
 /**
- * @module Moves elementwise nodes from the group of the values they read to the group that reads them, where that stores
- * less. Fusion computes everything as early as it can: `1 - y * y` beside `y`, long before the gradient asks for it.
+ * @module Moves elementwise nodes from the group of the values they read to the group that reads their values, where that
+ * stores less. Fusion computes everything as early as it can: `1 - y * y` beside `y`, long before the gradient asks for it.
  */
 import type { Node } from "../ir/node.ts";
 import type { Cluster, FusionLimits } from "./cluster.ts";
 import { isWhole, type Storage } from "./storage.ts";
 import type { RegionValues } from "./values.ts";
 
-/** Sinks nodes in place. */
+/** Sinks nodes; changes `clusters`. */
 export function sinkNodes(clusters: Map<Storage, Cluster>, values: RegionValues, limits: FusionLimits): void {
   new Sinker(clusters, values, limits).run();
 }
 
-/** Who reads a value: groups that read it as it is, or anything that needs it in memory. */
+/** The readers of a value: groups that read the value unchanged, or anything that needs it in memory. */
 interface Readers {
   readonly groups: Map<Cluster, number>;
   stored: boolean;
@@ -40,12 +40,12 @@ class Sinker {
       for (const node of cluster.nodes) this.countReads(cluster, node, 1);
     for (const output of this.values.graph.outputs) this.readersOf(this.values.storage(output)).stored = true;
     for (const node of [...this.values.order].reverse()) {
-      const home = this.clusters.get(this.values.storage(node));
-      if (home?.kind !== "group" || home.nodes.length === 1 || !home.nodes.includes(node)) continue;
+      const source = this.clusters.get(this.values.storage(node));
+      if (source?.kind !== "group" || source.nodes.length === 1 || !source.nodes.includes(node)) continue;
       const target = this.onlyReader(node);
-      if (target === undefined || target === home || target.kind !== "group") continue;
-      const moved = this.chain(node, home, target);
-      if (moved !== undefined) this.move(moved, home, target);
+      if (target === undefined || target === source || target.kind !== "group") continue;
+      const chain = this.chain(node, source, target);
+      if (chain !== undefined) this.move(chain, source, target);
     }
   }
 
@@ -74,13 +74,13 @@ class Sinker {
   }
 
   /** The nodes to move along with `last` so that less is stored; undefined if nothing is gained. */
-  private chain(last: Node, home: Cluster, target: Cluster): Set<Node> | undefined {
+  private chain(last: Node, source: Cluster, target: Cluster): Set<Node> | undefined {
     const moved = new Set([last]);
     while (moved.size <= longest) {
-      const needed = this.newlyStored(moved, home, target);
+      const needed = this.newlyStored(moved, source, target);
       const cost = [...needed.values()].reduce((total, bytes) => total + bytes, 0);
       if (cost < this.values.storage(last).bytes) return this.fits(moved, target) ? moved : undefined;
-      const next = [...needed.keys()].find((node) => node !== undefined && this.readOnlyBy(node, moved, home));
+      const next = [...needed.keys()].find((node) => node !== undefined && this.readOnlyBy(node, moved, source));
       if (next === undefined) return undefined;
       moved.add(next);
     }
@@ -88,7 +88,7 @@ class Sinker {
   }
 
   /** Values that would have to be stored for `moved` to run in `target`, with their bytes. */
-  private newlyStored(moved: ReadonlySet<Node>, home: Cluster, target: Cluster): Map<Node, number> {
+  private newlyStored(moved: ReadonlySet<Node>, source: Cluster, target: Cluster): Map<Node, number> {
     const needed = new Map<Node, number>();
     for (const node of moved) {
       for (const input of node.inputs) {
@@ -96,37 +96,39 @@ class Sinker {
         const storage = this.values.storage(input);
         const owner = this.clusters.get(storage);
         const { groups, stored } = this.readersOf(storage);
-        // What others read from memory too is there anyway; so are the region's inputs.
-        const elsewhere =
-          stored || [...groups].some(([cluster, count]) => count > 0 && cluster !== owner && cluster !== home);
-        const kept = owner === home ? elsewhere : owner === undefined || (groups.get(target) ?? 0) > 0;
-        if (!kept) needed.set(input, storage.bytes);
+        // A value that other clusters read from memory is stored anyway; so are the region's inputs.
+        const storedForOthers =
+          stored || [...groups].some(([cluster, count]) => count > 0 && cluster !== owner && cluster !== source);
+        const alreadyStored = owner === source ? storedForOthers : owner === undefined || (groups.get(target) ?? 0) > 0;
+        if (!alreadyStored) needed.set(input, storage.bytes);
       }
     }
     return needed;
   }
 
-  private readOnlyBy(node: Node, moved: ReadonlySet<Node>, home: Cluster): boolean {
-    if (!home.nodes.includes(node) || this.onlyReader(node) !== home) return false;
-    return home.nodes.every((other) => moved.has(other) || !other.inputs.includes(node));
+  private readOnlyBy(node: Node, moved: ReadonlySet<Node>, source: Cluster): boolean {
+    if (!source.nodes.includes(node) || this.onlyReader(node) !== source) return false;
+    return source.nodes.every((other) => moved.has(other) || !other.inputs.includes(node));
   }
 
   private fits(moved: ReadonlySet<Node>, target: Cluster): boolean {
     const nodes = [...moved, ...target.nodes];
-    const own = new Set(nodes.map((node) => this.values.storage(node)));
+    const groupStorages = new Set(nodes.map((node) => this.values.storage(node)));
     const reads = new Set(
-      nodes.flatMap((node) => node.inputs.map((input) => this.values.storage(input))).filter((one) => !own.has(one)),
+      nodes
+        .flatMap((node) => node.inputs.map((input) => this.values.storage(input)))
+        .filter((storage) => !groupStorages.has(storage)),
     );
     return nodes.length <= this.limits.instructions && reads.size <= this.limits.inputs;
   }
 
-  private move(moved: ReadonlySet<Node>, home: Cluster, target: Cluster): void {
+  private move(moved: ReadonlySet<Node>, source: Cluster, target: Cluster): void {
     for (const node of moved) {
-      this.countReads(home, node, -1);
+      this.countReads(source, node, -1);
       this.countReads(target, node, 1);
       this.clusters.set(this.values.storage(node), target);
     }
-    home.nodes = home.nodes.filter((node) => !moved.has(node));
+    source.nodes = source.nodes.filter((node) => !moved.has(node));
     target.nodes = [...moved, ...target.nodes].sort((left, right) => this.at(left) - this.at(right));
   }
 

@@ -4,7 +4,7 @@ import { orderedView, Ref, type View, wholeView } from "../ir/kernel.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { bytesOf } from "../ir/shape.ts";
 
-/** What a {@link Storage} is for. */
+/** The purpose of a {@link Storage}. */
 export type StorageKind = "input" | "value" | "temporary" | "scratch";
 
 /** A contiguous piece of memory. Views and addresses point into it. */
@@ -12,11 +12,11 @@ export class Storage {
   readonly id: number;
   readonly kind: StorageKind;
   readonly bytes: number;
-  /** What is shown where the largest values are listed. */
+  /** The name of the memory in lists of the largest values. */
   readonly label: string;
-  /** Index of the input whose buffer this is. */
+  /** Index of the input whose buffer this storage is. */
   readonly input: number | undefined;
-  /** Index of the output that this value is. */
+  /** Index of the output whose value this storage holds. */
   output: number | undefined;
   /** The view of the whole value. */
   whole: View | undefined;
@@ -29,13 +29,13 @@ export class Storage {
     this.input = input;
   }
 
-  /** Whether it lies in the arena, not in a buffer of the caller. */
+  /** Whether the storage is in the arena, not in a buffer of the caller. */
   get inArena(): boolean {
     return this.input === undefined && this.output === undefined;
   }
 }
 
-/** Makes storages, numbered in order. */
+/** Creates storages, numbered in order. */
 export class StoragePool {
   readonly all: Storage[] = [];
 
@@ -65,16 +65,18 @@ export const storageOf = (view: View): Storage => view.origin as Storage;
 /** Address of a view's first element. */
 export const addressOf = (view: View): Ref => new Ref(view.origin, view.offset * dtypes[view.dtype].bytes);
 
-/** Whether both views show the same elements in the same order, wherever they lie. */
-export function sameLayout(one: View, other: View): boolean {
+/** Whether both views have equal offsets, shapes and strides, in whatever storage. */
+export function sameLayout(left: View, right: View): boolean {
   return (
-    one.offset === other.offset &&
-    one.shape.length === other.shape.length &&
-    one.shape.every((size, dim) => size === other.shape[dim] && (size === 1 || one.strides[dim] === other.strides[dim]))
+    left.offset === right.offset &&
+    left.shape.length === right.shape.length &&
+    left.shape.every(
+      (size, dim) => size === right.shape[dim] && (size === 1 || left.strides[dim] === right.strides[dim]),
+    )
   );
 }
 
-/** Whether a view shows all of its value, just as it was made. */
+/** Whether a view is the whole value as it was written. */
 export function isWhole(view: View): boolean {
   const { whole } = storageOf(view);
   return whole !== undefined && sameLayout(view, whole);

@@ -12,52 +12,54 @@ export interface Unit {
   readonly writes: readonly Storage[];
 }
 
-/** An output that is a view of something, or an input, and so has to be copied into its own buffer. */
+/** An output that must be copied into its buffer, because it is a view or an input. */
 export interface OutputCopy {
   readonly kind: "output";
   readonly from: View;
   readonly to: View;
-  /** Makes the value where it costs nothing to make again; then `from` is not read. */
+  /** Generates the value where that costs nothing; then `from` is not read. */
   readonly generator: ScalarInstruction | undefined;
 }
 
 const copyReads = (copy: OutputCopy): Storage[] => (copy.generator === undefined ? [copy.from.origin as Storage] : []);
 
-/** Memory that a cluster reads; a group reads its own members' values from registers. */
+/** Memory that a cluster reads; a group reads the values of its nodes from registers. */
 function readsOf(cluster: Cluster, values: RegionValues): Set<Storage> {
   const first = cluster.nodes[0] as Node;
   if (cluster.kind === "copy")
     return new Set([values.copies.get(first)?.from.origin as Storage, ...values.waitsOf(first)]);
   const reads = new Set<Storage>();
-  const own = hasRegisters(cluster) ? new Set(cluster.nodes.map((node) => values.storage(node))) : new Set<Storage>();
+  const groupStorages = hasRegisters(cluster)
+    ? new Set(cluster.nodes.map((node) => values.storage(node)))
+    : new Set<Storage>();
   for (const node of cluster.nodes) {
     for (const input of node.inputs) {
       if (hasRegisters(cluster) && values.generator(input) !== undefined) continue;
       for (const storage of [values.storage(input), ...values.waitsOf(input)])
-        if (!own.has(storage)) reads.add(storage);
+        if (!groupStorages.has(storage)) reads.add(storage);
     }
   }
   return reads;
 }
 
-/** The units that `wanted` needs, and what they read and write. */
+/** The units that the demanded storages need, with the memory that each reads and writes. */
 export function unitsFor(
   values: RegionValues,
   clusters: ReadonlyMap<Storage, Cluster>,
-  wanted: readonly Storage[],
+  demanded: readonly Storage[],
   copies: readonly OutputCopy[],
 ): Unit[] {
   const stored = new Set<Storage>();
   const reads = new Map<Cluster, Set<Storage>>();
-  const open = [...wanted, ...copies.flatMap(copyReads)];
-  for (let storage = open.pop(); storage !== undefined; storage = open.pop()) {
+  const pending = [...demanded, ...copies.flatMap(copyReads)];
+  for (let storage = pending.pop(); storage !== undefined; storage = pending.pop()) {
     if (stored.has(storage)) continue;
     stored.add(storage);
     const cluster = clusters.get(storage);
     if (cluster === undefined || reads.has(cluster)) continue;
     const read = readsOf(cluster, values);
     reads.set(cluster, read);
-    open.push(...read);
+    pending.push(...read);
   }
   const units = [...reads].map(
     ([cluster, read]): Unit => ({ cluster, reads: read, writes: writesOf(cluster, values, stored) }),

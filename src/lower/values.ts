@@ -1,4 +1,4 @@
-/** @module Where every value of a region is: views on storages, and values that cost nothing to make again. */
+/** @module The views of all values of a region on storages, and the values that are generated where they are needed. */
 
 import {
   denseOrder,
@@ -17,13 +17,13 @@ import { topological } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { isWhole, type Storage, type StoragePool, storageOf } from "./storage.ts";
 
-/** A copy that makes a view possible whose strides the original cannot express. */
+/** A copy for a view that no strides on the original can express. */
 export interface Copy {
   readonly from: View;
   readonly to: View;
 }
 
-/** Native programs. The form says how what is no kernel is done. */
+/** The target of native programs. Ops that are not kernels are lowered by their form. */
 export const nativeTarget: Target<OpForm<Attrs> | LowerRule<Attrs>> = registerTarget({
   name: "native",
   ruleOf: ({ form, lower }) => (isAbsent(form) || form.kind === "kernel" ? lower : form),
@@ -32,31 +32,31 @@ export const nativeTarget: Target<OpForm<Attrs> | LowerRule<Attrs>> = registerTa
 const noKernel = (node: Node, reason: string): HeddleError =>
   new HeddleError("lower", `${describeNode(node)} has no native kernel: ${reason}`);
 
-/** What a node does; throws naming the op when it is nothing that a region can hold. */
+/** The form of a node's op; throws naming the op when a region cannot contain it. */
 export function formOf(node: Node): OpForm<Attrs> {
   const { form } = node.op;
   if (isAbsent(form)) throw noKernel(node, form.absent);
   return form;
 }
 
-/** The native kernel of a node; throws naming the op when there is none. */
+/** The native kernel of a node; throws naming the op when there is no kernel. */
 export function kernelOf(node: Node): LowerRule<Attrs> {
   const { lower } = node.op;
   if (isAbsent(lower)) throw noKernel(node, lower.absent);
   return lower;
 }
 
-/** The node whose value a chain of views shows. */
+/** The node at the base of a chain of views. */
 function baseOf(node: Node): Node {
   let base = node;
   while (!isAbsent(base.op.form) && base.op.form.kind === "view") base = base.inputs[0] as Node;
   return base;
 }
 
-/** The origin of views that count: element `i` of it is the number `i`. */
+/** The origin of generated counts: its element `i` is the number `i`. */
 const ramp = {};
 
-/** A constant or a count along dims, which every group that needs it makes itself. */
+/** A constant or a count along dims, which every group that needs it generates. */
 type Generated =
   | { readonly constant: ScalarInstruction }
   | { readonly dtype: ScalarInstruction["dtype"]; readonly view: View };
@@ -70,15 +70,15 @@ export class RegionValues {
   private readonly views = new Map<Node, readonly View[]>();
   private readonly generated = new Map<Node, Generated>();
   private readonly waits = new Map<Node, readonly Storage[]>();
-  private readonly plain = new Set<Node>();
+  private readonly rowMajor = new Set<Node>();
   private readonly pool: StoragePool;
 
-  /** `plain` says which results must be row-major. */
-  constructor(graph: Graph, inputs: readonly View[], pool: StoragePool, plain: (result: number) => boolean) {
+  /** `mustBeRowMajor` tells which results must be row-major. */
+  constructor(graph: Graph, inputs: readonly View[], pool: StoragePool, mustBeRowMajor: (result: number) => boolean) {
     this.graph = graph;
     this.pool = pool;
     graph.outputs.forEach((node, index) => {
-      if (plain(index)) this.plain.add(baseOf(node));
+      if (mustBeRowMajor(index)) this.rowMajor.add(baseOf(node));
     });
     graph.inputs.forEach((node, index) => {
       this.views.set(node, [inputs[index] as View]);
@@ -96,7 +96,7 @@ export class RegionValues {
     return this.views.get(node) as readonly View[];
   }
 
-  /** What has to be there before a value is read, besides itself. */
+  /** The storages that must be written before a value is read, besides its own. */
   waitsOf(node: Node): readonly Storage[] {
     return this.waits.get(node) ?? [];
   }
@@ -105,17 +105,17 @@ export class RegionValues {
     return this.view(node).origin as Storage;
   }
 
-  /** The instruction that makes this value anywhere in an iteration space of its shape, if there is one. */
+  /** The instruction that generates this value in an iteration space of its shape, if there is one. */
   generator(node: Node): ScalarInstruction | undefined {
-    const made = this.generated.get(node);
-    if (made === undefined) return undefined;
-    if ("constant" in made) return made.constant;
-    const { offset, strides, shape } = made.view;
+    const generated = this.generated.get(node);
+    if (generated === undefined) return undefined;
+    if ("constant" in generated) return generated.constant;
+    const { offset, strides, shape } = generated.view;
     const moving = strides.flatMap((stride, dim) => (stride === 0 || shape[dim] === 1 ? [] : [dim]));
-    if (moving.length === 0) return { name: "const", dtype: made.dtype, literal: offset };
+    if (moving.length === 0) return { name: "const", dtype: generated.dtype, literal: offset };
     const dim = moving[0] as number;
     if (moving.length > 1 || offset !== 0 || strides[dim] !== 1) return undefined;
-    return { name: "iota", dtype: made.dtype, literal: dim };
+    return { name: "iota", dtype: generated.dtype, literal: dim };
   }
 
   private place(node: Node): void {
@@ -134,7 +134,7 @@ export class RegionValues {
       case "kernel":
         break;
     }
-    const order = this.plain.has(node) ? undefined : this.orderOf(node, form);
+    const order = this.rowMajor.has(node) ? undefined : this.orderOf(node, form);
     this.views.set(
       node,
       node.types.map((type, index) => {
@@ -146,7 +146,7 @@ export class RegionValues {
     );
   }
 
-  /** The order in which a result's dims are stored, where it is not row-major. */
+  /** The storage order of a result's dims, where it is not row-major. */
   private orderOf(node: Node, form: OpForm<Attrs>): readonly number[] | undefined {
     const views = node.inputs.map((input) => this.view(input));
     if (form.kind === "kernel") return kernelOf(node).outputOrder?.(node.attrs, views, node.types[0] as TensorType);
@@ -171,15 +171,15 @@ export class RegionValues {
   }
 
   private placeView(node: Node, form: OpForm<Attrs> & { kind: "view" }): void {
-    const [input, ...waited] = node.inputs as [Node, ...Node[]];
-    const waits = waited.filter((one) => this.generator(one) === undefined).map((one) => this.storage(one));
+    const [input, ...waitedFor] = node.inputs as [Node, ...Node[]];
+    const waits = waitedFor.filter((other) => this.generator(other) === undefined).map((other) => this.storage(other));
     if (waits.length > 0 || this.waits.has(input)) this.waits.set(node, [...waits, ...this.waitsOf(input)]);
     const type = node.types[0] as TensorType;
-    const made = this.generated.get(input);
-    if (made !== undefined) {
-      const counted = "constant" in made ? undefined : form.view(made.view, node.attrs, type);
-      if ("constant" in made) this.generated.set(node, made);
-      else if (counted !== undefined) this.generated.set(node, { dtype: made.dtype, view: counted });
+    const generated = this.generated.get(input);
+    if (generated !== undefined) {
+      const generatedView = "constant" in generated ? undefined : form.view(generated.view, node.attrs, type);
+      if ("constant" in generated) this.generated.set(node, generated);
+      else if (generatedView !== undefined) this.generated.set(node, { dtype: generated.dtype, view: generatedView });
     }
     const direct = form.view(this.view(input), node.attrs, type);
     if (direct !== undefined) {

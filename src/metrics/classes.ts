@@ -1,4 +1,4 @@
-/** @module Metrics made of counts per class: precision, recall, F1, the confusion matrix, the area under the ROC curve. */
+/** @module Metrics from counts per class: precision, recall, F1, the confusion matrix, the area under the ROC curve. */
 
 import { arange, concat, dotGeneral, isNaN, isTensor, oneHot, type Tensor } from "../functions/index.ts";
 import { rowsById, toIndices } from "../functions/indices.ts";
@@ -11,30 +11,30 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { CountedMetric } from "./metric.ts";
 
-/** How the classes' values become one: their mean, of all counts together, or their mean by the number of examples. */
+/** How the values of the classes are averaged: `"macro"` their mean, `"micro"` the value of all counts together, `"weighted"` their mean weighted by the number of examples. */
 export type ClassAverage = "macro" | "micro" | "weighted";
 
 /** Options of {@link precision}, {@link recall} and {@link f1}. */
 export interface ClassMetricOptions {
-  /** Default `"macro"`. Where there is one class (logits of the shape of the target) there is nothing to average. */
+  /** Default `"macro"`. It does not matter for one class (logits in the shape of the target). */
   readonly average?: ClassAverage;
 }
 
-/** Right answers, all answers and all labels of a class. */
+/** Numbers of right answers, of all answers and of all labels of a class. */
 type Counts = { readonly right: number; readonly answered: number; readonly actual: number };
 
 const ratio = (part: number, whole: number): number => (whole === 0 ? 0 : part / whole);
 
 /**
- * Of the answers that name a class, the share that is right; a class that is never named counts as 0. Outputs are logits
- * `[rows…, classes]` with integer labels `[rows…]`, or logits of the target's own shape, where a positive one answers yes and
- * a target above one half means yes. All classes of the outputs are averaged, also those that do not occur: scikit-learn's numbers with
- * all of them as `labels` and `zero_division=0`. NaN is taken for the largest (NumPy's `argmax`), of yes and no for a no.
+ * The share of right answers among the answers that name a class; a class that is never named counts as 0. Outputs are logits
+ * `[rows…, classes]` with integer labels `[rows…]`, or logits in the target's shape, where a positive logit means yes and a target above
+ * one half means yes. All classes of the outputs are averaged, even those that do not occur: scikit-learn gives the same with all
+ * classes as `labels` and `zero_division=0`. NaN counts as the largest logit (as in NumPy's `argmax`); for yes and no it counts as no.
  */
 export const precision = (options: ClassMetricOptions = {}): CountedMetric =>
   classMetric("precision", options, ({ right, answered }) => ratio(right, answered));
 
-/** Of the examples of a class, the share that is found; a class without examples counts as 0. Inputs as {@link precision}. */
+/** The share of a class's examples that are answered with the class; a class without examples counts as 0. Inputs as {@link precision}. */
 export const recall = (options: ClassMetricOptions = {}): CountedMetric =>
   classMetric("recall", options, ({ right, actual }) => ratio(right, actual));
 
@@ -42,7 +42,7 @@ export const recall = (options: ClassMetricOptions = {}): CountedMetric =>
 export const f1 = (options: ClassMetricOptions = {}): CountedMetric =>
   classMetric("f1", options, ({ right, answered, actual }) => ratio(2 * right, answered + actual));
 
-function classMetric(name: string, options: ClassMetricOptions, of: (counts: Counts) => number): CountedMetric {
+function classMetric(name: string, options: ClassMetricOptions, valueOf: (counts: Counts) => number): CountedMetric {
   checkOptions(name, options, ["average"]);
   const { average = "macro" } = options;
   if (!["macro", "micro", "weighted"].includes(average))
@@ -52,32 +52,36 @@ function classMetric(name: string, options: ClassMetricOptions, of: (counts: Cou
       const [answered, actual] = membership(name, output, target);
       return concat([answered.mul(actual), answered, actual], answered.shape.length - 1);
     },
-    value: (sums) => combined(perClass(sums), average, of),
+    value: (sums) => combined(perClass(sums), average, valueOf),
   };
 }
 
 function perClass(sums: readonly number[]): Counts[] {
   const classes = sums.length / 3;
-  const at = (place: number): number => sums[place] as number;
+  const sumAt = (place: number): number => sums[place] as number;
   return Array.from({ length: classes }, (_unused, index) => ({
-    right: at(index),
-    answered: at(classes + index),
-    actual: at(2 * classes + index),
+    right: sumAt(index),
+    answered: sumAt(classes + index),
+    actual: sumAt(2 * classes + index),
   }));
 }
 
-function combined(classes: readonly Counts[], average: ClassAverage, of: (counts: Counts) => number): number {
-  const total = (pick: (counts: Counts) => number): number => classes.reduce((sum, one) => sum + pick(one), 0);
+function combined(classes: readonly Counts[], average: ClassAverage, valueOf: (counts: Counts) => number): number {
+  const total = (pick: (counts: Counts) => number): number => classes.reduce((sum, counts) => sum + pick(counts), 0);
   if (average === "micro")
-    return of({ right: total((c) => c.right), answered: total((c) => c.answered), actual: total((c) => c.actual) });
+    return valueOf({
+      right: total((c) => c.right),
+      answered: total((c) => c.answered),
+      actual: total((c) => c.actual),
+    });
   const weightOf = ({ actual }: Counts): number => (average === "macro" ? 1 : actual);
   return ratio(
-    total((one) => of(one) * weightOf(one)),
+    total((counts) => valueOf(counts) * weightOf(counts)),
     total(weightOf),
   );
 }
 
-/** For each row and class 1 where the answer is the class, and where the label is. */
+/** For each row and class: 1 if the answer is the class, and 1 if the label is. */
 function membership(name: string, output: Tensor, target: Tensor): readonly [Tensor, Tensor] {
   if (sameShape(output.shape, target.shape)) {
     const flag = (x: Tensor): Tensor => x.cast("f32").reshape([...x.shape, 1]);
@@ -89,29 +93,29 @@ function membership(name: string, output: Tensor, target: Tensor): readonly [Ten
   return [oneHot(output.argMax(-1), classes), oneHot(toIndices(target), classes)];
 }
 
-/** Classes as they are given: where their values are not at hand, one outside is an error of the run. */
-function checkedClasses(what: string, given: Tensor, classes: number): Tensor {
-  if (!isInteger(given.dtype))
-    throw new HeddleError("dtype", `confusionMatrix: ${what} must be integers, got ${formatType(given)}`);
-  valuesAtHand(given)?.forEach((value, index) => {
+/** Checks class indices: traced ones when the program runs. */
+function checkedClasses(what: string, classIds: Tensor, classes: number): Tensor {
+  if (!isInteger(classIds.dtype))
+    throw new HeddleError("dtype", `confusionMatrix: ${what} must be integers, got ${formatType(classIds)}`);
+  valuesAtHand(classIds)?.forEach((value, index) => {
     if (value >= 0 && value < classes) return;
     throw new HeddleError(
       "value",
       `confusionMatrix: element ${index} of the ${what} is ${value}, outside [0, ${classes})`,
     );
   });
-  const outside = (found: OutsideIndex): Fault =>
-    inWords(`element ${found.position} of the ${what} is ${found.index}, outside [0, ${found.size})`, found);
-  return retold("confusionMatrix", outside, () => rowsById(arange(classes), toIndices(given).reshape([-1])));
+  const outside = (index: OutsideIndex): Fault =>
+    inWords(`element ${index.position} of the ${what} is ${index.index}, outside [0, ${index.size})`, index);
+  return retold("confusionMatrix", outside, () => rowsById(arange(classes), toIndices(classIds).reshape([-1])));
 }
 
 /**
- * How often each class was taken for each: `[classes, classes]` i32, rows are the true classes, columns the answers. Those
- * outside `[0, classes)` are an error, of traced ones when it runs.
+ * Counts of the pairs of true class and answer: `[classes, classes]` i32; rows are the true classes, columns the answers. A class
+ * outside `[0, classes)` is an error, for traced classes when the program runs.
  *
  * @param labels integers of any shape
- * @param answers integers of that shape; of a model's outputs they are `output.argMax(-1)`
- * @throws HeddleError `argument` unless they are tensors; `shape` when they differ in it; `dtype` when they are no integers; `value` for one outside `[0, classes)`.
+ * @param answers integers of the same shape; for a model's outputs `output.argMax(-1)`
+ * @throws HeddleError `argument` unless both are tensors; `shape` when their shapes differ; `dtype` unless both are integers; `value` for a class outside `[0, classes)`.
  */
 export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number): Tensor {
   checkInteger("confusionMatrix", "classes", classes, 1);
@@ -129,8 +133,8 @@ export function confusionMatrix(labels: Tensor, answers: Tensor, classes: number
 
 /**
  * Area under the ROC curve of logits and targets (yes above one half) of one shape, from a histogram of `sigmoid(logit)`:
- * scores in one bin count as equal. How near that comes depends on how they are spread: logits that all saturate fall into one
- * bin, and give 0.5. {@link rocAuc} is exact, for scores of any range. NaN where one is NaN, or all labels are alike.
+ * scores in one bin count as equal. The precision depends on the spread of the scores: logits that all saturate fall into one bin and
+ * give 0.5. {@link rocAuc} is exact, for scores of any range. NaN if a logit is NaN, or all labels are equal.
  *
  * @param options `bins`: default 200
  */
@@ -157,27 +161,27 @@ export function auc(options: { readonly bins?: number } = {}): CountedMetric {
   };
 }
 
-/** Pairs of a yes and a no in which the yes is higher, ties half, by counts in ascending order of the score. */
+/** The share of pairs of a yes and a no in which the yes has the higher score; ties count half. Counts are in ascending order of the score. */
 function areaOf(yes: readonly number[], no: readonly number[]): number {
   let [pairs, below, total] = [0, 0, 0];
   yes.forEach((count, index) => {
-    const here = no[index] as number;
-    pairs += count * (below + here / 2);
-    below += here;
+    const noCount = no[index] as number;
+    pairs += count * (below + noCount / 2);
+    below += noCount;
     total += count;
   });
   return pairs / (total * below);
 }
 
 /**
- * Area under the ROC curve: the share of pairs of a positive and a negative in which the positive has the higher score, ties
- * count half (Hanley and McNeil, 1982): scikit-learn's `roc_auc_score`. NaN where all labels are alike, there are none, or a score is NaN
- * (scikit-learn warns of the first and refuses the others); infinite scores are the highest and lowest.
+ * Area under the ROC curve: the share of pairs of a positive and a negative in which the positive has the higher score; ties
+ * count half (Hanley and McNeil, 1982): scikit-learn's `roc_auc_score`. NaN if all labels are equal, there are none, or a score is NaN
+ * (scikit-learn warns of the first case and refuses the others); infinite scores are the highest and lowest.
  *
  * @param scores any numbers, such as logits
- * @param labels as many; positive above one half
- * @param options `weights`: how often each counts, from 0 on; default once
- * @throws HeddleError `shape` when there are not as many of each; `value` for a label that is NaN, or a weight that is negative or not finite
+ * @param labels one per score; positive above one half
+ * @param options `weights`: how often each pair of score and label counts, at least 0; default 1
+ * @throws HeddleError `shape` when the numbers of scores, labels and weights differ; `value` for a label that is NaN, or a weight that is negative or not finite
  */
 export function rocAuc(
   scores: ArrayLike<number>,

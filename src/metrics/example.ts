@@ -9,59 +9,59 @@ import { HeddleError, within } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import type { CountedMetric, Metric } from "./metric.ts";
 
-/** A metric's values of two tensors; errors of what it is made of name it. */
-const told = (name: string, output: Tensor, target: Tensor, body: () => Tensor): Tensor =>
+/** Computes a metric of two tensors; errors of the operations inside name the metric. */
+const named = (name: string, output: Tensor, target: Tensor, body: () => Tensor): Tensor =>
   within(name, () => {
     checkTensor(name, output);
     checkTensor(name, target);
     return body();
   });
 
-/** Whether the largest of the outputs `[rows…, classes]` is at the integer label `[rows…]`; the first of ties, NaN first. */
+/** Whether the largest output of `[rows…, classes]` is at the integer label `[rows…]`. The first of equal outputs counts; NaN is the largest. */
 export const accuracy: Metric = (output, target) =>
-  told("accuracy", output, target, () => output.argMax(-1).eq(toIndices(target)));
+  named("accuracy", output, target, () => output.argMax(-1).eq(toIndices(target)));
 
-/** Whether the sign of logits says the same as probabilities (or 0 and 1) of the same shape, cut at one half; NaN says nothing that is right. */
+/** Whether logits are positive exactly where targets (probabilities, or 0 and 1) of the same shape are above one half; NaN is wrong. */
 export const binaryAccuracy: Metric = (output, target) =>
-  told("binaryAccuracy", output, target, () => and(output.gt(0).eq(target.gt(0.5)), output.eq(output)));
+  named("binaryAccuracy", output, target, () => and(output.gt(0).eq(target.gt(0.5)), output.eq(output)));
 
-/** Labels with a dim at the end. */
+/** Labels with a last dim of 1. */
 const column = (labels: Tensor): Tensor => labels.reshape([...labels.shape, 1]);
 
 /**
- * Whether the integer label is among the `k` largest of the outputs `[rows…, classes]`: of ties the first ones are, and NaN
- * is before all numbers, so that `topK(1)` is {@link accuracy}. (Of ties scikit-learn's `top_k_accuracy_score` takes the last.)
+ * Whether the integer label is among the `k` largest outputs of `[rows…, classes]`. Among equal outputs the first ones count, and NaN
+ * comes before all numbers, so that `topK(1)` is {@link accuracy}. (scikit-learn's `top_k_accuracy_score` takes the last of equal ones.)
  *
- * @throws HeddleError `option` when k is no positive whole number
+ * @throws HeddleError `option` when k is not a positive whole number
  */
 export function topK(k: number): Metric {
   checkInteger("topK", "k", k, 1);
   return (output, target) =>
-    told("topK", output, target, () => {
+    named("topK", output, target, () => {
       const labels = toIndices(target);
-      const own = column(rowsById(output, labels, labels.shape.length));
+      const labelScore = column(rowsById(output, labels, labels.shape.length));
       const place = arange(output.shape.at(-1) as number);
-      const [mine, other] = [own.eq(own), output.eq(output)];
-      const larger = or(output.gt(own), and(not(other), mine));
-      const tied = or(output.eq(own), not(or(other, mine)));
+      const [labelIsNumber, isNumber] = [labelScore.eq(labelScore), output.eq(output)];
+      const larger = or(output.gt(labelScore), and(not(isNumber), labelIsNumber));
+      const tied = or(output.eq(labelScore), not(or(isNumber, labelIsNumber)));
       const ahead = or(larger, and(tied, place.lt(column(labels))));
       return ahead.cast("i32").sum(-1).lt(k);
     });
 }
 
-/** The difference; of 16-bit floats in f32, as squares of some hundred and sums over a batch are beyond f16. */
+/** The difference, in f32 for 16-bit floats: squares of some hundreds and sums over a batch do not fit f16. */
 const difference = (output: Tensor, target: Tensor): Tensor => widened(output).sub(widened(target));
 
-/** Squared error of each element of outputs and targets of one shape; f32 of 16-bit floats. */
+/** Squared error of each element of outputs and targets of one shape; f32 for 16-bit floats. */
 export const meanSquaredError: Metric = (output, target) =>
-  told("meanSquaredError", output, target, () => {
-    const off = difference(output, target);
-    return off.mul(off);
+  named("meanSquaredError", output, target, () => {
+    const error = difference(output, target);
+    return error.mul(error);
   });
 
-/** Absolute error of each element of outputs and targets of one shape; f32 of 16-bit floats. */
+/** Absolute error of each element of outputs and targets of one shape; f32 for 16-bit floats. */
 export const meanAbsoluteError: Metric = (output, target) =>
-  told("meanAbsoluteError", output, target, () => difference(output, target).abs());
+  named("meanAbsoluteError", output, target, () => difference(output, target).abs());
 
 /** The root of the mean squared error over all elements. */
 export const rootMeanSquaredError: CountedMetric = {
@@ -72,7 +72,7 @@ export const rootMeanSquaredError: CountedMetric = {
   value: ([sum = 0, count = 0]) => Math.sqrt(sum / count),
 };
 
-/** A one for each element. */
+/** Ones in the shape of a tensor. */
 const onesLike = (x: Tensor): Tensor => ones(x.shape, { dtype: x.dtype });
 
 /** Sums and counts side by side. */
@@ -80,7 +80,7 @@ const pair = (value: Tensor, count: Tensor): Tensor => concat([column(value), co
 
 /**
  * Perplexity: e to the mean cross-entropy of logits `[rows…, classes]` and integer labels `[rows…]`, over all rows whose label
- * is not `ignoreIndex`. NaN where there is no such row, or a logit is NaN; Infinity where a label has no probability.
+ * is not `ignoreIndex`. NaN if there is no such row, or a logit is NaN; Infinity if a label has probability 0.
  */
 export function perplexity(options: { readonly ignoreIndex?: number } = {}): CountedMetric {
   checkOptions("perplexity", options, ["ignoreIndex"]);

@@ -1,4 +1,4 @@
-/** @module Metrics: what is counted besides the loss. */
+/** @module Metrics of a model besides its loss. */
 export {
   auc,
   type ClassAverage,

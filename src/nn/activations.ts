@@ -1,4 +1,4 @@
-/** @module Layers of activation functions, and of other things without variables. `functional.ts` has the functions. */
+/** @module Activation functions as layers, and other layers without variables. `functional.ts` has the functions. */
 
 import { evalShape, full, type Tensor } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
@@ -11,7 +11,7 @@ import { activation, type Layer, madeBy, type NoTensors, positioned } from "./la
 
 type Options<Name extends keyof typeof functional> = Extract<Parameters<(typeof functional)[Name]>[1], object>;
 
-/** A layer of a function with options, which are checked here and not at the first batch. */
+/** A layer of a function with options. The options are checked here, not at the first batch. */
 function withOptions<Given extends object>(
   kind: string,
   fn: (x: Tensor, options: Given) => Tensor,
@@ -21,7 +21,7 @@ function withOptions<Given extends object>(
   return activation((x) => fn(x, options), kind);
 }
 
-/** Exponentials that 16 bits cannot hold. */
+/** These functions have exponentials that 16 bits cannot hold. */
 const wide = { needsRange: true };
 
 /** max(x, 0). */
@@ -54,7 +54,7 @@ export const silu = (): Layer<NoTensors> => madeBy(activation(functional.silu, "
 /** x · tanh(softplus(x)). */
 export const mish = (): Layer<NoTensors> => madeBy(activation(functional.mish, "mish"), "mish");
 
-/** x into `[min, max]`, by default [-1, 1]. */
+/** x clamped to `[min, max]`, by default [-1, 1]. */
 export const hardtanh = (options: Options<"hardtanh"> = {}): Layer<NoTensors> =>
   madeBy(withOptions("hardtanh", functional.hardtanh, options), "hardtanh", options);
 
@@ -73,8 +73,9 @@ export const leakyRelu = (options: Options<"leakyRelu"> = {}): Layer<NoTensors> 
   madeBy(withOptions("leakyRelu", functional.leakyRelu, options), "leakyRelu", options);
 
 /**
- * x above 0, a slope times x up to it: while training a slope of its own for each element, drawn from `[lower, upper)` (by default 1/8
- * and 1/3), else their mean (Xu et al., 2015). What is drawn depends on the key and the place in the global batch alone.
+ * x above 0, a slope times x up to 0. While training each element has a slope of its own, drawn from `[lower, upper)` (by default 1/8
+ * and 1/3); otherwise the slope is their mean (Xu et al., 2015). A drawn slope depends on the key and the element's position in the
+ * global batch alone.
  *
  * @throws HeddleError `option` when `upper` is less than `lower`; `key` when it is applied for training without a key
  */
@@ -84,9 +85,9 @@ export function rrelu(options: Pick<functional.RreluOptions, "lower" | "upper"> 
   return madeBy(
     positioned({
       ...layer,
-      apply: (variables, x, given = {}) =>
-        given.train === true
-          ? { y: functional.rrelu(x, { ...options, key: keyOf(given) }), state: {} }
+      apply: (variables, x, applyOptions = {}) =>
+        applyOptions.train === true
+          ? { y: functional.rrelu(x, { ...options, key: keyOf(applyOptions) }), state: {} }
           : apply(variables, x),
     }),
     "rrelu",
@@ -101,7 +102,7 @@ export const softplus = (options: Options<"softplus"> = {}): Layer<NoTensors> =>
 /** x / (1 + |x|). */
 export const softsign = (): Layer<NoTensors> => madeBy(activation(functional.softsign, "softsign"), "softsign");
 
-/** x nearer to 0 by `lambda`, by default 0.5. */
+/** x moved towards 0 by `lambda`, by default 0.5. */
 export const softshrink = (options: Options<"softshrink"> = {}): Layer<NoTensors> =>
   madeBy(withOptions("softshrink", functional.softshrink, options), "softshrink", options);
 
@@ -128,7 +129,7 @@ export const softmax = (dim = -1): Layer<NoTensors> =>
     dim,
   );
 
-/** `softmax` over the channels of images `[batch, channels, height, width]`, or of one `[channels, height, width]`, at each place. */
+/** `softmax` over the channels of images `[batch, channels, height, width]`, or of one image `[channels, height, width]`, at each pixel. */
 export const softmax2d = (): Layer<NoTensors> =>
   madeBy(
     activation(
@@ -171,7 +172,7 @@ export const glu = (dim = -1): Layer<NoTensors> =>
 export interface PreluOptions {
   /** 1 (default), or the size of dim 1: a slope for each. */
   readonly count?: number;
-  /** Where the slopes begin; default 0.25. */
+  /** Initial slope; default 0.25. */
   readonly initial?: number;
 }
 
@@ -197,7 +198,7 @@ export function prelu(options: PreluOptions = {}): Layer<{ readonly weight: Tens
   );
 }
 
-/** All dims but the first into one: `[batch, …]` to `[batch, n]`. */
+/** Merges all dims but the first: `[batch, …]` to `[batch, n]`. */
 export function flatten(): Layer<NoTensors> {
   return madeBy(
     positioned({

@@ -1,5 +1,4 @@
-/** @module Log-softmax of very many classes, the rare ones in clusters. */
-
+/** @module Log-softmax over very many classes, with rare classes in clusters. */
 import { concat, logSoftmax, type Tensor, type Tensors, zeros } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
@@ -13,20 +12,20 @@ import { type LinearParams, linearly } from "./linear.ts";
 export interface AdaptiveLogSoftmaxOptions {
   /** Number of classes, the most frequent first. */
   readonly classes: number;
-  /** Where the clusters begin, ascending and within `classes`: the classes before the first are in the head itself. */
+  /** First classes of the clusters, ascending and below `classes`. The classes before the first cluster are in the head. */
   readonly cutoffs: readonly number[];
-  /** Features of cluster i (from 0) are those of the input divided by `divValue^(i + 1)`; default 4. */
+  /** Cluster i (from 0) has the features of the input divided by `divValue^(i + 1)`; default 4. */
   readonly divValue?: number;
-  /** A bias in the head; default false. */
+  /** Add a bias in the head; default false. */
   readonly headBias?: boolean;
 }
 
-/** Into fewer features, and from them to the classes of the cluster. */
+/** A cluster's two linear layers: to fewer features, and from these to its classes. */
 type Cluster = { readonly 0: LinearParams; readonly 1: LinearParams };
 
 /**
- * Logarithms of the probabilities of very many classes, `[…, in]` to `[…, classes]`, by the adaptive softmax (Grave et al., 2017): a head of
- * the frequent classes and one entry per cluster, and a small network for each cluster of rare ones. `losses.nll` is its loss
+ * Logarithms of the probabilities of very many classes, `[…, in]` to `[…, classes]`, by the adaptive softmax (Grave et al., 2017): a head for
+ * the frequent classes with one entry per cluster, and a small network for each cluster of rare classes. `losses.nll` is its loss
  * (PyTorch's `AdaptiveLogSoftmaxWithLoss` is both), `argMax` its prediction. It saves parameters; all clusters are computed for all
  * rows, since shapes do not depend on labels. Parameters as PyTorch's: `head.weight`, `head.bias`, `tail.0.0.weight`, `tail.0.1.weight`, ….
  *
@@ -98,8 +97,8 @@ function logProbabilities(params: Tensors, x: Tensor, frequent: number, clusters
   const columns = (from: number, to: number): Tensor => top.slice([...lead.map(() => 0), from], [...lead, to]);
   const parts = Array.from({ length: clusters }, (_unused, place) => {
     const { 0: inner, 1: outer } = tail[place] as Cluster;
-    const at = frequent + place;
-    return logSoftmax(linearly(linearly(x, inner), outer)).add(columns(at, at + 1));
+    const column = frequent + place;
+    return logSoftmax(linearly(linearly(x, inner), outer)).add(columns(column, column + 1));
   });
   return concat([columns(0, frequent), ...parts], lead.length);
 }

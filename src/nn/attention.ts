@@ -1,5 +1,4 @@
-/** @module Attention layers and what tells them places: rotary, sinusoidal and learned embeddings of positions. */
-
+/** @module Attention layers, and embeddings of positions: rotary, sinusoidal and learned. */
 import {
   and,
   arange,
@@ -36,18 +35,18 @@ import { linearly } from "./linear.ts";
 
 /** Options of {@link rotaryEmbedding}. */
 export interface RotaryOptions {
-  /** Of the wavelengths; default 10,000. */
+  /** Base of the wavelengths; default 10,000. */
   readonly base?: number;
-  /** Position of the first place; default 0. */
+  /** Position of the first row; default 0. */
   readonly offset?: number;
-  /** Pairs are neighbours (as in the paper) instead of one from each half (as in Llama; default). */
+  /** Whether a pair is two neighbouring columns (as in the paper), or a column from each half (as in Llama; default). */
   readonly interleaved?: boolean;
 }
 
 /**
- * Rotary position embeddings (Su et al., 2021) of `[…, places, size]`, size even: pair i is turned by `position · base^(-2i / size)`, so
- * that products of queries and keys depend on distances alone. Angles are computed in f64, and 16-bit floats turned in f32: places are
- * told apart however far they are.
+ * Rotary position embeddings (Su et al., 2021) of `[…, positions, size]`, size even. Pair i is rotated by `position · base^(-2i / size)`,
+ * so that products of queries and keys depend on distances alone. Angles are computed in f64, and 16-bit floats are rotated in f32, so
+ * that distant positions stay distinct.
  *
  * @throws HeddleError `shape` when the size is odd; `dtype` unless x is float
  */
@@ -57,20 +56,20 @@ export function rotaryEmbedding(x: Tensor, options: RotaryOptions = {}): Tensor 
   const { base = 10_000, offset = 0, interleaved = false } = options;
   checkNumber("rotaryEmbedding", "base", base, Number.MIN_VALUE);
   checkInteger("rotaryEmbedding", "offset", offset, 0);
-  const [places, size] = x.shape.slice(-2) as [number, number];
+  const [positions, size] = x.shape.slice(-2) as [number, number];
   if (x.shape.length < 2 || size % 2 !== 0)
-    throw new HeddleError("shape", `rotaryEmbedding: takes […, places, even size], got ${formatType(x)}`);
+    throw new HeddleError("shape", `rotaryEmbedding: takes […, positions, even size], got ${formatType(x)}`);
   if (!isFloat(x.dtype)) throw new HeddleError("dtype", `rotaryEmbedding: takes floats, got ${formatType(x)}`);
   const wide = wideDType(x.dtype);
-  const [turnCos, turnSin] = turnsOf(places, size, base, offset).map((part) => part.cast(wide)) as [Tensor, Tensor];
+  const [turnCos, turnSin] = turnsOf(positions, size, base, offset).map((part) => part.cast(wide)) as [Tensor, Tensor];
   const half = size / 2;
   const lead = x.shape.slice(0, -1);
   const pairs = x.cast(wide).reshape([...lead, ...(interleaved ? [half, 2] : [2, half])]);
-  const pick = (which: number): Tensor => {
-    const at = interleaved ? pairs.shape.length - 1 : pairs.shape.length - 2;
-    const bound = (value: number): number[] => pairs.shape.map((length, dim) => (dim === at ? value : length));
-    const start = pairs.shape.map((_length, dim) => (dim === at ? which : 0));
-    return pairs.slice(start, bound(which + 1)).reshape([...lead, half]);
+  const pick = (index: number): Tensor => {
+    const halfDim = interleaved ? pairs.shape.length - 1 : pairs.shape.length - 2;
+    const bound = (value: number): number[] => pairs.shape.map((length, dim) => (dim === halfDim ? value : length));
+    const start = pairs.shape.map((_length, dim) => (dim === halfDim ? index : 0));
+    return pairs.slice(start, bound(index + 1)).reshape([...lead, half]);
   };
   const [first, second] = [pick(0), pick(1)];
   const turned = [first.mul(turnCos).sub(second.mul(turnSin)), second.mul(turnCos).add(first.mul(turnSin))];
@@ -84,41 +83,41 @@ export function rotaryEmbedding(x: Tensor, options: RotaryOptions = {}): Tensor 
 }
 
 /**
- * Cosines and sines of `position / base^(2i / size)`, f64 `[places, size / 2]`. In f32 the angle of position 100,000 would be off by 0.004,
- * and 16-bit floats do not even tell positions apart.
+ * Cosines and sines of `position / base^(2i / size)`, f64 `[count, size / 2]`. In f32 the angle of position 100,000 would be off by 0.004,
+ * and in 16 bits neighbouring positions would be equal.
  */
-function turnsOf(places: number, size: number, base: number, offset: number): [cosines: Tensor, sines: Tensor] {
-  const positions = arange(places, { dtype: "f64" }).add(offset).reshape([places, 1]);
+function turnsOf(count: number, size: number, base: number, offset: number): [cosines: Tensor, sines: Tensor] {
+  const positions = arange(count, { dtype: "f64" }).add(offset).reshape([count, 1]);
   const angles = positions.mul(exp(arange(size / 2, { dtype: "f64" }).mul((-2 * Math.log(base)) / size)));
   return [cos(angles), sin(angles)];
 }
 
 /** Options of {@link multiHeadAttention}. */
 export interface MultiHeadAttentionOptions {
-  /** Heads, which divide the size of the inputs. */
+  /** Number of heads, which must divide the size of the inputs. */
   readonly heads: number;
-  /** Heads of keys and values, which divide `heads` (grouped-query attention); default as many. */
+  /** Number of heads of keys and values, which must divide `heads` (grouped-query attention); default `heads`. */
   readonly groups?: number;
-  /** Probability with which a weight is dropped while training; default 0. */
+  /** Probability of dropping an attention weight while training; default 0. */
   readonly dropout?: number;
-  /** Default true. */
+  /** Add biases; default true. */
   readonly bias?: boolean;
-  /** Each place sees itself and earlier ones only; default false. */
+  /** Each position attends to itself and earlier positions only; default false. */
   readonly causal?: boolean;
   /** Rotary embeddings of queries and keys; default none. */
   readonly rotary?: boolean | RotaryOptions;
 }
 
-/** What attends to what; of `multiHeadAttention`'s `attend`. */
+/** Options of `multiHeadAttention`'s `attend`: memory and masks. */
 export interface AttendOptions extends ApplyOptions {
-  /** Keys and values `[batch, m, size]`; default the queries. */
+  /** Source of keys and values, `[batch, m, size]`; default x. */
   readonly memory?: Tensor | undefined;
   /**
-   * As in `scaledDotProductAttention`: broadcasts to `[batch, heads, n, m]`. A bool one of two dims, without `present`, is refused
-   * where `batch` is `n`: it could be meant as that.
+   * As in `scaledDotProductAttention`: broadcasts to `[batch, heads, n, m]`. A bool mask of two dims, without `present`, is refused
+   * if `batch` is `n`: it could be meant as `present`.
    */
   readonly mask?: Tensor | undefined;
-  /** bool `[batch, m]`, true where there is a key (PyTorch's `key_padding_mask` says the opposite). */
+  /** bool `[batch, m]`, true for keys that are not padding (PyTorch's `key_padding_mask` is the opposite). */
   readonly present?: Tensor | undefined;
 }
 
@@ -127,15 +126,15 @@ export interface AttentionLayer extends Layer {
   /**
    * Attention of `x` `[batch, n, size]` to itself or to a memory.
    *
-   * @throws HeddleError `shape` when memory or masks do not fit, or a mask could be meant as `present`; `argument` where one is no tensor
+   * @throws HeddleError `shape` when memory or masks do not fit, or a mask could be meant as `present`; `argument` for a mask that is not a tensor
    */
   attend(variables: Variables, x: Tensor, options?: AttendOptions): Tensor;
 }
 
 /**
- * Multi-head attention (Vaswani et al., 2017) over `[batch, places, size]`. Parameters as PyTorch's: `in_proj_weight` and `in_proj_bias`,
- * the rows of queries, keys and values one after another (`[3 · size, size]`; with `groups` those of keys and values are fewer),
- * `out_proj.weight` and `out_proj.bias`. The scores are never held: memory grows with the number of places, not its square.
+ * Multi-head attention (Vaswani et al., 2017) over `[batch, positions, size]`. Parameters as PyTorch's: `in_proj_weight` and
+ * `in_proj_bias`, the rows of queries, keys and values one after another (`[3 · size, size]`; fewer for keys and values with `groups`),
+ * `out_proj.weight` and `out_proj.bias`. The scores are never stored: memory grows with the number of positions, not with its square.
  *
  * @throws HeddleError `option` for an option out of range; `shape` when the heads do not divide the size
  */
@@ -148,13 +147,13 @@ export function multiHeadAttention(options: MultiHeadAttentionOptions): Attentio
   checkNumber(kind, "dropout", dropout, 0, 1);
   if (heads % groups !== 0)
     throw new HeddleError("option", `${kind}: ${heads} heads cannot share ${groups} groups of keys`);
-  const attend = (variables: Variables, x: Tensor, given: AttendOptions = {}): Tensor =>
-    attended({ ...options, groups, dropout }, variables.params, x, given);
+  const attend = (variables: Variables, x: Tensor, applyOptions: AttendOptions = {}): Tensor =>
+    attended({ ...options, groups, dropout }, variables.params, x, applyOptions);
   const layer = positioned(
     {
       kind,
       init(key, input) {
-        const size = checkPlaces(input, heads);
+        const size = checkPositions(input, heads);
         const rows = size + (2 * size * groups) / heads;
         const { dtype } = input;
         return {
@@ -170,18 +169,18 @@ export function multiHeadAttention(options: MultiHeadAttentionOptions): Attentio
           output: input,
         };
       },
-      apply: (variables, x, given = {}): Applied => ({ y: attend(variables, x, given), state: {} }),
+      apply: (variables, x, applyOptions = {}): Applied => ({ y: attend(variables, x, applyOptions), state: {} }),
     },
     ["memory", "mask", "present"],
   );
   return madeBy(Object.assign(layer, { attend }), "multiHeadAttention", options);
 }
 
-function checkPlaces(input: TensorType, heads: number): number {
+function checkPositions(input: TensorType, heads: number): number {
   if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
   const size = input.shape[2];
   if (input.shape.length !== 3 || size === undefined)
-    throw new HeddleError("shape", `takes [batch, places, size], got ${formatType(input)}`);
+    throw new HeddleError("shape", `takes [batch, positions, size], got ${formatType(input)}`);
   if (size % heads !== 0)
     throw new HeddleError("shape", `${heads} heads do not divide the size of ${formatType(input)}`);
   return size;
@@ -191,7 +190,7 @@ type Settings = MultiHeadAttentionOptions & { readonly groups: number; readonly 
 
 function attended(settings: Settings, params: Tensors, x: Tensor, options: AttendOptions): Tensor {
   const { heads, groups, dropout, causal = false } = settings;
-  const size = checkPlaces(x, heads);
+  const size = checkPositions(x, heads);
   const memory = options.memory ?? x;
   if (memory !== x && (memory.shape.length !== 3 || memory.shape[0] !== x.shape[0] || memory.shape[2] !== size))
     throw new HeddleError("shape", `a memory ${formatType(memory)} does not fit ${formatType(x)}`);
@@ -206,7 +205,7 @@ function attended(settings: Settings, params: Tensors, x: Tensor, options: Atten
     out_proj: { weight: Tensor; bias?: Tensor };
   };
   checkWidth(x, weight.shape[1] as number);
-  // Of one input all three are one product; queries and a memory take their rows each.
+  // Without a memory, one product gives queries, keys and values; with a memory, each product takes its own rows of the weight.
   const rows = (from: number, to: number): { weight: Tensor; bias?: Tensor } => ({
     weight: weight.slice([from, 0], [to, size]),
     ...(bias === undefined ? {} : { bias: bias.slice([from], [to]) }),
@@ -231,19 +230,19 @@ function attended(settings: Settings, params: Tensors, x: Tensor, options: Atten
   return linearly(y.transpose([0, 2, 1, 3]).reshape(x.shape), out);
 }
 
-/** `[batch, places, size]` to `[batch, heads, places, size of a head]`. */
+/** `[batch, positions, size]` to `[batch, heads, positions, size / heads]`. */
 function intoHeads(x: Tensor, heads: number): Tensor {
-  const [batch, places, size] = x.shape as [number, number, number];
-  return x.reshape([batch, places, heads, size / heads]).transpose([0, 2, 1, 3]);
+  const [batch, positions, size] = x.shape as [number, number, number];
+  return x.reshape([batch, positions, heads, size / heads]).transpose([0, 2, 1, 3]);
 }
 
-/** The mask and the keys that are there, as one mask. */
+/** `mask` and `present` combined into one mask. */
 function maskOf({ mask, present }: AttendOptions, x: Tensor, memory: Tensor): Tensor | undefined {
   const [batch, keys] = memory.shape as [number, number];
   if (mask !== undefined) checkTensor("mask", mask);
   if (present !== undefined) checkTensor("present", present);
   if (present === undefined) {
-    if (mask !== undefined) checkMeant(mask, x, keys);
+    if (mask !== undefined) refuseAmbiguous(mask, x, keys);
     return mask;
   }
   if (present.dtype !== "bool" || present.shape.length !== 2 || present.shape[0] !== batch || present.shape[1] !== keys)
@@ -257,8 +256,8 @@ function maskOf({ mask, present }: AttendOptions, x: Tensor, memory: Tensor): Te
   return select(spread, mask, -Infinity);
 }
 
-/** Of as many queries as there are sequences, `[batch, keys]` would broadcast as `[queries, keys]` without a word. */
-function checkMeant(mask: Tensor, x: Tensor, keys: number): void {
+/** With as many queries as sequences, a mask `[batch, keys]` would silently broadcast as `[queries, keys]`. */
+function refuseAmbiguous(mask: Tensor, x: Tensor, keys: number): void {
   const [batch, queries] = x.shape as [number, number];
   if (mask.dtype !== "bool" || batch !== queries || batch === 1 || !sameShape(mask.shape, [batch, keys])) return;
   throw new HeddleError(
@@ -272,12 +271,12 @@ function checkMeant(mask: Tensor, x: Tensor, keys: number): void {
 
 /** Options of {@link sinusoidalPositions}. */
 export interface SinusoidalOptions {
-  /** Of the wavelengths; default 10,000. */
+  /** Base of the wavelengths; default 10,000. */
   readonly base?: number;
 }
 
 /**
- * Adds sines and cosines of the position (Vaswani et al., 2017) to `[batch, places, size]`, size even: column 2i is
+ * Adds sines and cosines of the position (Vaswani et al., 2017) to `[batch, positions, size]`, size even: column 2i is
  * `sin(position / base^(2i / size))`, column 2i + 1 the cosine. Angles are computed in f64, 16-bit floats added in f32.
  *
  * @throws HeddleError `shape` when the size is odd
@@ -287,8 +286,8 @@ export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer<NoTe
   const { base = 10_000 } = options;
   checkNumber("sinusoidalPositions", "base", base, Number.MIN_VALUE);
   const check = (input: TensorType): void => {
-    if (checkPlaces(input, 1) % 2 !== 0)
-      throw new HeddleError("shape", `takes [batch, places, even size], got ${formatType(input)}`);
+    if (checkPositions(input, 1) % 2 !== 0)
+      throw new HeddleError("shape", `takes [batch, positions, even size], got ${formatType(input)}`);
   };
   return madeBy(
     positioned({
@@ -299,11 +298,11 @@ export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer<NoTe
       },
       apply(_variables, x) {
         check(x);
-        const [places, size] = x.shape.slice(1) as [number, number];
-        const [cosines, sines] = turnsOf(places, size, base, 0);
-        const columns = [sines, cosines].map((part) => part.reshape([places, size / 2, 1]));
+        const [positions, size] = x.shape.slice(1) as [number, number];
+        const [cosines, sines] = turnsOf(positions, size, base, 0);
+        const columns = [sines, cosines].map((part) => part.reshape([positions, size / 2, 1]));
         const wide = wideDType(x.dtype);
-        const table = concat(columns, 2).reshape([places, size]).cast(wide);
+        const table = concat(columns, 2).reshape([positions, size]).cast(wide);
         return { y: x.cast(wide).add(table).cast(x.dtype), state: {} };
       },
     }),
@@ -313,15 +312,15 @@ export function sinusoidalPositions(options: SinusoidalOptions = {}): Layer<NoTe
 }
 
 /**
- * Adds a learned vector for each of the first `count` positions to `[batch, places, size]`. Parameter `weight` `[count, size]`, normal
- * with deviation 0.02 (as in GPT-2).
+ * Adds a learned vector for each of the first `count` positions to `[batch, positions, size]`. Parameter `weight` `[count, size]`,
+ * normal with standard deviation 0.02 (as in GPT-2).
  *
- * @throws HeddleError `option` when `count` is not a positive whole number; `shape` for more than `count` places
+ * @throws HeddleError `option` when `count` is not a positive whole number; `shape` for more than `count` positions
  */
 export function learnedPositions(count: number): Layer<{ readonly weight: Tensor }> {
   checkInteger("learnedPositions", "count", count, 1);
   const check = (input: TensorType): void => {
-    checkPlaces(input, 1);
+    checkPositions(input, 1);
     if ((input.shape[1] as number) > count)
       throw new HeddleError("shape", `has ${count} positions, too few for ${formatType(input)}`);
   };
@@ -336,8 +335,8 @@ export function learnedPositions(count: number): Layer<{ readonly weight: Tensor
       },
       apply({ params }, x) {
         check(x);
-        const [places, size] = x.shape.slice(1) as [number, number];
-        return { y: x.add(params.weight.slice([0, 0], [places, size])), state: {} };
+        const [positions, size] = x.shape.slice(1) as [number, number];
+        return { y: x.add(params.weight.slice([0, 0], [positions, size])), state: {} };
       },
     }),
     "learnedPositions",

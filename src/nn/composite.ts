@@ -1,6 +1,6 @@
 /**
- * @module What layers made of named layers have in common: the names, keys and states of those inside, and parameters that are shared:
- * a layer that stands in several places of a model is one, with one set of variables, at the first of its names.
+ * @module Composite layers, which are made of named layers: the names, keys and states of the layers inside, and shared parameters. A
+ * layer that a model uses in several places has one set of variables, under the first of its names.
  */
 
 import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
@@ -24,18 +24,18 @@ import {
 /** Runs one of the layers inside. */
 export type RunChild = (name: string, x: Tensor, more?: object) => Tensor;
 
-/** What a layer made of others says of itself. */
+/** Describes a composite layer. */
 export interface Composition extends Pick<Layer, "kind"> {
-  /** Those inside by their dotted names, in the order in which they are initialised. Others of the same inputs may take their places. */
+  /** The layers inside by their dotted names, in the order in which they are initialised. Layers with the same inputs may replace them. */
   readonly layers: { readonly [name: string]: Layer };
-  /** Initialises each once by `make`, which gives the type of its output. */
+  /** Initialises each layer once by `make`, which gives the type of the layer's output. */
   init(
     make: (name: string, input: TensorType) => TensorType,
     input: TensorType,
     layers: Composition["layers"],
   ): TensorType;
   apply(run: Running, x: Tensor, options: ApplyOptions): Tensor;
-  /** Whether a record may go in, in the place of a tensor. */
+  /** Whether the input may be a record instead of a tensor. */
   readonly records?: boolean;
 }
 
@@ -43,28 +43,28 @@ export interface Composition extends Pick<Layer, "kind"> {
 export interface Running {
   readonly layers: Composition["layers"];
   readonly run: RunChild;
-  /** The variables of one. */
+  /** The variables of a layer inside. */
   readonly variablesOf: (name: string) => Variables;
-  /** The options by which one is called next: each call of a layer draws by a key of its own. */
+  /** The options of a layer's next call: each call of a layer has a key of its own. */
   readonly optionsOf: (name: string) => ApplyOptions;
-  /** Is told of a call of one with an input. */
+  /** Called before a layer inside is applied to an input. */
   readonly meet: (name: string, x: Tensor) => void;
 }
 
-const none: Tensors = {};
+const emptyTree: Tensors = {};
 
-/** The tree at a dotted name; an empty one where there is none. */
+/** The tree at a dotted name; an empty tree if the name does not exist. */
 export function treeAt(tree: Tensors, name: string): Tensors {
-  let found: Tensor | Tensors | undefined = tree;
-  for (const part of name.split(".")) found = isTensor(found) ? undefined : found?.[part];
-  return (found ?? none) as Tensors;
+  let subtree: Tensor | Tensors | undefined = tree;
+  for (const part of name.split(".")) subtree = isTensor(subtree) ? undefined : subtree?.[part];
+  return (subtree ?? emptyTree) as Tensors;
 }
 
-/** A tree of trees at dotted names, without those that are empty, as PyTorch's `state_dict` leaves them out. */
+/** Joins trees at dotted names into one tree; empty trees are left out, as in PyTorch's `state_dict`. */
 export function treeOf(entries: readonly (readonly [name: string, tree: Tensors])[]): Tensors {
-  const whole: { [name: string]: Tensor | Tensors } = {};
-  for (const [name, tree] of entries) if (Object.keys(tree).length > 0) merge(whole, name.split("."), tree);
-  return whole;
+  const merged: { [name: string]: Tensor | Tensors } = {};
+  for (const [name, tree] of entries) if (Object.keys(tree).length > 0) merge(merged, name.split("."), tree);
+  return merged;
 }
 
 function merge(into: { [name: string]: Tensor | Tensors }, [first, ...rest]: readonly string[], tree: Tensors): void {
@@ -80,61 +80,61 @@ function merge(into: { [name: string]: Tensor | Tensors }, [first, ...rest]: rea
   into[first] = inner;
 }
 
-/** The layer itself, of one that stands for another that one. */
+/** The innermost layer that a layer wraps, or the layer itself. */
 export const unwrapped = (layer: Layer): Layer => (layer.wraps === undefined ? layer : unwrapped(layer.wraps));
 
 /** The layers inside, at any depth, by their dotted names, in the order in which they are initialised. */
-export function* layersWithin(layer: Layer, around = ""): Generator<readonly [name: string, layer: Layer]> {
-  for (const [own, child] of Object.entries(unwrapped(layer).layers ?? {})) {
-    const name = around === "" ? own : `${around}.${own}`;
+export function* layersWithin(layer: Layer, prefix = ""): Generator<readonly [name: string, layer: Layer]> {
+  for (const [childName, child] of Object.entries(unwrapped(layer).layers ?? {})) {
+    const name = prefix === "" ? childName : `${prefix}.${childName}`;
     yield [name, child];
     yield* layersWithin(child, name);
   }
 }
 
-/** The names of each layer that stands in several places; of one inside of such a one they follow from those of that. */
+/** The names of each layer that stands in several places. */
 export function sharedWithin(layer: Layer): ReadonlyMap<Layer, readonly string[]> {
   const names = new Map<Layer, string[]>();
   for (const [name, child] of layersWithin(layer)) {
-    const one = unwrapped(child);
-    const known = names.get(one);
-    if (known === undefined) names.set(one, [name]);
-    else known.push(name);
+    const inner = unwrapped(child);
+    const earlierNames = names.get(inner);
+    if (earlierNames === undefined) names.set(inner, [name]);
+    else earlierNames.push(name);
   }
-  return new Map([...names].filter(([, all]) => all.length > 1));
+  return new Map([...names].filter(([, layerNames]) => layerNames.length > 1));
 }
 
-/** A layer that stands in several places, while a model around them is initialised: made once it was met. */
+/** Shared layers while a model is initialised, with their variables once they are made. */
 type Made = Map<Layer, { first?: { readonly name: string; readonly params: Tensors } }>;
-/** The same while it is applied: its variables, of which the state is that after its last application. */
+/** Shared layers while a model is applied, with their variables; the state is the state after the layer's last application. */
 type Shared = Map<Layer, { variables: Variables }>;
 
-let made: Made = new Map();
-let shared: Shared = new Map();
+let initialisedShared: Made = new Map();
+let appliedShared: Shared = new Map();
 
-/** Runs a part of `init` or `apply` with these layers known as shared. */
-function sharing<Result>(next: { made?: Made; shared?: Shared }, body: () => Result): Result {
-  const before = { made, shared };
-  made = next.made ?? made;
-  shared = next.shared ?? shared;
+/** Runs a part of `init` or `apply` with these shared layers. */
+function sharing<Result>(next: { initialisedShared?: Made; appliedShared?: Shared }, body: () => Result): Result {
+  const outer = { initialisedShared, appliedShared };
+  initialisedShared = next.initialisedShared ?? initialisedShared;
+  appliedShared = next.appliedShared ?? appliedShared;
   try {
     return body();
   } finally {
-    ({ made, shared } = before);
+    ({ initialisedShared, appliedShared } = outer);
   }
 }
 
-/** A layer made of others. */
+/** Makes a composite layer. */
 export function composed<Params>(composition: Composition, more: readonly string[] = []): Layer<Params> {
   const { kind, layers } = composition;
-  const whole: Layer = {
+  const unchecked: Layer = {
     kind,
     layers,
-    init: (key, input) => initialised(composition, twice, key, input),
-    apply: (variables, x, options = {}) => applied(composition, twice, variables, x, options),
+    init: (key, input) => initialised(composition, sharedLayers, key, input),
+    apply: (variables, x, options = {}) => applied(composition, sharedLayers, variables, x, options),
   };
-  const twice = sharedWithin(whole);
-  const checked = positioned(whole, more, composition);
+  const sharedLayers = sharedWithin(unchecked);
+  const checked = positioned(unchecked, more, composition);
   rebuilt.set(checked, (replace) => {
     const others = Object.entries(layers).map(([name, layer]): [string, Layer] => [name, replace(name, layer)]);
     return composed({ ...composition, layers: Object.fromEntries(others) }, more);
@@ -142,61 +142,63 @@ export function composed<Params>(composition: Composition, more: readonly string
   return checked as Layer<Params>;
 }
 
-/** How a layer that has others inside is made anew with others in their places. */
+/** Makes a composite layer anew with other layers inside. */
 type Rebuild = (replace: (name: string, layer: Layer) => Layer) => Layer;
 const rebuilt = new WeakMap<Layer, Rebuild>();
 
-/** A layer that stands for another: its name is that of the other. */
-export function standingFor(layer: Layer, again: (inner: Layer) => Layer): Layer {
+/** A layer that wraps another; variables keep the names of the other. */
+export function standingFor(layer: Layer, rebuild: (inner: Layer) => Layer): Layer {
   const { wraps } = layer;
   const checked = positioned(layer);
-  if (wraps !== undefined) rebuilt.set(checked, (replace) => again(replace("", wraps)));
+  if (wraps !== undefined) rebuilt.set(checked, (replace) => rebuild(replace("", wraps)));
   return checked;
 }
 
 /**
- * The layer with others in the places of those inside, at any depth. One that stands in several places is asked about once.
+ * The layer with other layers inside, at any depth. `change` is called once for a layer that stands in several places.
  *
- * @param change what to take in the place of a layer, by its dotted name; undefined: look inside
+ * @param change gives the replacement of a layer by its dotted name; undefined: look inside the layer
  */
 export function withLayers(
   layer: Layer,
   change: (name: string, layer: Layer) => Layer | undefined,
   name = "",
-  known: Map<Layer, Layer> = new Map(),
+  replaced: Map<Layer, Layer> = new Map(),
 ): Layer {
-  const before = known.get(layer);
-  if (before !== undefined) return before;
-  const inside: Rebuild = (replace) => rebuilt.get(layer)?.(replace) ?? layer;
-  const after =
+  const earlier = replaced.get(layer);
+  if (earlier !== undefined) return earlier;
+  const rebuildInside: Rebuild = (replace) => rebuilt.get(layer)?.(replace) ?? layer;
+  const replacement =
     change(name, layer) ??
-    inside((own, inner) => withLayers(inner, change, [name, own].filter((part) => part !== "").join("."), known));
-  known.set(layer, after);
+    rebuildInside((childName, inner) =>
+      withLayers(inner, change, [name, childName].filter((part) => part !== "").join("."), replaced),
+    );
+  replaced.set(layer, replacement);
   const recipe = recipeOf(layer);
-  if (after !== layer && recipe !== undefined && recipeOf(after) === undefined)
-    madeBy(after, recipe.make, ...recipe.args.map((one) => exchanged(one, known)));
-  return after;
+  if (replacement !== layer && recipe !== undefined && recipeOf(replacement) === undefined)
+    madeBy(replacement, recipe.make, ...recipe.args.map((argument) => exchanged(argument, replaced)));
+  return replacement;
 }
 
-/** What a layer was made of, with others in the places of layers. */
-function exchanged(value: unknown, known: ReadonlyMap<unknown, Layer>): unknown {
-  if (Array.isArray(value)) return value.map((one: unknown) => exchanged(one, known));
-  const other = known.get(value);
-  if (other !== undefined || !isRecord(value) || isLayerLike(value)) return other ?? value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, exchanged(one, known)]));
+/** The arguments of a layer's recipe with layers replaced. */
+function exchanged(value: unknown, replaced: ReadonlyMap<unknown, Layer>): unknown {
+  if (Array.isArray(value)) return value.map((element: unknown) => exchanged(element, replaced));
+  const replacement = replaced.get(value);
+  if (replacement !== undefined || !isRecord(value) || isLayerLike(value)) return replacement ?? value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, exchanged(field, replaced)]));
 }
 
 type Twice = ReturnType<typeof sharedWithin>;
 
-const notYet = (twice: Twice): Made => new Map([...twice.keys()].map((layer) => [layer, {}]));
+const notYet = (sharedLayers: Twice): Made => new Map([...sharedLayers.keys()].map((layer) => [layer, {}]));
 
-function initialised({ layers, init }: Composition, twice: Twice, key: Tensor, input: TensorType): Initialised {
+function initialised({ layers, init }: Composition, sharedLayers: Twice, key: Tensor, input: TensorType): Initialised {
   const params: [string, Tensors][] = [];
   const state: [string, Tensors][] = [];
-  return sharing({ made: new Map([...notYet(twice), ...made]) }, () => {
-    const make = (name: string, given: TensorType): TensorType => {
+  return sharing({ initialisedShared: new Map([...notYet(sharedLayers), ...initialisedShared]) }, () => {
+    const make = (name: string, inputType: TensorType): TensorType => {
       const layer = layers[name] as Layer;
-      const fresh = inLayer(name, layer, () => initialisedChild(layer, name, scopeKey(key, name), given));
+      const fresh = inLayer(name, layer, () => initialisedChild(layer, name, scopeKey(key, name), inputType));
       params.push([name, fresh.params]);
       state.push([name, fresh.state]);
       return fresh.output;
@@ -207,20 +209,20 @@ function initialised({ layers, init }: Composition, twice: Twice, key: Tensor, i
 }
 
 function initialisedChild(layer: Layer, name: string, key: Tensor, input: TensorType): Initialised {
-  const one = unwrapped(layer);
-  const known = made.get(one);
-  if (known === undefined) return layer.init(key, input);
-  const { first } = known;
+  const inner = unwrapped(layer);
+  const sharedLayer = initialisedShared.get(inner);
+  if (sharedLayer === undefined) return layer.init(key, input);
+  const { first } = sharedLayer;
   if (first === undefined) {
     const fresh = layer.init(key, input);
-    known.first = { name, params: fresh.params };
+    sharedLayer.first = { name, params: fresh.params };
     return fresh;
   }
   let output = input;
-  const types = sharing({ made: new Map() }, () =>
+  const types = sharing({ initialisedShared: new Map() }, () =>
     evalShape(
-      (again) => {
-        const fresh = layer.init(again, input);
+      (innerKey) => {
+        const fresh = layer.init(innerKey, input);
         output = fresh.output;
         return fresh.params;
       },
@@ -231,37 +233,49 @@ function initialisedChild(layer: Layer, name: string, key: Tensor, input: Tensor
   return { params: {}, state: {}, output };
 }
 
-/** @throws HeddleError `shape` where the second place of a layer would need other parameters than the first. */
+/** @throws HeddleError `shape` when the second use of a shared layer would need other parameters than the first. */
 function checkSame({ name, params }: { name: string; params: Tensors }, types: unknown): void {
-  const ours = flattenTree<TensorType>(types, isTensorType);
-  const theirs = flattenTree(params, isTensor);
-  ours.leaves.forEach((type, index) => {
-    const own = theirs.leaves[index];
-    if (own === undefined || sameType(own, type)) return;
+  const here = flattenTree<TensorType>(types, isTensorType);
+  const firstPlace = flattenTree(params, isTensor);
+  here.leaves.forEach((type, index) => {
+    const parameter = firstPlace.leaves[index];
+    if (parameter === undefined || sameType(parameter, type)) return;
     throw new HeddleError(
       "shape",
-      `is the layer '${name}' again, with the same parameters, but its ${ours.paths[index]} is ${formatType(own)} there and would have to be ${formatType(type)} here`,
-      { hint: "give both places inputs of one width, or make two layers" },
+      `is the layer '${name}' again, with the same parameters: its ${here.paths[index]} is ${formatType(parameter)} there, but would have to be ${formatType(type)} here`,
+      { hint: "give both uses inputs of one width, or make two layers" },
     );
   });
 }
 
-function applied({ layers, apply }: Composition, twice: Twice, variables: Variables, x: Tensor, options: ApplyOptions) {
-  // Those that are shared within this layer only; others were found by the one around it.
-  const own = [...twice].filter(([layer]) => !shared.has(layer));
-  const mine: Shared = new Map(own.map(([layer, [name = ""]]) => [layer, { variables: variablesAt(variables, name) }]));
-  return sharing({ shared: mine.size === 0 ? shared : new Map([...shared, ...mine]) }, () => {
-    const states = new Map(Object.keys(layers).map((name) => [name, treeAt(variables.state, name)]));
-    const y = apply(
-      running(layers, () => variables, states, options),
-      x,
-      options,
-    );
-    const entries = [...states];
-    // A shared layer is applied in other places, too: its state is that after the last one.
-    for (const [layer, [name = ""]] of own) entries.push([name, mine.get(layer)?.variables.state ?? none]);
-    return { y, state: treeOf(entries) };
-  });
+function applied(
+  { layers, apply }: Composition,
+  sharedLayers: Twice,
+  variables: Variables,
+  x: Tensor,
+  options: ApplyOptions,
+) {
+  // Layers shared within this layer only; the outer layer has found the others.
+  const sharedHere = [...sharedLayers].filter(([layer]) => !appliedShared.has(layer));
+  const sharedVariables: Shared = new Map(
+    sharedHere.map(([layer, [name = ""]]) => [layer, { variables: variablesAt(variables, name) }]),
+  );
+  return sharing(
+    { appliedShared: sharedVariables.size === 0 ? appliedShared : new Map([...appliedShared, ...sharedVariables]) },
+    () => {
+      const states = new Map(Object.keys(layers).map((name) => [name, treeAt(variables.state, name)]));
+      const y = apply(
+        running(layers, () => variables, states, options),
+        x,
+        options,
+      );
+      const entries = [...states];
+      // A shared layer is applied several times: its state is the state after the last time.
+      for (const [layer, [name = ""]] of sharedHere)
+        entries.push([name, sharedVariables.get(layer)?.variables.state ?? emptyTree]);
+      return { y, state: treeOf(entries) };
+    },
+  );
 }
 
 const variablesAt = ({ params, state }: Variables, name: string): Variables => ({
@@ -278,8 +292,8 @@ function running(
   const uses = new Map<string, number>();
   const layerOf = (name: string): Layer => layers[name] as Layer;
   const variablesOf = (name: string): Variables => {
-    const own = { params: treeAt(variables().params, name), state: states.get(name) ?? none };
-    return shared.get(unwrapped(layerOf(name)))?.variables ?? own;
+    const ownVariables = { params: treeAt(variables().params, name), state: states.get(name) ?? emptyTree };
+    return appliedShared.get(unwrapped(layerOf(name)))?.variables ?? ownVariables;
   };
   const optionsOf = (name: string): ApplyOptions => {
     const count = uses.get(name) ?? 0;
@@ -290,19 +304,19 @@ function running(
   };
   const run: RunChild = (name, x, more = {}) => {
     const layer = layerOf(name);
-    const own = variablesOf(name);
-    const given = { ...more, ...optionsOf(name) };
-    const { y, state } = inLayer(name, layer, () => applyLayer(layer, own, x, given));
-    const known = shared.get(unwrapped(layer));
-    if (known === undefined) states.set(name, state);
-    else known.variables = { params: known.variables.params, state };
+    const variablesOfLayer = variablesOf(name);
+    const applyOptions = { ...more, ...optionsOf(name) };
+    const { y, state } = inLayer(name, layer, () => applyLayer(layer, variablesOfLayer, x, applyOptions));
+    const sharedLayer = appliedShared.get(unwrapped(layer));
+    if (sharedLayer === undefined) states.set(name, state);
+    else sharedLayer.variables = { params: sharedLayer.variables.params, state };
     return y;
   };
   return { layers, run, variablesOf, optionsOf, meet: () => undefined };
 }
 
 /**
- * Applies a function of layers to an input of which only the type is known, and tells what each of them was given first.
+ * Applies a function of layers to an input whose type alone is known, and gives the type of each layer's first input.
  *
  * @param body as {@link Composition.apply}
  */
@@ -313,15 +327,15 @@ export function discover(
   body: Composition["apply"],
 ): { readonly inputs: ReadonlyMap<string, TensorType>; readonly output: TensorType } {
   const inputs = new Map<string, TensorType>();
-  const twice = sharedWithin({ layers } as unknown as Layer);
-  const within = {
-    made: notYet(twice),
-    shared: new Map() as Shared,
+  const sharedLayers = sharedWithin({ layers } as unknown as Layer);
+  const sharedOfTrace = {
+    initialisedShared: notYet(sharedLayers),
+    appliedShared: new Map() as Shared,
   };
   const form = flattenTree<TensorType>(input, isTensorType);
   const output = evalShape(
     (key, ...leaves) =>
-      sharing(within, () => {
+      sharing(sharedOfTrace, () => {
         const x = unflattenTree(form.shape, leaves);
         const fresh: (readonly [string, Initialised])[] = [];
         const variables = (): Variables => ({
@@ -329,24 +343,29 @@ export function discover(
           state: treeOf(fresh.map(([name, { state }]) => [name, state])),
         });
         const states = new Map<string, Tensors>();
-        const meet = (name: string, given: Tensor): void => {
+        const meet = (name: string, layerInput: Tensor): void => {
           if (inputs.has(name)) return;
           const layer = layers[name] as Layer;
-          const type = { shape: given.shape, dtype: given.dtype };
-          const made = inLayer(name, layer, () => initialisedChild(layer, name, scopeKey(key as Tensor, name), type));
+          const type = { shape: layerInput.shape, dtype: layerInput.dtype };
+          const initialisedLayer = inLayer(name, layer, () =>
+            initialisedChild(layer, name, scopeKey(key as Tensor, name), type),
+          );
           inputs.set(name, type);
-          fresh.push([name, made]);
-          states.set(name, made.state);
-          for (const [one, names] of twice) {
-            const owner = names.map((each) => variablesAt(variables(), each)).find((own) => !isEmpty(own));
-            if (owner !== undefined && !shared.has(one)) shared.set(one, { variables: owner });
+          fresh.push([name, initialisedLayer]);
+          states.set(name, initialisedLayer.state);
+          for (const [sharedLayer, names] of sharedLayers) {
+            const owner = names
+              .map((sharedName) => variablesAt(variables(), sharedName))
+              .find((candidate) => !isEmpty(candidate));
+            if (owner !== undefined && !appliedShared.has(sharedLayer))
+              appliedShared.set(sharedLayer, { variables: owner });
           }
         };
         const options = { train, key: key as Tensor };
         const plain = running(layers, variables, states, options);
-        const run: RunChild = (name, given, more) => {
-          meet(name, given);
-          return plain.run(name, given, more);
+        const run: RunChild = (name, layerInput, more) => {
+          meet(name, layerInput);
+          return plain.run(name, layerInput, more);
         };
         return body({ ...plain, run, meet }, x as Tensor, options);
       }),

@@ -24,7 +24,7 @@ export type Size2d = number | readonly [number, number];
 /** A size for all spatial dims, or one for each. */
 export type Size = number | readonly number[];
 
-/** What lies around an image: zeros, its mirror image, its nearest element, or its other side. */
+/** Values of the padding: zeros, the mirror image, the nearest element, or the opposite side. */
 export type PaddingMode = "zeros" | "reflect" | "replicate" | "circular";
 
 /** Options that convolution layers share. */
@@ -37,15 +37,15 @@ export interface ConvLayerOptions<S = Size> {
   readonly strides?: S;
   /** What is added around the image: a size, `"valid"` for none, `"same"` to keep its sizes. Default 0. */
   readonly padding?: S | "same" | "valid";
-  /** What padding holds; default zeros. Others need a padding in numbers. */
+  /** Values of the padding; default zeros. Other modes need a padding in numbers. */
   readonly paddingMode?: PaddingMode;
-  /** Distance of the kernel's elements; default 1. */
+  /** Distance between the kernel's elements; default 1. */
   readonly dilation?: S;
-  /** Parts into which channels are cut; each result depends on the channels of its own part. Default 1. */
+  /** Groups into which the channels are divided; an output channel depends on the channels of its own group. Default 1. */
   readonly groups?: number;
   /** Add a bias; default true. */
   readonly bias?: boolean;
-  /** What the parameters begin with, such as `{ weight: nn.init.kaimingNormal() }`; default PyTorch's. */
+  /** Initial values of the parameters, such as `{ weight: nn.init.kaimingNormal() }`; default PyTorch's. */
   readonly init?: LayerInit;
 }
 
@@ -65,11 +65,11 @@ export function sizesOf(what: string, name: string, size: Size, lowest: number, 
   const list = typeof size === "number" ? new Array<number>(rank).fill(size) : size;
   if (!Array.isArray(list) || list.length !== rank)
     throw new HeddleError("option", `${what}: ${name} must be a number or [${namesOf(rank)}], got ${String(size)}`);
-  for (const one of list as number[]) checkInteger(what, name, one, lowest);
+  for (const length of list as number[]) checkInteger(what, name, length, lowest);
   return [...(list as number[])];
 }
 
-/** Checks padding and gives it as the operations take it. */
+/** Checks padding and gives it in the form that the operations take. */
 export function imagePadding(
   what: string,
   padding: Size | "same" | "valid",
@@ -84,11 +84,11 @@ export function imagePadding(
 export const looksChannelsLast = ([, height = 0, width = 0, channels = 0, ...more]: readonly number[]): boolean =>
   more.length === 0 && [1, 3, 4].includes(channels) && Math.min(height, width) >= 8;
 
-/** What to do with such images. */
+/** The hint for images whose channels are last. */
 export const channelsFirst =
   "put (x) => x.transpose([0, 3, 1, 2]) before the first convolution, which takes [batch, channels, height, width]";
 
-/** What does not fit may be in another order. */
+/** Adds a hint to errors of an input that is probably channels-last. */
 function hintingAtLayout<T>({ shape }: TensorType, run: () => T): T {
   try {
     return run();
@@ -107,7 +107,7 @@ export function checkImages(input: TensorType, rank = 2): void {
   }
 }
 
-/** A layer of `weight` and `bias`: one result channel per value of the bias. */
+/** A layer with a `weight` and a `bias`, which has one value per output channel. */
 export function weighted<Bias extends boolean>(
   kind: string,
   rank: number,
@@ -129,11 +129,11 @@ export function weighted<Bias extends boolean>(
       const { dtype } = input;
       const shape = shapeOf(input.shape[1] as number);
       const fanIn = shape.slice(1).reduce((product, size) => product * size, 1);
-      // Before anything is drawn, so that an image too small for the kernel is told at once.
+      // Before anything is drawn, so that an image too small for the kernel is reported at once.
       const output = hintingAtLayout(input, () => evalShape(apply, input, { dtype, shape }));
-      const usual: Initialiser = (own, sizes) => uniformByFanIn(own, sizes, fanIn, dtype);
+      const defaultInit: Initialiser = (parameterKey, sizes) => uniformByFanIn(parameterKey, sizes, fanIn, dtype);
       const make = (name: "weight" | "bias", ordinal: number, sizes: readonly number[]): Tensor =>
-        initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape: sizes, dtype });
+        initialValue(name, init[name] ?? defaultInit, scopeKey(key, ordinal), { shape: sizes, dtype });
       const weight = make("weight", 0, shape);
       const out = options.out(input.shape[1] as number);
       const params = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
@@ -145,7 +145,7 @@ export function weighted<Bias extends boolean>(
       return { y: y.add(params.bias.reshape([-1, ...new Array<number>(rank).fill(1)])), state: {} };
     },
   });
-  // Without a bias, its tree has none.
+  // Without a bias, the tree of parameters has no `bias`.
   return layer as Layer<Tensors> as Layer<Weighted<Bias>>;
 }
 
@@ -193,11 +193,14 @@ function convLayer<Bias extends boolean>(
   const { kernel, groups, run } = convolution(what, rank, options);
   const shapeOf = (channels: number): number[] => {
     if (channels % groups !== 0 || options.out % groups !== 0)
-      throw new HeddleError("shape", `${groups} groups do not divide ${channels} channels and ${options.out} results`);
+      throw new HeddleError(
+        "shape",
+        `${groups} groups do not divide ${channels} channels and ${options.out} output channels`,
+      );
     return [options.out, channels / groups, ...kernel];
   };
-  const made = { bias: options.bias, init: options.init, out: () => options.out };
-  return weighted<Bias>(what, rank, made, shapeOf, (x, weight) => run(x, weight, groups));
+  const layerOptions = { bias: options.bias, init: options.init, out: () => options.out };
+  return weighted<Bias>(what, rank, layerOptions, shapeOf, (x, weight) => run(x, weight, groups));
 }
 
 /**
@@ -229,14 +232,14 @@ export const conv3d = <Bias extends boolean = true>(options: Conv3dOptions & Bia
 
 /** Options of {@link depthwiseConv2d}. */
 export interface DepthwiseConv2dOptions extends Omit<Conv2dOptions, "out" | "groups"> {
-  /** Results per input channel; default 1. */
+  /** Output channels per input channel; default 1. */
   readonly multiplier?: number;
 }
 
 const depthwiseNames = optionNames.filter((name) => name !== "out" && name !== "groups").concat("multiplier");
 
 /**
- * A convolution of each channel by kernels of its own: {@link conv2d} with as many groups as there are channels. Parameters
+ * A convolution of each channel with kernels of its own: {@link conv2d} with as many groups as there are channels. Parameters
  * `weight` `[in * multiplier, 1, height, width]` and `bias` `[in * multiplier]`.
  */
 export function depthwiseConv2d<Bias extends boolean = true>(
@@ -247,12 +250,12 @@ export function depthwiseConv2d<Bias extends boolean = true>(
   const { multiplier = 1 } = options;
   checkInteger(what, "multiplier", multiplier, 1);
   const { kernel, run } = convolution(what, 2, options);
-  const made = { bias: options.bias, init: options.init, out: (channels: number) => channels * multiplier };
+  const layerOptions = { bias: options.bias, init: options.init, out: (channels: number) => channels * multiplier };
   return madeBy(
     weighted(
       what,
       2,
-      made,
+      layerOptions,
       (channels) => [channels * multiplier, 1, ...kernel],
       (x, weight) => run(x, weight, x.shape[1] as number),
     ),
@@ -261,16 +264,16 @@ export function depthwiseConv2d<Bias extends boolean = true>(
   );
 }
 
-/** Options of {@link separableConv2d}: those of the depthwise part, and the number of results. */
+/** Options of {@link separableConv2d}: those of the depthwise part, and the number of output channels. */
 export interface SeparableConv2dOptions extends Omit<DepthwiseConv2dOptions, "init"> {
   /** Number of output channels. */
   readonly out: number;
-  /** What the parameters of both parts begin with. */
+  /** Initial values of the parameters of both parts. */
   readonly init?: { readonly depthwise?: LayerInit; readonly pointwise?: LayerInit };
 }
 
 /**
- * A depthwise convolution without bias, then one by kernels of one element that mixes the channels. Parameters
+ * A depthwise convolution without bias, then a convolution with kernels of size 1 that mixes the channels. Parameters
  * `depthwise.weight` `[in * multiplier, 1, height, width]`, `pointwise.weight` `[out, in * multiplier, 1, 1]` and
  * `pointwise.bias` `[out]`.
  */
@@ -278,14 +281,14 @@ export function separableConv2d<Bias extends boolean = true>(
   options: SeparableConv2dOptions & Biased<Bias>,
 ): Layer<{ readonly depthwise: Weighted<false>; readonly pointwise: Weighted<Bias> }> {
   checkOptions("separableConv2d", options, [...depthwiseNames, "out"]);
-  const { out, bias = true, init = {}, ...own } = options;
+  const { out, bias = true, init = {}, ...depthwiseOptions } = options;
   checkOptions("separableConv2d init", init, ["depthwise", "pointwise"]);
-  const first = depthwiseConv2d({
-    ...own,
+  const depthwiseLayer = depthwiseConv2d({
+    ...depthwiseOptions,
     bias: false,
     ...(init.depthwise === undefined ? {} : { init: init.depthwise }),
   });
-  const then = conv2d({
+  const pointwiseLayer = conv2d({
     out,
     kernel: 1,
     bias: bias as Bias,
@@ -295,14 +298,14 @@ export function separableConv2d<Bias extends boolean = true>(
     positioned({
       kind: "separableConv2d",
       init(key, input) {
-        const depthwise = first.init(scopeKey(key, "depthwise"), input);
-        const pointwise = then.init(scopeKey(key, "pointwise"), depthwise.output);
+        const depthwise = depthwiseLayer.init(scopeKey(key, "depthwise"), input);
+        const pointwise = pointwiseLayer.init(scopeKey(key, "pointwise"), depthwise.output);
         const params = { depthwise: depthwise.params, pointwise: pointwise.params };
         return { params, state: {}, output: pointwise.output };
       },
       apply({ params: { depthwise, pointwise } }, x) {
-        const { y } = first.apply({ params: depthwise, state: {} }, x);
-        return { y: then.apply({ params: pointwise, state: {} }, y).y, state: {} };
+        const { y } = depthwiseLayer.apply({ params: depthwise, state: {} }, x);
+        return { y: pointwiseLayer.apply({ params: pointwise, state: {} }, y).y, state: {} };
       },
     }),
     "separableConv2d",

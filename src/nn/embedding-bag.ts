@@ -1,5 +1,4 @@
-/** @module Bags of embeddings: one vector for several ids, as rows of ids or one after another with the places where bags begin. */
-
+/** @module Bags of embeddings: one vector for several ids. A bag is a row of ids, or a range of a list of ids that begins at an offset. */
 import { cumsum, ones, segmentMax, segmentSum, select, type Tensor } from "../functions/index.ts";
 import { lookedUp, rowsById, toIndices } from "../functions/indices.ts";
 import { isFloat } from "../ir/dtype.ts";
@@ -11,40 +10,40 @@ import { checkOptions } from "../util/options.ts";
 import { checkIds, checkTable, type EmbeddingOptions, isPadding, table } from "./embedding.ts";
 import { type Applied, type ApplyOptions, type Layer, madeBy, positioned, type Variables } from "./layer.ts";
 
-/** What is made of the vectors of a bag. */
+/** How the vectors of a bag are combined. */
 export type BagMode = "sum" | "mean" | "max";
 
 /** Options of {@link embeddingBag}. */
 export interface EmbeddingBagOptions extends EmbeddingOptions {
-  /** What is made of the vectors of a bag; default `"mean"`. Of no vectors it is 0. */
+  /** How the vectors of a bag are combined; default `"mean"`. An empty bag gives 0. */
   readonly mode?: BagMode;
 }
 
-/** How ids lie in bags. */
+/** How ids are divided into bags. */
 export interface Bags {
   /**
-   * `[bags]` (i32): the ids are `[n]`, one bag after another, and bag b begins at place `offsets[b]`. They ascend from 0 to at
-   * most n; two that are equal leave the first one's bag empty. Others are an error (`value`) where the
-   * values are at hand. Default: each row of the ids is a bag.
+   * `[bags]` (i32): the ids are `[n]`, one bag after another, and bag b begins at position `offsets[b]`. Offsets ascend from 0
+   * to at most n; a bag whose offset equals the next one is empty. Other offsets are an error (`value`), unless they are traced.
+   * Default: each row of the ids is a bag.
    */
   readonly offsets?: Tensor | undefined;
-  /** A float for each id, by which its vector is multiplied; with mode `"sum"`. Default 1. */
+  /** One float per id, by which the id's vector is multiplied; only with mode `"sum"`. Default 1. */
   readonly weights?: Tensor | undefined;
 }
 
-/** A layer that takes bags in either way. */
+/** A layer whose `apply` takes offsets and weights, too. */
 export interface EmbeddingBagLayer extends Layer {
   apply(variables: Variables, ids: Tensor, options?: ApplyOptions & Bags): Applied;
 }
 
 /**
  * One vector for each bag of ids: `[…, ids]` whole numbers (i32) in `[0, count)` to `[…, size]`; with `apply(…, ids, { offsets })`
- * ids `[n]` to `[bags, size]`, as PyTorch's `EmbeddingBag`, and with `{ weights }` each vector times its own. Ids that are
- * `paddingIdx` count for nothing, so bags may differ in size. Parameter `weight` `[count, size]`, whose gradient is added up for
- * the rows that were looked up, as that of {@link embedding}.
+ * ids `[n]` to `[bags, size]`, as PyTorch's `EmbeddingBag`, and with `{ weights }` each vector times its weight. Ids equal to
+ * `paddingIdx` do not count, so bags may differ in size. Parameter `weight` `[count, size]`; its gradient touches only the rows that
+ * were looked up, as that of {@link embedding}.
  *
  * @throws HeddleError `option` for an option out of range; `shape` for a scalar, or offsets and weights that do not fit; `value`,
- * from the run, when an id lies outside, or an id before the first offset
+ * from the run, for an id out of range, or an id before the first offset
  */
 export function embeddingBag(count: number, size: number, options: EmbeddingBagOptions = {}): EmbeddingBagLayer {
   checkOptions("embeddingBag", options, ["dtype", "paddingIdx", "mode"]);
@@ -65,8 +64,8 @@ export function embeddingBag(count: number, size: number, options: EmbeddingBagO
             output: { dtype: weight.dtype, shape: [...input.shape.slice(0, -1), size] },
           };
         },
-        apply({ params }, x, given: ApplyOptions & Bags = {}) {
-          const { offsets, weights } = given;
+        apply({ params }, x, applyOptions: ApplyOptions & Bags = {}) {
+          const { offsets, weights } = applyOptions;
           return { y: bagged(params["weight"] as Tensor, x, { mode, paddingIdx, offsets, weights }), state: {} };
         },
       },
@@ -88,7 +87,7 @@ interface Settings extends Bags {
 export interface BagOptions extends Bags, Pick<EmbeddingBagOptions, "mode" | "paddingIdx"> {}
 
 /**
- * PyTorch's `embedding_bag`: what {@link embeddingBag} does, with a table `[count, size]` that is given.
+ * PyTorch's `embedding_bag`: {@link embeddingBag} as a function of the ids and a table `[count, size]`.
  *
  * @param ids whole numbers (i32) `[…, ids]`, or `[n]` with `offsets`
  * @throws as {@link embeddingBag}
@@ -115,8 +114,8 @@ function checkMode(mode: unknown): void {
 
 function checkBags(ids: TensorType, { mode, offsets, weights }: Settings): void {
   if (ids.shape.length === 0) throw new HeddleError("shape", "takes bags […, ids], got a scalar");
-  for (const [name, given] of Object.entries({ offsets, weights }))
-    if (given !== undefined) checkTensor(`embeddingBag: ${name}`, given);
+  for (const [name, tensor] of Object.entries({ offsets, weights }))
+    if (tensor !== undefined) checkTensor(`embeddingBag: ${name}`, tensor);
   if (offsets !== undefined && (offsets.dtype !== "i32" || offsets.shape.length !== 1 || ids.shape.length !== 1))
     throw new HeddleError(
       "shape",
@@ -132,18 +131,18 @@ function checkBags(ids: TensorType, { mode, offsets, weights }: Settings): void 
     throw new HeddleError("shape", `weights are floats, one per id ${formatType(ids)}, got ${formatType(weights)}`);
 }
 
-/** Where their values are at hand; of traced ones, ids before the first bag are an error of the run. */
+/** Checks offsets whose values are known. With traced offsets, ids before the first bag are an error of the run. */
 function checkOffsets(offsets: Tensor, count: number): void {
   const hint = { hint: `bag b begins at id offsets[b]: they ascend from 0 to at most ${count}, the number of ids` };
-  let before = 0;
+  let previous = 0;
   valuesAtHand(offsets)?.forEach((value, bag) => {
     const offset = Number(value);
     if (bag === 0 && offset !== 0) throw new HeddleError("value", `offsets begin at ${offset}, not at 0`, hint);
-    if (offset < before)
-      throw new HeddleError("value", `offsets[${bag}] is ${offset}, less than the ${before} before it`, hint);
+    if (offset < previous)
+      throw new HeddleError("value", `offsets[${bag}] is ${offset}, less than the ${previous} before it`, hint);
     if (offset > count)
       throw new HeddleError("value", `offsets[${bag}] is ${offset}, but there are ${count} ids`, hint);
-    before = offset;
+    previous = offset;
   });
 }
 
@@ -155,30 +154,30 @@ interface Combine {
 
 const wrongOffset =
   (count: number) =>
-  (found: OutsideIndex): Fault => {
-    const { index, position } = found;
-    return inWords(`offsets[${position}] is ${index}${index < 0 ? "" : `, but there are ${count} ids`}`, found);
+  (outside: OutsideIndex): Fault => {
+    const { index, position } = outside;
+    return inWords(`offsets[${position}] is ${index}${index < 0 ? "" : `, but there are ${count} ids`}`, outside);
   };
 /** The first bag begins behind the first id. */
-const beforeFirst = (found: OutsideIndex): Fault =>
-  inWords(`offsets do not begin at 0: id ${found.position} is before the first bag`, found);
+const beforeFirst = (outside: OutsideIndex): Fault =>
+  inWords(`offsets do not begin at 0: id ${outside.position} is before the first bag`, outside);
 
-/** The bag of each id: how many begin at its place or before, less one. */
+/** The bag of each id: the number of bags that begin at the id's position or before it, minus one. */
 function bagOf(ids: Tensor, offsets: Tensor): Tensor {
-  const places = ids.shape[0] as number;
-  const begin = retold("embeddingBag", wrongOffset(places), () =>
-    segmentSum(ones(offsets.shape, { dtype: "i32" }), offsets, places + 1),
+  const count = ids.shape[0] as number;
+  const begin = retold("embeddingBag", wrongOffset(count), () =>
+    segmentSum(ones(offsets.shape, { dtype: "i32" }), offsets, count + 1),
   );
-  return cumsum(begin.slice([0], [places])).sub(1);
+  return cumsum(begin.slice([0], [count])).sub(1);
 }
 
 function combineOf(ids: Tensor, offsets: Tensor | undefined): Combine {
   if (offsets === undefined) return { sum: (vectors) => vectors.sum(-2), max: (vectors) => vectors.max(-2) };
   const bags = offsets.shape[0] as number;
-  const of = bagOf(ids, offsets);
+  const bagOfId = bagOf(ids, offsets);
   return {
-    sum: (vectors) => retold("embeddingBag", beforeFirst, () => segmentSum(vectors, of, bags)),
-    max: (vectors) => retold("embeddingBag", beforeFirst, () => segmentMax(vectors, of, bags)),
+    sum: (vectors) => retold("embeddingBag", beforeFirst, () => segmentSum(vectors, bagOfId, bags)),
+    max: (vectors) => retold("embeddingBag", beforeFirst, () => segmentMax(vectors, bagOfId, bags)),
   };
 }
 
@@ -187,28 +186,28 @@ function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
   const { mode, paddingIdx, offsets, weights } = settings;
   const ids = toIndices(x);
   const combine = combineOf(ids, offsets);
-  const found = lookedUp("embeddingBag", x, weight.shape[0] as number, () => rowsById(weight, ids));
+  const embedded = lookedUp("embeddingBag", x, weight.shape[0] as number, () => rowsById(weight, ids));
   const padding = paddingIdx === undefined ? undefined : isPadding(ids, paddingIdx);
-  const without = (value: number): Tensor => (padding === undefined ? found : select(padding, value, found));
-  // Rows of no ids have no largest.
-  if (offsets === undefined && ids.shape.at(-1) === 0) return found.sum(-2);
-  // How many ids count, where that is not one number for all bags.
+  const paddedWith = (value: number): Tensor => (padding === undefined ? embedded : select(padding, value, embedded));
+  // The maximum of an empty row does not exist.
+  if (offsets === undefined && ids.shape.at(-1) === 0) return embedded.sum(-2);
+  // The number of ids of each bag, without padding.
   const counts = (): Tensor => {
     const column = [...ids.shape, 1];
     return combine.sum(
       padding === undefined ? ones(column, { dtype: weight.dtype }) : padding.not().cast(weight.dtype),
     );
   };
-  const alike = padding === undefined && offsets === undefined;
+  const sameCount = padding === undefined && offsets === undefined;
   if (mode === "max") {
-    const largest = combine.max(without(-Infinity));
-    return alike ? largest : select(counts().eq(0), 0, largest);
+    const largest = combine.max(paddedWith(-Infinity));
+    return sameCount ? largest : select(counts().eq(0), 0, largest);
   }
-  const vectors = without(0);
-  const given = weights?.reshape([...ids.shape, 1]).cast(weight.dtype);
-  // A weight of padding counts for nothing either, whatever it is.
-  const column = given === undefined || padding === undefined ? given : select(padding, 0, given);
-  const sum = combine.sum(column === undefined ? vectors : vectors.mul(column));
+  const vectors = paddedWith(0);
+  const allWeights = weights?.reshape([...ids.shape, 1]).cast(weight.dtype);
+  // Weights of padding are 0, whatever their values.
+  const factors = allWeights === undefined || padding === undefined ? allWeights : select(padding, 0, allWeights);
+  const sum = combine.sum(factors === undefined ? vectors : vectors.mul(factors));
   if (mode === "sum") return sum;
-  return alike ? sum.div(ids.shape.at(-1) as number) : sum.div(counts().maximum(1));
+  return sameCount ? sum.div(ids.shape.at(-1) as number) : sum.div(counts().maximum(1));
 }

@@ -11,13 +11,13 @@ import { type Layer, madeBy, positioned } from "./layer.ts";
 
 /** Options of {@link embedding}. */
 export interface EmbeddingOptions {
-  /** Of the vectors; default that of the training, which is `"f32"` unless `train` or `keras.model` is told otherwise. */
+  /** Dtype of the vectors; default the dtype of the training: `"f32"` unless `train` or `keras.model` has the option `dtype`. */
   readonly dtype?: "f32" | "f64";
   /** Id of a row that begins as zeros and has no gradient. */
   readonly paddingIdx?: number;
 }
 
-/** Fresh vectors; the padding's are 0. */
+/** Initial vectors; those of the padding are 0. */
 export function table(
   key: Tensor,
   count: number,
@@ -42,7 +42,7 @@ export function checkTable(
   if (paddingIdx !== undefined) checkInteger(kind, "paddingIdx", paddingIdx, 0, count - 1);
 }
 
-/** @throws HeddleError `dtype` unless they are integers. */
+/** @throws HeddleError `dtype` unless the ids are integers. */
 export function checkIds(input: TensorType): void {
   if (!isInteger(input.dtype))
     throw new HeddleError("dtype", `takes ids, which are whole numbers, got ${formatType(input)}`, {
@@ -55,11 +55,11 @@ export const isPadding = (ids: Tensor, paddingIdx: number): Tensor => ids.eq(pad
 
 /**
  * A vector for each id: `[…]` whole numbers (i32) in `[0, count)` to `[…, size]`. Parameter `weight` `[count, size]`, normal with
- * deviation 1 as in PyTorch, 0 for `paddingIdx`; its gradient is added up for the rows that were looked up, and a compiled step
- * updates those alone where the optimizer allows it (docs/training.md, "Large embedding tables"). The table may be split by rows:
+ * standard deviation 1 as in PyTorch, 0 for `paddingIdx`. Its gradient touches only the rows that were looked up, and a compiled step
+ * updates only those if the optimizer allows it (docs/training.md, "Large embedding tables"). The table may be split by rows:
  * `layouts.named({ "0.weight": { model: 0 } })`.
  *
- * @throws HeddleError `option` when `count` or `size` is not a positive whole number; `dtype` for ids of floats; `value`, from the run, when an id lies outside.
+ * @throws HeddleError `option` when `count` or `size` is not a positive whole number; `dtype` for ids of floats; `value`, from the run, for an id out of range.
  */
 export function embedding(
   count: number,
@@ -79,9 +79,9 @@ export function embedding(
       },
       apply({ params }, x) {
         checkIds(x);
-        const found = lookedUp("embedding", x, count, (ids) => rowsById(params.weight, ids));
-        if (paddingIdx === undefined) return { y: found, state: {} };
-        return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(found), found), state: {} };
+        const vectors = lookedUp("embedding", x, count, (ids) => rowsById(params.weight, ids));
+        if (paddingIdx === undefined) return { y: vectors, state: {} };
+        return { y: select(isPadding(toIndices(x), paddingIdx), stopGradient(vectors), vectors), state: {} };
       },
     }),
     "embedding",

@@ -1,19 +1,19 @@
-/** @module The dtype of floats that a layer makes where its input is no float to take it from: of tables that ids look up. */
+/** @module The dtype of parameters of layers whose input is not float, such as embeddings. */
 
 export type FloatDType = "f32" | "f64";
 
 let current: FloatDType = "f32";
 
-/** That of the model being made; `f32` where nobody says otherwise. */
+/** The float dtype of the model being made; `f32` by default. */
 export const floatDType = (): FloatDType => current;
 
-/** Runs what makes a model whose floats are of a dtype. */
+/** Runs code that makes a model with floats of this dtype. */
 export function withFloats<Result>(dtype: FloatDType, body: () => Result): Result {
-  const before = current;
+  const outer = current;
   current = dtype;
   try {
     return body();
   } finally {
-    current = before;
+    current = outer;
   }
 }

@@ -3,7 +3,7 @@
  * infinities and for NaN. Each keeps shape and dtype (floats; 16-bit ones are computed in f32 and rounded once). The layers of
  * the same names are in `activations.ts`.
  *
- * Where a branch is not taken, its argument is replaced by one that is harmless: an infinity there would make the gradient NaN.
+ * The argument of a branch that is not taken is replaced by a harmless value: an infinity there would make the gradient NaN.
  */
 
 import {
@@ -28,12 +28,12 @@ import { checkNumber, checkOptions } from "../util/options.ts";
 
 export { logSoftmax, relu, scaledDotProductAttention, sigmoid, softmax, tanh } from "../functions/index.ts";
 
-/** What a function makes of a tensor, 16-bit floats in f32; errors of what it is made of name it. */
-const ofTensor = (name: string, given: Tensor, body: (x: Tensor) => Tensor): Tensor =>
+/** Applies a function to a tensor, 16-bit floats in f32. Errors of the operations inside name the function. */
+const ofTensor = (name: string, input: Tensor, body: (x: Tensor) => Tensor): Tensor =>
   within(name, () => {
-    checkTensor(name, given);
-    // The way back starts from the 16-bit input: what is f32 on the way is computed again, not kept.
-    return isHalf(given.dtype) ? remat((x: Tensor) => inFloat32([x], body))(given) : body(given);
+    checkTensor(name, input);
+    // The backward pass starts from the 16-bit input: f32 intermediate values are computed again, not kept.
+    return isHalf(input.dtype) ? remat((x: Tensor) => inFloat32([x], body))(input) : body(input);
   });
 
 /** `alpha · (exp(x) - 1)` up to 0, x above it (Clevert et al., 2016). */
@@ -53,7 +53,7 @@ const seluScale = 1.0507009873554805;
 export const selu = (input: Tensor): Tensor =>
   ofTensor("selu", input, (x) => elu(x, { alpha: seluAlpha }).mul(seluScale));
 
-/** `alpha · (exp(x / alpha) - 1)` up to 0, x above it: `elu` whose slope has no jump (Barron, 2017). */
+/** `alpha · (exp(x / alpha) - 1)` up to 0, x above it: `elu` with a continuous slope (Barron, 2017). */
 export function celu(input: Tensor, options: { readonly alpha?: number } = {}): Tensor {
   return ofTensor("celu", input, (x) => {
     checkOptions("celu", options, ["alpha"]);
@@ -95,7 +95,7 @@ export const silu = (input: Tensor): Tensor => ofTensor("silu", input, (x) => x.
 /** `x · tanh(softplus(x))` (Misra, 2019). */
 export const mish = (input: Tensor): Tensor => ofTensor("mish", input, (x) => x.mul(softplusOf(x).tanh()));
 
-/** x into `[min, max]`, by default [-1, 1]; the gradient is 0 at both ends. */
+/** x clamped to `[min, max]`, by default [-1, 1]; the gradient is 0 at both ends. */
 export function hardtanh(input: Tensor, options: { readonly min?: number; readonly max?: number } = {}): Tensor {
   return ofTensor("hardtanh", input, (x) => {
     checkOptions("hardtanh", options, ["min", "max"]);
@@ -106,7 +106,7 @@ export function hardtanh(input: Tensor, options: { readonly min?: number; readon
   });
 }
 
-/** x where it lies between two numbers, else the nearer one; NaN is neither. */
+/** x clamped to `[min, max]`; NaN stays NaN. */
 const between = (x: Tensor, min: number, max: number): Tensor => select(x.le(min), min, select(x.ge(max), max, x));
 
 /** `min(max(x, 0), 6)`. */
@@ -132,17 +132,17 @@ export function leakyRelu(input: Tensor, options: { readonly negativeSlope?: num
 
 /** Options of {@link rrelu}. */
 export interface RreluOptions {
-  /** Of the slopes; default 1/8. */
+  /** Smallest slope; default 1/8. */
   readonly lower?: number;
-  /** Of the slopes, at least `lower`; default 1/3. */
+  /** Largest slope, at least `lower`; default 1/3. */
   readonly upper?: number;
   /** Key (u32[2]) that draws a slope for each element, as in training; without it all slopes are `(lower + upper) / 2`. */
   readonly key?: Tensor | undefined;
 }
 
 /**
- * x above 0, a slope times x up to it: the mean slope, or with a key one drawn uniformly for each element (Xu et al., 2015), which
- * depends on the key and the element's place alone.
+ * x above 0, a slope times x up to 0: the mean slope, or, with a key, a slope drawn uniformly for each element (Xu et al., 2015). The
+ * drawn slope depends on the key and the element's position alone.
  *
  * @throws HeddleError `option` when `upper` is less than `lower`; `dtype` unless x is float
  */
@@ -159,7 +159,7 @@ export function rrelu(input: Tensor, options: RreluOptions = {}): Tensor {
   });
 }
 
-/** `log(1 + exp(beta · x)) / beta`, default 1. Exact everywhere: PyTorch's goes over to x from `beta · x = 20` on. */
+/** `log(1 + exp(beta · x)) / beta`; beta is 1 by default. Exact everywhere, while PyTorch's is x from `beta · x = 20` on. */
 export function softplus(input: Tensor, options: { readonly beta?: number } = {}): Tensor {
   return ofTensor("softplus", input, (x) => {
     checkOptions("softplus", options, ["beta"]);
@@ -172,7 +172,7 @@ export function softplus(input: Tensor, options: { readonly beta?: number } = {}
 /** `x / (1 + |x|)`. */
 export const softsign = (input: Tensor): Tensor => ofTensor("softsign", input, (x) => x.div(x.abs().add(1)));
 
-/** x nearer to 0 by `lambda` (default 0.5), 0 where it is that near. */
+/** x moved towards 0 by `lambda` (default 0.5), and 0 if it is within `lambda` of 0. */
 export function softshrink(input: Tensor, options: { readonly lambda?: number } = {}): Tensor {
   return ofTensor("softshrink", input, (x) => {
     const lambda = shrinkage("softshrink", options);
@@ -219,18 +219,18 @@ export const softmin = (input: Tensor, dim = -1): Tensor => ofTensor("softmin", 
 
 /** Options of {@link gumbelSoftmax}. */
 export interface GumbelSoftmaxOptions {
-  /** Key (u32[2]) of what is drawn. */
+  /** Key (u32[2]) of the noise. */
   readonly key: Tensor;
-  /** PyTorch's `tau`: the smaller, the nearer to one class. Default 1. */
+  /** PyTorch's `tau`: the smaller, the nearer the result is to a single class. Default 1. */
   readonly temperature?: number;
-  /** One class whole, with the gradient of the soft answer; default false. */
+  /** Give a one-hot class, with the gradient of the soft result; default false. */
   readonly hard?: boolean;
-  /** Of the classes; default the last. */
+  /** The dim of the classes; default the last. */
   readonly dim?: number;
 }
 
 /**
- * Draws from the classes of logits so that there is a gradient (Jang et al., 2017; Maddison et al., 2017): the softmax of
+ * Draws a class from logits, with a gradient (Jang et al., 2017; Maddison et al., 2017): the softmax of
  * `(x + g) / temperature` with g of the Gumbel distribution. The largest is each class with the probability of `softmax(x)`.
  *
  * @throws HeddleError `option` for a temperature that is not above 0; `dtype` unless x is float
@@ -241,7 +241,7 @@ export function gumbelSoftmax(input: Tensor, options: GumbelSoftmaxOptions): Ten
     const { key, temperature = 1, hard = false, dim = -1 } = options;
     checkNumber("gumbelSoftmax", "temperature", temperature, Number.MIN_VALUE);
     if (!isFloat(x.dtype)) throw new HeddleError("dtype", `gumbelSoftmax: takes floats, got ${formatType(x)}`);
-    // In 16 bits there would be few numbers to draw.
+    // 16 bits would give few different numbers.
     const dtype = x.dtype === "f64" ? "f64" : "f32";
     const noise = random.gumbel(key, x.shape, { dtype });
     const soft = x
@@ -252,9 +252,9 @@ export function gumbelSoftmax(input: Tensor, options: GumbelSoftmaxOptions): Ten
       .cast(x.dtype);
     if (!hard) return soft;
     const classes = x.shape.at(dim) as number;
-    const one = moveDim(oneHot(soft.argMax(dim), classes, { dtype: x.dtype }), -1, dim);
-    // The value is exactly 0 or 1: what is added is 0.
-    return one.add(soft.sub(stopGradient(soft)));
+    const hardClass = moveDim(oneHot(soft.argMax(dim), classes, { dtype: x.dtype }), -1, dim);
+    // The added term is exactly 0, so the values are 0 or 1.
+    return hardClass.add(soft.sub(stopGradient(soft)));
   });
 }
 
@@ -265,14 +265,14 @@ export function gumbelSoftmax(input: Tensor, options: GumbelSoftmaxOptions): Ten
  */
 export function glu(input: Tensor, dim = -1): Tensor {
   return ofTensor("glu", input, (x) => {
-    const at = dim < 0 ? dim + x.shape.length : dim;
-    const size = x.shape[at];
+    const splitDim = dim < 0 ? dim + x.shape.length : dim;
+    const size = x.shape[splitDim];
     if (size === undefined) throw new HeddleError("shape", `glu: there is no dim ${dim} in ${formatType(input)}`);
     if (size % 2 !== 0) throw new HeddleError("shape", `glu: dim ${dim} of ${formatType(input)} cannot be halved`);
     const half = (start: number): Tensor => {
-      const bound = (value: number): number[] => x.shape.map((length, place) => (place === at ? value : length));
+      const bound = (value: number): number[] => x.shape.map((length, place) => (place === splitDim ? value : length));
       return x.slice(
-        x.shape.map((_length, place) => (place === at ? start : 0)),
+        x.shape.map((_length, place) => (place === splitDim ? start : 0)),
         bound(start + size / 2),
       );
     };

@@ -1,4 +1,4 @@
-/** @module `nn.init`: what makes the first values of parameters. */
+/** @module `nn.init`: initialisers of parameters. */
 export {
   constant,
   dirac,

@@ -26,7 +26,7 @@ import { checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { beyond, TAIL } from "./normal-tail.ts";
 
-/** Makes a parameter's first value. The key (u32[2]) is the parameter's own; those that draw nothing leave it aside. */
+/** Makes a parameter's first value. The key (u32[2]) is the parameter's own; initialisers that draw nothing ignore it. */
 export type Initialiser = (key: Tensor, shape: Shape, dtype: DType) => Tensor;
 
 /** Initialisers of a layer's parameters; default PyTorch's. */
@@ -44,17 +44,19 @@ export function checkInit(layer: string, init: LayerInit): void {
   }
 }
 
-/** What an initialiser makes of a layer's parameter. @throws HeddleError `option` when that is not a tensor of this type. */
+/** The initial value of a layer's parameter. @throws HeddleError `option` when the initialiser's result is not a tensor of this type. */
 export function initialValue(
   name: string,
   initialiser: Initialiser,
   key: Tensor,
   { shape, dtype }: TensorType,
 ): Tensor {
-  const made: unknown = initialiser(key, shape, dtype);
-  if (isTensor(made) && sameShape(made.shape, shape) && made.dtype === dtype) return made;
-  throw new HeddleError("option", `init.${name} must make ${formatType({ shape, dtype })}, but made ${shown(made)}`, {
-    ...(typeof made === "function" ? { hint: "call it: an initialiser is what such as nn.init.zeros() gives" } : {}),
+  const value: unknown = initialiser(key, shape, dtype);
+  if (isTensor(value) && sameShape(value.shape, shape) && value.dtype === dtype) return value;
+  throw new HeddleError("option", `init.${name} must make ${formatType({ shape, dtype })}, but made ${shown(value)}`, {
+    ...(typeof value === "function"
+      ? { hint: "call it: nn.init.zeros() is an initialiser, nn.init.zeros makes one" }
+      : {}),
   });
 }
 
@@ -114,8 +116,8 @@ export function normal(options: NormalOptions = {}): Initialiser {
 
 /**
  * Normal, but within `[min, max]`, by default [-2, 2] (of the values, not in standard deviations), by the inverse of the
- * distribution function: exact to seven digits of its argument, and to the dtype's where both bounds are beyond three standard
- * deviations on one side, however far.
+ * distribution function: exact to seven digits, or to the dtype's precision if both bounds are beyond three standard deviations on the
+ * same side.
  */
 export function truncatedNormal(
   options: NormalOptions & { readonly min?: number; readonly max?: number } = {},
@@ -162,31 +164,33 @@ const tail = [
   1.00167406, 2.83297682,
 ];
 
-/** The inverse of the error function to seven digits, for numbers in (-1, 1); nearer to the ends it stays what it is there. */
+/** The inverse of the error function to seven digits, for numbers in (-1, 1); nearer to the ends it is constant. */
 export function inverseErf(x: Tensor): Tensor {
   const largest = 1 - 2 ** -24;
-  const inside = minimum(maximum(x, -largest), largest);
-  const w = inside.neg().add(1).mul(inside.add(1)).log().neg();
-  const polynomial = (coefficients: readonly number[], at: Tensor): Tensor =>
-    coefficients.slice(1).reduce((sum, next) => sum.mul(at).add(next), at.mul(0).add(coefficients[0] as number));
+  const clamped = minimum(maximum(x, -largest), largest);
+  const w = clamped.neg().add(1).mul(clamped.add(1)).log().neg();
+  const polynomial = (coefficients: readonly number[], argument: Tensor): Tensor =>
+    coefficients
+      .slice(1)
+      .reduce((sum, next) => sum.mul(argument).add(next), argument.mul(0).add(coefficients[0] as number));
   const far = w.ge(5);
   const near = polynomial(central, select(far, 0, w).sub(2.5));
-  return select(far, polynomial(tail, select(far, w, 9).sqrt().sub(3)), near).mul(inside);
+  return select(far, polynomial(tail, select(far, w, 9).sqrt().sub(3)), near).mul(clamped);
 }
 
-/** Inputs of one output, and outputs of one input, of a weight `[out, in, …kernel]`. */
+/** The number of inputs of one output, and of outputs of one input, of a weight `[out, in, …kernel]`. */
 export function fans(shape: Shape): { readonly fanIn: number; readonly fanOut: number } {
   if (shape.length < 2)
     throw new HeddleError("shape", `init: a weight ${formatShape(shape)} has no fan in and out: it needs two dims`);
-  const [out, into, ...kernel] = shape as [number, number, ...number[]];
+  const [out, inputs, ...kernel] = shape as [number, number, ...number[]];
   const field = sizeOf(kernel);
-  return { fanIn: into * field, fanOut: out * field };
+  return { fanIn: inputs * field, fanOut: out * field };
 }
 
 /** An activation that follows a layer. */
 export type Nonlinearity = "linear" | "sigmoid" | "tanh" | "relu" | "leakyRelu" | "selu";
 
-/** By how much to scale weights before an activation, as PyTorch's `calculate_gain`; `slope` (default 0.01) of `leakyRelu`. */
+/** The factor of weights before an activation, as PyTorch's `calculate_gain`; `slope` (default 0.01) is for `leakyRelu`. */
 export function gainOf(nonlinearity: Nonlinearity, slope = 0.01): number {
   checkNumber("gainOf", "slope", slope);
   const gains: { readonly [Name in Nonlinearity]: number } = {
@@ -208,7 +212,7 @@ export interface XavierOptions {
   readonly gain?: number;
 }
 
-/** Keeps variances forwards and backwards (Glorot and Bengio, 2010): a distribution of standard deviation `gain · √(2 / (in + out))`. */
+/** Keeps the variance in the forward and backward pass (Glorot and Bengio, 2010): standard deviation `gain · √(2 / (in + out))`. */
 function xavier(name: string, options: XavierOptions, draw: (std: number) => Initialiser): Initialiser {
   checkOptions(name, options, ["gain"]);
   const { gain = 1 } = options;
@@ -232,7 +236,7 @@ export const xavierNormal = (options: XavierOptions = {}): Initialiser =>
 
 /** Options of {@link kaimingUniform} and {@link kaimingNormal}. */
 export interface KaimingOptions {
-  /** Keep the variance forwards (default) or backwards. */
+  /** Keep the variance of the forward pass (default) or of the backward pass. */
   readonly mode?: "fanIn" | "fanOut";
   /** Default `"leakyRelu"`. */
   readonly nonlinearity?: Nonlinearity;
@@ -270,16 +274,16 @@ const identity = (rows: number, columns: number, dtype: DType): Tensor =>
 /** The identity of convolutions `[out, in, …kernel]`: 1 in the middle of the kernel from channel i to channel i, else 0. */
 export const dirac = (): Initialiser => (_key, shape, dtype) => {
   fans(shape);
-  const [out, into, ...kernel] = shape as [number, number, ...number[]];
-  const middle = identity(out, into, dtype).reshape([out, into, ...kernel.map(() => 1)]);
-  const around = kernel.map((size): [number, number] => [Math.floor(size / 2), size - 1 - Math.floor(size / 2)]);
-  return pad(middle, [[0, 0], [0, 0], ...around]);
+  const [out, inputs, ...kernel] = shape as [number, number, ...number[]];
+  const middle = identity(out, inputs, dtype).reshape([out, inputs, ...kernel.map(() => 1)]);
+  const padding = kernel.map((size): [number, number] => [Math.floor(size / 2), size - 1 - Math.floor(size / 2)]);
+  return pad(middle, [[0, 0], [0, 0], ...padding]);
 };
 
 /**
  * Orthogonal rows or, where there are more rows than columns, columns (Saxe et al., 2013), times `gain` (default 1): all dims
- * but the first count as columns. Normal vectors, made orthogonal one after the other, twice each (Giraud et al., 2005), in
- * f64; every such matrix is as likely.
+ * but the first count as columns. Normal vectors are made orthogonal one after the other, twice each (Giraud et al., 2005), in
+ * f64; all such matrices are equally likely.
  */
 export function orthogonal(options: { readonly gain?: number } = {}): Initialiser {
   checkOptions("init.orthogonal", options, ["gain"]);
@@ -294,16 +298,16 @@ export function orthogonal(options: { readonly gain?: number } = {}): Initialise
   };
 }
 
-/** Rows of the same span, orthogonal and of length 1. */
+/** Orthogonal rows of length 1 with the same span. */
 function orthonormal(vectors: Tensor): Tensor {
   const [count, length] = vectors.shape as [number, number];
-  const places = arange(count).reshape([count, 1]);
+  const rows = arange(count).reshape([count, 1]);
   const [basis] = scan(
-    (known: Tensor, vector: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
-      const without = (x: Tensor): Tensor => x.sub(known.matmul(x).matmul(known));
-      const rest = without(without(vector));
-      const unit = rest.div(rest.mul(rest).sum().sqrt());
-      return [select(places.eq(index), unit.reshape([1, length]), known), {}];
+    (basisSoFar: Tensor, vector: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
+      const orthogonalised = (x: Tensor): Tensor => x.sub(basisSoFar.matmul(x).matmul(basisSoFar));
+      const residual = orthogonalised(orthogonalised(vector));
+      const unit = residual.div(residual.mul(residual).sum().sqrt());
+      return [select(rows.eq(index), unit.reshape([1, length]), basisSoFar), {}];
     },
     zerosOf([count, length], { dtype: "f64" }),
     vectors,

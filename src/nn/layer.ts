@@ -23,7 +23,7 @@ export type Weighted<Bias extends boolean = true> = Bias extends false
   ? { readonly weight: Tensor }
   : { readonly weight: Tensor; readonly bias: Tensor };
 
-/** The option by which a layer has a bias, as the type of its parameters follows it. */
+/** The option `bias`; the type of the parameters depends on it. */
 export interface Biased<Bias extends boolean> {
   readonly bias?: Bias;
 }
@@ -34,30 +34,30 @@ export interface Variables<Params = Tensors> {
   readonly state: Tensors;
 }
 
-/** Fresh variables, and what the layer makes of its input. */
+/** Fresh variables, and the type of the layer's output. */
 export interface Initialised<Params = Tensors> extends Variables<Params> {
   readonly output: TensorType;
 }
 
 /** How a layer is applied. */
 export interface ApplyOptions {
-  /** True while training: dropout drops. Default false. */
+  /** True while training, so that dropout drops. Default false. */
   readonly train?: boolean | undefined;
-  /** Random key (u32[2]) of this application; only layers that draw while training need it. */
+  /** Random key (u32[2]) of this application; only layers that draw random numbers while training need it. */
   readonly key?: Tensor | undefined;
   /** Compute in 16-bit floats where that is safe: see {@link applyLayer}. Default: in the dtype of the input. */
   readonly precision?: DType | undefined;
 }
 
-/** What a layer gives: its result and its new state. */
+/** A layer's result: the output and the new state. */
 export interface Applied {
   readonly y: Tensor;
   readonly state: Tensors;
 }
 
-/** A part of a network, by the type of its tree of parameters. Any object with these functions is one. */
+/** A part of a network, typed by its tree of parameters. Any object with these functions is a layer. */
 export interface Layer<Params = Tensors> {
-  /** What messages call it, such as `"linear"`. */
+  /** The layer's name in messages, such as `"linear"`. */
   readonly kind: string;
   /**
    * Makes variables for an input of this shape (batch dim first) and dtype.
@@ -66,32 +66,32 @@ export interface Layer<Params = Tensors> {
    */
   init(key: Tensor, input: TensorType): Initialised<Params>;
   apply(variables: Variables<Params>, x: Tensor, options?: ApplyOptions): Applied;
-  /** Whether it loses too much in 16 bits, so that with `precision` it computes in f32 all the same: norms, softmaxes. */
+  /** Whether the layer needs the range or precision of f32: then it computes in f32 even with a 16-bit `precision`. Norms and softmaxes do. */
   readonly needsRange?: boolean;
   /**
-   * Whether it hands `precision` on to layers that it has inside, which then cast for themselves what is theirs: parameters of norms
-   * stay f32. It gets its input and parameters as they are.
+   * Whether the layer passes `precision` on to the layers inside it, which cast their own parameters: those of norms stay f32. Then the
+   * layer gets its input and parameters uncast.
    */
   readonly passesPrecision?: boolean;
-  /** Of a layer made of others those, by the dotted names of their variables in its own. It hands `precision` on to them. */
+  /** The layers inside, by the dotted names of their variables. The layer passes `precision` on to them. */
   readonly layers?: { readonly [name: string]: Layer };
-  /** Of a layer that stands for another with the same variables that one. */
+  /** The layer that this one wraps; both have the same variables. */
   readonly wraps?: Layer;
 }
 
-/** One, or several by name. */
+/** One value, or several by name. */
 export type OneOrMore<Value> = Value | { readonly [name: string]: Value };
 
-/** A model of several columns or of several outputs: as a layer, but a record of tensors goes in, or comes out, or both. */
+/** A model of several columns or several outputs: like a layer, but its input or output, or both, may be a record of tensors. */
 export interface RecordModel<Params = Tensors> {
-  /** What messages call it. */
+  /** The model's name in messages. */
   readonly kind: string;
-  /** `input` is `{ shape, dtype }`, or of several columns a record of them; so is `output`. */
+  /** `input` is `{ shape, dtype }`, or for several columns a record of these; so is `output`. */
   // biome-ignore lint/suspicious/noExplicitAny: the names of columns are the user's
   init(key: Tensor, input: any): Variables<Params> & { readonly output: OneOrMore<TensorType> };
   apply(
     variables: Variables<Params>,
-    // biome-ignore lint/suspicious/noExplicitAny: a tensor, or a record of them by names that are the user's
+    // biome-ignore lint/suspicious/noExplicitAny: a tensor, or a record of tensors under the user's names
     x: any,
     options?: ApplyOptions,
   ): { readonly y: OneOrMore<Tensor>; readonly state: Tensors };
@@ -113,7 +113,7 @@ export function activation(
   const apply = (x: Tensor): Tensor => {
     const y: unknown = fn(x);
     if (!isTensor(y))
-      throw new HeddleError("model", `the function of a layer must give a tensor, but gave ${shown(y)}`);
+      throw new HeddleError("model", `a layer's function must return a tensor, but returned ${shown(y)}`);
     return y;
   };
   return positioned({
@@ -127,12 +127,12 @@ export function activation(
 /** The layer that a function stands for. */
 export const asLayer = (layer: LayerLike): Layer => (typeof layer === "function" ? activation(layer) : layer);
 
-/** Whether it is a layer, or a function that stands for one. */
+/** Whether a value is a layer, or a function that stands for a layer. */
 export const isLayerLike = (value: unknown): value is LayerLike =>
   typeof value === "function" ||
   (typeof (value as Partial<Layer> | undefined)?.init === "function" && typeof (value as Layer).apply === "function");
 
-/** The function of `nn` that made a layer, and what it was given: by these the layer is made again where a file holds it. */
+/** The function of `nn` that made a layer, and its arguments: a model file stores these, and reading the file makes the layer again. */
 export interface Recipe {
   readonly make: string;
   readonly args: readonly unknown[];
@@ -140,23 +140,23 @@ export interface Recipe {
 
 const recipes = new WeakMap<object, Recipe>();
 
-/** Remembers of a layer which function of `nn` made it of what. */
+/** Remembers which function of `nn` made a layer, and from which arguments. */
 export function madeBy<L extends object>(layer: L, make: string, ...args: readonly unknown[]): L {
   recipes.set(layer, { make, args });
   return layer;
 }
 
-/** How a layer is made again; undefined of one that code of the user's made. */
+/** How a layer is made again; undefined for a layer that the user's code made. */
 export const recipeOf = (layer: object): Recipe | undefined => recipes.get(layer);
 
 const positions = new WeakMap<object, SourcePosition>();
 
-/** What a precision can be. */
+/** Dtypes that `precision` can be. */
 const floats: readonly DType[] = dtypeNames.filter(isFloat);
 
 /**
- * A layer whose arguments are checked, and of which is remembered where the user made it: errors show only later. `more` names
- * the options that it takes besides those of every layer; with `records` its input may be a record.
+ * A layer that checks its arguments and remembers where the user made it, since its errors appear only later. `more` names the
+ * options of `apply` besides those of every layer; with `records` the input may be a record.
  */
 export function positioned<Params>(
   layer: Layer<Params>,
@@ -197,10 +197,10 @@ export function positioned<Params>(
 }
 
 /**
- * Applies any layer. With `precision` a layer that says of none inside (by `layers` or `passesPrecision`) computes in that dtype: its
- * input and parameters are cast to it, and gradients come back to the parameters' own. Layers that say `needsRange` compute in f32.
+ * Applies any layer. With `precision`, a layer without layers inside (neither `layers` nor `passesPrecision`) computes in that dtype: its
+ * input and parameters are cast to it, and gradients are cast back. Layers with `needsRange` compute in f32.
  *
- * @throws HeddleError `model` when it gives something else than `{ y, state }`.
+ * @throws HeddleError `model` when the layer's result is not `{ y, state }`.
  */
 export function applyLayer(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions = {}): Applied {
   if (typeof layer?.apply !== "function") throw new HeddleError("model", `${shown(layer)} is no layer`);
@@ -211,28 +211,28 @@ export function applyLayer(layer: Layer, variables: Variables, x: Tensor, option
   const dtype = layer.needsRange === true ? "f32" : precision;
   const applied = checkedApply(layer, { params: castFloats(params, dtype), state }, castInput(x, dtype), options);
   const types = flattenTree(state, isTensor).leaves.map((leaf) => leaf.dtype);
-  const after = flattenTree(applied.state, isTensor);
-  // What a layer keeps is of the dtype that it began with.
-  const kept = after.leaves.map((leaf, index) => castFloat(leaf, types[index] ?? leaf.dtype));
-  return { y: applied.y, state: unflattenTree(after.shape, kept) as Tensors };
+  const newState = flattenTree(applied.state, isTensor);
+  // The state keeps its dtype.
+  const newLeaves = newState.leaves.map((leaf, index) => castFloat(leaf, types[index] ?? leaf.dtype));
+  return { y: applied.y, state: unflattenTree(newState.shape, newLeaves) as Tensors };
 }
 
-/** @throws HeddleError `shape` for an input of another width than the parameters of a layer are for. */
+/** @throws HeddleError `shape` for an input whose width does not fit the layer's parameters. */
 export function checkWidth(x: TensorType, size: number, dim = -1): void {
   if (x.shape.at(dim) === size) return;
-  const wanted = dim === -1 ? `[…, ${size}]` : `[batch, ${size}, …]`;
-  throw new HeddleError("shape", `takes ${wanted}, as its parameters are for ${size} features, got ${formatType(x)}`);
+  const expected = dim === -1 ? `[…, ${size}]` : `[batch, ${size}, …]`;
+  throw new HeddleError("shape", `takes ${expected}, as its parameters are for ${size} features, got ${formatType(x)}`);
 }
 
-/** Floats of another dtype in this one; the value itself where none is given. */
+/** Casts a float tensor to a dtype; gives the tensor itself without a dtype, and for other tensors. */
 export const castFloat = (x: Tensor, dtype: DType | undefined): Tensor =>
   dtype === undefined ? x : isFloat(x.dtype) && x.dtype !== dtype ? x.cast(dtype) : x;
 
-/** A layer's input with its floats in another dtype; also where it is a record. */
+/** Casts the floats of a layer's input, a tensor or a record, to a dtype. */
 export const castInput = (x: Tensor, dtype: DType | undefined): Tensor =>
   isTensor(x) ? castFloat(x, dtype) : (castFloats(x, dtype) as unknown as Tensor);
 
-/** A tree with its floats in another dtype. */
+/** Casts the floats of a tree to a dtype. */
 export function castFloats(tree: Tensors, dtype: DType | undefined): Tensors {
   const { leaves, shape } = flattenTree(tree, isTensor);
   return unflattenTree(
@@ -244,7 +244,7 @@ export function castFloats(tree: Tensors, dtype: DType | undefined): Tensors {
 function checkedApply(layer: Layer, variables: Variables, x: Tensor, options: ApplyOptions): Applied {
   const applied: unknown = layer.apply(variables, x, options);
   const { y, state } = (applied ?? {}) as Partial<Applied>;
-  // A record is several outputs of a model, which `train` hands to its losses.
+  // A record holds the outputs of a model of several outputs; `train` hands them to the losses.
   if ((isTensor(y) || recordOf(y, isTensor)) && typeof state === "object" && state !== null)
     return { y: y as Tensor, state };
   const what =
@@ -255,11 +255,11 @@ function checkedApply(layer: Layer, variables: Variables, x: Tensor, options: Ap
   );
 }
 
-/** Whether it is a record of such values, and not an empty one. */
+/** Whether a value is a record, not empty, whose values all pass the test. */
 export const recordOf = (value: unknown, isOne: (one: unknown) => boolean): boolean =>
   isRecord(value) && Object.keys(value).length > 0 && Object.values(value).every(isOne);
 
-/** A scope's own key: no two names of a scope, and no two ordinals, share one. */
+/** The key of a scope inside another: different names, and different ordinals, give different keys. */
 export function scopeKey(key: Tensor, scope: string | number): Tensor {
   if (typeof scope !== "number" && typeof scope !== "string")
     throw new HeddleError("argument", `scopeKey: a scope is a name or a number, got ${shown(scope)}`);
@@ -273,13 +273,13 @@ function hashOf(name: string): number {
   return 2 ** 29 + ((hash ^ (hash >>> 15)) & (2 ** 29 - 1));
 }
 
-/** Path and kind of the layers that an error came through. */
+/** Path and kind of the innermost layer that an error came from. */
 const paths = new WeakMap<HeddleError, { readonly path: string; readonly kind: string; readonly text: string }>();
 
-/** Errors of layers that name the layer's kind. */
+/** Errors of layers that begin with the layer's kind. */
 const named = new WeakSet<HeddleError>();
 
-/** Runs a part of a layer; its errors name the kind, unless they name it or a child's path already. */
+/** Runs a part of a layer. Its errors name the layer's kind, unless they name the kind or a child's path already. */
 export function ofLayer<Result>(kind: string, body: () => Result): Result {
   try {
     return speakingAs(speakerNow() ?? { name: kind }, body);
@@ -293,28 +293,28 @@ export function ofLayer<Result>(kind: string, body: () => Result): Result {
   }
 }
 
-/** Is told of every layer inside of another that was run: its path, and what it gave. */
+/** Called after every inner layer that has run, with its path and result. */
 type Watcher = (path: string, result: unknown) => void;
 let watcher: Watcher | undefined;
 
-/** Runs a part of a model; of each layer inside that is run meanwhile the watcher is told. */
+/** Runs a part of a model; `watch` is called for each inner layer that runs meanwhile. */
 export function watchingLayers<Result>(watch: Watcher, body: () => Result): Result {
-  const before = watcher;
+  const outer = watcher;
   watcher = watch;
   try {
     return body();
   } finally {
-    watcher = before;
+    watcher = outer;
   }
 }
 
 /** Runs a part of a layer's child; its errors name the child's path: `layer 3 (linear): …`. */
 export function inLayer<Result>(name: string, layer: Layer, body: () => Result): Result {
-  const around = speakerNow()?.path;
-  const path = around === undefined ? name : `${around}.${name}`;
+  const outerPath = speakerNow()?.path;
+  const path = outerPath === undefined ? name : `${outerPath}.${name}`;
   const speaker = `layer ${path} (${layer.kind})`;
   try {
-    const result = speakingAs({ name: speaker, path, made: positions.get(layer) }, body);
+    const result = speakingAs({ name: speaker, path, madeAt: positions.get(layer) }, body);
     watcher?.(path, result);
     return result;
   } catch (error) {
@@ -323,7 +323,7 @@ export function inLayer<Result>(name: string, layer: Layer, body: () => Result):
   }
 }
 
-/** `speaker`: who the ops of the layer are to errors of a run, which the path names too. */
+/** Names the path of a layer. `speaker` is the name that errors of a run in this layer begin with. */
 function withPath(error: HeddleError, name: string, layer: Layer, speaker: string): HeddleError {
   const inner = paths.get(error);
   const path = inner === undefined ? name : `${name}.${inner.path}`;

@@ -12,7 +12,7 @@ import { type Biased, checkWidth, type Layer, madeBy, positioned, scopeKey, type
 export interface LinearOptions {
   /** Add a bias; default true. */
   readonly bias?: boolean;
-  /** What the parameters begin with, such as `{ weight: nn.init.xavierUniform() }`; default PyTorch's. */
+  /** Initial values of the parameters, such as `{ weight: nn.init.xavierUniform() }`; default PyTorch's. */
   readonly init?: LayerInit;
 }
 
@@ -35,9 +35,10 @@ export function linear<Bias extends boolean = true>(
       kind: "linear",
       init(key, input) {
         const size = inputSize(input);
-        const usual: Initialiser = (own, shape, dtype) => uniformByFanIn(own, shape, size, dtype);
+        const defaultInit: Initialiser = (parameterKey, shape, dtype) =>
+          uniformByFanIn(parameterKey, shape, size, dtype);
         const make = (name: "weight" | "bias", ordinal: number, shape: readonly number[]): Tensor =>
-          initialValue(name, init[name] ?? usual, scopeKey(key, ordinal), { shape, dtype: input.dtype });
+          initialValue(name, init[name] ?? defaultInit, scopeKey(key, ordinal), { shape, dtype: input.dtype });
         const weight = make("weight", 0, [out, size]);
         const params = bias ? { weight, bias: make("bias", 1, [out]) } : { weight };
         return {
@@ -58,7 +59,7 @@ export function linear<Bias extends boolean = true>(
   );
 }
 
-/** What {@link linearly} multiplies by and adds. */
+/** Parameters of {@link linearly}. */
 export interface LinearParams {
   readonly weight: Tensor;
   readonly bias?: Tensor;

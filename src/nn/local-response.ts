@@ -1,5 +1,4 @@
-/** @module Local response normalisation (Krizhevsky et al., 2012): each element by those of neighbouring channels. */
-
+/** @module Local response normalisation (Krizhevsky et al., 2012): each element is divided by a norm of the neighbouring channels. */
 import { evalShape, reduceWindow, type Tensor } from "../functions/index.ts";
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
@@ -61,8 +60,8 @@ export function localResponse(x: Tensor, size: number, options: LocalResponseOpt
 }
 
 /**
- * Divides each element of `[batch, channels, …]` by `(k + alpha · mean of squares)^beta` over `size` channels around its own, those
- * beyond the ends counting as 0, and of an even number one more before: PyTorch's `LocalResponseNorm`. 16-bit floats are
+ * Divides each element of `[batch, channels, …]` by `(k + alpha · mean of squares)^beta` over the `size` channels around its own. Channels
+ * beyond the ends count as 0; an even `size` has one more channel before. As PyTorch's `LocalResponseNorm`. 16-bit floats are
  * computed in f32.
  */
 export function localResponseNorm(size: number, options: LocalResponseOptions = {}): Layer<NoTensors> {

@@ -22,15 +22,15 @@ import { linearly } from "./linear.ts";
 
 /** Options of {@link lora}. */
 export interface LoraOptions {
-  /** Columns of one factor and rows of the other: far fewer than the layer has features. */
+  /** Rank of the adapters: far smaller than the number of features. */
   readonly rank: number;
   /** The adapters' product is scaled by `alpha / rank`; default `rank`. */
   readonly alpha?: number;
-  /** Which of the linear layers inside, by a pattern of their names; default all. Of a linear layer itself there is none to choose. */
+  /** Which of the linear layers inside get an adapter, by a pattern of their names; default all. Not for a linear layer itself. */
   readonly layers?: Pattern;
 }
 
-/** Parameters of a layer with adapters: its own, and of each linear layer that has one `lora_a` and `lora_b`. */
+/** Parameters of a layer with adapters: its own, and `lora_a` and `lora_b` of each linear layer with an adapter. */
 export type Adapted<Params> = Params extends { readonly weight: Tensor }
   ? Params & { readonly lora_a: Tensor; readonly lora_b: Tensor }
   : Params;
@@ -40,20 +40,19 @@ export type Merged<Params> = Params extends Tensor
   ? Params
   : { readonly [Name in keyof Params as Name extends "lora_a" | "lora_b" ? never : Name]: Merged<Params[Name]> };
 
-/** What an adapter multiplies its product by. */
+/** The factor of each adapter's product. */
 const scales = new WeakMap<Layer, number>();
 
 /**
  * A linear layer with a low-rank adapter (Hu et al., "LoRA", 2022): `y = linear(x) + alpha / rank · x · aᵀ · bᵀ`. The layer's own
- * parameters keep their names and are frozen, as by `nn.frozen`; `lora_a` `[rank, in]`, uniform as a linear layer's weight, and `lora_b`
- * `[out, rank]`, zeros at first, are trained. So the first output is the layer's own, and its weights are read from where they were
- * saved.
+ * parameters keep their names and are frozen, as by `nn.frozen`; `lora_a` `[rank, in]`, uniform like a linear layer's weight, and
+ * `lora_b` `[out, rank]`, zeros at first, are trained. So the output is unchanged at first, and saved weights of the layer can be
+ * loaded.
  *
- * Of a layer made of others (`nn.sequential`, `nn.module`, …) it is the same layer with adapters on the linear layers inside; what is
- * neither such a layer nor an adapter is trained, unless `train({ trainable: "**.lora_*" })` says otherwise. {@link mergeLora} adds them
- * to the weights.
+ * A composite layer (`nn.sequential`, `nn.module`, …) gets adapters on the linear layers inside. Its other parameters are trained, too,
+ * unless `train({ trainable: "**.lora_*" })` says otherwise. {@link mergeLora} adds the adapters to the weights.
  *
- * @throws HeddleError `option` for options out of range, a layer without a linear one, or a pattern that matches none
+ * @throws HeddleError `option` for options out of range, a layer without a linear one, or a pattern that matches no layer
  * @example nn.lora(net, { rank: 8, alpha: 16, layers: ["blocks.**", "!blocks.0"] })
  */
 export function lora<const L extends LayerLike>(layer: L, options: LoraOptions): Layer<Adapted<ParamsOf<L>>> {
@@ -66,15 +65,15 @@ export function lora<const L extends LayerLike>(layer: L, options: LoraOptions):
   const names = [...layersWithin(whole)].filter(([, inner]) => inner.kind === linear).map(([name]) => name);
   if (whole.kind === linear) {
     if (layers !== undefined)
-      throw new HeddleError("option", "lora: layers is for a layer made of others, not a linear one");
+      throw new HeddleError("option", "lora: the option layers is for a layer made of others, not for a linear layer");
     return adapted(whole, rank, alpha / rank) as Layer<Adapted<ParamsOf<L>>>;
   }
   if (names.length === 0)
     throw new HeddleError(
       "option",
-      `lora: takes a linear layer, or one made of others that has some, got a ${whole.kind}`,
+      `lora: takes a linear layer, or a layer with linear layers inside, got a ${whole.kind}`,
       {
-        hint: "layers inside of transformers and of layers of your own are not reached",
+        hint: "linear layers inside transformers and inside your own layers are not reached",
       },
     );
   if (layers !== undefined) checkMatches("lora: layers", layers, names);
@@ -88,7 +87,7 @@ export function lora<const L extends LayerLike>(layer: L, options: LoraOptions):
 const linear = "linear";
 
 function adapted(layer: Layer, rank: number, scale: number): Layer {
-  const own = positioned({
+  const adaptedLayer = positioned({
     kind: "lora",
     init(key, input) {
       const { params, state, output } = layer.init(key, input);
@@ -101,26 +100,26 @@ function adapted(layer: Layer, rank: number, scale: number): Layer {
       return { params: { ...markFrozen(params), ...adapters }, state, output };
     },
     apply({ params, state }, x, options) {
-      const { own: base, a, b } = factors(params);
-      const { y } = layer.apply({ params: constant(base), state }, x, options);
-      const low = linearly(linearly(x, { weight: a }), { weight: b });
-      return { y: y.add(scale === 1 ? low : low.mul(scale)), state };
+      const { own: frozenParams, a, b } = splitParams(params);
+      const { y } = layer.apply({ params: constant(frozenParams), state }, x, options);
+      const adapterOutput = linearly(linearly(x, { weight: a }), { weight: b });
+      return { y: y.add(scale === 1 ? adapterOutput : adapterOutput.mul(scale)), state };
     },
   });
-  scales.set(own, scale);
-  return madeBy(own, "lora", layer, { rank, alpha: scale * rank });
+  scales.set(adaptedLayer, scale);
+  return madeBy(adaptedLayer, "lora", layer, { rank, alpha: scale * rank });
 }
 
 /** The layer's own parameters and those of the adapter. */
-function factors({ lora_a: a, lora_b: b, ...own }: Tensors): { own: Tensors; a: Tensor; b: Tensor } {
+function splitParams({ lora_a: a, lora_b: b, ...own }: Tensors): { own: Tensors; a: Tensor; b: Tensor } {
   return { own, a: a as Tensor, b: b as Tensor };
 }
 
 /**
- * Variables of the layer without adapters, which compute the same: `weight + alpha / rank · b · a`.
+ * Variables of the layer without adapters, which give the same outputs: `weight + alpha / rank · b · a`.
  *
- * @param layer that {@link lora} gave, or one that has such inside
- * @throws HeddleError `model` where no layer has an adapter
+ * @param layer a result of {@link lora}, or a layer that has some inside
+ * @throws HeddleError `model` when no layer has an adapter
  * @example nn.mergeLora(nn.lora(net, { rank: 8 }), variables) // variables of net
  */
 export function mergeLora<const L extends Layer>(
@@ -131,26 +130,26 @@ export function mergeLora<const L extends Layer>(
     throw new HeddleError("argument", `mergeLora: takes a layer, got ${shown(layer)}`);
   if (typeof variables?.params !== "object" || variables.params === null)
     throw new HeddleError("argument", `mergeLora: takes { params, state } of the layer, got ${shown(variables)}`);
-  const adapters = [["", layer] as const, ...layersWithin(layer)].flatMap(([name, one]) => {
-    const found = adapterOf(one);
-    return found === undefined ? [] : [[name, found] as const];
+  const adapters = [["", layer] as const, ...layersWithin(layer)].flatMap(([name, inner]) => {
+    const adapterScale = adapterOf(inner);
+    return adapterScale === undefined ? [] : [[name, adapterScale] as const];
   });
   if (adapters.length === 0) throw new HeddleError("model", `mergeLora: no layer of this ${layer.kind} has an adapter`);
   let params = variables.params as Tensors;
   for (const [name, scale] of adapters) {
-    const { own, a, b } = factors(name === "" ? params : treeAt(params, name));
-    // A shared layer is there once, by its first name.
+    const { own, a, b } = splitParams(name === "" ? params : treeAt(params, name));
+    // The parameters of a shared layer are stored once, under its first name.
     if (!isTensor(a)) continue;
     const merged = { ...own, weight: (own["weight"] as Tensor).add(b.matmul(a).mul(scale)) };
-    params = name === "" ? merged : replaced(params, name.split("."), merged);
+    params = name === "" ? merged : withSubtree(params, name.split("."), merged);
   }
   return { params: params as Merged<ParamsOf<L>>, state: variables.state };
 }
 
-/** The scale of a layer's adapter, also of one that stands for such a layer. */
+/** The scale of a layer's adapter, also through layers that wrap it. */
 const adapterOf = (layer: Layer): number | undefined =>
   scales.get(layer) ?? (layer.wraps === undefined ? undefined : adapterOf(layer.wraps));
 
-function replaced(tree: Tensors, [first = "", ...rest]: readonly string[], own: Tensors): Tensors {
-  return { ...tree, [first]: rest.length === 0 ? own : replaced(tree[first] as Tensors, rest, own) };
+function withSubtree(tree: Tensors, [first = "", ...rest]: readonly string[], replacement: Tensors): Tensors {
+  return { ...tree, [first]: rest.length === 0 ? replacement : withSubtree(tree[first] as Tensors, rest, replacement) };
 }

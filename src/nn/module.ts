@@ -44,20 +44,20 @@ type Filled<Trees> = {
 /** Options of a layer's `apply`, besides those that the module gives it. */
 type MoreOptions<L extends Layer> = Omit<NonNullable<Parameters<L["apply"]>[2]>, keyof ApplyOptions>;
 
-/** A layer of a module while that is applied: called as a function, it has its variables, its key and the module's options. */
+/** A layer of a module as the module's function gets it. Called with a tensor, it brings its own variables and key, and the module's options. */
 export interface BoundLayer<L extends Layer = Layer> {
   (x: Tensor, options?: MoreOptions<L>): Tensor;
-  /** Its parameters, such as a table that another layer uses too. While the module is initialised, only once it was applied. */
+  /** The layer's parameters, such as a table that another layer uses too. While the module is initialised they exist only after the first call. */
   readonly params: ParamsOf<L>;
   /**
-   * Calls another function of the layer than `apply`, for an input like those of `apply`; what it changes in the layer's state is lost.
+   * Calls a function of the layer other than `apply`, with an input like that of `apply`. Changes of the layer's state are lost.
    *
    * @example l.lstm.use(x, (lstm, variables, options) => lstm.run(variables, x, { ...options, lengths }).y)
    */
   use<Result>(x: Tensor, body: (layer: L, variables: Variables<ParamsOf<L>>, options: ApplyOptions) => Result): Result;
 }
 
-/** The layers of a module as its function gets them: in the form of those given. */
+/** The layers of a module as its function gets them, in the same lists and records. */
 export type BoundLayers<L> = L extends Layer
   ? BoundLayer<L>
   : L extends LayerLike
@@ -72,12 +72,12 @@ export interface ModuleOptions<Names extends string = never> {
   readonly context?: readonly Names[];
 }
 
-/** What a module's function is told: the options of `apply`, with a key of its own, and the tensors named by `context`. */
+/** The last argument of a module's function: the options of `apply`, with a key of the module's own, and the tensors named by `context`. */
 export type ModuleContext<Names extends string = never> = ApplyOptions & {
   readonly [Name in Names]?: Tensor | undefined;
 };
 
-/** What {@link module} makes: a layer, or where a record goes in or comes out a model of records, as `train` takes it. */
+/** What {@link module} makes: a layer; or, if input or output is a record, a model of records, as `train` takes it. */
 export type Module<Params, Names extends string, X, Y> = [X, Y] extends [Tensor, Tensor]
   ? ModuleLayer<Params, Names>
   : RecordModel<Params>;
@@ -89,15 +89,16 @@ export interface ModuleLayer<Params, Names extends string = never> extends Layer
 
 /**
  * A layer made of named layers, with a function that says how they go together. Variables have the names of the layers:
- * `params.head.weight`, of a list `params.blocks["0"].weight`. A layer that stands in several places has one set of parameters, by its
- * first name; one that is applied several times too.
+ * `params.head.weight`, of a list `params.blocks["0"].weight`. A layer that is listed twice or applied twice has one set of
+ * parameters, under its first name.
  *
  * `init` calls the function once, on shapes alone, to learn what each layer gets.
  *
  * @param layers by name; also lists and records of layers, and functions of a tensor
- * @param forward from the layers, the input and what `apply` was told to the output; pure, and of the same layers for inputs of one shape.
- * Input and output may be records of tensors: what `train` gives a model of several columns, and its losses of several outputs
- * @throws HeddleError `option` for what is no layer; `model`, from `init`, for a layer that the function does not apply
+ * @param forward computes the output from the layers, the input and the options of `apply`. It is pure, and applies the same layers to
+ * all inputs of one shape. Input and output may be records of tensors: `train` gives a model of several columns a record, and hands
+ * a record of outputs to the losses
+ * @throws HeddleError `option` for a value that is not a layer; `model`, from `init`, for a layer that the function does not apply
  * @example
  * nn.module({ embed: nn.embedding(1000, 64), lstm: nn.lstm({ hidden: 64, output: "last" }), head: nn.linear(2) }, (l, x) =>
  *   l.head(l.lstm(l.embed(x))))
@@ -120,12 +121,12 @@ export function module<
     throw new HeddleError("option", `module: takes a function of its layers and x after them, got ${shown(forward)}`);
   const named: { [name: string]: Layer } = {};
   collect("", layers, named);
-  const call: Call = (bind, x, given) => {
-    const y: unknown = forward(bound("", layers, bind) as BoundLayers<L>, x as X, given as ModuleContext<Names>);
+  const call: Call = (bind, x, context) => {
+    const y: unknown = forward(bound("", layers, bind) as BoundLayers<L>, x as X, context as ModuleContext<Names>);
     if (isTensor(y) || recordOf(y, isTensor)) return y as Tensor;
     throw new HeddleError("model", `${kind}: its function must give a tensor, but gave ${shown(y)}`);
   };
-  const found = new Map<string, Found>();
+  const discoveries = new Map<string, Discovery>();
   return composed(
     {
       kind,
@@ -133,12 +134,13 @@ export function module<
       init(make, input, layers) {
         const { paths, leaves } = flattenTree<TensorType>(input, isTensorType);
         const key = `${leaves.map((leaf, index) => `${paths[index]} ${formatType(leaf)}`).join()} ${floatDType()}`;
-        const { inputs, output } = found.get(key) ?? discovered(kind, layers, call, input);
-        found.set(key, { inputs, output });
+        const { inputs, output } = discoveries.get(key) ?? discovered(kind, layers, call, input);
+        discoveries.set(key, { inputs, output });
         for (const name of Object.keys(named)) make(name, inputs.get(name) as TensorType);
         return output;
       },
-      apply: (running, x, given) => call(binding(running, given), castInput(x, given.precision), given),
+      apply: (running, x, applyOptions) =>
+        call(binding(running, applyOptions), castInput(x, applyOptions.precision), applyOptions),
       records: true,
     },
     context,
@@ -153,27 +155,33 @@ function collect(name: string, tree: unknown, into: { [name: string]: Layer }): 
   }
   if (!Array.isArray(tree) && !isRecord(tree))
     throw new HeddleError("option", `module: '${name}' is ${shown(tree)}, not a layer`);
-  for (const [own, inner] of Object.entries(tree)) {
-    if (own === "" || own.includes("."))
-      throw new HeddleError("option", `module: a layer is called '${own}', but names are without dots`);
-    if (own in Object.prototype)
-      throw new HeddleError("option", `module: a layer is called '${own}', which every object has: name it otherwise`);
-    collect(name === "" ? own : `${name}.${own}`, inner, into);
+  for (const [layerName, inner] of Object.entries(tree)) {
+    if (layerName === "" || layerName.includes("."))
+      throw new HeddleError("option", `module: a layer is called '${layerName}', but names are without dots`);
+    if (layerName in Object.prototype)
+      throw new HeddleError(
+        "option",
+        `module: a layer is called '${layerName}', a name that every object has: rename it`,
+      );
+    collect(name === "" ? layerName : `${name}.${layerName}`, inner, into);
   }
 }
 
-/** The layer of a name as the function gets it. */
+/** Gives the layer of a name as the function gets it. */
 type Bind = (name: string) => BoundLayer;
-/** The function of a module, by its layers. */
-type Call = (bind: Bind, x: Tensor, given: ApplyOptions) => Tensor;
+/** Calls a module's function. */
+type Call = (bind: Bind, x: Tensor, options: ApplyOptions) => Tensor;
 
 /** The tree of layers, each as the function gets it. */
 function bound(name: string, tree: unknown, bind: Bind): unknown {
   if (isLayerLike(tree)) return bind(name);
-  const below = (own: string | number): string => (name === "" ? `${own}` : `${name}.${own}`);
-  if (Array.isArray(tree)) return tree.map((inner: unknown, index) => bound(below(index), inner, bind));
+  const pathOf = (childName: string | number): string => (name === "" ? `${childName}` : `${name}.${childName}`);
+  if (Array.isArray(tree)) return tree.map((inner: unknown, index) => bound(pathOf(index), inner, bind));
   return Object.fromEntries(
-    Object.entries(tree as object).map(([own, inner]: [string, unknown]) => [own, bound(below(own), inner, bind)]),
+    Object.entries(tree as object).map(([childName, inner]: [string, unknown]) => [
+      childName,
+      bound(pathOf(childName), inner, bind),
+    ]),
   );
 }
 
@@ -195,7 +203,7 @@ const binding =
     return Object.defineProperty(Object.assign(apply, { use }), "params", params) as unknown as BoundLayer;
   };
 
-/** What a function of records reads of a tensor, or of a record without that name, is undefined. */
+/** A function of records that reads a name which its input lacks passes undefined on to a layer. */
 function checkGiven(name: string, x: unknown): void {
   if (isTensor(x)) return;
   throw new HeddleError("argument", `the function gives layer '${name}' ${shown(x)}, not a tensor`, {
@@ -203,18 +211,18 @@ function checkGiven(name: string, x: unknown): void {
   });
 }
 
-type Found = ReturnType<typeof discover>;
+type Discovery = ReturnType<typeof discover>;
 
-/** What each layer gets: all must be applied, by some while training only. */
-function discovered(kind: string, layers: Composition["layers"], call: Call, input: TensorType): Found {
-  const seen = (train: boolean): Found =>
-    discover(layers, input, train, (running, x, given) => call(binding(running, given), x, given));
-  const found = seen(false);
+/** The input type of each layer. Every layer must be applied; some are applied while training only. */
+function discovered(kind: string, layers: Composition["layers"], call: Call, input: TensorType): Discovery {
+  const discoverWith = (train: boolean): Discovery =>
+    discover(layers, input, train, (running, x, applyOptions) => call(binding(running, applyOptions), x, applyOptions));
+  const evaluation = discoverWith(false);
   const missing = (): string[] => Object.keys(layers).filter((name) => !inputs.has(name));
-  let { inputs } = found;
-  if (missing().length > 0) inputs = new Map([...seen(true).inputs, ...inputs]);
+  let { inputs } = evaluation;
+  if (missing().length > 0) inputs = new Map([...discoverWith(true).inputs, ...inputs]);
   const [first] = missing();
-  if (first === undefined) return { ...found, inputs };
+  if (first === undefined) return { ...evaluation, inputs };
   throw new HeddleError("model", `${kind}: its function does not apply the layer '${first}'`, {
     hint: "leave it out, or apply it: every layer is made for an input that the function gives it",
   });

@@ -1,10 +1,10 @@
-/** @module Normal numbers far from their mean, where the distribution function is 1 to all digits. */
+/** @module Normal numbers far from their mean, where the distribution function rounds to 1. */
 import { expm1, full, log, log1p, type Tensor } from "../functions/index.ts";
 
-/** From here on, in standard deviations, the functions below hold. */
+/** Distance from the mean, in standard deviations, from which the functions below are exact. */
 export const TAIL = 3;
 
-/** Levels of the continued fraction, and steps of Newton, for the digits of a dtype from {@link TAIL} on. */
+/** Levels of the continued fraction and Newton steps that reach the precision of a dtype from {@link TAIL} on. */
 const digits = { f32: { levels: 8, steps: 3 }, f64: { levels: 60, steps: 5 } } as const;
 
 /**
@@ -12,7 +12,7 @@ const digits = { f32: { levels: 8, steps: 3 }, f64: { levels: 60, steps: 5 } } a
  * the inverse of their distribution function, to the last digits of the dtype.
  *
  * With Mills' ratio R = (1 - Φ) / φ the distance d from a solves d (2a + d) / 2 - log(R(a + d) / R(a)) = t, where
- * t = -log(1 - u P) and P is the share of what is beyond `low` that is not beyond `high`. Newton's steps (the derivative is
+ * t = -log(1 - u P) and P is the probability of a number below `high`, given that it is above `low`. Newton's steps (the derivative is
  * 1 / R) start from R as 1 / x, as in G. Marsaglia, Generating a variable from the tail of the normal distribution, 1964.
  *
  * @param u of dtype f32 or f64, any shape
@@ -33,9 +33,9 @@ export function beyond(u: Tensor, low: number, high: number): Tensor {
       .add(low),
   );
   for (let step = 0; step < steps; step++) {
-    const here = ratio(distance.add(low));
-    const beyond = distance.mul(distance.mul(0.5).add(low)).sub(log(here.div(start)));
-    distance = distance.sub(beyond.sub(t).mul(here));
+    const ratioHere = ratio(distance.add(low));
+    const beyond = distance.mul(distance.mul(0.5).add(low)).sub(log(ratioHere.div(start)));
+    distance = distance.sub(beyond.sub(t).mul(ratioHere));
   }
   return distance;
 }

@@ -1,7 +1,7 @@
 /**
- * @module Layers that normalise: PyTorch's parameter names, epsilons and statistics. Each is the one composite `normalize`, and an
- * affine map after it. The variance is that of distances from the mean, so values far from 0 lose nothing. 16-bit floats are
- * computed in f32 and rounded once; their running statistics are f32, as variances are squares.
+ * @module Layers that normalise, with PyTorch's parameter names, epsilons and statistics. Each is the composite `normalize`, followed by
+ * an affine map. The variance is computed from distances to the mean, so values far from 0 lose no precision. 16-bit floats are
+ * computed in f32 and rounded once; their running statistics are f32, since variances are squares.
  */
 
 import { full, moments, normalize, ones, rsqrt, type Tensor, type Tensors, zeros } from "../functions/index.ts";
@@ -16,12 +16,12 @@ function checkFloat(input: TensorType): void {
   if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
 }
 
-/** `[batch, channels, …]`, at least `least` dims. */
-function channelsOf(input: TensorType, least = 2): number {
+/** The channels of `[batch, channels, …]`, which has at least `minRank` dims. */
+function channelsOf(input: TensorType, minRank = 2): number {
   checkFloat(input);
-  if (input.shape.length < least || input.shape.length > 5) {
+  if (input.shape.length < minRank || input.shape.length > 5) {
     const text =
-      least === 2 ? "[batch, channels] and up to three more dims" : "[batch, channels] and one to three more dims";
+      minRank === 2 ? "[batch, channels] and up to three more dims" : "[batch, channels] and one to three more dims";
     throw new HeddleError("shape", `takes ${text}, got ${formatType(input)}`);
   }
   return input.shape[1] as number;
@@ -32,37 +32,37 @@ export type NormParams<Affine extends boolean, Bias extends boolean = true> = Af
   ? NoTensors
   : Weighted<Bias>;
 
-/** The option by which a norm has parameters, as their type follows it. */
+/** The option `affine`; the type of the parameters depends on it. */
 interface Affinely<Affine extends boolean> {
   readonly affine?: Affine;
 }
 
-/** Weight and bias that begin as the identity. */
+/** Weight and bias of the identity. */
 const affineParams = (shape: readonly number[], dtype: TensorType["dtype"], bias = true): Tensors =>
   bias ? { weight: ones(shape, { dtype }), bias: zeros(shape, { dtype }) } : { weight: ones(shape, { dtype }) };
 
-/** A layer's answer: x normalised, and the affine map of a layer that may have none. 16-bit floats are computed in f32. */
+/** A layer's output: x normalised, then the affine map if the layer has parameters. 16-bit floats are computed in f32. */
 function affine(
   x: Tensor,
   normalised: (x: Tensor) => Tensor,
   params: Tensors,
-  spread: (parameter: Tensor) => Tensor = (parameter) => parameter,
+  broadcast: (parameter: Tensor) => Tensor = (parameter) => parameter,
 ): Tensor {
   const { weight, bias } = params as { weight?: Tensor; bias?: Tensor };
   return inFloat32([x, weight, bias], (wide, scale, shift) => {
     const y = normalised(wide);
-    const scaled = scale === undefined ? y : y.mul(spread(scale));
-    return shift === undefined ? scaled : scaled.add(spread(shift));
+    const scaled = scale === undefined ? y : y.mul(broadcast(scale));
+    return shift === undefined ? scaled : scaled.add(broadcast(shift));
   });
 }
 
-/** x less the running mean over the root of the running variance, which are f32 for 16-bit floats. */
+/** x minus the running mean, divided by the root of the running variance; both are f32 for 16-bit floats. */
 const byStatistics =
-  ({ running_mean: mean, running_var: variance }: Statistics, epsilon: number, spread: (value: Tensor) => Tensor) =>
+  ({ running_mean: mean, running_var: variance }: Statistics, epsilon: number, broadcast: (value: Tensor) => Tensor) =>
   (x: Tensor): Tensor =>
-    x.sub(spread(mean)).mul(spread(rsqrt(widened(variance).add(epsilon))));
+    x.sub(broadcast(mean)).mul(broadcast(rsqrt(widened(variance).add(epsilon))));
 
-/** One value per channel, as it meets `[batch, channels, …]`. */
+/** Reshapes one value per channel to broadcast with `[batch, channels, …]`. */
 const perChannel =
   (rank: number) =>
   (value: Tensor): Tensor =>
@@ -72,22 +72,22 @@ const perChannel =
 export interface BatchNormOptions {
   /** Added to the variance; default 1e-5. */
   readonly epsilon?: number;
-  /** Part of the new statistics in the running ones; default 0.1. `null`: their plain average over all batches. */
+  /** Weight of the batch's statistics in the running statistics; default 0.1. `null`: the running statistics are plain averages of all batches. */
   readonly momentum?: number | null;
   /** Learned weight and bias; default true. */
   readonly affine?: boolean;
-  /** Keep running statistics, and use them when not training; default true. Without, those of the batch are always used. */
+  /** Keep running statistics, and use them when not training; default true. With false, the batch's own statistics are always used. */
   readonly trackRunningStats?: boolean;
 }
 
 /**
- * Normalises each channel of `[batch, channels, …]` (up to three more dims) over all others (Ioffe and Szegedy, 2015): while
- * training by the statistics of the batch, which under data parallelism is the global batch on all devices together (PyTorch's
- * SyncBatchNorm), else by the running ones. Parameters `weight` and `bias` `[channels]`; state `running_mean` and `running_var` (of the
+ * Normalises each channel of `[batch, channels, …]` (up to three more dims) over all other dims (Ioffe and Szegedy, 2015): while
+ * training by the statistics of the batch, otherwise by the running statistics. Under data parallelism the batch is the global batch of
+ * all devices (PyTorch's SyncBatchNorm). Parameters `weight` and `bias` `[channels]`; state `running_mean` and `running_var` (of the
  * unbiased variance) `[channels]`, and `num_batches_tracked` (i32).
  *
- * @throws HeddleError `option` for an option out of range; `shape` when the input is no batch of channels, or while training
- * a channel has one value only
+ * @throws HeddleError `option` for an option out of range; `shape` when the input has no channels, or a channel has only one value
+ * while training
  */
 export function batchNorm<Affine extends boolean = true>(
   options: BatchNormOptions & Affinely<Affine> = {},
@@ -110,17 +110,17 @@ export function batchNorm<Affine extends boolean = true>(
       },
       apply({ params, state }, x, { train = false } = {}) {
         channelsOf(x);
-        const spread = perChannel(x.shape.length);
+        const broadcast = perChannel(x.shape.length);
         if (!train && trackRunningStats) {
           const statistics = state as Statistics;
           checkWidth(x, statistics.running_mean.shape[0] as number, 1);
-          return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
+          return { y: affine(x, byStatistics(statistics, epsilon, broadcast), params, broadcast), state };
         }
         const dims = x.shape.flatMap((_size, dim) => (dim === 1 ? [] : [dim]));
         const count = dims.reduce((product, dim) => product * (x.shape[dim] as number), 1);
         if (train && count === 1)
           throw new HeddleError("shape", `needs more than one value per channel while training, got ${formatType(x)}`);
-        const y = affine(x, (wide) => normalize(wide, dims, { epsilon }), params, spread);
+        const y = affine(x, (wide) => normalize(wide, dims, { epsilon }), params, broadcast);
         return { y, state: trackRunningStats ? updated(state as Statistics, x, dims, count, momentum) : {} };
       },
     }) as Layer<NormParams<Affine>>,
@@ -151,12 +151,12 @@ function updated(
   const { mean, variance } = moments(x, dims);
   const tracked = state.num_batches_tracked.add(1);
   const { dtype } = state.running_mean;
-  const part = momentum ?? full([], 1, { dtype }).div(tracked.cast(dtype));
-  const moved = (running: Tensor, fresh: Tensor): Tensor =>
-    running.add(fresh.reshape(running.shape).cast(dtype).sub(running).mul(part));
+  const momentumOrShare = momentum ?? full([], 1, { dtype }).div(tracked.cast(dtype));
+  const updateRunning = (running: Tensor, fresh: Tensor): Tensor =>
+    running.add(fresh.reshape(running.shape).cast(dtype).sub(running).mul(momentumOrShare));
   return {
-    running_mean: moved(state.running_mean, mean),
-    running_var: moved(state.running_var, variance.mul(count / Math.max(count - 1, 1))),
+    running_mean: updateRunning(state.running_mean, mean),
+    running_var: updateRunning(state.running_var, variance.mul(count / Math.max(count - 1, 1))),
     num_batches_tracked: tracked,
   };
 }
@@ -171,7 +171,7 @@ export interface LayerNormOptions {
   readonly affine?: boolean;
 }
 
-/** Normalises over the last dims; gives them their shape again. */
+/** Normalises over the last dims together; keeps the shape. */
 function overLast(x: Tensor, dims: number, epsilon: number, centre: boolean): Tensor {
   if (dims === 1) return normalize(x, -1, { epsilon, centre });
   const size = x.shape.slice(-dims).reduce((product, length) => product * length, 1);
@@ -189,7 +189,7 @@ function lastDims(input: TensorType, dims: number): readonly number[] {
  * Normalises each row over its last dim, or last `dims` dims (Ba et al., 2016). Parameters `weight` and `bias` in the shape of those
  * dims. `epsilon` is 1e-5 by default.
  *
- * @throws HeddleError `option` for an option out of range; `shape` when there are not so many dims
+ * @throws HeddleError `option` for an option out of range; `shape` when the input has fewer dims
  */
 export function layerNorm<Affine extends boolean = true, Bias extends boolean = true>(
   options: LayerNormOptions & Affinely<Affine> & Biased<Bias> = {},
@@ -219,9 +219,9 @@ export function layerNorm<Affine extends boolean = true, Bias extends boolean = 
 
 /**
  * Divides each row by the root of the mean of its squares, over its last dim or `dims` dims (Zhang and Sennrich, 2019). Parameter
- * `weight`. `epsilon` is by default the dtype's: 2^-23 of f32, 2^-52 of f64.
+ * `weight`. `epsilon` is the dtype's by default: 2^-23 for f32, 2^-52 for f64.
  *
- * @throws HeddleError `option` for an option out of range; `shape` when there are not so many dims
+ * @throws HeddleError `option` for an option out of range; `shape` when the input has fewer dims
  */
 export function rmsNorm<Affine extends boolean = true>(
   options: LayerNormOptions & Affinely<Affine> = {},
@@ -239,8 +239,8 @@ export function rmsNorm<Affine extends boolean = true>(
         return { params: learned ? affineParams(shape, input.dtype, false) : {}, state: {}, output: input };
       },
       apply: ({ params }, x) => {
-        const smallest = epsilon ?? (x.dtype === "f64" ? 2 ** -52 : 2 ** -23);
-        return { y: affine(x, (wide) => overLast(wide, dims, smallest, false), params), state: {} };
+        const defaultEpsilon = epsilon ?? (x.dtype === "f64" ? 2 ** -52 : 2 ** -23);
+        return { y: affine(x, (wide) => overLast(wide, dims, defaultEpsilon, false), params), state: {} };
       },
     }) as Layer<NormParams<Affine, false>>,
     "rmsNorm",
@@ -257,7 +257,7 @@ export interface GroupNormOptions {
 }
 
 /**
- * Normalises the channels of `[batch, channels, …]` in groups, each with all its places, for each example alone (Wu and He, 2018).
+ * Normalises the channels of `[batch, channels, …]` in groups, each over all its positions, for each example alone (Wu and He, 2018).
  * Parameters `weight` and `bias` `[channels]`.
  *
  * @throws HeddleError `option` when `groups` is not a positive whole number; `shape` when it does not divide the channels
@@ -296,10 +296,10 @@ export function groupNorm<Affine extends boolean = true>(
 }
 
 /**
- * Normalises each channel of each example of `[batch, channels, …]` over its places (Ulyanov et al., 2016). Without parameters and
- * running statistics by default, as in PyTorch; the options are those of {@link batchNorm}, whose state it then has.
+ * Normalises each channel of each example of `[batch, channels, …]` over its positions (Ulyanov et al., 2016). Without parameters
+ * and running statistics by default, as in PyTorch; the options and the state are those of {@link batchNorm}.
  *
- * @throws HeddleError `option` for an option out of range; `shape` when there are no places, or one only while training
+ * @throws HeddleError `option` for an option out of range; `shape` when the input has no positions, or only one while training
  */
 export function instanceNorm<Affine extends boolean = false>(
   options: Omit<BatchNormOptions, "momentum"> & { readonly momentum?: number } & Affinely<Affine> = {},
@@ -322,11 +322,11 @@ export function instanceNorm<Affine extends boolean = false>(
       },
       apply({ params, state }, x, { train = false } = {}) {
         const channels = channelsOf(x, 3);
-        const spread = perChannel(x.shape.length);
+        const broadcast = perChannel(x.shape.length);
         if (!train && trackRunningStats) {
           const statistics = state as Statistics;
           checkWidth(x, statistics.running_mean.shape[0] as number, 1);
-          return { y: affine(x, byStatistics(statistics, epsilon, spread), params, spread), state };
+          return { y: affine(x, byStatistics(statistics, epsilon, broadcast), params, broadcast), state };
         }
         const rows = x.reshape([x.shape[0] as number, channels, -1]);
         const places = rows.shape[2] as number;
@@ -334,18 +334,18 @@ export function instanceNorm<Affine extends boolean = false>(
           throw new HeddleError("shape", `needs more than one place per channel while training, got ${formatType(x)}`);
         const byPlaces = (wide: Tensor): Tensor =>
           normalize(wide.reshape(rows.shape), -1, { epsilon }).reshape(x.shape);
-        const y = affine(x, byPlaces, params, spread);
+        const y = affine(x, byPlaces, params, broadcast);
         if (!trackRunningStats) return { y, state: {} };
         const { mean, variance } = moments(rows, 2);
         const { running_mean, running_var, num_batches_tracked } = state as Statistics;
-        const moved = (running: Tensor, fresh: Tensor): Tensor =>
+        const updateRunning = (running: Tensor, fresh: Tensor): Tensor =>
           running.add(fresh.mean(0).reshape(running.shape).sub(running).mul(momentum));
         return {
           y,
           state: {
-            running_mean: moved(running_mean, mean),
-            running_var: moved(running_var, variance.mul(places / Math.max(places - 1, 1))),
-            // PyTorch keeps it, and does not count.
+            running_mean: updateRunning(running_mean, mean),
+            running_var: updateRunning(running_var, variance.mul(places / Math.max(places - 1, 1))),
+            // PyTorch has this state, but does not count.
             num_batches_tracked,
           },
         };

@@ -12,9 +12,9 @@ type Size3d = number | readonly [number, number, number];
 export interface MaxPoolLayerOptions<S = Size> {
   /** Default: the size of the window. */
   readonly strides?: S;
-  /** Padding around the image, never the maximum; default 0. */
+  /** Padding around the image, which is never the maximum; default 0. */
   readonly padding?: S | "same" | "valid";
-  /** Distance of a window's elements; default 1. */
+  /** Distance between a window's elements; default 1. */
   readonly dilation?: S;
   /** Whether an incomplete window at the edge counts; default false. */
   readonly ceilMode?: boolean;
@@ -31,11 +31,11 @@ export interface AvgPoolLayerOptions<S = Size> {
   readonly padding?: S | "same" | "valid";
   /** Whether an incomplete window at the edge counts; default false. */
   readonly ceilMode?: boolean;
-  /** Whether padding counts as elements that are 0; default true, as in PyTorch. */
+  /** Whether padding counts as zeros in the mean; default true, as in PyTorch. */
   readonly countIncludePad?: boolean;
 }
 
-/** A layer without variables over images of some spatial dims. */
+/** A layer without variables over images with `rank` spatial dims. */
 function pooling(kind: string, rank: number, apply: (x: Tensor) => Tensor): Layer<NoTensors> {
   return positioned({
     kind,
@@ -54,28 +54,28 @@ function maxLayer(rank: number, size: Size, options: MaxPoolLayerOptions): Layer
   const kind = `maxPool${rank}d`;
   checkOptions(kind, options, ["strides", "padding", "dilation", "ceilMode"]);
   const window = sizesOf(kind, "size", size, 1, rank);
-  const own = {
+  const windowOptions = {
     strides: sizesOf(kind, "strides", options.strides ?? size, 1, rank),
     padding: imagePadding(kind, options.padding ?? 0, rank),
     dilation: sizesOf(kind, "dilation", options.dilation ?? 1, 1, rank),
     ceilMode: options.ceilMode ?? false,
   };
   const pool = maxFunctions[rank - 1] as typeof tensors.maxPool2d;
-  return pooling(kind, rank, (x) => pool(x, window, own));
+  return pooling(kind, rank, (x) => pool(x, window, windowOptions));
 }
 
 function averageLayer(rank: number, size: Size, options: AvgPoolLayerOptions): Layer<NoTensors> {
   const kind = `avgPool${rank}d`;
   checkOptions(kind, options, ["strides", "padding", "ceilMode", "countIncludePad"]);
   const window = sizesOf(kind, "size", size, 1, rank);
-  const own = {
+  const windowOptions = {
     strides: sizesOf(kind, "strides", options.strides ?? size, 1, rank),
     padding: imagePadding(kind, options.padding ?? 0, rank),
     ceilMode: options.ceilMode ?? false,
     countIncludePad: options.countIncludePad ?? true,
   };
   const pool = averageFunctions[rank - 1] as typeof tensors.avgPool2d;
-  return pooling(kind, rank, (x) => pool(x, window, own));
+  return pooling(kind, rank, (x) => pool(x, window, windowOptions));
 }
 
 function adaptiveLayer(

@@ -1,15 +1,15 @@
 /** @module One step of the recurrent networks: gates in PyTorch's order, parameters in its shapes. */
 import { concat, type Tensor } from "../functions/index.ts";
 
-/** What a network carries from step to step. */
+/** The state that a network carries from step to step. */
 export interface RecurrentState {
   /** `[batch, hidden]`. */
   readonly h: Tensor;
-  /** Of an LSTM, `[batch, hidden]`. */
+  /** The cell state of an LSTM, `[batch, hidden]`. */
   readonly c?: Tensor;
 }
 
-/** How one kind of network makes its next state. */
+/** The step of one kind of network. */
 export interface Cell {
   /** Blocks of `hidden` rows in the weights. */
   readonly gates: number;
@@ -20,9 +20,9 @@ export interface Cell {
 }
 
 /** Gate `index` of `[batch, gates · hidden]`. */
-function gate(all: Tensor, index: number, hidden: number): Tensor {
-  const [batch] = all.shape as [number, number];
-  return all.slice([0, index * hidden], [batch, (index + 1) * hidden]);
+function gate(gates: Tensor, index: number, hidden: number): Tensor {
+  const [batch] = gates.shape as [number, number];
+  return gates.slice([0, index * hidden], [batch, (index + 1) * hidden]);
 }
 
 const widthOf = ({ h }: RecurrentState): number => h.shape[1] as number;
@@ -62,18 +62,18 @@ export const lstmCellRule: Cell = {
   memory: true,
   next: (fromInput, fromState, state) => {
     const hidden = widthOf(state);
-    const all = fromInput.add(fromState);
-    const [input, forget, output] = [0, 1, 3].map((index) => gate(all, index, hidden).sigmoid()) as [
+    const gates = fromInput.add(fromState);
+    const [input, forget, output] = [0, 1, 3].map((index) => gate(gates, index, hidden).sigmoid()) as [
       Tensor,
       Tensor,
       Tensor,
     ];
-    const fresh = gate(all, 2, hidden).tanh();
+    const fresh = gate(gates, 2, hidden).tanh();
     const c = forget.mul(state.c as Tensor).add(input.mul(fresh));
     return { h: output.mul(c.tanh()), c };
   },
 };
 
-/** Joins what two directions gave, along the last dim. */
+/** Joins the outputs of the directions along the last dim. */
 export const joined = (parts: readonly Tensor[]): Tensor =>
   parts.length === 1 ? (parts[0] as Tensor) : concat(parts, (parts[0] as Tensor).shape.length - 1);

@@ -1,6 +1,6 @@
 /**
- * @module Recurrent networks over sequences: one `scan` per layer and direction, PyTorch's parameter names and gate order. What
- * the inputs contribute to the gates is one product over the whole sequence.
+ * @module Recurrent networks over sequences: one `scan` per layer and direction, PyTorch's parameter names and gate order. The
+ * contributions of the inputs to the gates are one product over the whole sequence.
  */
 
 import { concat, isTensor, random, scan, select, type Tensor, type Tensors, zeros } from "../functions/index.ts";
@@ -29,17 +29,17 @@ import { type Cell, gruCellRule, joined, lstmCellRule, plainCell, type Recurrent
 export interface RecurrentOptions {
   /** Width of the state. */
   readonly hidden: number;
-  /** Layers one above the other; default 1. */
+  /** Number of stacked layers; default 1. */
   readonly layers?: number;
-  /** A second network per layer from the end to the front, its outputs behind those of the first; default false. */
+  /** A second network per layer that runs from the last step to the first; its outputs follow those of the first network. Default false. */
   readonly bidirectional?: boolean;
-  /** Probability with which an output of a layer is dropped on its way to the next, while training; default 0. */
+  /** Probability of dropping an output of a layer before the next layer, while training; default 0. */
   readonly dropout?: number;
-  /** Default true. */
+  /** Add biases; default true. */
   readonly bias?: boolean;
   /** Whether sequences are `[batch, time, features]` (default, unlike PyTorch) or `[time, batch, features]`. */
   readonly batchFirst?: boolean;
-  /** What `apply` gives: outputs of all steps (default), or the last layer's last states `[batch, directions · hidden]`. */
+  /** What `apply` gives: the outputs of all steps (default), or the final states of the last layer, `[batch, directions · hidden]`. */
   readonly output?: "sequence" | "last";
 }
 
@@ -51,11 +51,11 @@ export interface RnnOptions extends RecurrentOptions {
 
 /** Options of a recurrent layer's `run`. */
 export interface RunOptions extends ApplyOptions {
-  /** First states `[layers · directions, batch, hidden]`; default zeros. */
+  /** Initial states `[layers · directions, batch, hidden]`; default zeros. */
   readonly initial?: RecurrentState;
   /**
-   * Steps of each sequence (i32 `[batch]`), from 0 to those there are: later ones change no state, and their outputs are 0. Default
-   * all. Others are an error (`value`) where the values are at hand; traced ones count as 0 or as all.
+   * Number of steps of each sequence (i32 `[batch]`), from 0 to the steps of the input; later steps change no state and give 0. Default
+   * all steps. A length out of range is an error (`value`); a traced one is clamped.
    */
   readonly lengths?: Tensor;
 }
@@ -64,11 +64,11 @@ export interface RunOptions extends ApplyOptions {
 export interface RunResult {
   /** Outputs of the last layer, `[batch, time, directions · hidden]` or with time first. */
   readonly y: Tensor;
-  /** Last states `[layers · directions, batch, hidden]`: of each sequence that behind its own last step. */
+  /** Final states `[layers · directions, batch, hidden]`: each sequence's state after its own last step. */
   readonly final: RecurrentState;
 }
 
-/** Parameters of a recurrent layer: those of the first layer, and by the same names with `_l1`, …, `_reverse` those of others. */
+/** Parameters of a recurrent layer: those of the first layer, and those of the others under the same names with `_l1`, …, `_reverse`. */
 export type RecurrentParams = {
   readonly weight_ih_l0: Tensor;
   readonly weight_hh_l0: Tensor;
@@ -77,10 +77,10 @@ export type RecurrentParams = {
 
 /** A layer over sequences. */
 export interface RecurrentLayer extends Layer<RecurrentParams> {
-  /** As {@link Layer.apply}, with first states and lengths too; with `output: "last"`, y is what `run` gives as last state. */
+  /** As {@link Layer.apply}, with initial states and lengths, too. With `output: "last"`, y is the final state that `run` gives. */
   apply(variables: Variables<RecurrentParams>, x: Tensor, options?: RunOptions): Applied;
   /**
-   * As `apply`, with first states, lengths and last states; y is the whole sequence, whatever `output` says.
+   * As `apply`, and gives the final states, too; y is always the whole sequence.
    *
    * @throws HeddleError `shape` when states or lengths do not fit
    */
@@ -89,7 +89,7 @@ export interface RecurrentLayer extends Layer<RecurrentParams> {
 
 /**
  * A plain recurrent network (Elman, 1990): `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`. Parameters `weight_ih_l0`, `weight_hh_l0`,
- * `bias_ih_l0`, `bias_hh_l0`, and so on for each layer, `…_reverse` for the way back, uniform within `1 / √hidden`.
+ * `bias_ih_l0`, `bias_hh_l0`, and so on for each layer, `…_reverse` for the reverse direction, uniform within `1 / √hidden`.
  *
  * @throws HeddleError `option` for an option out of range
  */
@@ -144,11 +144,11 @@ const suffixes = ({ layers, bidirectional }: Settings): string[][] =>
 
 function recurrent(kind: string, cell: Cell, options: RecurrentOptions): RecurrentLayer {
   const settings = settingsOf(kind, options);
-  const run = (variables: Variables<RecurrentParams>, x: Tensor, given: RunOptions = {}): RunResult => {
+  const run = (variables: Variables<RecurrentParams>, x: Tensor, runOptions: RunOptions = {}): RunResult => {
     return ofLayer(kind, () => {
       checkSequences(x);
-      checkOptions(`${kind}: run`, given, ["train", "key", "precision", "initial", "lengths"]);
-      return through(cell, settings, variables.params, x, given);
+      checkOptions(`${kind}: run`, runOptions, ["train", "key", "precision", "initial", "lengths"]);
+      return runLayers(cell, settings, variables.params, x, runOptions);
     });
   };
   const layer = positioned<RecurrentParams>(
@@ -159,9 +159,9 @@ function recurrent(kind: string, cell: Cell, options: RecurrentOptions): Recurre
         const params = freshParams(cell, settings, key, input);
         return { params, state: {}, output: outputType(settings, input) };
       },
-      apply(variables, x, given = {}): Applied {
+      apply(variables, x, runOptions = {}): Applied {
         checkSequences(x);
-        const { y, final } = through(cell, settings, variables.params, x, given);
+        const { y, final } = runLayers(cell, settings, variables.params, x, runOptions);
         return { y: settings.output === "sequence" ? y : lastOf(settings, final), state: {} };
       },
     },
@@ -208,7 +208,7 @@ function freshParams(cell: Cell, settings: Settings, key: Tensor, input: TensorT
 }
 
 /** All layers, over `[time, batch, features]`. */
-function through(cell: Cell, settings: Settings, params: Tensors, x: Tensor, options: RunOptions): RunResult {
+function runLayers(cell: Cell, settings: Settings, params: Tensors, x: Tensor, options: RunOptions): RunResult {
   checkWidth(x, (params["weight_ih_l0"] as Tensor).shape[1] as number);
   const swap = (value: Tensor): Tensor => (settings.batchFirst ? value.transpose([1, 0, 2]) : value);
   let sequence = swap(x);
@@ -218,37 +218,37 @@ function through(cell: Cell, settings: Settings, params: Tensors, x: Tensor, opt
   suffixes(settings).forEach((directions, layer) => {
     const outputs = directions.map((suffix, direction) => {
       const begin = stateAt(cell, settings, options.initial, ends.length, [batch, settings.hidden], x);
-      const own = overTime(cell, named(params, suffix), sequence, begin, {
+      const run = overTime(cell, named(params, suffix), sequence, begin, {
         lengths: options.lengths,
         reverse: direction > 0,
       });
-      ends.push(own.end);
-      return own.outputs;
+      ends.push(run.end);
+      return run.outputs;
     });
     sequence = joined(outputs);
     if (layer + 1 < settings.layers) sequence = dropped(sequence, settings.dropout, layer, options);
   });
-  const all = (pick: (state: RecurrentState) => Tensor): Tensor =>
+  const stacked = (pick: (state: RecurrentState) => Tensor): Tensor =>
     concat(ends.map((end) => pick(end).reshape([1, batch, settings.hidden])));
-  const final = { h: all(({ h }) => h), ...(cell.memory ? { c: all(({ c }) => c as Tensor) } : {}) };
+  const final = { h: stacked(({ h }) => h), ...(cell.memory ? { c: stacked(({ c }) => c as Tensor) } : {}) };
   return { y: swap(sequence), final };
 }
 
 function checkRun(cell: Cell, settings: Settings, batch: number, x: Tensor, { initial, lengths }: RunOptions): void {
-  const wanted: TensorType = {
+  const expected: TensorType = {
     dtype: x.dtype,
     shape: [settings.layers * directionsOf(settings), batch, settings.hidden],
   };
   const fits = (state: Tensor | undefined): boolean =>
-    state !== undefined && sameShape(state.shape, wanted.shape) && state.dtype === wanted.dtype;
+    state !== undefined && sameShape(state.shape, expected.shape) && state.dtype === expected.dtype;
   if (initial !== undefined && !(fits(initial.h) && (!cell.memory || fits(initial.c)))) {
     const names = cell.memory ? "h and c" : "h";
-    const given = [initial.h, ...(cell.memory ? [initial.c] : [])].map((one) =>
-      isTensor(one) ? formatType(one) : shown(one),
+    const received = [initial.h, ...(cell.memory ? [initial.c] : [])].map((state) =>
+      isTensor(state) ? formatType(state) : shown(state),
     );
     throw new HeddleError(
       "shape",
-      `first states are ${names} of ${formatType(wanted)} each, got ${given.join(" and ")}`,
+      `initial states are ${names} of ${formatType(expected)} each, got ${received.join(" and ")}`,
     );
   }
   if (lengths === undefined) return;
@@ -258,17 +258,17 @@ function checkRun(cell: Cell, settings: Settings, batch: number, x: Tensor, { in
   checkSteps(lengths, x.shape[settings.batchFirst ? 1 : 0] as number);
 }
 
-/** Lengths are checked where their values are at hand; a traced one below 0 counts as 0, one above the steps as all of them. */
+/** Checks lengths whose values are known. Traced lengths are clamped to 0 and the number of steps. */
 function checkSteps(lengths: Tensor, steps: number): void {
-  valuesAtHand(lengths)?.forEach((length, at) => {
+  valuesAtHand(lengths)?.forEach((length, sequence) => {
     if (length >= 0 && length <= steps) return;
-    throw new HeddleError("value", `lengths: sequence ${at} has length ${length}, but there are ${steps} steps`, {
+    throw new HeddleError("value", `lengths: sequence ${sequence} has length ${length}, but there are ${steps} steps`, {
       hint: `lengths are from 0 to ${steps}, one per sequence`,
     });
   });
 }
 
-/** First state of layer and direction number `place`. */
+/** Initial state of the layer and direction number `place`. */
 function stateAt(
   cell: Cell,
   settings: Settings,
@@ -280,15 +280,15 @@ function stateAt(
   const pick = (states: Tensor): Tensor =>
     states.slice([place, 0, 0], [place + 1, shape[0], settings.hidden]).reshape(shape);
   if (initial !== undefined) return { h: pick(initial.h), ...(cell.memory ? { c: pick(initial.c as Tensor) } : {}) };
-  const nothing = zeros(shape, { dtype });
-  return { h: nothing, ...(cell.memory ? { c: nothing } : {}) };
+  const zeroState = zeros(shape, { dtype });
+  return { h: zeroState, ...(cell.memory ? { c: zeroState } : {}) };
 }
 
 function dropped(x: Tensor, rate: number, layer: number, options: ApplyOptions): Tensor {
   if (options.train !== true || rate === 0) return x;
   if (rate === 1) return x.mul(0);
-  const kept = random.bernoulli(scopeKey(keyOf(options), layer), 1 - rate, x.shape);
-  return select(kept, x.mul(1 / (1 - rate)), 0);
+  const mask = random.bernoulli(scopeKey(keyOf(options), layer), 1 - rate, x.shape);
+  return select(mask, x.mul(1 / (1 - rate)), 0);
 }
 
 /** Weights and biases of one layer and direction, or of a cell. */
@@ -325,10 +325,10 @@ function overTime(
       const next = cell.next(fromInput, mapped(state.h, params.weightHh, params.biasHh), state);
       if (lengths === undefined) return [next, next.h];
       const running = lengths.gt(index).reshape([lengths.shape[0] as number, 1]);
-      const held = (fresh: Tensor, old: Tensor): Tensor => select(running, fresh, old);
-      const h = held(next.h, state.h);
-      const kept = next.c === undefined ? { h } : { h, c: held(next.c, state.c as Tensor) };
-      return [kept, select(running, next.h, 0)];
+      const stepOrHold = (fresh: Tensor, old: Tensor): Tensor => select(running, fresh, old);
+      const h = stepOrHold(next.h, state.h);
+      const newState = next.c === undefined ? { h } : { h, c: stepOrHold(next.c, state.c as Tensor) };
+      return [newState, select(running, next.h, 0)];
     },
     begin,
     contributions,
@@ -337,7 +337,7 @@ function overTime(
   return { outputs, end };
 }
 
-/** The last layer's states, directions side by side. */
+/** The states of the last layer, the directions side by side. */
 function lastOf(settings: Settings, { h }: RecurrentState): Tensor {
   const [count, batch, hidden] = h.shape as [number, number, number];
   const directions = directionsOf(settings);
@@ -349,7 +349,7 @@ function lastOf(settings: Settings, { h }: RecurrentState): Tensor {
   );
 }
 
-/** One step of a network as a layer: `apply` begins from zeros and gives the next `h`. */
+/** One step of a network as a layer: `apply` starts from zeros and gives the next `h`. */
 export interface CellLayer extends Layer {
   /** The next state, from `[batch, features]`; without a state, from zeros. */
   step(variables: Pick<Variables, "params">, x: Tensor, state?: RecurrentState): RecurrentState;
@@ -373,10 +373,14 @@ function cellLayer(kind: string, cell: Cell, options: CellOptions): CellLayer {
   };
   const step: CellLayer["step"] = ({ params }, x, state) => {
     check(x);
-    const nothing = (): Tensor => zeros([x.shape[0] as number, hidden], { dtype: x.dtype });
-    const from = state ?? { h: nothing(), ...(cell.memory ? { c: nothing() } : {}) };
-    const own = named(params);
-    return cell.next(mapped(x, own.weightIh, own.biasIh), mapped(from.h, own.weightHh, own.biasHh), from);
+    const zeroState = (): Tensor => zeros([x.shape[0] as number, hidden], { dtype: x.dtype });
+    const from = state ?? { h: zeroState(), ...(cell.memory ? { c: zeroState() } : {}) };
+    const cellParams = named(params);
+    return cell.next(
+      mapped(x, cellParams.weightIh, cellParams.biasIh),
+      mapped(from.h, cellParams.weightHh, cellParams.biasHh),
+      from,
+    );
   };
   const layer = positioned({
     kind,

@@ -16,11 +16,11 @@ import {
 } from "./layer.ts";
 
 /**
- * The same layer with the same variables, whose inner values are computed again for its gradient (gradient checkpointing): of
- * a chain of such layers only their inputs are kept, for the price of one more forward pass. Dropout drops the same elements
+ * The same layer with the same variables, whose inner values are computed again for its gradient (gradient checkpointing): a
+ * chain of such layers keeps only the layers' inputs, at the price of one more forward pass. Dropout drops the same elements
  * both times.
  *
- * @param options.policy which values within are kept all the same; see `remat`
+ * @param options.policy which inner values are kept anyway; see `remat`
  * @example nn.sequential(...blocks.map((block) => nn.remat(block)), nn.linear(10))
  */
 export function remat<L extends LayerLike>(layer: L, options: RematOptions = {}): Layer<ParamsOf<L>> {
@@ -33,12 +33,12 @@ export function remat<L extends LayerLike>(layer: L, options: RematOptions = {})
     wraps: inner,
     init: (key, input) => inner.init(key, input),
     apply({ params, state }, x, { train, key, precision } = {}) {
-      const again = rematFunction(
-        (own: { params: Tensors; state: Tensors }, given: Tensor, drawn: Tensor | undefined): Applied =>
-          applyLayer(inner, own, given, { train, key: drawn, precision }),
+      const recomputed = rematFunction(
+        (variables: { params: Tensors; state: Tensors }, input: Tensor, innerKey: Tensor | undefined): Applied =>
+          applyLayer(inner, variables, input, { train, key: innerKey, precision }),
         options,
       );
-      return again({ params, state }, x, key);
+      return recomputed({ params, state }, x, key);
     },
   };
   return madeBy(standingFor(checked, (other) => remat(other, options)) as Layer<ParamsOf<L>>, "remat", layer, options);

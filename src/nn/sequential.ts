@@ -1,5 +1,4 @@
-/** @module Layers one after another, with a way around them, and side by side. */
-
+/** @module Layers one after another, with a residual connection, and side by side. */
 import { concat, evalShape, isTensor, type Tensor } from "../functions/index.ts";
 import { formatType, sameShape, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -9,7 +8,7 @@ import { type Composition, composed } from "./composite.ts";
 import { asLayer, castFloat, isLayerLike, type Layer, type LayerLike, madeBy } from "./layer.ts";
 import type { TreeOf } from "./module.ts";
 
-/** The layers of a list by their places. */
+/** The layers of a list by their indices. */
 function placed(kind: string, children: readonly LayerLike[]): { [place: string]: Layer } {
   const layers = children.map((child: unknown, index) => {
     if (isLayerLike(child)) return asLayer(child);
@@ -20,7 +19,7 @@ function placed(kind: string, children: readonly LayerLike[]): { [place: string]
   return Object.fromEntries(layers.map((layer, index) => [String(index), layer]));
 }
 
-/** One after another. */
+/** Applies layers one after another. */
 function chain(layers: Composition["layers"]): Pick<Composition, "init" | "apply"> {
   const names = Object.keys(layers);
   return {
@@ -31,8 +30,8 @@ function chain(layers: Composition["layers"]): Pick<Composition, "init" | "apply
 
 /**
  * Applies layers one after another. Their variables are named `"0"`, `"1"`, … as in PyTorch: `"3.weight"` is the weight
- * of the fourth. A function `x => y` may stand for a layer without variables. A layer that is given twice has one set of parameters,
- * by its first name. Errors name the layer: `layer 3 (linear): …`.
+ * of the fourth. A function `x => y` may stand for a layer without variables. A layer that is listed twice has one set of parameters,
+ * under its first name. Errors name the layer: `layer 3 (linear): …`.
  */
 export function sequential<const Children extends readonly LayerLike[]>(
   ...children: Children
@@ -42,8 +41,8 @@ export function sequential<const Children extends readonly LayerLike[]>(
 }
 
 /**
- * `x + layers(x)` (He et al., 2016): layers one after another and a way around them. Variables are named as by {@link sequential}. Where
- * the way around has a layer of its own, that is `nn.parallel([nn.sequential(…), shortcut], "sum")`.
+ * `x + layers(x)` (He et al., 2016): layers one after another with a residual connection. Variables are named as by
+ * {@link sequential}. For a shortcut with a layer of its own, use `nn.parallel([nn.sequential(…), shortcut], "sum")`.
  *
  * @throws HeddleError `shape`, from `init`, when the layers change the shape
  */
@@ -59,13 +58,13 @@ export function residual<const Children extends readonly LayerLike[]>(...childre
         if (sameShape(input.shape, output.shape)) return output;
         throw new HeddleError(
           "shape",
-          `adds ${formatType(output)} to its input ${formatType(input)}, of another shape`,
+          `adds ${formatType(output)} to its input ${formatType(input)}, which has another shape`,
           {
-            hint: 'give the way around a layer of its own: nn.parallel([nn.sequential(…), shortcut], "sum")',
+            hint: 'give the shortcut a layer of its own: nn.parallel([nn.sequential(…), shortcut], "sum")',
           },
         );
       },
-      // With a precision, what the layers give may be of it, or f32 after a norm.
+      // With a `precision`, the layers give floats of that dtype, or f32 after a norm.
       apply: (run, x, { train, key, precision }) =>
         castFloat(x, precision).add(castFloat(apply(run, x, { train, key, precision }), precision)),
     }),
@@ -74,7 +73,7 @@ export function residual<const Children extends readonly LayerLike[]>(...childre
   );
 }
 
-/** How {@link parallel} makes one output of those of its branches. */
+/** How {@link parallel} combines the outputs of its branches. */
 export type Combine = "sum" | "concat" | ((...outputs: Tensor[]) => Tensor);
 
 /** Options of {@link parallel}. */
@@ -84,10 +83,10 @@ export interface ParallelOptions {
 }
 
 /**
- * Applies layers to the same input, each by itself, and makes one of their outputs: their sum, the outputs one behind another
- * along `dim`, or what a function of them gives. Variables are named by the places of a list, or by the names of a record.
+ * Applies each layer to the same input, and combines the outputs: by their sum, by joining them along `dim`, or by a function.
+ * Variables are named by the indices of a list, or by the names of a record.
  *
- * @throws HeddleError `option` for what is no layer; `shape` where the outputs do not go together
+ * @throws HeddleError `option` for a value that is not a layer; `shape` when the outputs do not fit together
  * @example nn.parallel([nn.sequential(nn.conv2d({ out: 8, kernel: 1 })), nn.maxPool2d(3, { strides: 1, padding: 1 })], "concat")
  */
 export function parallel<const Branches extends readonly LayerLike[] | { readonly [name: string]: LayerLike }>(

@@ -1,5 +1,4 @@
-/** @module A table of a model's layers: what each makes, and how many parameters it has. */
-
+/** @module A table of a model's layers: the output and number of parameters of each. */
 import { evalShape, isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import { chosenNames, type Selection } from "../functions/parts.ts";
 import { isTensorType, sizeOf, type TensorType } from "../ir/shape.ts";
@@ -17,16 +16,16 @@ import { applyLayer, type Layer, type RecordModel, type Variables, watchingLayer
 export interface SummaryOptions {
   /** Dtype of the floats; default `"f32"`. */
   readonly dtype?: FloatDType;
-  /** Which parameters are trained, as the option of `train`; default all but those of frozen layers. */
+  /** Which parameters are trained, like the option `trainable` of `train`; default all but those of frozen layers. */
   readonly trainable?: Selection;
 }
 
 /**
- * A table of the layers of a model as text: names, outputs, and numbers of parameters, of which are told apart those that are not
- * trained. A layer that stands in several places is counted once. Nothing is computed.
+ * A table of the layers of a model as text: names, outputs, and numbers of parameters, with a column of those trained if some are not.
+ * A layer that stands in several places is counted once. Nothing is computed.
  *
- * @param input shape of the input (batch first, of any size) in f32, or its shape and dtype, or of a model of several columns a record
- * of these
+ * @param input shape of the input (batch first, of any size) in f32, or its shape and dtype, or, for a model of several columns, a record
+ * of shapes and dtypes
  * @throws HeddleError as `init`; `option` for a pattern that matches no parameter
  * @example console.log(nn.summary(model, [1, 784]))
  */
@@ -49,8 +48,8 @@ interface Row {
   readonly output: string;
   readonly parameters: number;
   readonly trained: number;
-  /** The first name of a layer that is here again. */
-  readonly again?: string | undefined;
+  /** The first name of a layer that stands in several places, in its further rows. */
+  readonly firstName?: string | undefined;
 }
 
 /** The lines of the table, for an input of this type; its first dim, the batch, is shown as a dash. */
@@ -66,22 +65,23 @@ export function summaryLines(layer: Layer, input: TensorType, options: SummaryOp
   const firsts = new Map(
     [...sharedWithin(layer).values()].flatMap(([first = "", ...others]) => others.map((other) => [other, first])),
   );
-  const inside = [...layersWithin(layer)].filter(([, one]) => unwrapped(one).layers === undefined);
-  const rows = (inside.length === 0 ? [["", layer] as const] : inside).map(([name, one]): Row => {
+  const leafLayers = [...layersWithin(layer)].filter(([, inner]) => unwrapped(inner).layers === undefined);
+  const rows = (leafLayers.length === 0 ? [["", layer] as const] : leafLayers).map(([name, inner]): Row => {
     const isOwn = (path: string): boolean => name === "" || path.startsWith(`${name}.`);
     return {
       name,
-      kind: one.kind,
+      kind: inner.kind,
       output: outputs.get(name) ?? "not applied",
       parameters: count(isOwn),
       trained: count((path) => isOwn(path) && trained.has(path)),
-      again: firsts.get(name),
+      firstName: firsts.get(name),
     };
   });
-  const [all, some] = [count(() => true), count((path) => trained.has(path))];
-  const isPart = some < all;
-  const cells = rows.map(({ name, kind, output, parameters, trained: own, again }) => {
-    const sizes = again === undefined ? [formatCount(parameters), formatCount(own)] : [`as ${again}`, ""];
+  const [total, trainedTotal] = [count(() => true), count((path) => trained.has(path))];
+  const isPart = trainedTotal < total;
+  const cells = rows.map(({ name, kind, output, parameters, trained: trainedCount, firstName }) => {
+    const sizes =
+      firstName === undefined ? [formatCount(parameters), formatCount(trainedCount)] : [`as ${firstName}`, ""];
     return [name, kind, output, ...sizes.slice(0, isPart ? 2 : 1)];
   });
   const state = flattenTree<TensorType>(variables.state, isTensorType).leaves.reduce(
@@ -90,8 +90,8 @@ export function summaryLines(layer: Layer, input: TensorType, options: SummaryOp
   );
   const head = ["layer", "kind", "output", "parameters", ...(isPart ? ["trained"] : [])];
   const parts = [
-    `${formatCount(all)} parameters`,
-    ...(isPart ? [`${formatCount(some)} of them trained`] : []),
+    `${formatCount(total)} parameters`,
+    ...(isPart ? [`${formatCount(trainedTotal)} of them trained`] : []),
     ...(state === 0 ? [] : [`${formatCount(state)} numbers of state besides`]),
   ];
   return [...formatTable([head, ...cells], isPart ? [3, 4] : [3]), `  ${parts.join(", ")}`];
@@ -104,33 +104,33 @@ function typesOf(layer: Layer, input: TensorType, { dtype = "f32", trainable }: 
   let trained: ReadonlySet<string> = new Set();
   const variables = evalShape((key) => {
     const { params, state } = withFloats(dtype, () => layer.init(key, input));
-    const still = frozenNames(params);
+    const frozen = frozenNames(params);
     const chosen =
       trainable === undefined
         ? flattenTree(params, isTensor).paths
         : chosenNames("summary: trainable", trainable, params);
-    trained = new Set([...chosen].filter((name) => !still.has(name)));
+    trained = new Set([...chosen].filter((name) => !frozen.has(name)));
     return { params, state };
   }, keyType);
   return { variables, trained };
 }
 
-/** What each layer gives, by its name; of one that is applied several times what it gives first. */
+/** The output of each layer's first application, by the layer's name. */
 function outputsOf(layer: Layer, input: TensorType, variables: unknown): ReadonlyMap<string, string> {
   const outputs = new Map<string, string>();
-  const given = flattenTree<TensorType>([input, variables], isTensorType);
-  const tell = (path: string, result: unknown): void => {
+  const inputs = flattenTree<TensorType>([input, variables], isTensorType);
+  const record = (path: string, result: unknown): void => {
     const y = isTensor(result) ? result : (result as { readonly y?: Tensor | Tensors } | undefined)?.y;
     if (y !== undefined && !outputs.has(path)) outputs.set(path, shapesOf(flattenTree<Tensor>(y, isTensor)));
   };
   evalShape(
     (...leaves) => {
-      const [x, own] = unflattenTree(given.shape, leaves) as [Tensor, Variables];
-      const { y } = watchingLayers(tell, () => applyLayer(layer, own, x));
-      tell("", { y });
+      const [x, variablesOfModel] = unflattenTree(inputs.shape, leaves) as [Tensor, Variables];
+      const { y } = watchingLayers(record, () => applyLayer(layer, variablesOfModel, x));
+      record("", { y });
       return [];
     },
-    ...given.leaves,
+    ...inputs.leaves,
   );
   return outputs;
 }

@@ -26,25 +26,25 @@ import { layerNorm, rmsNorm } from "./norms.ts";
 
 /** Options of {@link transformerEncoderLayer} and {@link transformerDecoderLayer}. */
 export interface TransformerOptions {
-  /** Heads of attention, which divide the size of the inputs. */
+  /** Number of attention heads, which must divide the size of the inputs. */
   readonly heads: number;
-  /** Width of the hidden layer of the feed-forward part; default 2,048, of `decoderBlock` four times the size. */
+  /** Width of the hidden layer of the feed-forward part; default 2,048; for `decoderBlock` four times the size. */
   readonly feedForward?: number;
-  /** Probability of dropping weights of attention, hidden values and what is added to the residual; default 0.1. */
+  /** Probability of dropping attention weights, hidden values and the terms added to the residual; default 0.1. */
   readonly dropout?: number;
-  /** Between the two feed-forward layers; default `"relu"`, of `decoderBlock` `"gelu"`. */
+  /** Activation between the two feed-forward layers; default `"relu"`, for `decoderBlock` `"gelu"`. */
   readonly activation?: "relu" | "gelu" | ((x: Tensor) => Tensor);
-  /** Norms before each part (Xiong et al., 2020) instead of after the residual; default false, of `decoderBlock` true. */
+  /** Norms before each part (Xiong et al., 2020) instead of after the residual; default false, for `decoderBlock` true. */
   readonly preNorm?: boolean;
-  /** Of the norms; default 1e-5. */
+  /** Epsilon of the norms; default 1e-5. */
   readonly epsilon?: number;
-  /** `"layer"` (default) or `"rms"`. */
+  /** Kind of the norms: `"layer"` (default) or `"rms"`. */
   readonly norm?: "layer" | "rms";
   /** Biases in attention, feed-forward layers and norms; default true. */
   readonly bias?: boolean;
-  /** Each place sees itself and earlier ones only; default false, of `decoderBlock` and of decoders true. */
+  /** Each position attends to itself and earlier positions only; default false, for `decoderBlock` and decoders true. */
   readonly causal?: boolean;
-  /** Heads of keys and values, which divide `heads`; default as many. */
+  /** Number of heads of keys and values, which must divide `heads`; default `heads`. */
   readonly groups?: number;
   /** Rotary embeddings of queries and keys in self-attention; default none. */
   readonly rotary?: boolean | RotaryOptions;
@@ -64,7 +64,7 @@ const optionNames = [
   "rotary",
 ];
 
-/** A layer's parts: children by PyTorch's names, and how they are put together. */
+/** A layer's parts: children by PyTorch's names, and how they are combined. */
 interface Parts {
   readonly children: { readonly [name: string]: Layer };
   readonly preNorm: boolean;
@@ -81,12 +81,17 @@ function activationOf(kind: string, activation: TransformerOptions["activation"]
 function partsOf(kind: string, options: TransformerOptions, size: number, cross: boolean): Parts {
   const { heads, feedForward = 2048, dropout = 0.1, preNorm = false, epsilon = 1e-5, bias = true } = options;
   const norm = (): Layer => (options.norm === "rms" ? rmsNorm({ epsilon }) : layerNorm({ epsilon, bias }));
-  const shared = { heads, dropout, bias, ...(options.groups === undefined ? {} : { groups: options.groups }) };
-  const own = { ...shared, causal: options.causal ?? cross, rotary: options.rotary ?? false };
+  const attentionOptions = {
+    heads,
+    dropout,
+    bias,
+    ...(options.groups === undefined ? {} : { groups: options.groups }),
+  };
+  const selfOptions = { ...attentionOptions, causal: options.causal ?? cross, rotary: options.rotary ?? false };
   return {
     children: {
-      self_attn: multiHeadAttention(own),
-      ...(cross ? { multihead_attn: multiHeadAttention(shared) } : {}),
+      self_attn: multiHeadAttention(selfOptions),
+      ...(cross ? { multihead_attn: multiHeadAttention(attentionOptions) } : {}),
       linear1: linear(feedForward, { bias }),
       linear2: linear(size, { bias }),
       norm1: norm(),
@@ -116,7 +121,7 @@ function check(kind: string, options: TransformerOptions): void {
 function sizeOf(input: TensorType): number {
   const size = input.shape[2];
   if (input.shape.length !== 3 || size === undefined)
-    throw new HeddleError("shape", `takes [batch, places, size], got ${formatType(input)}`);
+    throw new HeddleError("shape", `takes [batch, positions, size], got ${formatType(input)}`);
   return size;
 }
 
@@ -125,15 +130,15 @@ function initParts({ children }: Parts, key: Tensor, input: TensorType): Initial
   const params: { [name: string]: Tensors } = {};
   let inner = input;
   for (const [name, child] of Object.entries(children)) {
-    const given = name === "linear2" ? inner : hidden;
-    const made = inLayer(name, child, () => child.init(scopeKey(key, name), given));
-    if (name === "linear1") inner = made.output;
-    if (Object.keys(made.params).length > 0) params[name] = made.params;
+    const childInput = name === "linear2" ? inner : hidden;
+    const initialised = inLayer(name, child, () => child.init(scopeKey(key, name), childInput));
+    if (name === "linear1") inner = initialised.output;
+    if (Object.keys(initialised.params).length > 0) params[name] = initialised.params;
   }
   return { params, state: {}, output: input };
 }
 
-/** How an application runs the parts: by name, with keys and variables of their own. */
+/** Runs the parts of a layer by name, each with its own key and variables. */
 interface Running {
   readonly precision: ApplyOptions["precision"];
   readonly run: (name: string, x: Tensor) => Tensor;
@@ -141,28 +146,32 @@ interface Running {
 }
 
 function running({ children }: Parts, params: Tensors, options: ApplyOptions): Running {
-  const of = (name: string): { child: Layer; variables: Variables; own: ApplyOptions } => {
+  const childOf = (name: string): { child: Layer; variables: Variables; applyOptions: ApplyOptions } => {
     const key = options.key === undefined ? undefined : scopeKey(options.key, name);
     const variables = { params: (params[name] ?? {}) as Tensors, state: {} };
     return {
       child: children[name] as Layer,
       variables,
-      own: { train: options.train, key, precision: options.precision },
+      applyOptions: { train: options.train, key, precision: options.precision },
     };
   };
   return {
     precision: options.precision,
     run(name, x) {
-      const { child, variables, own } = of(name);
-      // Norms give f32; what the next part takes, and the sums of the residual, are of the precision.
-      return inLayer(name, child, () => castFloat(applyLayer(child, variables, x, own).y, own.precision));
+      const { child, variables, applyOptions } = childOf(name);
+      // Norms give f32; the input of the next part and the sums of the residual have the dtype `precision`.
+      return inLayer(name, child, () =>
+        castFloat(applyLayer(child, variables, x, applyOptions).y, applyOptions.precision),
+      );
     },
     attend(name, x, more) {
-      const { child, variables, own } = of(name);
-      const cast = { params: castFloats(variables.params, own.precision), state: {} };
-      const memory = more.memory === undefined ? undefined : castFloat(more.memory, own.precision);
-      const query = castFloat(x, own.precision);
-      return inLayer(name, child, () => (child as AttentionLayer).attend(cast, query, { ...more, memory, ...own }));
+      const { child, variables, applyOptions } = childOf(name);
+      const cast = { params: castFloats(variables.params, applyOptions.precision), state: {} };
+      const memory = more.memory === undefined ? undefined : castFloat(more.memory, applyOptions.precision);
+      const query = castFloat(x, applyOptions.precision);
+      return inLayer(name, child, () =>
+        (child as AttentionLayer).attend(cast, query, { ...more, memory, ...applyOptions }),
+      );
     },
   };
 }
@@ -182,9 +191,9 @@ function residual(
 
 /** Masks of a transformer layer: as of `multiHeadAttention`'s `attend`. */
 export interface TransformerMasks {
-  /** Broadcasts to `[batch, heads, places, places]`; bool, or added. */
+  /** Broadcasts to `[batch, heads, positions, positions]`; bool, or floats that are added to the scores. */
   readonly mask?: Tensor | undefined;
-  /** bool `[batch, places]`: which places are there. */
+  /** bool `[batch, positions]`: which positions are not padding. */
   readonly present?: Tensor | undefined;
 }
 
@@ -195,7 +204,7 @@ export interface TransformerLayer extends Layer {
 }
 
 /**
- * Self-attention and two feed-forward layers, each with a residual and a norm, over `[batch, places, size]`. Parameters as PyTorch's
+ * Self-attention and two feed-forward layers, each with a residual and a norm, over `[batch, positions, size]`. Parameters as PyTorch's
  * `TransformerEncoderLayer`: `self_attn.in_proj_weight`, `linear1.weight`, `norm1.weight`, …
  *
  * @throws HeddleError `option` for an option out of range; `shape` when the heads do not divide the size
@@ -204,7 +213,7 @@ export const transformerEncoderLayer = (options: TransformerOptions): Transforme
   madeBy(encoderLayer("transformerEncoderLayer", options), "transformerEncoderLayer", options);
 
 /**
- * A block as of GPT: causal self-attention and two feed-forward layers with GELU, norms before both. The options and parameters of
+ * A GPT block: causal self-attention and two feed-forward layers with GELU, norms before both. The options and parameters of
  * {@link transformerEncoderLayer}; the hidden layer is four times as wide as the input by default.
  *
  * @throws HeddleError `option` for an option out of range; `shape` when the heads do not divide the size
@@ -216,18 +225,18 @@ export const decoderBlock = (options: TransformerOptions): TransformerLayer =>
     options,
   );
 
-function encoderLayer(kind: string, options: TransformerOptions, wide?: number): TransformerLayer {
+function encoderLayer(kind: string, options: TransformerOptions, widthFactor?: number): TransformerLayer {
   check(kind, options);
   const parts = (size: number): Parts =>
-    partsOf(kind, wide === undefined ? options : { feedForward: wide * size, ...options }, size, false);
-  const encode = (variables: Variables, x: Tensor, given: ApplyOptions & TransformerMasks = {}): Tensor => {
-    const own = parts(sizeOf(x));
-    const parted = running(own, variables.params, given);
-    const { run, attend } = parted;
-    const { mask, present } = given;
-    return residual(x, own, parted, [
+    partsOf(kind, widthFactor === undefined ? options : { feedForward: widthFactor * size, ...options }, size, false);
+  const encode = (variables: Variables, x: Tensor, applyOptions: ApplyOptions & TransformerMasks = {}): Tensor => {
+    const layerParts = parts(sizeOf(x));
+    const runningParts = running(layerParts, variables.params, applyOptions);
+    const { run, attend } = runningParts;
+    const { mask, present } = applyOptions;
+    return residual(x, layerParts, runningParts, [
       ["norm1", (y) => run("dropout1", attend("self_attn", y, { mask, present }))],
-      ["norm2", (y) => run("dropout2", fedForward(own, run, y))],
+      ["norm2", (y) => run("dropout2", fedForward(layerParts, run, y))],
     ]);
   };
   const layer = positioned(
@@ -235,7 +244,7 @@ function encoderLayer(kind: string, options: TransformerOptions, wide?: number):
       kind,
       passesPrecision: true,
       init: (key, input) => initParts(parts(sizeOf(input)), key, input),
-      apply: (variables, x, given = {}): Applied => ({ y: encode(variables, x, given), state: {} }),
+      apply: (variables, x, applyOptions = {}): Applied => ({ y: encode(variables, x, applyOptions), state: {} }),
     },
     ["mask", "present"],
   );
@@ -245,10 +254,10 @@ function encoderLayer(kind: string, options: TransformerOptions, wide?: number):
 const fedForward = ({ activate }: Parts, run: Running["run"], x: Tensor): Tensor =>
   run("linear2", run("dropout", activate(run("linear1", x))));
 
-/** A decoder layer takes two inputs, so it is no {@link Layer}. */
+/** A decoder layer takes two inputs, so it is not a {@link Layer}. */
 export interface TransformerDecoderLayer {
   readonly kind: string;
-  /** Variables for `[batch, places, size]`. */
+  /** Makes variables for an input `[batch, positions, size]`. */
   init(key: Tensor, input: TensorType): Initialised;
   /** Self-attention, attention to the memory `[batch, m, size]`, feed-forward. `memoryPresent`: bool `[batch, m]`. */
   decode(
@@ -273,15 +282,15 @@ export function transformerDecoderLayer(options: TransformerOptions): Transforme
     {
       kind,
       init: (key, input) => initParts(parts(sizeOf(input)), key, input),
-      decode(variables, x, memory, given = {}) {
-        const own = parts(sizeOf(x));
-        const parted = running(own, variables.params, given);
-        const { run, attend } = parted;
-        const { mask, present, memoryPresent } = given;
-        return residual(x, own, parted, [
+      decode(variables, x, memory, applyOptions = {}) {
+        const layerParts = parts(sizeOf(x));
+        const runningParts = running(layerParts, variables.params, applyOptions);
+        const { run, attend } = runningParts;
+        const { mask, present, memoryPresent } = applyOptions;
+        return residual(x, layerParts, runningParts, [
           ["norm1", (y) => run("dropout1", attend("self_attn", y, { mask, present }))],
           ["norm2", (y) => run("dropout2", attend("multihead_attn", y, { memory, present: memoryPresent }))],
-          ["norm3", (y) => run("dropout3", fedForward(own, run, y))],
+          ["norm3", (y) => run("dropout3", fedForward(layerParts, run, y))],
         ]);
       },
     },
@@ -292,14 +301,14 @@ export function transformerDecoderLayer(options: TransformerOptions): Transforme
 
 /** Options of {@link transformerEncoder}. */
 export interface TransformerEncoderOptions extends TransformerOptions {
-  /** Encoder layers one above the other. */
+  /** Number of encoder layers. */
   readonly layers: number;
-  /** A norm behind the last layer; default as `preNorm`. */
+  /** Add a norm after the last layer; default `preNorm`. */
   readonly finalNorm?: boolean;
 }
 
 /**
- * Encoder layers one above the other. Parameters as PyTorch's `TransformerEncoder`: `layers.0.self_attn.in_proj_weight`, …, and `norm`.
+ * A stack of encoder layers. Parameters as PyTorch's `TransformerEncoder`: `layers.0.self_attn.in_proj_weight`, …, and `norm`.
  *
  * @throws HeddleError `option` for an option out of range; `shape` when the heads do not divide the size
  */
@@ -311,32 +320,35 @@ export function transformerEncoder(options: TransformerEncoderOptions): Transfor
   const children = Array.from({ length: layers }, () => encoderLayer(kind, rest));
   const { epsilon = 1e-5, bias = true, preNorm = false } = rest;
   const norm = rest.norm === "rms" ? rmsNorm({ epsilon }) : layerNorm({ epsilon, bias });
-  const ends = finalNorm ?? preNorm;
-  const encode = (variables: Variables, x: Tensor, given: ApplyOptions & TransformerMasks = {}): Tensor => {
-    const { layers: own, norm: last } = variables.params as { layers: { [name: string]: Tensors }; norm?: Tensors };
+  const hasFinalNorm = finalNorm ?? preNorm;
+  const encode = (variables: Variables, x: Tensor, applyOptions: ApplyOptions & TransformerMasks = {}): Tensor => {
+    const { layers: layerParams, norm: normParams } = variables.params as {
+      layers: { [name: string]: Tensors };
+      norm?: Tensors;
+    };
     const y = children.reduce((value, child, index) => {
       const name = `layers.${index}`;
-      const key = given.key === undefined ? undefined : scopeKey(given.key, name);
-      const params = own[String(index)] as Tensors;
-      return inLayer(name, child, () => child.encode({ params, state: {} }, value, { ...given, key }));
+      const key = applyOptions.key === undefined ? undefined : scopeKey(applyOptions.key, name);
+      const params = layerParams[String(index)] as Tensors;
+      return inLayer(name, child, () => child.encode({ params, state: {} }, value, { ...applyOptions, key }));
     }, x);
-    if (!ends) return y;
-    const { precision } = given;
-    return castFloat(applyLayer(norm, { params: last ?? {}, state: {} }, y, { precision }).y, precision);
+    if (!hasFinalNorm) return y;
+    const { precision } = applyOptions;
+    return castFloat(applyLayer(norm, { params: normParams ?? {}, state: {} }, y, { precision }).y, precision);
   };
   const layer = positioned(
     {
       kind,
       passesPrecision: true,
       init(key, input) {
-        const made = children.map((child, index) => {
+        const childParams = children.map((child, index) => {
           const name = `layers.${index}`;
           return [String(index), inLayer(name, child, () => child.init(scopeKey(key, name), input)).params] as const;
         });
-        const last = ends ? { norm: norm.init(key, input).params } : {};
-        return { params: { layers: Object.fromEntries(made), ...last }, state: {}, output: input };
+        const normEntry = hasFinalNorm ? { norm: norm.init(key, input).params } : {};
+        return { params: { layers: Object.fromEntries(childParams), ...normEntry }, state: {}, output: input };
       },
-      apply: (variables, x, given = {}): Applied => ({ y: encode(variables, x, given), state: {} }),
+      apply: (variables, x, applyOptions = {}): Applied => ({ y: encode(variables, x, applyOptions), state: {} }),
     },
     ["mask", "present"],
   );

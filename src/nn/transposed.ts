@@ -16,19 +16,19 @@ export interface ConvTransposeLayerOptions<S = Size> {
   readonly out: number;
   /** Sizes of the kernel. */
   readonly kernel: S;
-  /** Distance of the input's elements in the result; default 1. */
+  /** Distance between the input's elements in the output; default 1. */
   readonly strides?: S;
-  /** What is cut off the result on each side; default 0. */
+  /** Elements cut off each side of the output; default 0. */
   readonly padding?: S;
-  /** More elements at the end of each dim, of those that a convolution with these strides leaves out; default 0. */
+  /** Elements added to the end of each dim of the output: a strided convolution gives several input sizes the same output size. Default 0. */
   readonly outputPadding?: S;
-  /** Distance of the kernel's elements; default 1. */
+  /** Distance between the kernel's elements; default 1. */
   readonly dilation?: S;
   /** Default 1. */
   readonly groups?: number;
   /** Add a bias; default true. */
   readonly bias?: boolean;
-  /** What the parameters begin with; default PyTorch's. */
+  /** Initial values of the parameters; default PyTorch's. */
   readonly init?: LayerInit;
 }
 
@@ -63,11 +63,11 @@ function layer<Bias extends boolean>(
   const transpose = functions[rank - 1] as typeof transpose2d;
   const shapeOf = (channels: number): number[] => {
     if (channels % groups !== 0 || out % groups !== 0)
-      throw new HeddleError("shape", `${groups} groups do not divide ${channels} channels and ${out} results`);
+      throw new HeddleError("shape", `${groups} groups do not divide ${channels} channels and ${out} output channels`);
     return [channels, out / groups, ...kernel];
   };
-  const made = { bias: options.bias, init: options.init, out: () => out };
-  return weighted(what, rank, made, shapeOf, (x, weight) => transpose(x, weight, window));
+  const layerOptions = { bias: options.bias, init: options.init, out: () => out };
+  return weighted(what, rank, layerOptions, shapeOf, (x, weight) => transpose(x, weight, window));
 }
 
 /**

@@ -1,4 +1,4 @@
-/** @module Adam and what came of it: AdamW, Adamax, NAdam, RAdam, Lion and LAMB. */
+/** @module Adam and its descendants: AdamW, Adamax, NAdam, RAdam, Lion and LAMB. */
 import { full, linalg, maximum, select, sign, type Tensor } from "../functions/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {
@@ -17,28 +17,38 @@ import {
 
 /** Options that all optimizers of this family have. */
 export interface BetaOptions extends LearningRate, WeightDecay {
-  /** Decay of the averages of the gradient and of its square; default [0.9, 0.999], of `lion` [0.9, 0.99]. */
+  /** Decay of the averages of the gradient and of its square; default [0.9, 0.999], for `lion` [0.9, 0.99]. */
   readonly betas?: readonly [number, number];
-  /** Added to the root, against division by zero; default 1e-8, of `lamb` 1e-6. `lion` has none. */
+  /** Added to the root, against division by zero; default 1e-8, for `lamb` 1e-6. `lion` has no epsilon. */
   readonly epsilon?: number;
 }
 
 /** Options of {@link adam} and {@link adamW}; `weightDecay` is 0 for `adam` and 0.01 for `adamW` by default. */
 export interface AdamOptions extends BetaOptions {
-  /** Divide by the largest average of squares so far (Reddi et al., 2018) instead of the present one; default false. */
+  /** Divide by the largest average of squares so far (Reddi et al., 2018) instead of the current average; default false. */
   readonly amsgrad?: boolean;
 }
 
-/** The options that all have, checked; `usual` are the defaults of this one where they are others. */
+/** Checks the options that all of them have; `defaults` are the defaults of this optimizer. */
 function checked<Options extends BetaOptions>(
   name: string,
   options: Options,
   more: readonly string[] = [],
-  usual: Pick<BetaOptions, "betas" | "epsilon" | "weightDecay"> = {},
+  defaults: Pick<BetaOptions, "betas" | "epsilon" | "weightDecay"> = {},
 ) {
   checkOptions(name, options, [...commonOptions, "betas", "epsilon", ...more]);
-  const { betas: usualBetas = [0.9, 0.999], epsilon: usualEpsilon = 1e-8, weightDecay: usualDecay = 0 } = usual;
-  const { learningRate, betas = usualBetas, epsilon = usualEpsilon, weightDecay = usualDecay, decayMask } = options;
+  const {
+    betas: defaultBetas = [0.9, 0.999],
+    epsilon: defaultEpsilon = 1e-8,
+    weightDecay: defaultDecay = 0,
+  } = defaults;
+  const {
+    learningRate,
+    betas = defaultBetas,
+    epsilon = defaultEpsilon,
+    weightDecay = defaultDecay,
+    decayMask,
+  } = options;
   checkBetas(name, betas);
   checkNumber(name, "epsilon", epsilon, 0);
   const decay = { weightDecay, ...(decayMask === undefined ? {} : { decayMask }) };
@@ -48,7 +58,7 @@ function checked<Options extends BetaOptions>(
 /** Adam (Kingma and Ba, 2015) as PyTorch computes it; `weightDecay` is an L2 penalty. */
 export const adam = (options: AdamOptions): Optimizer => makeAdam("adam", options);
 
-/** Adam with decoupled weight decay (Loshchilov and Hutter, 2019): parameters shrink by themselves. */
+/** Adam with weight decay decoupled from the gradient (Loshchilov and Hutter, 2019). */
 export const adamW = (options: AdamOptions): Optimizer => makeAdam("adamW", options, 0.01);
 
 function makeAdam(name: "adam" | "adamW", options: AdamOptions, weightDecay = 0): Optimizer {
@@ -95,7 +105,7 @@ export function adamax(options: BetaOptions): Optimizer {
 
 /** Options of {@link nAdam}. */
 export interface NAdamOptions extends BetaOptions {
-  /** How fast the first beta comes to its full value; default 0.004. */
+  /** How fast the first beta approaches its full value; default 0.004. */
   readonly momentumDecay?: number;
   /** Weight decay shrinks the parameters by themselves, as in `adamW`, instead of being a penalty; default false. */
   readonly decoupledWeightDecay?: boolean;
@@ -142,7 +152,7 @@ export interface RAdamOptions extends BetaOptions {
   readonly decoupledWeightDecay?: boolean;
 }
 
-/** Adam that divides by the root of the squares only once enough of them are known (Liu et al., 2020), as PyTorch. */
+/** Adam that divides by the root mean square only after enough steps (Liu et al., 2020), as PyTorch computes it. */
 export function rAdam(options: RAdamOptions): Optimizer {
   const { betas, epsilon, shared } = checked("rAdam", options, ["decoupledWeightDecay"]);
   const { decoupledWeightDecay = false } = options;
@@ -163,24 +173,24 @@ export function rAdam(options: RAdamOptions): Optimizer {
   });
 }
 
-/** Whether the variance of the squares is bounded, and the factor against it, bias correction included. */
+/** Whether the variance of the adaptive rate is tractable, and the rectification factor, bias correction included. */
 function rectification(beta2: number, count: Tensor): { rectifies: Tensor; factor: Tensor } {
-  const most = 2 / (1 - beta2) - 1;
+  const maxLength = 2 / (1 - beta2) - 1;
   const correction = biasCorrection(beta2, count) as Tensor;
-  const length = count.mul(-2).mul(correction.sub(1).neg()).div(correction).add(most);
+  const length = count.mul(-2).mul(correction.sub(1).neg()).div(correction).add(maxLength);
   const rectifies = length.gt(5);
-  // Below the bound the root would be of a negative number, which select leaves aside.
+  // Below the bound the square would be negative; select replaces it.
   const square = length
     .sub(4)
     .mul(length.sub(2))
-    .mul(most)
-    .div(length.mul((most - 4) * (most - 2)));
+    .mul(maxLength)
+    .div(length.mul((maxLength - 4) * (maxLength - 2)));
   return { rectifies, factor: select(rectifies, square.mul(correction), 1).sqrt() };
 }
 
 /**
- * Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023, algorithm 2): steps by the sign alone, with
- * decoupled weight decay. Its learning rate is a third to a tenth of Adam's.
+ * Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023, algorithm 2): the step is the sign of an average,
+ * with decoupled weight decay. Its learning rate is a third to a tenth of Adam's.
  */
 export function lion(options: Omit<BetaOptions, "epsilon">): Optimizer {
   checkOptions("lion", options, [...commonOptions, "betas"]);
@@ -190,7 +200,7 @@ export function lion(options: Omit<BetaOptions, "epsilon">): Optimizer {
     ...shared,
     slots: ["expAvg"],
     apply(gradient, parameter, slots, step) {
-      // Both averages from one difference, so that both are of one kernel.
+      // Both averages use one difference, so that one kernel computes them.
       const difference = gradient.sub(slots.expAvg);
       const direction = sign(slots.expAvg.add(difference.mul(1 - beta1)));
       return {
@@ -203,7 +213,7 @@ export function lion(options: Omit<BetaOptions, "epsilon">): Optimizer {
 
 /**
  * LAMB (You et al., "Large Batch Optimization for Deep Learning", 2020, algorithm 2, with bias correction): Adam whose step
- * is scaled for each parameter tensor to the tensor's own norm. Weight decay is part of what is scaled.
+ * is scaled to the norm of each parameter tensor. Weight decay is scaled, too.
  */
 export function lamb(options: BetaOptions): Optimizer {
   const { betas, epsilon, shared } = checked("lamb", options, [], { epsilon: 1e-6 });
@@ -224,8 +234,8 @@ export function lamb(options: BetaOptions): Optimizer {
   });
 }
 
-/** |parameter| / |direction|; 1 where one of them is 0. */
+/** |parameter| / |direction|; 1 if either norm is 0. */
 function trustRatio(parameter: Tensor, direction: Tensor): Tensor {
-  const [own, other] = [parameter, direction].map((x) => linalg.norm(x)) as [Tensor, Tensor];
-  return select(own.mul(other).gt(0), own.div(other), 1);
+  const [parameterNorm, directionNorm] = [parameter, direction].map((x) => linalg.norm(x)) as [Tensor, Tensor];
+  return select(parameterNorm.mul(directionNorm).gt(0), parameterNorm.div(directionNorm), 1);
 }

@@ -16,9 +16,9 @@ import {
 export interface AdagradOptions extends LearningRate, WeightDecay {
   /** The learning rate of step t (from 0) is divided by 1 + t · learningRateDecay; default 0. */
   readonly learningRateDecay?: number;
-  /** Where the sums of squares begin; default 0. */
+  /** Initial value of the sums of squares; default 0. */
   readonly initialAccumulator?: number;
-  /** Default 1e-10. */
+  /** Added to the root; default 1e-10. */
   readonly epsilon?: number;
 }
 
@@ -122,7 +122,7 @@ export function adadelta(options: AdadeltaOptions): Optimizer {
 
 /** Options of {@link rprop}. The learning rate is each element's first step size; a schedule has no later effect. */
 export interface RpropOptions extends LearningRate {
-  /** What a step size is multiplied by where the gradient's sign changes, and where it stays; default [0.5, 1.2]. */
+  /** Factors of a step size: when the gradient's sign changes, and when it stays; default [0.5, 1.2]. */
   readonly etas?: readonly [number, number];
   /** Smallest and largest step size; default [1e-6, 50]. */
   readonly stepSizes?: readonly [number, number];
@@ -131,13 +131,13 @@ export interface RpropOptions extends LearningRate {
 /** Rprop (Riedmiller and Braun, 1993) as PyTorch computes it: steps by sign, for whole batches. */
 export function rprop(options: RpropOptions): Optimizer {
   checkOptions("rprop", options, ["learningRate", "etas", "stepSizes"]);
-  const { learningRate, etas: [down, up] = [0.5, 1.2], stepSizes: [least, most] = [1e-6, 50] } = options;
+  const { learningRate, etas: [down, up] = [0.5, 1.2], stepSizes: [minStepSize, maxStepSize] = [1e-6, 50] } = options;
   checkNumber("rprop", "etas[0]", down, Number.MIN_VALUE, 1);
   checkNumber("rprop", "etas[1]", up, 1);
-  checkNumber("rprop", "stepSizes[0]", least, 0);
-  checkNumber("rprop", "stepSizes[1]", most, least);
+  checkNumber("rprop", "stepSizes[0]", minStepSize, 0);
+  checkNumber("rprop", "stepSizes[1]", maxStepSize, minStepSize);
   if (typeof learningRate !== "number")
-    throw new HeddleError("option", "rprop: learningRate must be a number: it is only where the step sizes begin");
+    throw new HeddleError("option", "rprop: learningRate must be a number: it is only the initial step size");
   return perParameter<"previous" | "stepSize">({
     name: "rprop",
     learningRate,
@@ -148,8 +148,8 @@ export function rprop(options: RpropOptions): Optimizer {
       const { dtype } = gradient;
       const slower = select(agreement.lt(0), full([], down, { dtype }), 1);
       const factor = select(agreement.gt(0), up, slower);
-      const stepSize = minimum(maximum(slots.stepSize.mul(factor), least), most);
-      // Where the sign has changed the step went too far; there is none this time.
+      const stepSize = minimum(maximum(slots.stepSize.mul(factor), minStepSize), maxStepSize);
+      // If the sign has changed, the last step went too far: this step is left out.
       const previous = select(agreement.lt(0), 0, gradient);
       return { parameter: parameter.sub(sign(previous).mul(stepSize)), slots: { previous, stepSize } };
     },
@@ -164,14 +164,14 @@ export interface FtrlOptions extends LearningRate {
   readonly l2?: number;
   /** Added to the root of the sum of squares; default 1. */
   readonly beta?: number;
-  /** Where the sums of squares begin; default 0. */
+  /** Initial value of the sums of squares; default 0. */
   readonly initialAccumulator?: number;
 }
 
 /**
  * Follow the regularised leader, for each coordinate (McMahan et al., "Ad Click Prediction: a View from the Trenches", 2013,
- * algorithm 1): sparse linear models. Each parameter is a function of the gradients so far; where it started counts through
- * them alone, so an element whose `l1` is not reached becomes 0 at the first step. A learning rate of 0 has no meaning here.
+ * algorithm 1): sparse linear models. Each parameter is a function of the gradients so far; its initial value counts only
+ * through them, so an element whose gradients do not reach `l1` becomes 0 at the first step. A learning rate of 0 has no meaning here.
  */
 export function ftrl(options: FtrlOptions): Optimizer {
   checkOptions("ftrl", options, ["learningRate", "l1", "l2", "beta", "initialAccumulator"]);

@@ -1,5 +1,4 @@
-/** @module Gradients within bounds, element by element or all together. */
-
+/** @module Clipping of gradients, element by element or by their global norm. */
 import {
   concat,
   full,
@@ -18,7 +17,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
-/** Each element of each gradient into [-limit, limit]; NaN stays. PyTorch's `clip_grad_value_`. */
+/** Clamps each element of each gradient to [-limit, limit]; NaN stays. PyTorch's `clip_grad_value_`. */
 export function clipByValue<Grads extends Tensors>(grads: Grads, limit: number): Grads {
   checkNumber("clipByValue", "limit", limit, 0);
   const { leaves, shape } = flattenTree(grads, isTensor);
@@ -31,8 +30,8 @@ export function clipByValue<Grads extends Tensors>(grads: Grads, limit: number):
 /** Options of {@link globalNorm} and {@link clipByGlobalNorm}. */
 export interface NormOptions {
   /**
-   * Of which norm: 2 (default) is Euclid's, 1 the sum of absolute values, Infinity the largest of them, another p above 0 the p-th
-   * root of the sum of their p-th powers.
+   * The norm: 2 (default) is Euclidean, 1 the sum of absolute values, Infinity their maximum, any other p above 0 the p-th root of
+   * the sum of their p-th powers.
    */
   readonly norm?: number;
 }
@@ -46,39 +45,39 @@ function normOf(what: string, options: NormOptions): number {
 }
 
 /**
- * The norm of all gradients as one vector, by default the Euclidean one, a scalar in the dtype of the first: on every device that of
- * the whole gradients, however they are split. As in `linalg.norm`, no power overflows on the way, and where all is 0 so are the
- * derivatives. It is infinite where the norm is beyond that dtype.
+ * The norm of all gradients as one vector, by default the Euclidean norm, as a scalar in the dtype of the first gradient. On every
+ * device it is the norm of the whole gradients, however they are split. As in `linalg.norm`, no power overflows, and the derivatives at
+ * 0 are 0. A norm beyond that dtype is infinite.
  */
 export function globalNorm(grads: Tensors, options: NormOptions = {}): Tensor {
   const norm = normOf("globalNorm", options);
   const leaves = gradientsOf("globalNorm", grads).leaves as [Tensor, ...Tensor[]];
   const [first] = leaves;
-  const found = wideNorm(leaves, norm);
-  return found.dtype === first.dtype ? found : found.cast(first.dtype);
+  const total = wideNorm(leaves, norm);
+  return total.dtype === first.dtype ? total : total.cast(first.dtype);
 }
 
-/** The gradients of a tree. @throws HeddleError `tree` where there is none, `dtype` where one has no floats. */
+/** The gradients of a tree. @throws HeddleError `tree` for a tree without gradients, `dtype` for a gradient that is not float. */
 function gradientsOf(what: string, grads: Tensors): FlatTree<Tensor> {
   const flat = flattenTree(grads, isTensor);
   if (flat.leaves.length === 0) throw new HeddleError("tree", `${what}: there is no gradient in the tree`);
-  const odd = flat.leaves.findIndex(({ dtype }) => !isFloat(dtype));
-  if (odd < 0) return flat;
+  const integerIndex = flat.leaves.findIndex(({ dtype }) => !isFloat(dtype));
+  if (integerIndex < 0) return flat;
   throw new HeddleError(
     "dtype",
-    `${what}: gradients are floats, but '${flat.paths[odd]}' is ${formatType(flat.leaves[odd] as Tensor)}`,
+    `${what}: gradients are floats, but '${flat.paths[integerIndex]}' is ${formatType(flat.leaves[integerIndex] as Tensor)}`,
   );
 }
 
-/** The norm of tensors in the dtype of the first, f32 where that has 16 bits. */
+/** The norm of tensors in the dtype of the first, or in f32 if that has 16 bits. */
 function wideNorm(leaves: readonly [Tensor, ...Tensor[]], norm: number): Tensor {
   const dtype = wideDType(leaves[0].dtype);
   if (norm === 2 && leaves.every((leaf) => leaf.dtype !== "f64")) return rootOfSquares(leaves).cast(dtype);
-  const each = leaves.map((leaf) => linalg.norm(widened(leaf), { p: norm }).cast(dtype).reshape([1]));
-  return linalg.norm(concat(each, 0), { p: norm });
+  const norms = leaves.map((leaf) => linalg.norm(widened(leaf), { p: norm }).cast(dtype).reshape([1]));
+  return linalg.norm(concat(norms, 0), { p: norm });
 }
 
-/** In f64, where the squares of narrower floats fit: sums of parts on several devices are added before the one root. */
+/** Computed in f64, which holds the squares of narrower floats. The sums of all devices are added before the root. */
 function rootOfSquares(leaves: readonly Tensor[]): Tensor {
   const square = (x: Tensor): Tensor => x.mul(x).sum();
   const total = leaves.map((leaf) => square(leaf.cast("f64"))).reduce((sum, next) => sum.add(next));
@@ -87,11 +86,11 @@ function rootOfSquares(leaves: readonly Tensor[]): Tensor {
 }
 
 /**
- * All gradients times `maxNorm / norm` where their global norm is larger than `maxNorm`. PyTorch's `clip_grad_norm_` (`norm` is its
+ * Scales all gradients by `maxNorm / norm` if their global norm is larger than `maxNorm`. PyTorch's `clip_grad_norm_` (`norm` is its
  * `norm_type`): 1e-6 is added to the norm, and a norm that is not finite makes all gradients NaN or 0. 16-bit floats are scaled in f32,
  * so a norm beyond their dtype, which is returned as infinite, clips like any other.
  *
- * @returns the gradients, and the norm that they had
+ * @returns the clipped gradients, and the norm before clipping
  */
 export function clipByGlobalNorm<Grads extends Tensors>(
   grads: Grads,

@@ -1,5 +1,4 @@
-/** @module L-BFGS: steps by an approximation of the second derivative, made of the last steps (Nocedal, 1980). */
-
+/** @module L-BFGS: steps by an approximation of the second derivative from the last steps (Nocedal, 1980). */
 import {
   and,
   concat,
@@ -29,18 +28,18 @@ import {
 
 /** Options of {@link lbfgs}. */
 export interface LbfgsOptions extends LearningRate {
-  /** Steps that are remembered, each as two copies of the parameters; default 10 (PyTorch: 100). */
+  /** Number of steps that are remembered, each as two copies of the parameters; default 10 (PyTorch: 100). */
   readonly historySize?: number;
-  /** No step is taken where no element of the gradient is larger; default 1e-7. */
+  /** No step is taken when no element of the gradient is larger; default 1e-7. */
   readonly toleranceGrad?: number;
-  /** No step is taken where the loss would fall by less, to first order and at learning rate 1; default 1e-9. */
+  /** No step is taken when the loss would fall by less, to first order and at learning rate 1; default 1e-9. */
   readonly toleranceChange?: number;
 }
 
 /**
  * L-BFGS as PyTorch's `LBFGS` with `max_iter=1` and no line search: one evaluation per step, for whole batches. The first step
- * is along the gradient, no longer than the learning rate; {@link minimize} searches for the length of each. Its usual learning rate is
- * 1. All parameters must be of one dtype; those of 16 bits are computed in f32, and so is what is remembered.
+ * is along the gradient, no longer than the learning rate; {@link minimize} searches for the length of each step. The usual learning
+ * rate is 1. All parameters must have one dtype. 16-bit parameters are computed in f32, and their history is f32.
  */
 export function lbfgs(options: LbfgsOptions): Optimizer {
   checkOptions("lbfgs", options, ["learningRate", "historySize", "toleranceGrad", "toleranceChange"]);
@@ -62,7 +61,7 @@ type Settings = Required<LbfgsOptions>;
 
 const treeNames = ["gradient", "step", "steps", "changes"] as const;
 
-/** The parameters of a tree. @throws HeddleError `tree` when there is none; `dtype` when they are of several. */
+/** The parameters of a tree. @throws HeddleError `tree` for a tree without parameters; `dtype` when the parameters have different dtypes. */
 export function parametersOf(what: string, params: Tensors) {
   const flat = flattenTree(params, isTensor);
   const [first] = flat.leaves;
@@ -71,7 +70,7 @@ export function parametersOf(what: string, params: Tensors) {
   if (other !== undefined)
     throw new HeddleError(
       "dtype",
-      `${what}: parameters must be of one dtype, these are of ${first.dtype} and ${other.dtype}`,
+      `${what}: parameters must have one dtype, these have ${first.dtype} and ${other.dtype}`,
     );
   return flat;
 }
@@ -101,67 +100,67 @@ export type Vector = readonly Tensor[];
 
 /** The inner product of two vectors. */
 export const dot = (x: Vector, y: Vector): Tensor =>
-  x.map((one, index) => one.mul(y[index] as Tensor).sum()).reduce((sum, next) => sum.add(next));
+  x.map((tensor, index) => tensor.mul(y[index] as Tensor).sum()).reduce((sum, next) => sum.add(next));
 
-/** One vector and another times a scalar. */
+/** `x + factor · y`. */
 export const plus = (x: Vector, y: Vector, factor: Tensor): Vector =>
-  x.map((one, index) => one.add((y[index] as Tensor).mul(factor)));
+  x.map((tensor, index) => tensor.add((y[index] as Tensor).mul(factor)));
 
-/** Row of a history. */
-const at = (history: Tensor, row: number): Tensor => {
+/** A row of a history. */
+const rowOf = (history: Tensor, row: number): Tensor => {
   const [, ...shape] = history.shape;
   return history.slice([row, ...shape.map(() => 0)], [row + 1, ...shape]).reshape(shape);
 };
 
-/** The history without its oldest row, and with a new one. */
-function pushed(history: Tensor, row: Tensor): Tensor {
+/** The history without its oldest row, followed by a new row. */
+function shifted(history: Tensor, row: Tensor): Tensor {
   const [size, ...shape] = history.shape as [number, ...number[]];
   return concat([history.slice([1, ...shape.map(() => 0)], [size, ...shape]), row.reshape([1, ...shape])]);
 }
 
-/** The last steps, and how the gradient changed by each. */
+/** The last steps, and the change of the gradient in each. */
 export interface History {
   readonly steps: Vector;
   readonly changes: Vector;
-  /** One over the product of each step and change; 0 where there is none yet. */
+  /** 1 over the product of each step and change; 0 for steps not yet taken. */
   readonly curvatures: Tensor;
-  /** What the second derivative is before all of them. */
+  /** The initial approximation of the inverse second derivative, as a scalar. */
   readonly scale: Tensor;
 }
 
-/** Remembers the last step, if the gradient has grown along it. */
+/** Adds the last step to the history if the slope has grown along it. */
 export function remembered(history: History, step: Vector, change: Vector): History {
   const product = dot(change, step);
-  const takes = product.gt(1e-10);
-  const safe = select(takes, product, 1);
+  const isRemembered = product.gt(1e-10);
+  const safe = select(isRemembered, product, 1);
   const next = (list: Vector, rows: Vector): Vector =>
-    list.map((one, index) => select(takes, pushed(one, rows[index] as Tensor), one));
+    list.map((tensor, index) => select(isRemembered, shifted(tensor, rows[index] as Tensor), tensor));
   return {
     steps: next(history.steps, step),
     changes: next(history.changes, change),
     curvatures: select(
-      takes,
-      pushed(history.curvatures, full([], 1, { dtype: product.dtype }).div(safe)),
+      isRemembered,
+      shifted(history.curvatures, full([], 1, { dtype: product.dtype }).div(safe)),
       history.curvatures,
     ),
-    scale: select(takes, product.div(select(takes, dot(change, change), 1)), history.scale),
+    scale: select(isRemembered, product.div(select(isRemembered, dot(change, change), 1)), history.scale),
   };
 }
 
-/** Minus the gradient times the inverse of the second derivative: the recursion of two loops. */
+/** Minus the gradient times the inverse of the second derivative: the two-loop recursion. */
 export function directionOf({ steps, changes, curvatures, scale }: History, gradient: Vector): Vector {
   const rows = Array.from({ length: curvatures.shape[0] as number }, (_unused, row) => ({
-    step: steps.map((one) => at(one, row)),
-    change: changes.map((one) => at(one, row)),
-    curvature: at(curvatures, row),
+    step: steps.map((tensor) => rowOf(tensor, row)),
+    change: changes.map((tensor) => rowOf(tensor, row)),
+    curvature: rowOf(curvatures, row),
   }));
-  let direction: Vector = gradient.map((one) => one.neg());
+  let direction: Vector = gradient.map((tensor) => tensor.neg());
   const shares = [...rows].reverse().map(({ step, change, curvature }) => {
     const share = dot(step, direction).mul(curvature);
     direction = plus(direction, change, share.neg());
     return share;
   });
-  direction = direction.map((one) => one.mul(scale));
+  direction = direction.map((tensor) => tensor.mul(scale));
   rows.forEach(({ step, change, curvature }, index) => {
     const share = shares[rows.length - 1 - index] as Tensor;
     direction = plus(direction, step, share.sub(dot(change, direction).mul(curvature)));
@@ -180,25 +179,25 @@ function update<Params extends Tensors>(
   const vector = (what: string, tree: unknown): Vector => flat.paths.map(byPath("lbfgs", what, tree)).map(widened);
   const gradient = vector("the tree of gradients", grads);
   const first = gradient[0] as Tensor;
-  const [before, step, steps, changes] = treeNames.map((name) => vector(`the state '${name}'`, state[name])) as [
+  const [lastGradient, step, steps, changes] = treeNames.map((name) => vector(`the state '${name}'`, state[name])) as [
     Vector,
     Vector,
     Vector,
     Vector,
   ];
   const { learningRate, count } = updateRate({ name: "lbfgs", ...settings }, options, first);
-  const known = {
+  const oldHistory = {
     steps,
     changes,
     curvatures: widened(state["curvatures"] as Tensor),
     scale: widened(state["scale"] as Tensor),
   };
   // The step before the first is 0, and is not remembered.
-  const history = remembered(known, step, plus(gradient, before, full([], -1, { dtype: first.dtype })));
+  const history = remembered(oldHistory, step, plus(gradient, lastGradient, full([], -1, { dtype: first.dtype })));
   const direction = directionOf(history, gradient);
   const size = stepSize(gradient, asTensor(count, first), asTensor(learningRate, first));
-  const moves = taken(settings, gradient, direction);
-  const move = direction.map((one) => select(moves, one.mul(size), 0));
+  const moves = isStepTaken(settings, gradient, direction);
+  const move = direction.map((tensor) => select(moves, tensor.mul(size), 0));
   const tree = (values: Vector): Tensors => unflattenTree(flat.shape, [...values]) as Tensors;
   return {
     params: tree(flat.leaves.map((leaf, index) => inFloat32([leaf], (x) => x.add(move[index] as Tensor)))) as Params,
@@ -213,17 +212,17 @@ function update<Params extends Tensors>(
   };
 }
 
-/** The learning rate; of the first step no more than makes the absolute values of the step sum to it. */
+/** The step size: the learning rate; in the first step the absolute values of the step sum to at most the learning rate. */
 function stepSize(gradient: Vector, count: Tensor, rate: Tensor): Tensor {
-  const length = gradient.map((one) => one.abs().sum()).reduce((sum, next) => sum.add(next));
+  const length = gradient.map((tensor) => tensor.abs().sum()).reduce((sum, next) => sum.add(next));
   return select(count.eq(1), minimum(full([], 1, { dtype: length.dtype }).div(length), 1).mul(rate), rate);
 }
 
-/** Whether the gradient is large enough and the direction leads down; NaN is passed on, not hidden. */
-function taken({ toleranceGrad, toleranceChange }: Settings, gradient: Vector, direction: Vector): Tensor {
+/** Whether the gradient is large enough and the direction descends. NaN counts as true, so that it is not hidden. */
+function isStepTaken({ toleranceGrad, toleranceChange }: Settings, gradient: Vector, direction: Vector): Tensor {
   const flat = gradient
-    .map((one) => one.abs().max())
-    .reduce((most, next) => most.maximum(next))
+    .map((tensor) => tensor.abs().max())
+    .reduce((largest, next) => largest.maximum(next))
     .le(toleranceGrad);
   return and(not(flat), not(dot(gradient, direction).gt(-toleranceChange)));
 }

@@ -1,5 +1,4 @@
-/** @module Minimising a function by L-BFGS with a line search that keeps Wolfe's strong conditions. */
-
+/** @module Minimising a function by L-BFGS with a line search for the strong Wolfe conditions. */
 import { isTensor, jit, type Tensor, type Tensors, valueAndGrad, zeros } from "../functions/index.ts";
 import { widened } from "../functions/wide.ts";
 import { isFloat } from "../ir/dtype.ts";
@@ -13,30 +12,30 @@ import { type Point, strongWolfe } from "./wolfe.ts";
 
 /** Options of {@link minimize}. */
 export interface MinimizeOptions {
-  /** The most steps; default 100 (PyTorch: 20). */
+  /** Largest number of steps; default 100 (PyTorch: 20). */
   readonly maxIterations?: number;
-  /** The most evaluations of the function; default: no bound but 25 a step. A search that is under way is ended first. */
+  /** Largest number of evaluations of the function; default: 25 per step. A line search that has begun is finished first. */
   readonly maxEvaluations?: number;
-  /** The first length that a search tries, of the first step at most that over the gradient's absolute sum; default 1. */
+  /** The first step length that a line search tries; in the first step at most this over the gradient's absolute sum. Default 1. */
   readonly learningRate?: number;
-  /** Steps that are remembered, each as two copies of the parameters; default 10 (PyTorch: 100). */
+  /** Number of steps that are remembered, each as two copies of the parameters; default 10 (PyTorch: 100). */
   readonly historySize?: number;
-  /** It ends where no element of the gradient is larger; default 1e-7. */
+  /** Ends when no element of the gradient is larger; default 1e-7. */
   readonly toleranceGrad?: number;
-  /** It ends where the loss, or all parameters, change by less; default 1e-9. */
+  /** Ends when the loss, or every parameter, changes by less; default 1e-9. */
   readonly toleranceChange?: number;
 }
 
-/** What {@link minimize} has found. */
+/** The result of {@link minimize}. */
 export interface Minimum<Params> {
   readonly params: Params;
   readonly loss: number;
   readonly iterations: number;
   readonly evaluations: number;
   /**
-   * Why it ended: the gradient or the change is below its tolerance, the most steps or evaluations are done, no lower point was
-   * found along the direction, or the function falls on without end (`"unbounded"`): to minus infinity, or along the longest steps that
-   * are tried.
+   * Why the search ended: the gradient or the change is below its tolerance, the limit of steps or evaluations is reached, the line search
+   * found no lower point, or the function falls without end (`"unbounded"`): to minus infinity, or along the longest steps that are
+   * tried.
    */
   readonly reason: "gradient" | "change" | "iterations" | "evaluations" | "search" | "unbounded";
 }
@@ -58,24 +57,25 @@ function settingsOf(options: MinimizeOptions): Settings {
   return { maxIterations, maxEvaluations, learningRate, historySize, toleranceGrad, toleranceChange };
 }
 
-/** Where the search stands: parameters, loss and gradient. */
+/** The current point of the search: parameters, loss and gradient. */
 interface Place extends Point {
   readonly leaves: Vector;
   readonly gradient: Vector;
-  /** Of the gradient's absolute values, the largest and the sum. */
+  /** Maximum and sum of the gradient's absolute values. */
   readonly largest: number;
   readonly total: number;
 }
 
-const largestOf = (x: Vector): Tensor => x.map((one) => one.abs().max()).reduce((most, next) => most.maximum(next));
-const totalOf = (x: Vector): Tensor => x.map((one) => one.abs().sum()).reduce((sum, next) => sum.add(next));
+const largestOf = (x: Vector): Tensor =>
+  x.map((tensor) => tensor.abs().max()).reduce((largest, next) => largest.maximum(next));
+const totalOf = (x: Vector): Tensor => x.map((tensor) => tensor.abs().sum()).reduce((sum, next) => sum.add(next));
 const numberOf = async (x: Tensor): Promise<number> => Number(await x.item());
 
 /** @throws HeddleError `shape` unless a loss is a float scalar. */
 function scalarLoss(loss: unknown): Tensor {
   if (isTensor(loss) && loss.shape.length === 0 && isFloat(loss.dtype)) return loss;
-  const got = isTensor(loss) ? formatType(loss) : shown(loss);
-  throw new HeddleError("shape", `minimize: the loss must be a float scalar, got ${got}`, {
+  const received = isTensor(loss) ? formatType(loss) : shown(loss);
+  throw new HeddleError("shape", `minimize: the loss must be a float scalar, got ${received}`, {
     hint:
       isTensor(loss) && loss.size !== 1
         ? "reduce it with sum() or mean()"
@@ -94,31 +94,31 @@ function compiled<Params extends Tensors>(loss: (params: Params) => Tensor, para
     const numbers = [value, dot(gradient, direction), largestOf(gradient), totalOf(gradient)];
     return { place, gradient, numbers };
   });
-  const turn = jit((history: History, step: Vector, change: Vector, gradient: Vector) => {
+  const nextDirection = jit((history: History, step: Vector, change: Vector, gradient: Vector) => {
     const next = remembered(history, step, change);
     const direction = directionOf(next, gradient);
     return { next, direction, numbers: [dot(gradient, direction), largestOf(direction)] };
   });
   const { dtype } = leaves[0] as Tensor;
   return {
-    turn,
-    at: async (from: Vector, direction: Vector, t: number): Promise<Place> => {
-      const made = probe(from, direction, zeros([], { dtype }).add(t));
-      const numbers = await Promise.all(made.numbers.map(numberOf));
+    nextDirection,
+    evaluateAt: async (from: Vector, direction: Vector, t: number): Promise<Place> => {
+      const probed = probe(from, direction, zeros([], { dtype }).add(t));
+      const numbers = await Promise.all(probed.numbers.map(numberOf));
       const [value, slope, largest, total] = numbers as [number, number, number, number];
-      return { t, loss: value, slope, largest, total, leaves: made.place, gradient: made.gradient };
+      return { t, loss: value, slope, largest, total, leaves: probed.place, gradient: probed.gradient };
     },
   };
 }
 
 /**
- * The parameters at which a function is lowest, by L-BFGS (Nocedal, 1980) with a line search for Wolfe's strong conditions (Nocedal and
- * Wright, "Numerical optimization", algorithms 3.5 and 3.6, with their constants 1e-4 and 0.9): what PyTorch's `LBFGS` does with
- * `line_search_fn="strong_wolfe"`. For whole batches: the function must be the same one each time it is called.
+ * Finds the parameters that minimise a function, by L-BFGS (Nocedal, 1980) with a line search for the strong Wolfe conditions (Nocedal and
+ * Wright, "Numerical optimization", algorithms 3.5 and 3.6, with their constants 1e-4 and 0.9): like PyTorch's `LBFGS` with
+ * `line_search_fn="strong_wolfe"`. For whole batches: the function must give the same value each time it is called.
  *
- * @param loss a float scalar of the parameters, by tensor operations: it is compiled, with its gradient
- * @param params where to start: floats of one dtype; those of 16 bits are searched in f32
- * @throws HeddleError `tree` or `dtype` for other parameters; `option`; `value` where the first loss or gradient is not finite
+ * @param loss computes a float scalar from the parameters by tensor operations; it is compiled, with its gradient
+ * @param params initial values: floats of one dtype; 16-bit floats are searched in f32
+ * @throws HeddleError `tree` or `dtype` for other parameters; `option`; `value` when the first loss or gradient is not finite
  * @example const { params } = await optim.minimize(({ x }) => x.sub(3).mul(x.sub(3)).sum(), { x: zeros([2]) });
  */
 export async function minimize<Params extends Tensors>(
@@ -130,52 +130,55 @@ export async function minimize<Params extends Tensors>(
     throw new HeddleError("argument", `minimize: takes a function of parameters, got ${shown(loss)}`);
   const settings = settingsOf(options);
   const { toleranceGrad, toleranceChange } = settings;
-  const given = flattenTree(params, isTensor);
+  const flat = flattenTree(params, isTensor);
   // 16-bit parameters are searched in f32.
-  const wide = unflattenTree(given.shape, given.leaves.map(widened)) as Params;
+  const wide = unflattenTree(flat.shape, flat.leaves.map(widened)) as Params;
   const { leaves: first, shape } = parametersOf("minimize", wide);
   const { dtype } = parametersOf("minimize", params).leaves[0] as Tensor;
-  const { at, turn } = compiled(loss, wide);
+  const { evaluateAt, nextDirection } = compiled(loss, wide);
   let history = emptyHistory(first, settings.historySize);
   // The step before the first is 0, and is not remembered.
   let [step, change]: [Vector, Vector] = [first.map(zerosOf), first.map(zerosOf)];
-  let here = await at(first, step, 0);
-  if (!Number.isFinite(here.loss + here.total))
-    throw new HeddleError("value", `minimize: the first loss is ${here.loss}, the sum of its gradient ${here.total}`);
+  let current = await evaluateAt(first, step, 0);
+  if (!Number.isFinite(current.loss + current.total))
+    throw new HeddleError(
+      "value",
+      `minimize: the first loss is ${current.loss}, the sum of its gradient ${current.total}`,
+    );
   let [iterations, evaluations] = [0, 1];
   const done = (reason: Minimum<Params>["reason"]): Minimum<Params> => ({
     params: unflattenTree(
       shape,
-      here.leaves.map((leaf) => leaf.cast(dtype)),
+      current.leaves.map((leaf) => leaf.cast(dtype)),
     ) as Params,
-    loss: here.loss,
+    loss: current.loss,
     iterations,
     evaluations,
     reason,
   });
   for (;;) {
-    if (here.largest <= toleranceGrad) return done("gradient");
+    if (current.largest <= toleranceGrad) return done("gradient");
     if (iterations >= settings.maxIterations) return done("iterations");
     if (evaluations >= settings.maxEvaluations) return done("evaluations");
-    const { next, direction, numbers } = turn(history, step, change, here.gradient);
+    const { next, direction, numbers } = nextDirection(history, step, change, current.gradient);
     const [slope, longest] = (await Promise.all(numbers.map(numberOf))) as [number, number];
     if (!(slope < -toleranceChange)) return done("change");
-    const from = here;
+    const from = current;
     const length = settings.learningRate * (iterations === 0 ? Math.min(1, 1 / from.total) : 1);
     const probe = (t: number): Promise<Place> => {
       evaluations++;
-      return at(from.leaves, direction, t);
+      return evaluateAt(from.leaves, direction, t);
     };
-    const found = await strongWolfe(probe, { ...from, t: 0, slope }, length, toleranceChange / longest);
-    if (found.t === 0) return done("search");
-    [history, here] = [next, found];
-    if (here.loss === -Infinity || found.open) return done("unbounded");
-    step = direction.map((one) => one.mul(found.t));
-    change = found.gradient.map((one, index) => one.sub(from.gradient[index] as Tensor));
+    const best = await strongWolfe(probe, { ...from, t: 0, slope }, length, toleranceChange / longest);
+    if (best.t === 0) return done("search");
+    [history, current] = [next, best];
+    if (current.loss === -Infinity || best.open) return done("unbounded");
+    step = direction.map((tensor) => tensor.mul(best.t));
+    change = best.gradient.map((tensor, index) => tensor.sub(from.gradient[index] as Tensor));
     iterations++;
-    if (here.largest <= toleranceGrad) return done("gradient");
-    const still = Math.abs(here.loss - from.loss) < toleranceChange || found.t * longest <= toleranceChange;
-    if (still) return done("change");
+    if (current.largest <= toleranceGrad) return done("gradient");
+    const isUnchanged = Math.abs(current.loss - from.loss) < toleranceChange || best.t * longest <= toleranceChange;
+    if (isUnchanged) return done("change");
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * @module What an optimizer is: a record of two pure functions over trees of parameters. State is a tree beside them,
- * empty for plain SGD; its shape never changes.
+ * @module What an optimizer is: a record of two pure functions over trees of parameters. The state is a tree of its own,
+ * empty for plain SGD, whose structure never changes.
  *
  *     const optimizer = optim.adam({ learningRate: 1e-3 });
  *     let state = optimizer.init(params);
@@ -17,7 +17,7 @@ import { asRecord, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
 
-/** The learning rate of a step, counted from 0. It is called on the host, so the program of a step stays the same. */
+/** The learning rate of a step, counted from 0. It is called on the host, so that the program of a step stays the same. */
 export type Schedule = (step: number) => number;
 
 /** Options of every optimizer. */
@@ -26,30 +26,30 @@ export interface LearningRate {
   readonly learningRate: number | Schedule;
 }
 
-/** Which parameters weight decay is for, by their name (`"0.weight"`), shape and dtype. */
+/** Whether weight decay applies to a parameter, by its name (`"0.weight"`), shape and dtype. */
 export type DecayMask = (parameter: Named) => boolean;
 
-/** A {@link DecayMask}: tensors of two dims and more, so neither biases nor the factors of norms. */
+/** A {@link DecayMask} for tensors of two or more dims: neither biases nor the weights of norms. */
 export const weightsOnly: DecayMask = ({ shape }) => shape.length > 1;
 
 /** Options of optimizers that keep parameters small. */
 export interface WeightDecay {
-  /** How much; whether it is a penalty or shrinks the parameters themselves is the optimizer's to say. Default 0. */
+  /** Strength of the decay; each optimizer says whether it is an L2 penalty or decoupled. Default 0. */
   readonly weightDecay?: number;
-  /** Which parameters it is for: a pattern of names (`"**.weight"`) or a function. Default: all. */
+  /** Which parameters decay: a pattern of names (`"**.weight"`) or a function. Default: all. */
   readonly decayMask?: Selection;
 }
 
 /** Names of the options of {@link LearningRate} and {@link WeightDecay}. */
 export const commonOptions = ["learningRate", "weightDecay", "decayMask"] as const;
 
-/** What {@link Optimizer.update} is told besides the trees. */
+/** Options of {@link Optimizer.update}. */
 export interface UpdateOptions {
-  /** Steps taken before this one: 0 for the first. */
+  /** Number of steps before this one: 0 for the first. */
   readonly step: number | Tensor;
   /**
-   * Overrides the optimizer's own; needed when `step` is a tensor and the optimizer has a schedule. Of an optimizer with parts a vector
-   * with a rate for each, or one for all.
+   * Overrides the optimizer's learning rate; needed when `step` is a tensor and the optimizer has a schedule. An optimizer with parts takes
+   * one rate, or a vector with a rate for each part.
    */
   readonly learningRate?: number | Tensor | undefined;
 }
@@ -62,14 +62,14 @@ export interface Updated<Params> {
 
 /** An update rule. */
 export interface Optimizer {
-  /** Such as `"sgd"`. */
+  /** The optimizer's name, such as `"sgd"`. */
   readonly name: string;
   readonly learningRate: number | Schedule;
-  /** Of one that is several, with learning rates of their own, those. */
+  /** The optimizers that this one is made of, each with its own learning rate; see `groups`. */
   readonly parts?: readonly Optimizer[];
-  /** State for these parameters: zeros, or where an option says otherwise; in f32 for 16-bit floats. */
+  /** Initial state for these parameters: zeros unless an option says otherwise; f32 for 16-bit floats. */
   init(params: Tensors): Tensors;
-  /** One step; the trees given are not changed. */
+  /** One step; it does not change its arguments. */
   update<Params extends Tensors>(
     grads: Params,
     state: Tensors,
@@ -86,7 +86,7 @@ export function learningRateAt(optimizer: Pick<Optimizer, "name" | "learningRate
   throw new HeddleError("option", `${name}: the schedule gives learning rate ${String(value)} at step ${step}`);
 }
 
-/** The learning rates of a step as {@link Optimizer.update} takes them: of an optimizer with parts a vector, else a scalar. */
+/** The learning rates of a step as {@link Optimizer.update} takes them: a vector for an optimizer with parts, otherwise a scalar. */
 export function learningRatesAt(
   optimizer: Optimizer,
   step: number,
@@ -97,14 +97,14 @@ export function learningRatesAt(
 }
 
 /**
- * The rule of one parameter: from gradient, parameter and its state to the new parameter and state. It never sees 16-bit floats:
- * it gets them as f32, keeps its state in f32, and the new parameter is rounded.
+ * The rule of one parameter: computes the new parameter and state from gradient, parameter and state. It never gets 16-bit floats:
+ * they are cast to f32, the state is f32, and the new parameter is rounded.
  */
 export interface Rule<Slot extends string> extends LearningRate, WeightDecay {
   readonly name: string;
-  /** Names of the tensors kept for each parameter, or for this one. */
+  /** Names of the state tensors of each parameter, or a function that gives those of a parameter. */
   readonly slots: readonly Slot[] | ((parameter: TensorType) => readonly Slot[]);
-  /** Initial values of the slots, all over the parameter's shape or as made; default 0. */
+  /** Initial values of the slots: a number that fills the parameter's shape, or a function that makes the tensor; default 0. */
   readonly initial?: number | ((slot: Slot, parameter: Tensor) => Tensor);
   readonly apply: (
     gradient: Tensor,
@@ -119,11 +119,11 @@ export interface StepScalars {
   readonly learningRate: number | Tensor;
   /** Number of this step, counted from 1. */
   readonly count: number | Tensor;
-  /** Of this parameter: 0 where the mask leaves it out. */
+  /** Weight decay of this parameter: 0 if the mask excludes the parameter. */
   readonly weightDecay: number;
 }
 
-/** Makes an optimizer of a rule that is applied to each parameter by itself. */
+/** Makes an optimizer from a rule that is applied to each parameter separately. */
 export function perParameter<Slot extends string>(rule: Rule<Slot>): Optimizer {
   const { name, learningRate, weightDecay = 0, decayMask } = asRecord("perParameter", rule);
   if (typeof learningRate !== "function") checkNumber(name, "learningRate", learningRate, 0);
@@ -143,16 +143,16 @@ export function perParameter<Slot extends string>(rule: Rule<Slot>): Optimizer {
 const slotsOf = <Slot extends string>({ slots }: Rule<Slot>, parameter: TensorType): readonly Slot[] =>
   typeof slots === "function" ? slots(parameter) : slots;
 
-/** A tree for each slot, like that of the parameters; empty records stand where a parameter has no such slot. */
+/** One tree per slot, with the structure of the parameters; an empty record stands for a parameter without that slot. */
 function trees<Slot extends string>(
   rule: Rule<Slot>,
   { leaves, shape }: FlatTree<Tensor>,
   value: (slot: Slot, index: number) => Tensor,
 ): Tensors {
   const names = [...new Set(leaves.flatMap((leaf) => slotsOf(rule, leaf)))];
-  const all = leaves.length === 0 && typeof rule.slots !== "function" ? rule.slots : names;
+  const slotNames = leaves.length === 0 && typeof rule.slots !== "function" ? rule.slots : names;
   return Object.fromEntries(
-    all.map((slot): [string, Tensors] => {
+    slotNames.map((slot): [string, Tensors] => {
       const values = leaves.map((leaf, index) => (slotsOf(rule, leaf).includes(slot) ? value(slot, index) : {}));
       return [slot, unflattenTree(shape, values) as Tensors];
     }),
@@ -183,15 +183,15 @@ function update<Slot extends string, Params extends Tensors>(
   const gradients = byPath(rule.name, "the tree of gradients", grads);
   const slots = new Map<Slot, (path: string) => Tensor>();
   const slotAt = (slot: Slot, path: string): Tensor => {
-    const found = slots.get(slot) ?? byPath(rule.name, `the state '${slot}'`, state[slot]);
-    slots.set(slot, found);
-    return widened(found(path));
+    const slotOf = slots.get(slot) ?? byPath(rule.name, `the state '${slot}'`, state[slot]);
+    slots.set(slot, slotOf);
+    return widened(slotOf(path));
   };
   const results = leaves.map((parameter, index) => {
     const path = paths[index] as string;
-    const own = Object.fromEntries(slotsOf(rule, parameter).map((slot) => [slot, slotAt(slot, path)]));
+    const parameterSlots = Object.fromEntries(slotsOf(rule, parameter).map((slot) => [slot, slotAt(slot, path)]));
     const step = scalars(rule, decays, options, parameter, path);
-    const next = rule.apply(widened(gradients(path)), widened(parameter), own as Record<Slot, Tensor>, step);
+    const next = rule.apply(widened(gradients(path)), widened(parameter), parameterSlots as Record<Slot, Tensor>, step);
     return { ...next, parameter: isHalf(parameter.dtype) ? next.parameter.cast(parameter.dtype) : next.parameter };
   });
   return {
@@ -206,19 +206,19 @@ function update<Slot extends string, Params extends Tensors>(
 /** The tensors of a tree by their paths. */
 export function byPath(name: string, what: string, tree: unknown): (path: string) => Tensor {
   const { leaves, paths } = flattenTree(tree, isTensor);
-  const known = new Map(paths.map((path, index) => [path, leaves[index] as Tensor]));
+  const tensors = new Map(paths.map((path, index) => [path, leaves[index] as Tensor]));
   return (path) => {
-    const found = known.get(path);
-    if (found === undefined)
+    const tensor = tensors.get(path);
+    if (tensor === undefined)
       throw new HeddleError("tree", `${name}: ${what} has no tensor where the parameters have '${path}'`);
-    return found;
+    return tensor;
   };
 }
 
 /**
  * Learning rate and number of a step, in the dtype that a parameter is computed in.
  *
- * @throws HeddleError `option` when a schedule would have to be asked about a traced step
+ * @throws HeddleError `option` for a schedule with a traced step
  */
 export function updateRate(
   rule: LearningRate & { readonly name: string },
@@ -250,7 +250,7 @@ function scalars(
   return { ...updateRate(rule, options, { shape, dtype }), weightDecay: decays ? weightDecay : 0 };
 }
 
-/** The gradient with weight decay as a penalty: that of `weightDecay / 2 · |parameter|²` besides. */
+/** The gradient plus the gradient of the penalty `weightDecay / 2 · |parameter|²`. */
 export const penalised = (gradient: Tensor, parameter: Tensor, { weightDecay }: StepScalars): Tensor =>
   weightDecay === 0 ? gradient : gradient.add(parameter.mul(weightDecay));
 
@@ -266,7 +266,7 @@ export const averaged = (average: Tensor, value: Tensor, decay: number): Tensor 
 export const asTensor = (value: number | Tensor, { dtype }: Tensor): Tensor =>
   typeof value === "number" ? full([], value, { dtype }) : value;
 
-/** Two numbers of [0, 1). */
+/** Checks that betas are two numbers in [0, 1). */
 export function checkBetas(name: string, betas: readonly [number, number]): void {
   if (!Array.isArray(betas) || betas.length !== 2)
     throw new HeddleError("option", `${name}: betas must be two numbers, such as [0.9, 0.999], got ${shown(betas)}`);

@@ -1,4 +1,4 @@
-/** @module A learning rate that falls when training no longer gets better: PyTorch's `ReduceLROnPlateau`. */
+/** @module A learning rate that falls when training no longer improves: PyTorch's `ReduceLROnPlateau`. */
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import type { Schedule } from "./optimizer.ts";
@@ -7,41 +7,41 @@ import type { Schedule } from "./optimizer.ts";
 export interface PlateauOptions {
   /** The first rate. */
   readonly learningRate: number;
-  /** What is looked at after every epoch, of `evaluate` where there is one: `"loss"` (default) or the name of a metric. */
+  /** The value to monitor after every epoch: `"loss"` (default) or the name of a metric; of the evaluation if `train` has one. */
   readonly monitor?: string;
   /** Whether small or large values are good; default `"min"`. */
   readonly mode?: "min" | "max";
-  /** What the rate is multiplied by; default 0.1. */
+  /** Factor of the rate; default 0.1. */
   readonly factor?: number;
-  /** Epochs without progress that are borne; default 10. */
+  /** Number of epochs without progress before the rate falls; default 10. */
   readonly patience?: number;
-  /** How much counts as progress; default 1e-4. */
+  /** Smallest change that counts as progress; default 1e-4. */
   readonly threshold?: number;
   /** Whether `threshold` is a share of the best value (default) or a difference from it. */
   readonly thresholdMode?: "relative" | "absolute";
-  /** Epochs after a fall in which nothing is counted; default 0. */
+  /** Number of epochs after a fall that are not counted; default 0. */
   readonly cooldown?: number;
-  /** The rate does not fall below; default 0. */
+  /** The lowest rate; default 0. */
   readonly minimum?: number;
-  /** A fall by less than this is left out; default 1e-8. */
+  /** The rate does not fall by less than this; default 1e-8. */
   readonly epsilon?: number;
 }
 
-/** A schedule that is told how training goes. `train` does that after every epoch, and from the history when it resumes. */
+/** A schedule that follows a monitored value. `train` calls `observe` after every epoch, and for the history when it resumes. */
 export interface PlateauSchedule extends Schedule {
   readonly monitor: string;
-  /** One epoch's value. */
+  /** Takes the value of one epoch. */
   observe(value: number): void;
-  /** Forgets all that was observed. */
+  /** Forgets all observed values. */
   restart(): void;
 }
 
-/** Whether a learning rate wants to be told of epochs. */
+/** Whether a learning rate is a plateau schedule. */
 export const isPlateau = (schedule: unknown): schedule is PlateauSchedule =>
   typeof schedule === "function" && "observe" in schedule && "restart" in schedule;
 
 /**
- * Multiplies the learning rate by `factor` when `monitor` has not become better for more than `patience` epochs. NaN is no
+ * Multiplies the learning rate by `factor` when `monitor` has not become better for more than `patience` epochs. NaN is not
  * progress. Without `train`, call `observe(value)` after each epoch.
  *
  * @throws HeddleError `option`
@@ -54,7 +54,7 @@ export function plateau(options: PlateauOptions): PlateauSchedule {
   const observe = (value: number): void => {
     const better = isBetter(settings, value, state.best);
     const resting = Math.max(0, state.resting - 1);
-    // While it rests, bad epochs do not count; the first of them is the one after the fall.
+    // During the cooldown, bad epochs do not count; it begins with the epoch after the fall.
     const bad = better || state.resting > 0 ? 0 : state.bad + 1;
     const best = better ? value : state.best;
     if (bad <= patience) {

@@ -1,6 +1,6 @@
 /**
- * @module Schedules: learning rates as functions of the step. Each is that of PyTorch's `lr_scheduler`, with steps of the
- * optimizer where PyTorch counts calls of `scheduler.step()`, in closed form: the rate of a step depends on the step alone.
+ * @module Schedules: learning rates as functions of the step. They are those of PyTorch's `lr_scheduler` in closed form, so that
+ * the rate depends on the step alone. They count steps of the optimizer, where PyTorch counts calls of `scheduler.step()`.
  */
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkInteger, checkNumber, checkOptions } from "../util/options.ts";
@@ -8,13 +8,13 @@ import { shown } from "../util/show.ts";
 import type { Schedule } from "./optimizer.ts";
 import { isPlateau } from "./plateau.ts";
 
-/** What every schedule starts from. */
+/** Options of every schedule. */
 export interface ScheduleOptions {
   /** The rate that the schedule scales. */
   readonly learningRate: number;
 }
 
-/** Checks that options have no other names than these values, which are numbers from 0, or whole numbers from 1. */
+/** Checks the names of options and their values: `numbers` are at least 0, `steps` are whole numbers from 1. */
 function check(
   name: string,
   options: object,
@@ -54,7 +54,7 @@ export function linear(
 export function step(options: ScheduleOptions & { readonly stepSize: number; readonly gamma?: number }): Schedule {
   const { learningRate, stepSize, gamma = 0.1 } = asRecord("schedules.step", options);
   check("step", options, { learningRate, gamma }, { stepSize });
-  return (at) => learningRate * gamma ** Math.floor(at / stepSize);
+  return (step) => learningRate * gamma ** Math.floor(step / stepSize);
 }
 
 /** The rate times `gamma` (default 0.1) at each of the steps `milestones`: `MultiStepLR`. */
@@ -66,14 +66,14 @@ export function multiStep(
   milestones.forEach((milestone, index) => {
     checkInteger("schedules.multiStep", `milestones[${index}]`, milestone, 0);
   });
-  return (at) => learningRate * gamma ** milestones.filter((milestone) => at >= milestone).length;
+  return (step) => learningRate * gamma ** milestones.filter((milestone) => step >= milestone).length;
 }
 
 /** The rate times `gamma` to the step: `ExponentialLR`. */
 export function exponential(options: ScheduleOptions & { readonly gamma: number }): Schedule {
   const { learningRate, gamma } = asRecord("schedules.exponential", options);
   check("exponential", options, { learningRate, gamma });
-  return (at) => learningRate * gamma ** at;
+  return (step) => learningRate * gamma ** step;
 }
 
 /**
@@ -85,7 +85,7 @@ export function inverseTime(
 ): Schedule {
   const { learningRate, decay, decaySteps = 1, staircase = false } = asRecord("schedules.inverseTime", options);
   check("inverseTime", options, { learningRate, decay }, { decaySteps }, ["staircase"]);
-  return (at) => learningRate / (1 + decay * (staircase ? Math.floor(at / decaySteps) : at / decaySteps));
+  return (step) => learningRate / (1 + decay * (staircase ? Math.floor(step / decaySteps) : step / decaySteps));
 }
 
 /** From the rate to `minimum` (default 0) as `(1 - step / totalSteps)^power` (default 1), then `minimum`: `PolynomialLR`. */
@@ -94,38 +94,38 @@ export function polynomial(
 ): Schedule {
   const { learningRate, totalSteps, power = 1, minimum = 0 } = asRecord("schedules.polynomial", options);
   check("polynomial", options, { learningRate, power, minimum }, { totalSteps });
-  return (at) => minimum + (learningRate - minimum) * (1 - Math.min(at, totalSteps) / totalSteps) ** power;
+  return (step) => minimum + (learningRate - minimum) * (1 - Math.min(step, totalSteps) / totalSteps) ** power;
 }
 
 const wave = (from: number, to: number, share: number): number =>
   to + ((from - to) * (1 + Math.cos(Math.PI * share))) / 2;
 
 /**
- * From the rate to `minimum` (default 0) along half a cosine (Loshchilov and Hutter, 2017) in `totalSteps`, then up again
- * in as many: `CosineAnnealingLR`.
+ * From the rate to `minimum` (default 0) along half a cosine (Loshchilov and Hutter, 2017) in `totalSteps`, then back up
+ * in as many steps: `CosineAnnealingLR`.
  */
 export function cosine(
   options: ScheduleOptions & { readonly totalSteps: number; readonly minimum?: number },
 ): Schedule {
   const { learningRate, totalSteps, minimum = 0 } = asRecord("schedules.cosine", options);
   check("cosine", options, { learningRate, minimum }, { totalSteps });
-  return (at) => wave(learningRate, minimum, at / totalSteps);
+  return (step) => wave(learningRate, minimum, step / totalSteps);
 }
 
 /**
- * Half a cosine as in {@link cosine} in `period` steps, then from the rate again, each time in `periodFactor` times as many
- * (default 1): `CosineAnnealingWarmRestarts`.
+ * Half a cosine as in {@link cosine} in `period` steps, then again from the rate; each period is `periodFactor` times (default 1) as
+ * long as the last: `CosineAnnealingWarmRestarts`.
  */
 export function cosineRestarts(
   options: ScheduleOptions & { readonly period: number; readonly periodFactor?: number; readonly minimum?: number },
 ): Schedule {
   const { learningRate, period, periodFactor = 1, minimum = 0 } = asRecord("schedules.cosineRestarts", options);
   check("cosineRestarts", options, { learningRate, minimum }, { period, periodFactor });
-  return (at) => {
-    let [since, length] = [at, period];
-    if (periodFactor === 1) since %= period;
-    for (; since >= length; length *= periodFactor) since -= length;
-    return wave(learningRate, minimum, since / length);
+  return (step) => {
+    let [position, length] = [step, period];
+    if (periodFactor === 1) position %= period;
+    for (; position >= length; length *= periodFactor) position -= length;
+    return wave(learningRate, minimum, position / length);
   };
 }
 
@@ -135,15 +135,15 @@ export interface CyclicOptions extends ScheduleOptions {
   readonly maxLearningRate: number;
   /** Steps from the lowest to the highest; default 2000. */
   readonly stepsUp?: number;
-  /** Steps back; default as many. */
+  /** Steps from the highest to the lowest; default `stepsUp`. */
   readonly stepsDown?: number;
-  /** How high the cycles rise: all alike (default), each half as high as the last one, or by `gamma` to the power of the step. */
+  /** Height of the cycles: all equal (default), each half as high as the last, or scaled by `gamma` to the power of the step. */
   readonly mode?: "triangular" | "triangular2" | "expRange";
-  /** Of `expRange`; default 1. */
+  /** Factor per step of the mode `expRange`; default 1. */
   readonly gamma?: number;
 }
 
-/** Up and down again in straight lines, without end (Smith, 2017): `CyclicLR`. */
+/** Rises and falls in straight lines, without end (Smith, 2017): `CyclicLR`. */
 export function cyclic(options: CyclicOptions): Schedule {
   const {
     learningRate,
@@ -160,10 +160,10 @@ export function cyclic(options: CyclicOptions): Schedule {
       `schedules.cyclic: mode must be triangular, triangular2 or expRange, got ${String(mode)}`,
     );
   const period = stepsUp + stepsDown;
-  return (at) => {
-    const since = at % period;
-    const share = since <= stepsUp ? since / stepsUp : (period - since) / stepsDown;
-    const scale = { triangular: 1, triangular2: 2 ** -Math.floor(at / period), expRange: gamma ** at }[mode];
+  return (step) => {
+    const position = step % period;
+    const share = position <= stepsUp ? position / stepsUp : (period - position) / stepsDown;
+    const scale = { triangular: 1, triangular2: 2 ** -Math.floor(step / period), expRange: gamma ** step }[mode];
     return learningRate + (maxLearningRate - learningRate) * share * scale;
   };
 }
@@ -174,17 +174,17 @@ export interface OneCycleOptions {
   readonly totalSteps: number;
   /** Share of the steps in which the rate rises; default 0.3. */
   readonly pctStart?: number;
-  /** Default `"cosine"`. */
+  /** Shape of rise and fall; default `"cosine"`. */
   readonly anneal?: "cosine" | "linear";
   /** The first rate is the largest divided by this; default 25. */
   readonly divFactor?: number;
   /** The last rate is the first divided by this; default 10000. */
   readonly finalDivFactor?: number;
-  /** Back to the first rate as fast as it rose, and from there to the last; default false: to the last at once. */
+  /** Fall to the first rate as fast as it rose, and then to the last rate; default false: fall directly to the last rate. */
   readonly threePhase?: boolean;
 }
 
-/** Up to the largest rate and down to nearly nothing (Smith and Topin, 2018): `OneCycleLR`. Later steps have the last rate. */
+/** Rises to the largest rate and falls to nearly 0 (Smith and Topin, 2018): `OneCycleLR`. Later steps have the last rate. */
 export function oneCycle(options: OneCycleOptions): Schedule {
   const {
     maxLearningRate,
@@ -208,23 +208,23 @@ export function oneCycle(options: OneCycleOptions): Schedule {
   const last = { end: totalSteps - 1, from: threePhase ? first : maxLearningRate, to: first / finalDivFactor };
   const fall = { end: 2 * pctStart * totalSteps - 2, from: maxLearningRate, to: first };
   const phases = threePhase ? [rise, fall, last] : [rise, last];
-  return (at) => {
-    const place = phases.findIndex(({ end }, index) => at <= end || index === phases.length - 1);
+  return (step) => {
+    const place = phases.findIndex(({ end }, index) => step <= end || index === phases.length - 1);
     const { end, from, to } = phases[place] as typeof rise;
     const start = place === 0 ? 0 : (phases[place - 1] as typeof rise).end;
-    const share = end > start ? Math.min(1, (at - start) / (end - start)) : 1;
+    const share = end > start ? Math.min(1, (step - start) / (end - start)) : 1;
     return anneal === "cosine" ? wave(from, to, share) : from + (to - from) * share;
   };
 }
 
 /**
- * One schedule after the other; each counts its steps from the milestone at which it begins: `SequentialLR`. One of them may
- * be a {@link plateau}, which is told of every epoch from the first on.
+ * One schedule after another; each counts its steps from the milestone at which it begins: `SequentialLR`. One of them may be a
+ * {@link plateau}, which observes every epoch from the first on.
  *
- * @throws HeddleError `option` when milestones do not fit, or two schedules want to be told
+ * @throws HeddleError `option` when the milestones do not fit, or two schedules are plateaus
  */
 export function sequence(schedules: readonly Schedule[], milestones: readonly number[]): Schedule {
-  const areSchedules = Array.isArray(schedules) && schedules.every((one) => typeof one === "function");
+  const areSchedules = Array.isArray(schedules) && schedules.every((schedule) => typeof schedule === "function");
   if (!areSchedules || !Array.isArray(milestones))
     throw new HeddleError(
       "argument",
@@ -239,14 +239,14 @@ export function sequence(schedules: readonly Schedule[], milestones: readonly nu
   milestones.forEach((milestone, index) => {
     checkInteger("schedules.sequence", `milestones[${index}]`, milestone, milestones[index - 1] ?? 0);
   });
-  const [told, second] = schedules.filter(isPlateau);
+  const [plateauSchedule, second] = schedules.filter(isPlateau);
   if (second !== undefined) throw new HeddleError("option", "schedules.sequence: only one schedule can be a plateau");
-  const sequence = (at: number): number => {
-    const place = milestones.filter((milestone) => at >= milestone).length;
-    return (schedules[place] as Schedule)(at - (milestones[place - 1] ?? 0));
+  const sequence = (step: number): number => {
+    const place = milestones.filter((milestone) => step >= milestone).length;
+    return (schedules[place] as Schedule)(step - (milestones[place - 1] ?? 0));
   };
-  if (told === undefined) return sequence;
-  const { monitor, observe, restart } = told;
+  if (plateauSchedule === undefined) return sequence;
+  const { monitor, observe, restart } = plateauSchedule;
   return Object.assign(sequence, { monitor, observe, restart });
 }
 
@@ -260,8 +260,8 @@ export function warmUp(
 ): Schedule {
   const { steps, startFactor = 0 } = asRecord("schedules.warmUp", options);
   check("warmUp", options, { startFactor }, { steps });
-  const later: Schedule = typeof learningRate === "number" ? () => learningRate : learningRate;
-  return sequence([linear({ learningRate: later(0), startFactor, totalSteps: steps }), later], [steps]);
+  const mainSchedule: Schedule = typeof learningRate === "number" ? () => learningRate : learningRate;
+  return sequence([linear({ learningRate: mainSchedule(0), startFactor, totalSteps: steps }), mainSchedule], [steps]);
 }
 
 export { isPlateau, type PlateauOptions, type PlateauSchedule, plateau } from "./plateau.ts";

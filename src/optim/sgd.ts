@@ -14,7 +14,7 @@ import {
 
 /** Options of {@link sgd}; `weightDecay` is an L2 penalty. */
 export interface SgdOptions extends LearningRate, WeightDecay {
-  /** Share of the last step's direction that is kept; default 0. */
+  /** Share of the previous direction in the new direction; default 0. */
   readonly momentum?: number;
   /** Look ahead along the momentum; default false. */
   readonly nesterov?: boolean;

@@ -1,4 +1,4 @@
-/** @module Puts the bodies of composites that no executor has a kernel for in their places. */
+/** @module Expansion of composites for which no executor has a kernel into their bodies. */
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { typeOf } from "../ir/shape.ts";
 import { nodesWithin } from "../ir/walk.ts";
@@ -6,7 +6,7 @@ import { bodyGraph, expandNode } from "../ops/index.ts";
 import { pathOrder, type RewriteTrace, type Rule, rewriteGraph, rule } from "../rewrite/index.ts";
 import { isByEntries } from "./formats.ts";
 
-// The planner says whether what is given by entries becomes dense.
+// The planner decides whether a matrix given by entries becomes dense.
 const expandsAway = (node: Node): boolean =>
   !isAbsent(node.op.body) && isAbsent(node.op.form) && node.types.length === 1 && !isByEntries(node);
 
@@ -16,14 +16,14 @@ export const expandRules: readonly Rule[] = [
   ),
 ];
 
-/** How many bodies lie within each other. */
+/** How deep bodies are nested in each other. */
 const nesting = (node: Node): number =>
   expandsAway(node)
     ? 1 + Math.max(0, ...nodesWithin(bodyGraph(node.op, node.inputs.map(typeOf), node.attrs)).map(nesting))
     : 0;
 
-/** What {@link expandRules} lower: a body is made of composites that are nested less deeply. */
+/** The order that {@link expandRules} lower: the composites in a body are nested less deeply. */
 export const expandOrder = pathOrder(nesting);
 
-/** The graph with such composites expanded, however deep they are nested. */
+/** The graph with these composites expanded, at any depth. */
 export const expand = (graph: Graph, trace?: RewriteTrace): Graph => rewriteGraph(graph, expandRules, trace);

@@ -1,4 +1,7 @@
-/** @module Equations of values in a sparse format: what is computed on stored entries alone. Who has none here gets the dense value. */
+/**
+ * @module Equations of values in a sparse format: computations on the stored entries alone. An op without an equation here
+ * gets the dense value.
+ */
 import type { Node } from "../ir/node.ts";
 import { broadcastInDim, gather, mul, sampled, scatterAdd, sparse, sum, transpose } from "../ops/index.ts";
 import { type Rule, rule } from "../rewrite/index.ts";
@@ -13,20 +16,20 @@ interface Plain {
 /** The contracted dims of a product of two matrices. */
 function plainDot(node: Node): Plain | undefined {
   const [x, y] = [attr<readonly number[]>(node, "xContract"), attr<readonly number[]>(node, "yContract")];
-  const plain = x.length === 1 && attr<readonly number[]>(node, "xBatch").length === 0;
+  const onePair = x.length === 1 && attr<readonly number[]>(node, "xBatch").length === 0;
   const matrices = node.inputs.every(({ shape }) => shape.length === 2);
-  return plain && matrices ? { x: x[0] as number, y: y[0] as number } : undefined;
+  return onePair && matrices ? { x: x[0] as number, y: y[0] as number } : undefined;
 }
 
 /** Rows of a matrix, or its columns as rows. */
 const rowsOf = (x: Node, dim: number): Node => (dim === 0 ? x : transpose(x, [1, 0]));
 
-/** The product of a sparse matrix and a dense one, with the rows of the sparse one's free dim as rows. */
+/** The product of a sparse matrix and a dense one, with the sparse matrix's free dim as rows. */
 function entriesTimes(matrix: Node, contracted: number, dense: Node, dim: number): Node {
   const [values, rows, columns] = matrix.inputs as [Node, Node, Node];
   const [from, to] = contracted === 1 ? [columns, rows] : [rows, columns];
-  const found = gather(rowsOf(dense, dim), from, 0);
-  const scaled = mul(found, broadcastInDim(values, found.shape, [0]));
+  const gathered = gather(rowsOf(dense, dim), from, 0);
+  const scaled = mul(gathered, broadcastInDim(values, gathered.shape, [0]));
   return scatterAdd(scaled, to, matrix.shape[1 - contracted] as number, 0);
 }
 
@@ -47,9 +50,9 @@ function sampledProduct(node: Node): Node | undefined {
 }
 
 function sampledTranspose(node: Node): Node | undefined {
-  const [moved, rows, columns] = node.inputs as [Node, Node, Node];
-  return isOp(moved, "transpose") && attr<readonly number[]>(moved, "order")[0] === 1
-    ? sampled(input(moved), columns, rows)
+  const [product, rows, columns] = node.inputs as [Node, Node, Node];
+  return isOp(product, "transpose") && attr<readonly number[]>(product, "order")[0] === 1
+    ? sampled(input(product), columns, rows)
     : undefined;
 }
 
@@ -60,7 +63,7 @@ function transposeOfSparse(node: Node): Node | undefined {
   return sparse(values, columns, rows, node.shape);
 }
 
-/** Equations of products and transposes of matrices given by entries, which do without the dense matrix. */
+/** Equations of products and transposes of matrices given by entries, which avoid the dense matrix. */
 export const formatRules: readonly Rule[] = [
   rule("dot", "product of sparse", "(sparse A) B = sum over entries (i, k): A[i, k] B[k, :]", productOfSparse),
   rule("transpose", "transpose of sparse", "(sparse A)^T has the entries of A, columns as rows", transposeOfSparse),
@@ -68,5 +71,5 @@ export const formatRules: readonly Rule[] = [
   rule("sampled", "sampled transpose", "(A^T)[i, j] = A[j, i]", sampledTranspose),
 ];
 
-/** Whether a node's value, or what it reads, is given by entries: until its format is decided it has none. */
+/** Whether a node's value, or its input, is a matrix given by entries, whose format the planner decides. */
 export const isByEntries = (node: Node): boolean => isOp(node, "sparse") || isOp(node, "sampled");

@@ -1,6 +1,6 @@
 /**
- * @module Drops what loops and branches compute for nobody: stacks and results that no one reads, carries that only
- * feed themselves, inputs of which nothing depends. Scans stack their carries for a gradient that may never be asked for.
+ * @module Removes unused computation from loops and branches: stacks and results that nothing reads, carries that only feed
+ * themselves, inputs that nothing uses. Scans stack their carries for a gradient that may never be requested.
  */
 import { controlOf, type LoopControl } from "../ir/control.ts";
 import { inputSpecs, narrowGraph, traceGraph } from "../ir/graph.ts";
@@ -11,8 +11,8 @@ import { apply, atPositionOf, isGraph } from "../ir/trace.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
 import { resultsOf } from "../ops/index.ts";
 
-/** What is kept of a node that owns graphs, by position. */
-interface Kept {
+/** The parts of a node that owns graphs that are used, by position. */
+interface Used {
   readonly inputs: readonly number[];
   readonly results: readonly number[];
   /** The attributes that remain: smaller graphs, smaller counts. */
@@ -26,47 +26,51 @@ export function prune(graph: Graph): Graph {
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => rebuild(graph, inputs, needs));
 }
 
-/** What the outputs need. */
+/** The nodes and results that the outputs need. */
 interface Needs {
-  readonly kept: ReadonlyMap<Node, Kept>;
+  readonly used: ReadonlyMap<Node, Used>;
   /** Results by node; nodes that are missing are not needed. */
-  readonly wanted: ReadonlyMap<Node, ReadonlySet<number>>;
+  readonly results: ReadonlyMap<Node, ReadonlySet<number>>;
 }
 
-/** Decides from the outputs backwards: what a node does not need, the nodes before it need not give. */
+/** Decides from the outputs backwards: an input that a node does not need is not computed. */
 function needsOf(graph: Graph): Needs {
-  const wanted = new Map<Node, Set<number>>();
-  const want = (node: Node): void => {
+  const results = new Map<Node, Set<number>>();
+  const need = (node: Node): void => {
     const source = node.op === elementOp ? (node.inputs[0] as Node) : node;
-    const places = wanted.get(source) ?? new Set<number>();
+    const places = results.get(source) ?? new Set<number>();
     places.add(node.op === elementOp ? (node.attrs["index"] as number) : 0);
-    wanted.set(source, places);
+    results.set(source, places);
   };
-  for (const output of graph.outputs) want(output);
-  const kept = new Map<Node, Kept>();
+  for (const output of graph.outputs) need(output);
+  const used = new Map<Node, Used>();
   for (const node of topological(graph.outputs).reverse()) {
-    const places = wanted.get(node);
+    const places = results.get(node);
     if (places === undefined || node.op === elementOp) continue;
     const control = controlOf(node);
     if (control === undefined) {
-      for (const input of node.inputs) want(input);
+      for (const input of node.inputs) need(input);
       continue;
     }
-    const part = control.kind === "loop" ? keptOfLoop(node, control, places) : keptOfBranch(node, places);
-    kept.set(node, part);
-    for (const place of part.inputs) want(node.inputs[place] as Node);
+    const usedPart = control.kind === "loop" ? usedOfLoop(node, control, places) : usedOfBranch(node, places);
+    used.set(node, usedPart);
+    for (const place of usedPart.inputs) need(node.inputs[place] as Node);
   }
-  return { kept, wanted };
+  return { used, results };
 }
 
-/** Positions of the inputs on which outputs depend. */
+/** Positions of the inputs on which the outputs depend. */
 function reached(outputs: readonly Node[], inputs: readonly Node[]): Set<number> {
-  const found = new Set(topological(outputs));
-  return new Set(range(inputs.length).filter((place) => found.has(inputs[place] as Node)));
+  const ancestors = new Set(topological(outputs));
+  return new Set(range(inputs.length).filter((place) => ancestors.has(inputs[place] as Node)));
 }
 
-function keptOfLoop(node: Node, { body, condition, carries, slices }: LoopControl, wanted: ReadonlySet<number>): Kept {
-  const live = new Set(wanted);
+function usedOfLoop(
+  node: Node,
+  { body, condition, carries, slices }: LoopControl,
+  wantedResults: ReadonlySet<number>,
+): Used {
+  const live = new Set(wantedResults);
   for (let before = -1; before !== live.size; ) {
     before = live.size;
     const outputs = [...live].map((place) => body.outputs[place] as Node);
@@ -82,17 +86,17 @@ function keptOfLoop(node: Node, { body, condition, carries, slices }: LoopContro
   const inputs = range(node.inputs.length).filter((place) =>
     place < carries ? live.has(place) : needed.has(place + 1),
   );
-  const own = [0, ...inputs.map((place) => place + 1)];
+  const bodyInputs = [0, ...inputs.map((place) => place + 1)];
   const attrs: { [key: string]: Attrs[string] } = { ...node.attrs, carries: inputs.filter((p) => p < carries).length };
   if (slices > 0) attrs["slices"] = inputs.filter((place) => place >= carries && place < carries + slices).length;
   for (const [key, value] of Object.entries(node.attrs))
     if (isGraph(value))
-      attrs[key] = prune(narrowGraph(value, own, value === body ? results : range(value.outputs.length)));
+      attrs[key] = prune(narrowGraph(value, bodyInputs, value === body ? results : range(value.outputs.length)));
   return { inputs, results, attrs };
 }
 
-function keptOfBranch(node: Node, wanted: ReadonlySet<number>): Kept {
-  const results = range(node.types.length).filter((place) => wanted.has(place));
+function usedOfBranch(node: Node, wantedResults: ReadonlySet<number>): Used {
+  const results = range(node.types.length).filter((place) => wantedResults.has(place));
   const graphs = Object.entries(node.attrs).filter((entry): entry is [string, Graph] => isGraph(entry[1]));
   const needed = new Set<number>();
   for (const [, { inputs, outputs }] of graphs)
@@ -106,7 +110,7 @@ function keptOfBranch(node: Node, wanted: ReadonlySet<number>): Kept {
   return { inputs: [0, ...inputs.map((place) => place + 1)], results, attrs };
 }
 
-function rebuild(graph: Graph, inputs: readonly Node[], { kept, wanted }: Needs): Node[] {
+function rebuild(graph: Graph, inputs: readonly Node[], { used, results }: Needs): Node[] {
   const copies = new Map<Node, readonly (Node | undefined)[]>();
   graph.inputs.forEach((input, place) => {
     copies.set(input, [inputs[place]]);
@@ -116,20 +120,20 @@ function rebuild(graph: Graph, inputs: readonly Node[], { kept, wanted }: Needs)
       ? (copies.get(node.inputs[0] as Node)?.[node.attrs["index"] as number] as Node)
       : (copies.get(node)?.[0] as Node);
   const visit = (node: Node): void => {
-    const part = kept.get(node);
+    const part = used.get(node);
     if (part === undefined) {
       copies.set(node, resultsOf(apply(node.op, node.inputs.map(copyOf), node.attrs)));
       return;
     }
-    const own = part.inputs.map((place) => copyOf(node.inputs[place] as Node));
-    const made = resultsOf(apply(node.op, own, part.attrs));
+    const operands = part.inputs.map((place) => copyOf(node.inputs[place] as Node));
+    const values = resultsOf(apply(node.op, operands, part.attrs));
     const results = new Array<Node | undefined>(node.types.length).fill(undefined);
-    part.results.forEach((place, order) => {
-      results[place] = made[order];
+    part.results.forEach((place, index) => {
+      results[place] = values[index];
     });
     copies.set(node, results);
   };
   for (const node of topological(graph.outputs))
-    if (wanted.has(node) && !copies.has(node)) atPositionOf(node, () => visit(node));
+    if (results.has(node) && !copies.has(node)) atPositionOf(node, () => visit(node));
   return graph.outputs.map(copyOf);
 }

@@ -1,6 +1,6 @@
 /**
- * @module What is known of values that are made from the gradient of a lookup: which rows may differ from what the value
- * is where the gradient is zero, and what that is.
+ * @module Facts about values that depend on the gradient of a lookup: the rows that may differ from the value at a zero
+ * gradient, and that value.
  */
 
 import { dtypes, isFloat } from "../ir/dtype.ts";
@@ -10,42 +10,42 @@ import { type Combination, evaluateNode, identityOf } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { attr, input, isAll, isOp, isPointwise, repeatedValue } from "./match.ts";
 
-/** What a value is in a row that no lookup has touched: a number, what another value is there, or not known. */
+/** A value in a row that no lookup has touched: a number, the same row of another node, or unknown. */
 export type AtZero = number | Node | undefined;
 
 /** A value whose rows depend on the same rows of some gradients of lookups. */
 export interface RowFact {
   readonly kind: "rows";
-  /** The sums by index that it is made from, in order. */
+  /** The sums by index from which the value is computed, in order. */
   readonly sources: readonly Node[];
   readonly atZero: AtZero;
-  /** The value that this one is but for rows that were touched, where that one is there anyhow. */
+  /** The node that the value equals except in touched rows, if that node is computed anyway. */
   readonly base: Node | undefined;
 }
 
-/** A value combined over the rows of one that is made from gradients of lookups. */
+/** A value combined over the rows of another value, which depends on gradients of lookups. */
 export interface FoldFact {
   readonly kind: "fold";
   readonly sources: readonly Node[];
-  /** What the combined value is in rows that are not touched. */
+  /** The combined value's elements in rows that are not touched. */
   readonly atZero: number;
 }
 
 export type Fact = RowFact | FoldFact;
 
-/** The value that a node's is but for few rows. */
+/** The node that a value equals except in few rows. */
 export const baseOf = (fact: Fact | undefined): Node | undefined => (fact?.kind === "rows" ? fact.base : undefined);
 
 /** The gradient of a lookup: rows that are added up by index in zeros. */
 export interface Source {
   readonly updates: Node;
   readonly indices: Node;
-  /** Of a table of `total` rows of which this device holds some: the first of them. */
+  /** The first row that this device holds, of a table of `total` rows that is split. */
   readonly start?: Node;
   readonly total?: number;
 }
 
-/** What a sum by index is made of; undefined where the node is none that is empty at first. */
+/** The operands of a sum by index into zeros; undefined for other nodes. */
 export function sourceOf(node: Node): Source | undefined {
   const [first, second, third] = node.inputs as [Node, Node, Node];
   if (node.attrs["batchDims"] !== 0) return undefined;
@@ -56,7 +56,7 @@ export function sourceOf(node: Node): Source | undefined {
   return sums ? { updates: third, indices: second } : undefined;
 }
 
-/** Facts of the nodes, which are in topological order; a node without one has nothing to do with lookups. */
+/** Facts of the nodes, which are in topological order; a node without a fact does not depend on lookups. */
 export function factsOf(nodes: readonly Node[]): Map<Node, Fact> {
   const facts = new Map<Node, Fact>();
   for (const node of nodes) {
@@ -70,19 +70,19 @@ export function factsOf(nodes: readonly Node[]): Map<Node, Fact> {
 }
 
 function derived(node: Node, facts: ReadonlyMap<Node, Fact>): Fact | undefined {
-  const rows = node.inputs.map((one) => facts.get(one)).filter((fact) => fact?.kind === "rows");
+  const rows = node.inputs.map((operand) => facts.get(operand)).filter((fact) => fact?.kind === "rows");
   const updates = sourcesOf(rows.filter(({ base }) => base !== undefined));
   const sources = sourcesOf(rows.filter(({ base }) => base === undefined));
-  // A step that is taken or not, by a condition, is an update of what the step is one of.
+  // An update under a condition is an update of the same base.
   if (updates.length > 0 && sources.every((source) => updates.includes(source)) && isPointwise(node)) {
     const atZero = pointwiseAtZero(
       node,
-      node.inputs.map((one) => valueAtZero(one, facts.get(one), true)),
+      node.inputs.map((operand) => valueAtZero(operand, facts.get(operand), true)),
     );
     const base = heldBase(node, atZero, facts);
     if (base !== undefined) return { kind: "rows", sources: updates, atZero, base };
   }
-  // To others, what is another value but for few rows is a value as that one is.
+  // Other ops see a value that equals its base except in few rows as one like the base.
   return sources.length === 0 ? undefined : derivedFrom(node, sources, facts);
 }
 
@@ -90,12 +90,12 @@ const sourcesOf = (facts: readonly RowFact[]): Node[] =>
   [...new Set(facts.flatMap(({ sources }) => sources))].sort((left, right) => left.id - right.id);
 
 function derivedFrom(node: Node, sources: readonly Node[], facts: ReadonlyMap<Node, Fact>): Fact | undefined {
-  const given = node.inputs.map((one) => valueAtZero(one, facts.get(one), false));
+  const operands = node.inputs.map((operand) => valueAtZero(operand, facts.get(operand), false));
   if (isPointwise(node)) {
-    const atZero = pointwiseAtZero(node, given);
+    const atZero = pointwiseAtZero(node, operands);
     return { kind: "rows", sources, atZero, base: heldBase(node, atZero, facts) };
   }
-  const value = typeof given[0] === "number" ? given[0] : undefined;
+  const value = typeof operands[0] === "number" ? operands[0] : undefined;
   if (keepsRows(node)) {
     const atZero = value === undefined ? undefined : combined(node, value);
     return { kind: "rows", sources, atZero, base: undefined };
@@ -104,14 +104,17 @@ function derivedFrom(node: Node, sources: readonly Node[], facts: ReadonlyMap<No
   return folds ? { kind: "fold", sources, atZero: value } : undefined;
 }
 
-/** To copy a value that is computed itself, and then rows of it, would be no less work than to compute the result. */
+/**
+ * The base at zero gradient, unless it is a computed value: to copy that and update rows is no less work than to compute
+ * the result.
+ */
 function heldBase(node: Node, atZero: AtZero, facts: ReadonlyMap<Node, Fact>): Node | undefined {
   if (typeof atZero !== "object" || atZero.dtype !== node.dtype || !sameShape(atZero.shape, node.shape))
     return undefined;
   return isPointwise(atZero) && baseOf(facts.get(atZero)) === undefined ? undefined : atZero;
 }
 
-/** Whether row i of the result is made from row i of the one input alone, and equal rows give equal rows. */
+/** Whether row i of the result depends on row i of the single input alone, and equal rows give equal rows. */
 export function keepsRows(node: Node): boolean {
   switch (node.op.name) {
     case "broadcast":
@@ -125,7 +128,7 @@ export function keepsRows(node: Node): boolean {
   }
 }
 
-/** What many elements of one value combine to. */
+/** The combination of many equal elements. */
 function combined(node: Node, value: number): number | undefined {
   if (!isOp(node, "reduce")) return value;
   const op = attr<Combination>(node, "op");
@@ -133,7 +136,7 @@ function combined(node: Node, value: number): number | undefined {
   return op === "prod" && value !== 0 && value !== 1 ? undefined : value;
 }
 
-/** Whether rows of this value add nothing to what is combined, or are one more value to combine. */
+/** Whether rows of this value do not change the combination, or count as one more value in it. */
 function canFold(node: Node, value: number): boolean {
   const op = attr<Combination>(node, "op");
   return op === "max" || op === "min" || Object.is(Math.abs(value), Number(identityOf(op, node.dtype)));
@@ -144,10 +147,10 @@ function valueAtZero(node: Node, fact: Fact | undefined, through: boolean): AtZe
   return repeatedValue(node) ?? node;
 }
 
-/** What a pointwise function gives for what its operands are; zero times anything is zero, as for a sparse gradient. */
-function pointwiseAtZero(node: Node, given: readonly AtZero[]): AtZero {
-  if (given.every((value): value is number => typeof value === "number")) return evaluated(node, given);
-  const [x, y, z] = given;
+/** The result of a pointwise function on these operands; zero times anything is zero, as for a sparse gradient. */
+function pointwiseAtZero(node: Node, operands: readonly AtZero[]): AtZero {
+  if (operands.every((value): value is number => typeof value === "number")) return evaluated(node, operands);
+  const [x, y, z] = operands;
   const float = isFloat(node.dtype);
   switch (node.op.name) {
     case "mul":
@@ -168,11 +171,11 @@ function pointwiseAtZero(node: Node, given: readonly AtZero[]): AtZero {
   }
 }
 
-/** The function of numbers; undefined where that is no number to go on with. */
-function evaluated(node: Node, given: readonly number[]): number | undefined {
+/** The function of numbers; undefined where the result is NaN or an error. */
+function evaluated(node: Node, operands: readonly number[]): number | undefined {
   const inputs = node.inputs.map(({ dtype }, index): HostTensor => {
     const type: TensorType = { dtype, shape: [] };
-    return { ...type, data: dtypes[dtype].create([given[index] as number]) };
+    return { ...type, data: dtypes[dtype].create([operands[index] as number]) };
   });
   try {
     const [result] = evaluateNode({ ...node, types: [{ dtype: node.dtype, shape: [] }] }, inputs);

@@ -8,7 +8,7 @@ import { type Rule, rule } from "../rewrite/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { attr, holds, input, isAll, isOp, isPointwise, repeatedValue } from "./match.ts";
 
-/** The other operand, when one of the two passes the test. */
+/** The other operand, if one of the two passes the test. */
 function otherThan(node: Node, test: (operand: Node) => boolean): Node | undefined {
   const [x, y] = node.inputs as [Node, Node];
   return test(y) ? x : test(x) ? y : undefined;
@@ -17,7 +17,7 @@ function otherThan(node: Node, test: (operand: Node) => boolean): Node | undefin
 /** 0 for integers; -0 for floats, because -0 + 0 is 0. */
 const isNeutralOfAdd = (node: Node): boolean => isAll(node, isFloat(node.dtype) ? -0 : 0);
 
-const same = (node: Node): Node | undefined => (node.inputs[0] === node.inputs[1] ? input(node) : undefined);
+const equalOperand = (node: Node): Node | undefined => (node.inputs[0] === node.inputs[1] ? input(node) : undefined);
 
 /** 1 / value, where multiplying by it rounds exactly as dividing by value does. */
 function exactReciprocal(node: Node): number | undefined {
@@ -30,7 +30,7 @@ function exactReciprocal(node: Node): number | undefined {
     : undefined;
 }
 
-/** Whether casting by way of `middle` loses nothing and wraps, saturates or truncates as the direct cast does. */
+/** Whether a cast through `middle` is exact and wraps, saturates or truncates as the direct cast does. */
 function isPassage(from: Node, middle: Node, to: Node): boolean {
   if (!holds(middle.dtype, from.dtype)) return false;
   // Floats saturate where integers wrap.
@@ -54,9 +54,9 @@ function foldConstants(node: Node): Node | undefined {
   );
   try {
     const value = evaluateNode(node, values)[0]?.data[0] as number | bigint;
-    // A constant holds one NaN, and of bits others may be made.
+    // A constant has one NaN, but bitcasts can make others.
     if (Number.isNaN(value) && !values.some(({ data }) => Number.isNaN(data[0]))) return undefined;
-    // Larger integers are no constants: they are made of two.
+    // Larger integers are not constants: they are composed of two.
     return typeof value === "bigint" && !Number.isSafeInteger(Number(value)) ? undefined : constant(node.dtype, value);
   } catch (error) {
     // Division by zero is an error of the run, and only if it is reached.
@@ -65,7 +65,7 @@ function foldConstants(node: Node): Node | undefined {
   }
 }
 
-/** op(broadcast(x), broadcast(y)) does its work once per source element. */
+/** Computes op(broadcast(x), broadcast(y)) once per source element. */
 function beforeBroadcast(node: Node): Node | undefined {
   if (!isPointwise(node) || node.types.length !== 1 || !node.inputs.every((operand) => isOp(operand, "broadcast")))
     return undefined;
@@ -120,7 +120,7 @@ export const scalarRules: readonly Rule[] = [
   rule("abs", "abs of sign change", "|-x| = ||x|| = |x|", (node) =>
     isOp(input(node), "neg") || isOp(input(node), "abs") ? abs(input(input(node))) : undefined,
   ),
-  rule("max min and or", "operand twice", "max(x, x) = x", same),
+  rule("max min and or", "operand twice", "max(x, x) = x", equalOperand),
   rule("pow", "small power", "x^0 = 1; x^1 = x; x^2 = x * x; floats: x^-1 = 1 / x", powerRule),
   rule("select", "select by constant", "select(true, x, y) = x", (node) => {
     const value = repeatedValue(input(node));

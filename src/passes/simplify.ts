@@ -5,10 +5,12 @@ import { HeddleError } from "../util/errors.ts";
 import { scalarRules } from "./scalar-rules.ts";
 import { structureRules } from "./structure-rules.ts";
 
-/** The built-in rules of {@link simplify}, in the order in which they are tried: of scalar functions, then of structure. */
+/**
+ * The built-in rules of {@link simplify}, in the order in which they are tried: rules of scalar functions, then of structure.
+ */
 export const simplifyRules: readonly Rule[] = [...scalarRules, ...structureRules];
 
-// What is built lies below what it is built of: each op is put in the place of higher ones only. All others are at 4.
+// A rule replaces an op by lower ones only. Ops that are not listed are at 4.
 const heights: { readonly [op: string]: number } = {
   constant: 0,
   broadcast: 1,
@@ -21,26 +23,26 @@ const heights: { readonly [op: string]: number } = {
   sampled: 7,
 };
 
-/** What {@link simplifyRules} and the rules of formats lower; reversing many dims is above reversing few. */
+/** The order that {@link simplifyRules} and the rules of formats lower; reversing many dims is above reversing few. */
 export const simplifyOrder = pathOrder(({ op, attrs }) =>
   op.name === "reverse" ? 4 + (attrs["dims"] as readonly number[]).length / 100 : (heights[op.name] ?? 4),
 );
 
-const ownRules: Rule[] = [];
+const userRules: Rule[] = [];
 
 /**
- * Adds a rule of one's own to the simplification of every graph that is compiled from now on; it is tried before the built-in
- * ones. It must hold for every value, and where it changes rounding that is the user's to answer for.
+ * Adds a rule to the simplification of every graph that is compiled from now on; it is tried before the built-in rules.
+ * The rule must hold for every value; the user answers for a rule that changes rounding.
  *
- * @throws HeddleError `option` when a rule of that name is there already.
+ * @throws HeddleError `option` when a rule of that name exists.
  * @example addRewriteRule(rule("log", "log of exp", "log(exp(x)) = x", (node) => …))
  */
 export function addRewriteRule(rule: Rule): void {
-  if ([...simplifyRules, ...ownRules].some(({ name }) => name === rule.name))
-    throw new HeddleError("option", `there is a rewrite rule '${rule.name}' already`);
-  ownRules.push(rule);
+  if ([...simplifyRules, ...userRules].some(({ name }) => name === rule.name))
+    throw new HeddleError("option", `a rewrite rule '${rule.name}' exists already`);
+  userRules.push(rule);
 }
 
 /** The graph with less work and the same values; sums over several dims may round differently. */
 export const simplify = (graph: Graph, trace?: RewriteTrace): Graph =>
-  rewriteGraph(graph, [...ownRules, ...simplifyRules], trace);
+  rewriteGraph(graph, [...userRules, ...simplifyRules], trace);

@@ -20,59 +20,59 @@ function transposeOfBroadcast(node: Node): Node | undefined {
   const source = input(node);
   if (!isOp(source, "broadcast")) return undefined;
   const order = orderOf(node);
-  const places = attr<Dims>(source, "dims").map((dim) => order.indexOf(dim));
-  const inner = range(places.length).sort((a, b) => (places[a] as number) - (places[b] as number));
+  const positions = attr<Dims>(source, "dims").map((dim) => order.indexOf(dim));
+  const inner = range(positions.length).sort((a, b) => (positions[a] as number) - (positions[b] as number));
   return broadcastInDim(
     transpose(input(source), inner),
     node.shape,
-    inner.map((dim) => places[dim] as number),
+    inner.map((dim) => positions[dim] as number),
   );
 }
 
-/** broadcast(reshape(x)) where the reshape only put in dims of size 1, which the broadcast can leave out. */
+/** broadcast(reshape(x)) where the reshape only inserted dims of size 1, which the broadcast can skip. */
 function broadcastOfReshape(node: Node): Node | undefined {
   const middle = input(node);
   if (!isOp(middle, "reshape")) return undefined;
   const { shape } = input(middle);
-  const kept = range(middle.shape.length).filter((dim) => middle.shape[dim] !== 1);
-  const sizes = kept.map((dim) => middle.shape[dim] as number);
+  const longDims = range(middle.shape.length).filter((dim) => middle.shape[dim] !== 1);
+  const sizes = longDims.map((dim) => middle.shape[dim] as number);
   if (!sameShape(sizes, shape)) return undefined;
   const dims = attr<Dims>(node, "dims");
   return broadcastInDim(
     input(middle),
     node.shape,
-    kept.map((dim) => dims[dim] as number),
+    longDims.map((dim) => dims[dim] as number),
   );
 }
 
-/** A table of master weights is not cast as a whole for the few rows that are looked up. */
+/** A table of master weights is not cast whole for the few rows that are looked up. */
 function gatherOfCast(node: Node): Node | undefined {
   const [wide, indices] = node.inputs as [Node, Node];
   if (!isOp(wide, "cast") || sizeOf(node.shape) >= sizeOf(wide.shape)) return undefined;
   return cast(gather(input(wide), indices, attr<number>(node, "batchDims")), node.dtype);
 }
 
-/** Of a dim of a reduced value, the dim of the value before. */
-const keptDims = (node: Node): number[] => otherDims(input(node).shape.length, attr<Dims>(node, "dims"));
+/** For each dim of a reduced value, the dim of the operand. */
+const operandDims = (node: Node): number[] => otherDims(input(node).shape.length, attr<Dims>(node, "dims"));
 
 function reduceOfReduce(node: Node): Node | undefined {
   const inner = input(node);
   if (!isOp(inner, "reduce") || inner.attrs["op"] !== node.attrs["op"]) return undefined;
-  const kept = keptDims(inner);
-  const dims = attr<Dims>(node, "dims").map((dim) => kept[dim] as number);
+  const innerDims = operandDims(inner);
+  const dims = attr<Dims>(node, "dims").map((dim) => innerDims[dim] as number);
   return reduce(attr(node, "op"), input(inner), [...attr<Dims>(inner, "dims"), ...dims]);
 }
 
 function reduceOfTranspose(node: Node): Node | undefined {
-  const moved = input(node);
-  if (!isOp(moved, "transpose")) return undefined;
-  const order = orderOf(moved);
+  const transposed = input(node);
+  if (!isOp(transposed, "transpose")) return undefined;
+  const order = orderOf(transposed);
   const dims = attr<Dims>(node, "dims").map((dim) => order[dim] as number);
-  const wanted = keptDims(node).map((dim) => order[dim] as number);
-  const made = otherDims(order.length, dims);
+  const targetDims = operandDims(node).map((dim) => order[dim] as number);
+  const reducedDims = otherDims(order.length, dims);
   return transpose(
-    reduce(attr(node, "op"), input(moved), dims),
-    wanted.map((dim) => made.indexOf(dim)),
+    reduce(attr(node, "op"), input(transposed), dims),
+    targetDims.map((dim) => reducedDims.indexOf(dim)),
   );
 }
 
@@ -92,15 +92,17 @@ interface DotDims {
 
 const dotDims = (node: Node): DotDims => node.attrs as unknown as DotDims;
 
-/** A product reads its operands in any order, as long as the free dims keep theirs. */
+/** A product reads its operands in any order of dims that keeps the order of the free dims. */
 function dotOfTranspose(node: Node): Node | undefined {
   const dims = dotDims(node);
   const strip = (operand: Node, batch: Dims, contract: Dims) => {
     if (!isOp(operand, "transpose")) return undefined;
     const order = orderOf(operand);
     const free = otherDims(order.length, [...batch, ...contract]).map((dim) => order[dim] as number);
-    const to = (list: Dims): number[] => list.map((dim) => order[dim] as number);
-    return isAscending(free) ? { operand: input(operand), batch: to(batch), contract: to(contract) } : undefined;
+    const mapped = (list: Dims): number[] => list.map((dim) => order[dim] as number);
+    return isAscending(free)
+      ? { operand: input(operand), batch: mapped(batch), contract: mapped(contract) }
+      : undefined;
   };
   const x = strip(input(node), dims.xBatch, dims.xContract);
   const y = strip(input(node, 1), dims.yBatch, dims.yContract);
@@ -140,11 +142,11 @@ function sliceOfSlice(node: Node): Node | undefined {
   if (!isOp(inner, "slice")) return undefined;
   const [start, limit, stride] = [attr<Dims>(node, "start"), attr<Dims>(node, "limit"), attr<Dims>(node, "stride")];
   const [from, step] = [attr<Dims>(inner, "start"), attr<Dims>(inner, "stride")];
-  const at = (dim: number, index: number): number => (from[dim] as number) + index * (step[dim] as number);
+  const sourceIndex = (dim: number, index: number): number => (from[dim] as number) + index * (step[dim] as number);
   return slice(
     input(inner),
-    start.map((first, dim) => (node.shape[dim] === 0 ? 0 : at(dim, first))),
-    limit.map((end, dim) => (node.shape[dim] === 0 ? 0 : at(dim, end - 1) + 1)),
+    start.map((first, dim) => (node.shape[dim] === 0 ? 0 : sourceIndex(dim, first))),
+    limit.map((end, dim) => (node.shape[dim] === 0 ? 0 : sourceIndex(dim, end - 1) + 1)),
     stride.map((by, dim) => by * (step[dim] as number)),
   );
 }
@@ -221,10 +223,10 @@ export const structureRules: readonly Rule[] = [
   rule("reverse", "reverse of reverse", "reverse(reverse(x)) = x", (node) => {
     const inner = input(node);
     if (!isOp(inner, "reverse")) return undefined;
-    const [mine, other] = [attr<Dims>(node, "dims"), attr<Dims>(inner, "dims")];
+    const [outerDims, innerDims] = [attr<Dims>(node, "dims"), attr<Dims>(inner, "dims")];
     return reverse(
       input(inner),
-      [...mine, ...other].filter((dim) => mine.includes(dim) !== other.includes(dim)),
+      [...outerDims, ...innerDims].filter((dim) => outerDims.includes(dim) !== innerDims.includes(dim)),
     );
   }),
   rule("concat", "concat of one", "concat(x) = x", (node) => (node.inputs.length === 1 ? input(node) : undefined)),

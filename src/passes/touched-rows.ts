@@ -1,10 +1,10 @@
 /**
- * @module Updates of tables by the rows that a step has looked up. The gradient of a lookup is zero but for few rows, and
- * most of what is computed from it is, where it is zero, what was there before: then only those rows are computed, with the
- * same bits, and written into the table. An embedding costs what its ids cost, not what its rows do.
+ * @module Updates of tables by the rows that a step has looked up. The gradient of a lookup is zero except in few rows,
+ * and most values that depend on it are unchanged where it is zero: so only those rows are computed, with the same bits,
+ * and written into the table. The cost of an embedding depends on the number of its ids, not of its rows.
  *
- * Where the gradient is zero, zero times anything is taken for zero: rows that nothing has touched do not become NaN when a
- * learning rate is not finite.
+ * Zero gradients times anything count as zero: rows that nothing has touched do not become NaN when a learning rate is not
+ * finite.
  */
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { parameterOp } from "../ir/leaf.ts";
@@ -38,19 +38,19 @@ import {
 import { attr, input, isOp, isPointwise } from "./match.ts";
 import { baseOf, type Fact, type FoldFact, factsOf, keepsRows, type Source, sourceOf } from "./row-facts.ts";
 
-/** Before it pays to find out which rows are touched. */
+/** Thresholds from which it pays to find the touched rows. */
 export interface RowLimits {
-  /** So many times more rows than may be touched must be in the table. */
+  /** The table must have this many times the rows that may be touched. */
   readonly fewer: number;
-  /** Bytes of a table that are updated in the time that it takes to sort an id: of narrow rows, there must be more. */
+  /** Bytes of a table that are updated in the time of sorting one id; tables of narrow rows need more rows. */
   readonly idBytes: number;
-  /** Bytes that the table must have. */
+  /** The least bytes of a table. */
   readonly leastBytes: number;
 }
 
 const defaultLimits: RowLimits = { fewer: 8, idBytes: 128, leastBytes: 1 << 18 };
 
-// What is made of a gradient together with others is made for each set of them.
+// Rows are computed for each set of gradients that enter a value together.
 const mostSets = 16;
 
 /** The graph of one device with updates of large tables by the rows that are touched. */
@@ -58,42 +58,42 @@ export function touchedRows(graph: Graph, limits: RowLimits = defaultLimits): Gr
   const nodes = topological(graph.outputs);
   if (!nodes.some((node) => sourceOf(node) !== undefined)) return graph;
   const facts = factsOf(nodes);
-  const wanted = wantedOf(graph, facts, limits);
-  if (wanted.boundaries.size === 0) return graph;
-  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => new RowTrace(facts, wanted).outputs(graph, inputs));
+  const plan = planRows(graph, facts, limits);
+  if (plan.boundaries.size === 0) return graph;
+  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => new RowTrace(facts, plan).outputs(graph, inputs));
 }
 
-/** Nodes that are made whole, and those among them that are made by rows. */
-interface Wanted {
+/** The nodes that are computed, and the boundaries among them: nodes that are computed by rows. */
+interface RowPlan {
   readonly whole: ReadonlySet<Node>;
   readonly boundaries: ReadonlySet<Node>;
 }
 
-/** Decides from the outputs backwards; a gradient that is needed whole after all is the end of what is made of its rows. */
-function wantedOf(graph: Graph, facts: ReadonlyMap<Node, Fact>, limits: RowLimits): Wanted {
+/** Decides from the outputs backwards; values of a gradient that is needed whole are not computed by rows. */
+function planRows(graph: Graph, facts: ReadonlyMap<Node, Fact>, limits: RowLimits): RowPlan {
   const needed = crowded(facts);
   for (;;) {
     const before = needed.size;
     const whole = new Set<Node>();
     const boundaries = new Set<Node>();
-    const open = [...graph.outputs];
-    for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    const pending = [...graph.outputs];
+    for (let node = pending.pop(); node !== undefined; node = pending.pop()) {
       if (whole.has(node)) continue;
       whole.add(node);
       const fact = facts.get(node);
       if (fact !== undefined && pays(fact, needed, limits)) {
         boundaries.add(node);
-        open.push(...leavesOf(node, fact, facts));
+        pending.push(...leavesOf(node, fact, facts));
         continue;
       }
       if (sourceOf(node) !== undefined) needed.add(node);
-      open.push(...node.inputs);
+      pending.push(...node.inputs);
     }
     if (needed.size === before) return { whole, boundaries };
   }
 }
 
-/** Sources of more sets of rows than are worth a program that grows with each: steps without end, all by one momentum. */
+/** Sources that are in too many sets of rows, each of which makes the program larger: unrolled steps that share a momentum. */
 function crowded(facts: ReadonlyMap<Node, Fact>): Set<Node> {
   const sets = new Map<Node, Set<string>>();
   for (const fact of facts.values()) {
@@ -124,58 +124,61 @@ function tableOf({ sources }: Fact): { readonly rows: number; readonly type: Ten
 const touchedBy = ({ sources }: Fact): number =>
   sources.reduce((total, source) => total + sizeOf((sourceOf(source) as Source).indices.shape), 0);
 
-/** How the rows of a value are had: as those of a source, from the rows of its inputs, the same for all, or from the whole. */
+/**
+ * The way to a value's rows: rows of a source, a function of the inputs' rows, one row repeated, or rows of the whole value.
+ */
 type Form = "source" | "function" | "repeat" | "lookup";
 
 function formOf(node: Node, { sources }: Fact, facts: ReadonlyMap<Node, Fact>): Form {
   const fact = facts.get(node);
-  const within = fact?.kind === "rows" && fact.sources.every((source) => sources.includes(source));
-  if (within && sourceOf(node) !== undefined) return "source";
-  if (fact !== undefined && !within) return "lookup";
+  const isCovered = fact?.kind === "rows" && fact.sources.every((source) => sources.includes(source));
+  if (isCovered && sourceOf(node) !== undefined) return "source";
+  if (fact !== undefined && !isCovered) return "lookup";
   if (isPointwise(node) || keepsRows(node)) return "function";
   return isOp(node, "broadcast") && attr<readonly number[]>(node, "dims")[0] !== 0 ? "repeat" : "lookup";
 }
 
-/** The nodes whose rows a boundary is made from, in order, and the root of them. */
+/** The nodes from whose rows a boundary is computed, in order, with their root. */
 function membersOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[] {
   const seen = new Set<Node>([fact.kind === "fold" ? input(node) : node]);
-  for (const one of seen) if (formOf(one, fact, facts) === "function") for (const given of one.inputs) seen.add(given);
+  for (const member of seen)
+    if (formOf(member, fact, facts) === "function") for (const operand of member.inputs) seen.add(operand);
   return [...seen].sort((left, right) => left.id - right.id);
 }
 
-/** What a boundary needs whole. */
+/** The nodes that a boundary needs whole. */
 function leavesOf(node: Node, fact: Fact, facts: ReadonlyMap<Node, Fact>): Node[] {
   const base = baseOf(fact);
   return [
     ...(base === undefined ? [] : [base]),
     ...fact.sources.flatMap((source) => source.inputs),
-    ...membersOf(node, fact, facts).flatMap((one) => {
-      const form = formOf(one, fact, facts);
-      return form === "lookup" ? [one] : form === "repeat" ? [input(one)] : [];
+    ...membersOf(node, fact, facts).flatMap((member) => {
+      const form = formOf(member, fact, facts);
+      return form === "lookup" ? [member] : form === "repeat" ? [input(member)] : [];
     }),
   ];
 }
 
-/** The rows that some gradients touch. */
+/** The rows that a set of gradients touches. */
 class Touched {
-  /** Their numbers, i32; what is left over at the front is the first of them again, with the same sums. */
+  /** The numbers of the rows, i32. Unused slots at the front repeat the first row, with the same sums. */
   readonly rows: Node;
-  /** Which of them are not left over. */
+  /** Which slots are used. */
   readonly used: Node;
-  /** The gradients' rows. */
+  /** The rows of each gradient. */
   readonly sums: ReadonlyMap<Node, Node>;
-  /** Rows of values in the table's place. */
+  /** The rows of each value. */
   readonly known = new Map<Node, Node>();
 
   constructor(fact: Fact, whole: (node: Node) => Node) {
     const { rows: size } = tableOf(fact);
-    const given = fact.sources.map((source) => localSource(source, size, whole));
-    const all = concat(
-      given.map(({ rows }) => rows),
+    const sources = fact.sources.map((source) => localSource(source, size, whole));
+    const allRows = concat(
+      sources.map(({ rows }) => rows),
       0,
     );
-    const count = all.shape[0] as number;
-    const { order, sorted, rank } = distinct(all);
+    const count = allRows.shape[0] as number;
+    const { order, sorted, rank } = distinct(allRows);
     const unused = sub(count - 1, slice(rank, [count - 1], [count]));
     const before = broadcastInDim(unused, [count], [0]);
     const slots = add(rank, before);
@@ -185,15 +188,15 @@ class Touched {
     const places = scatter("replace", full("i32", [count], 0), order, slots);
     let start = 0;
     this.sums = new Map(
-      given.map(({ rows, updates }, index): [Node, Node] => {
-        const own = slice(places, [start], [start + (rows.shape[0] as number)]);
+      sources.map(({ rows, updates }, index): [Node, Node] => {
+        const slotsOfSource = slice(places, [start], [start + (rows.shape[0] as number)]);
         start += rows.shape[0] as number;
-        return [fact.sources[index] as Node, this.filled(scatterAdd(updates, own, count), unused)];
+        return [fact.sources[index] as Node, this.filled(scatterAdd(updates, slotsOfSource, count), unused)];
       }),
     );
   }
 
-  /** With the first sum in what is left over: where a row is written several times, it may be open which time is the last. */
+  /** Fills unused slots with the first sum, since a row may be written several times in any order. */
   private filled(sums: Node, unused: Node): Node {
     const { shape } = sums;
     const first = reshape(gather(sums, unused), shape.slice(1));
@@ -202,43 +205,45 @@ class Touched {
   }
 }
 
-/** Row numbers in the device's own part of a table, and what is added there: rows elsewhere add zeros to the first. */
+/**
+ * Row numbers in the device's part of a table, and the updates to add there: rows of other parts add zeros to the first row.
+ */
 function localSource(node: Node, size: number, whole: (node: Node) => Node): { rows: Node; updates: Node } {
   const { updates, indices, start, total } = sourceOf(node) as Source;
   const count = sizeOf(indices.shape);
   const added = reshape(whole(updates), [count, ...node.shape.slice(1)]);
   const flat = atPositionOf(node, () => checked(reshape(whole(indices), [count]), total ?? size));
   if (start === undefined) return { rows: flat, updates: added };
-  const own = sub(flat, broadcastInDim(whole(start), [count], []));
-  const inside = and(ge(own, 0), lt(own, size));
-  return { rows: select(inside, own, 0), updates: select(broadcastInDim(inside, added.shape, [0]), added, 0) };
+  const localRows = sub(flat, broadcastInDim(whole(start), [count], []));
+  const inside = and(ge(localRows, 0), lt(localRows, size));
+  return { rows: select(inside, localRows, 0), updates: select(broadcastInDim(inside, added.shape, [0]), added, 0) };
 }
 
-/** The indices; one that is outside the whole table is the error that the sum by index would make of it, before ids are sorted. */
+/** The indices, with the error of the sum by index for an index outside the table, before ids are sorted. */
 function checked(indices: Node, total: number): Node {
-  const nothing = call("gatherPart", [full("i32", [1], 0), indices, constant("i32", 0)], { batchDims: 0, total });
-  return add(indices, nothing);
+  const zeros = call("gatherPart", [full("i32", [1], 0), indices, constant("i32", 0)], { batchDims: 0, total });
+  return add(indices, zeros);
 }
 
-/** Makes the graph anew. */
+/** Builds the graph again, with boundaries by rows. */
 class RowTrace {
   private readonly facts: ReadonlyMap<Node, Fact>;
-  private readonly wanted: Wanted;
-  private readonly made = new Map<Node, Node>();
+  private readonly plan: RowPlan;
+  private readonly copies = new Map<Node, Node>();
   private readonly touched = new Map<string, Touched>();
 
-  constructor(facts: ReadonlyMap<Node, Fact>, wanted: Wanted) {
+  constructor(facts: ReadonlyMap<Node, Fact>, plan: RowPlan) {
     this.facts = facts;
-    this.wanted = wanted;
+    this.plan = plan;
   }
 
   outputs(graph: Graph, inputs: readonly Node[]): Node[] {
     graph.inputs.forEach((parameter, index) => {
-      this.made.set(parameter, inputs[index] as Node);
+      this.copies.set(parameter, inputs[index] as Node);
     });
-    for (const node of topological([...this.wanted.whole])) {
-      if (!this.wanted.whole.has(node) || node.op === parameterOp) continue;
-      this.made.set(
+    for (const node of topological([...this.plan.whole])) {
+      if (!this.plan.whole.has(node) || node.op === parameterOp) continue;
+      this.copies.set(
         node,
         atPositionOf(node, () => this.make(node)),
       );
@@ -246,10 +251,10 @@ class RowTrace {
     return graph.outputs.map(this.whole);
   }
 
-  private readonly whole = (node: Node): Node => this.made.get(node) as Node;
+  private readonly whole = (node: Node): Node => this.copies.get(node) as Node;
 
   private make(node: Node): Node {
-    if (!this.wanted.boundaries.has(node)) return apply(node.op, node.inputs.map(this.whole), node.attrs);
+    if (!this.plan.boundaries.has(node)) return apply(node.op, node.inputs.map(this.whole), node.attrs);
     const fact = this.facts.get(node) as Fact;
     const touched = this.touchedBy(fact);
     this.makeRows(node, fact, touched);
@@ -257,12 +262,12 @@ class RowTrace {
     if (base !== undefined) return scatter("replace", this.whole(base), touched.rows, touched.known.get(node) as Node);
     const { atZero } = fact as FoldFact;
     const rows = touched.known.get(input(node)) as Node;
-    // What is left over counts once.
+    // Unused slots do not count.
     const used = select(broadcastInDim(touched.used, rows.shape, [0]), rows, atZero);
     const folded = apply(node.op, [used], node.attrs);
     const op = attr<Combination>(node, "op");
     if (op !== "max" && op !== "min") return folded;
-    // There are more rows than were touched, so that the value of the others is one of those compared.
+    // Some rows are untouched, so their value is compared, too.
     return (op === "max" ? maximum : minimum)(folded, atZero);
   }
 
@@ -275,19 +280,20 @@ class RowTrace {
 
   private makeRows(node: Node, fact: Fact, { rows, sums, known }: Touched): void {
     const count = rows.shape[0] as number;
-    const sized = (one: Node): { shape: number[] } => ({ shape: [count, ...one.shape.slice(1)] });
-    const rowsOf = (one: Node): Node => {
-      const form = formOf(one, fact, this.facts);
-      if (form === "source") return sums.get(one) as Node;
-      if (form === "lookup") return gather(this.whole(one), rows);
-      const given = form === "repeat" ? [this.whole(input(one))] : one.inputs.map((each) => known.get(each) as Node);
-      return apply(one.op, given, "shape" in one.attrs ? { ...one.attrs, ...sized(one) } : one.attrs);
+    const sized = (member: Node): { shape: number[] } => ({ shape: [count, ...member.shape.slice(1)] });
+    const rowsOf = (member: Node): Node => {
+      const form = formOf(member, fact, this.facts);
+      if (form === "source") return sums.get(member) as Node;
+      if (form === "lookup") return gather(this.whole(member), rows);
+      const operands =
+        form === "repeat" ? [this.whole(input(member))] : member.inputs.map((operand) => known.get(operand) as Node);
+      return apply(member.op, operands, "shape" in member.attrs ? { ...member.attrs, ...sized(member) } : member.attrs);
     };
-    for (const one of membersOf(node, fact, this.facts)) {
-      if (known.has(one)) continue;
+    for (const member of membersOf(node, fact, this.facts)) {
+      if (known.has(member)) continue;
       known.set(
-        one,
-        atPositionOf(one, () => rowsOf(one)),
+        member,
+        atPositionOf(member, () => rowsOf(member)),
       );
     }
   }

@@ -14,19 +14,20 @@ import { topological } from "../ir/walk.ts";
 export interface BucketSizes {
   /** Bytes at which the first bucket of an axis is closed. */
   readonly first: number;
+  /** Bytes at which every later bucket is closed. */
   readonly others: number;
 }
 
-/** 1 MiB for the first bucket of an axis, which is to be under way early, and 25 MiB for the others. */
+/** 1 MiB for the first bucket of an axis, which is to start early, and 25 MiB for the others. */
 export const defaultBuckets: BucketSizes = { first: 2 ** 20, others: 25 * 2 ** 20 };
 
-/** The key of what may travel with a node; undefined: nothing, or the node does not communicate. */
+/** Nodes with equal keys may share a bucket; undefined: the node does not communicate, or shares no bucket. */
 function bucketKey(node: Node): string | undefined {
   const bucket = communicationOf(node)?.bucket;
   return bucket === undefined || isAbsent(bucket) ? undefined : `${node.op.name} ${bucket(node.attrs)}`;
 }
 
-/** Whether the plan has numbered a collective itself, for devices that are not alike. */
+/** Whether the plan has numbered the collective, as it does where devices differ. */
 const isNumbered = (node: Node): boolean => /^\d+$/.test(String(node.attrs["label"]));
 
 /** Joins single all-reduces into buckets and gives every collective a label. */
@@ -35,8 +36,8 @@ export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): 
   if (!order.some((node) => communicationOf(node) !== undefined)) return graph;
   const bucketOf = new Map<Node, Node[]>();
   for (const group of candidates(order).values()) {
-    // Readiness: the order in which the values that are reduced were made.
-    // Where devices are not alike their nodes are numbered differently, but their collectives are not.
+    // Readiness: the order in which the reduced values were computed. Where devices differ, their nodes are numbered
+    // differently, but their collectives are not.
     const nodes = group.sort((left, right) =>
       isNumbered(left)
         ? Number(left.attrs["label"]) - Number(right.attrs["label"])
@@ -68,9 +69,9 @@ function candidates(order: readonly Node[]): Map<string, Node[]> {
       0,
     );
     depths.set(node, depth);
-    const own = bucketKey(node);
-    if (own === undefined) continue;
-    const key = `${own} ${node.dtype} ${depth}`;
+    const nodeKey = bucketKey(node);
+    if (nodeKey === undefined) continue;
+    const key = `${nodeKey} ${node.dtype} ${depth}`;
     groups.set(key, [...(groups.get(key) ?? []), node]);
   }
   return groups;
@@ -86,14 +87,14 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
       counts.set(node.op.name, count + 1);
       return `${node.op.name} ${count}`;
     };
-    // By recursion from the outputs, since the members of a bucket stand at different places of the order.
+    // By recursion from the outputs, since the members of a bucket are apart in the order.
     const copy = (node: Node): Node => {
       const known = copies.get(node);
       if (known !== undefined) return known;
       const bucket = bucketOf.get(node);
-      const made = atPositionOf(node, () => (bucket === undefined ? plain(node) : fromBucket(node, bucket)));
-      copies.set(node, made);
-      return made;
+      const copied = atPositionOf(node, () => (bucket === undefined ? plain(node) : fromBucket(node, bucket)));
+      copies.set(node, copied);
+      return copied;
     };
     const plain = (node: Node): Node => {
       const attrs = communicationOf(node) !== undefined ? { ...node.attrs, label: label(node) } : node.attrs;
@@ -110,8 +111,8 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
       });
       return copies.get(node) as Node;
     };
-    const waiting = (node: Node): boolean => (bucketOf.get(node)?.at(-1) ?? node) !== node;
-    for (const node of order) if (!waiting(node)) copy(node);
+    const isEarlierMember = (node: Node): boolean => (bucketOf.get(node)?.at(-1) ?? node) !== node;
+    for (const node of order) if (!isEarlierMember(node)) copy(node);
     return graph.outputs.map(copy);
   });
 }

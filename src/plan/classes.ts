@@ -1,4 +1,4 @@
-/** @module Classes of devices: those whose parts have the same shapes and the same neighbours run the same graph. */
+/** @module Classes of devices: devices whose parts have the same shapes and the same neighbours run the same graph. */
 import { communicationOf } from "../ir/communication.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { printGraph } from "../ir/print.ts";
@@ -15,16 +15,17 @@ export interface DeviceClass {
   /** Numbers of the devices, ascending. */
   readonly devices: readonly number[];
   readonly local: Graph;
-  /** Indices of the plan's inputs that the graph takes, where those are not all; the same of its outputs. */
+  /** Indices of the plan's inputs that the graph takes; undefined: all. */
   readonly inputs?: readonly number[];
+  /** Indices of the plan's outputs that the graph computes; undefined: all. */
   readonly outputs?: readonly number[];
 }
 
-/** The graph of each class of devices, that of device 0 first. */
+/** The graph of each class of devices, the class of device 0 first. */
 export function deviceClasses(plan: OwnedPlan, target: LocalTarget): DeviceClass[] {
   const { mesh } = target;
   const devices = Array.from({ length: deviceCount(mesh) }, (_unused, index) => index);
-  const axes = unlikeAxes(plan, mesh);
+  const axes = unevenAxes(plan, mesh);
   if (axes.size === 0) return [{ devices, local: localGraph(plan, target) }];
   const byPlace = new Map<string, Graph>();
   const classes = new Map<string, { devices: number[]; local: Graph }>();
@@ -39,52 +40,52 @@ export function deviceClasses(plan: OwnedPlan, target: LocalTarget): DeviceClass
     else known.devices.push(device);
   }
   const result = [...classes.values()];
-  checkTogether(result);
+  checkSameCollectives(result);
   return result;
 }
 
-/** The axes on which some value is dealt out unequally or some device needs a window. */
-function unlikeAxes(plan: OwnedPlan, mesh: Mesh): Set<number> {
+/** The axes on which some value is split unequally or some device needs a window. */
+function unevenAxes(plan: OwnedPlan, mesh: Mesh): Set<number> {
   const axes = new Set<number>();
-  const look = (layout: Layout): void =>
+  const addUnevenAxes = (layout: Layout): void =>
     layout.forEach((placement, axis) => {
       if (placement.kind === "shard" && placement.sizes !== undefined) axes.add(axis);
     });
-  const within = ({ decisions, inputs, outputs }: OwnedPlan): void => {
-    for (const layout of [...inputs, ...outputs]) look(layout);
+  const visit = ({ decisions, inputs, outputs }: OwnedPlan): void => {
+    for (const layout of [...inputs, ...outputs]) addUnevenAxes(layout);
     for (const decision of decisions.values() as Iterable<Decision>) {
-      for (const layout of decision.layouts) look(layout);
+      for (const layout of decision.layouts) addUnevenAxes(layout);
       decision.strategies.forEach(({ inputs: wanted, windows }, axis) => {
         for (const placement of wanted)
-          look(mesh.axes.map((_axis, at) => (at === axis ? placement : { kind: "replicate" })));
+          addUnevenAxes(mesh.axes.map((_axis, at) => (at === axis ? placement : { kind: "replicate" })));
         if (windows !== undefined) axes.add(axis);
       });
-      for (const owned of decision.owned?.values() ?? []) within(owned);
+      for (const owned of decision.owned?.values() ?? []) visit(owned);
     }
   };
-  within(plan);
+  visit(plan);
   return axes;
 }
 
-/** What a graph does together with other devices, in order. */
-function meetings(graph: Graph): string[] {
+/** The collectives of a graph as text, in order. */
+function collectiveTexts(graph: Graph): string[] {
   return topological(graph.outputs).flatMap((node: Node): string[] => {
-    const inner = Object.values(node.attrs).filter(isGraph).flatMap(meetings);
+    const inner = Object.values(node.attrs).filter(isGraph).flatMap(collectiveTexts);
     if (communicationOf(node) === undefined) return inner;
     return [...inner, `${node.op.name} of ${node.inputs.length} on ${node.attrs["axis"]}, ${node.attrs["label"]}`];
   });
 }
 
-/** Devices that met in different collectives would wait for ever. */
-function checkTogether([first, ...others]: readonly DeviceClass[]): void {
-  const expected = [...meetings((first as DeviceClass).local)].sort();
+/** Checks that all devices run the same collectives: otherwise they would wait for ever. */
+function checkSameCollectives([first, ...others]: readonly DeviceClass[]): void {
+  const expected = [...collectiveTexts((first as DeviceClass).local)].sort();
   for (const { devices, local } of others) {
-    const found = meetings(local).sort();
-    const at = expected.findIndex((one, index) => one !== found[index]);
-    if (at < 0 && found.length === expected.length) continue;
+    const actual = collectiveTexts(local).sort();
+    const differing = expected.findIndex((collective, index) => collective !== actual[index]);
+    if (differing < 0 && actual.length === expected.length) continue;
     throw new HeddleError(
       "plan",
-      `devices 0 and ${devices[0]} do not meet in the same collectives: ${expected[at] ?? "nothing"}, and ${found[at < 0 ? expected.length : at] ?? "nothing"}`,
+      `devices 0 and ${devices[0]} do not run the same collectives: ${expected[differing] ?? "nothing"}, and ${actual[differing < 0 ? expected.length : differing] ?? "nothing"}`,
     );
   }
 }

@@ -1,6 +1,6 @@
 /**
- * @module Layouts of loops and branches. A carry has one layout: the planner starts from the first value's, follows the
- * body, and cuts further what comes out cut, until nothing changes.
+ * @module Layouts of loops and branches. A carry has one layout: the planner starts from the layout of its first value, follows
+ * the body, and splits the carry wherever the body returns it split, until nothing changes.
  */
 import type { BranchControl, Control, LoopControl } from "../ir/control.ts";
 import { controlOf } from "../ir/control.ts";
@@ -22,55 +22,66 @@ import {
 } from "./layout.ts";
 import type { Mesh } from "./mesh.ts";
 
-/** Follows layouts through a graph: the planner's own function, given so that the two files need not import each other. */
+/** Follows layouts through a graph: the planner's function, passed in so that the two files need not import each other. */
 export type Follow = (graph: Graph, inputs: readonly Layout[]) => Map<Node, Decision>;
 
 /** Decides for a node that owns graphs, given the layouts of its inputs. */
-export function decideControl(node: Node, given: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
+export function decideControl(node: Node, operands: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
   const control = controlOf(node) as Control;
-  // What is still partial is summed once outside, not in every iteration.
-  const whole = given.map((layout) => layout.map((one) => (one.kind === "partial" ? replicate : one)));
+  // A partial operand is summed once outside, not in every iteration.
+  const summed = operands.map((layout) => layout.map((p) => (p.kind === "partial" ? replicate : p)));
   return control.kind === "loop"
-    ? decideLoop(node, control, whole, mesh, follow)
-    : decideBranch(control, whole, mesh, follow);
+    ? decideLoop(node, control, summed, mesh, follow)
+    : decideBranch(control, summed, mesh, follow);
 }
 
 const layoutIn = (decisions: ReadonlyMap<Node, Decision>, node: Node): Layout =>
   (decisions.get(node) as Decision).layouts[0] as Layout;
 
-const moved = (layout: Layout, by: number): Layout =>
-  layout.map((one) => (one.kind !== "shard" ? one : one.dim + by < 0 ? replicate : shard(one.dim + by, one.sizes)));
+const shiftDims = (layout: Layout, by: number): Layout =>
+  layout.map((p) => (p.kind !== "shard" ? p : p.dim + by < 0 ? replicate : shard(p.dim + by, p.sizes)));
 
-function decideLoop(node: Node, control: LoopControl, given: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
+function decideLoop(
+  node: Node,
+  control: LoopControl,
+  operands: readonly Layout[],
+  mesh: Mesh,
+  follow: Follow,
+): Decision {
   const { body, condition, carries, slices } = control;
-  const whole = replicated(mesh);
-  const sliced = given.slice(carries, carries + slices).map((layout) => moved(layout, -1));
-  const constants = given.slice(carries + slices);
-  const inputsFor = (carry: readonly Layout[]): Layout[] => [whole, ...carry, ...sliced, ...constants];
+  const wholeLayout = replicated(mesh);
+  const sliced = operands.slice(carries, carries + slices).map((layout) => shiftDims(layout, -1));
+  const constants = operands.slice(carries + slices);
+  const inputsFor = (carry: readonly Layout[]): Layout[] => [wholeLayout, ...carry, ...sliced, ...constants];
   const results = (decisions: ReadonlyMap<Node, Decision>): Layout[] =>
     body.outputs.slice(0, carries).map((output) => layoutIn(decisions, output));
-  const cut = settle(given.slice(0, carries), (carry) => results(follow(body, inputsFor(carry))));
-  const carry = keepPartial(node, cut, inputsFor(cut), mesh, (layouts) => results(follow(body, inputsFor(layouts))));
+  const split = splitCarries(operands.slice(0, carries), (carry) => results(follow(body, inputsFor(carry))));
+  const carry = keepPartial(node, split, inputsFor(split), mesh, (layouts) =>
+    results(follow(body, inputsFor(layouts))),
+  );
   const decisions = follow(body, inputsFor(carry));
   const stacks = body.outputs.slice(carries).map((output) => layoutIn(decisions, output));
   const owned = [{ graph: body, decisions, inputs: inputsFor(carry), outputs: [...carry, ...stacks] }];
   if (condition !== undefined) {
-    const tested = follow(condition, inputsFor(carry));
+    const conditionDecisions = follow(condition, inputsFor(carry));
     // All devices must agree on whether to go on.
-    owned.push({ graph: condition, decisions: tested, inputs: inputsFor(carry), outputs: [whole] });
+    owned.push({ graph: condition, decisions: conditionDecisions, inputs: inputsFor(carry), outputs: [wholeLayout] });
   }
-  const inputs = [...carry, ...sliced.map((layout) => moved(layout, 1)), ...constants];
-  return decision(inputs, [...carry, ...stacks.map((layout) => moved(layout, 1))], owned, mesh);
+  const inputs = [...carry, ...sliced.map((layout) => shiftDims(layout, 1)), ...constants];
+  return decision(inputs, [...carry, ...stacks.map((layout) => shiftDims(layout, 1))], owned, mesh);
 }
 
-/** Cuts carries that are whole where the body gives them cut. */
-function settle(first: readonly Layout[], run: (carry: readonly Layout[]) => readonly Layout[]): readonly Layout[] {
+/** Splits carries that are whole where the body returns them split. */
+function splitCarries(
+  first: readonly Layout[],
+  run: (carry: readonly Layout[]) => readonly Layout[],
+): readonly Layout[] {
   for (let carry = first; ; ) {
-    const made = run(carry);
+    const results = run(carry);
     const next = carry.map((layout, place) =>
-      layout.map((one, axis) => {
-        const other = made[place]?.[axis] as Placement;
-        return one.kind === "replicate" && other.kind === "shard" ? other : one;
+      layout.map((placement, axis) => {
+        const fromBody = results[place]?.[axis] as Placement;
+        return placement.kind === "replicate" && fromBody.kind === "shard" ? fromBody : placement;
       }),
     );
     if (next.every((layout, place) => formatLayout(layout) === formatLayout(carry[place] as Layout))) return carry;
@@ -79,8 +90,8 @@ function settle(first: readonly Layout[], run: (carry: readonly Layout[]) => rea
 }
 
 /**
- * Sums that start from zero may stay contributions through the whole loop, and are then reduced once behind it instead of
- * in every iteration: zeros are their own contributions.
+ * Keeps sums that start from zero as contributions through the whole loop, so that they are reduced once after it instead of in
+ * every iteration. Zeros need no reduction first: zeros on every device add up to zero.
  */
 function keepPartial(
   node: Node,
@@ -96,46 +107,51 @@ function keepPartial(
     return split.flatMap((axis) => (layout[axis]?.kind === "replicate" ? [{ place, axis }] : []));
   });
   while (tries.length > 0) {
-    const tried = carry.map((layout, place) =>
-      tries.reduce((made, one) => (one.place === place ? withPlacement(made, one.axis, partial("sum")) : made), layout),
+    const attempt = carry.map((layout, place) =>
+      tries.reduce(
+        (layouts, at) => (at.place === place ? withPlacement(layouts, at.axis, partial("sum")) : layouts),
+        layout,
+      ),
     );
-    const made = run(tried);
-    const kept = tries.filter(({ place, axis }) => samePlacement(made[place]?.[axis] as Placement, partial("sum")));
-    if (kept.length === tries.length) return tried;
-    tries = kept;
+    const results = run(attempt);
+    const passing = tries.filter(({ place, axis }) =>
+      samePlacement(results[place]?.[axis] as Placement, partial("sum")),
+    );
+    if (passing.length === tries.length) return attempt;
+    tries = passing;
   }
   return carry;
 }
 
-function decideBranch({ branches }: BranchControl, given: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
-  const [, ...operands] = given;
-  const followed = branches.map((graph) => follow(graph, operands));
-  const outputs = branches[0].outputs.map((left, place) =>
+function decideBranch({ branches }: BranchControl, operands: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
+  const [, ...inputs] = operands;
+  const followed = branches.map((graph) => follow(graph, inputs));
+  const outputs = branches[0].outputs.map((first, place) =>
     mesh.axes.map((_axis, axis): Placement => {
-      const right = branches[1].outputs[place] as Node;
-      const one = layoutIn(followed[0] as Map<Node, Decision>, left)[axis] as Placement;
-      const other = layoutIn(followed[1] as Map<Node, Decision>, right)[axis] as Placement;
-      if (samePlacement(one, other)) return one;
-      // Whole values are cut for nothing, and zeros are their own contributions.
-      if (one.kind === "replicate" && (other.kind === "shard" || isAll(left, 0))) return other;
-      if (other.kind === "replicate" && (one.kind === "shard" || isAll(right, 0))) return one;
-      return one.kind === "shard" ? one : other.kind === "shard" ? other : replicate;
+      const second = branches[1].outputs[place] as Node;
+      const placement = layoutIn(followed[0] as Map<Node, Decision>, first)[axis] as Placement;
+      const otherPlacement = layoutIn(followed[1] as Map<Node, Decision>, second)[axis] as Placement;
+      if (samePlacement(placement, otherPlacement)) return placement;
+      // To split a whole value costs nothing, and zeros on every device add up to zero.
+      if (placement.kind === "replicate" && (otherPlacement.kind === "shard" || isAll(first, 0))) return otherPlacement;
+      if (otherPlacement.kind === "replicate" && (placement.kind === "shard" || isAll(second, 0))) return placement;
+      return placement.kind === "shard" ? placement : otherPlacement.kind === "shard" ? otherPlacement : replicate;
     }),
   );
-  const owned = branches.map((graph, branch) => ({
+  const plans = branches.map((graph, branch) => ({
     graph,
     decisions: followed[branch] as Map<Node, Decision>,
-    inputs: operands,
+    inputs,
     outputs,
   }));
   // All devices must take the same branch.
-  return decision([replicated(mesh), ...operands], outputs, owned, mesh);
+  return decision([replicated(mesh), ...inputs], outputs, plans, mesh);
 }
 
 function decision(
   inputs: readonly Layout[],
   outputs: readonly Layout[],
-  owned: readonly OwnedPlan[],
+  plans: readonly OwnedPlan[],
   mesh: Mesh,
 ): Decision {
   const strategies = mesh.axes.map(
@@ -145,5 +161,5 @@ function decision(
       letter: undefined,
     }),
   );
-  return { strategies, layouts: outputs, owned: new Map(owned.map((plan) => [plan.graph, plan])) };
+  return { strategies, layouts: outputs, owned: new Map(plans.map((plan) => [plan.graph, plan])) };
 }

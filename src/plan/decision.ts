@@ -8,19 +8,19 @@ export interface Windowed {
   readonly side: "input" | "output";
   readonly operand: number;
   readonly dim: number;
-  /** Of each device. */
+  /** The window of each device. */
   readonly wanted: readonly Interval[];
-  /** Padding that takes the place of the op's own on each device. */
+  /** Padding of each device, in place of the op's. */
   readonly padding: readonly (readonly [low: number, high: number])[];
-  /** How the operand is dealt out before it is widened, or after its windows are added up; undefined: it is whole. */
+  /** How the operand is split before it is widened, or after its windows are added up; undefined: it is whole. */
   readonly sizes: readonly number[] | undefined;
 }
 
-/** One legal way: what each input must be, what each output then is. */
+/** One legal way to split an op: the placement that each input must have, and the one that each output then has. */
 export interface Strategy {
   readonly inputs: readonly Placement[];
   readonly outputs: readonly Placement[];
-  /** The letter that is split, when one is. */
+  /** The letter that is split, if any. */
   readonly letter: string | undefined;
   /** Each device's share of the letter, where the shares are not equal. */
   readonly sizes?: Sizes;
@@ -28,13 +28,13 @@ export interface Strategy {
   readonly windows?: readonly Windowed[];
 }
 
-/** Where operands are or should be: what uneven splits and windows are taken from. */
+/** Placements that operands have or should have: uneven splits and windows are taken from them. */
 export interface Hints {
   readonly inputs: readonly (Placement | undefined)[];
   readonly outputs: readonly (Placement | undefined)[];
 }
 
-/** What was decided for a node: a strategy per axis, and the layout of each result. */
+/** The decision for a node: a strategy per axis, and the layout of each result. */
 export interface Decision {
   readonly strategies: readonly Strategy[];
   readonly layouts: readonly Layout[];

@@ -1,26 +1,29 @@
-/** @module From who has what of a dim and who wants what of it to the pieces that devices send each other. */
+/** @module The pieces of a dim that devices send each other, from the intervals that each holds and wants. */
 import type { Attrs } from "../ir/node.ts";
 import type { Interval } from "./partition.ts";
 
 type Piece = [peer: number, start: number, count: number];
 
-/** What the device at `place` sends and gets so that all have their part of `to`; positions are relative to its parts. */
+/**
+ * The pieces that one device sends and receives so that every device gets its interval; positions are relative to the
+ * device's intervals.
+ */
 export interface Moves {
   readonly sends: readonly Piece[];
   readonly receives: readonly Piece[];
 }
 
-const overlap = (one: Interval, other: Interval): Interval => [Math.max(one[0], other[0]), Math.min(one[1], other[1])];
+const overlap = (a: Interval, b: Interval): Interval => [Math.max(a[0], b[0]), Math.min(a[1], b[1])];
 
-/** Pieces of `mine` that lie in the others' intervals. */
-function pieces(mine: Interval, others: readonly Interval[], place: number, relative: boolean): Piece[] {
-  return others.flatMap((other, peer): Piece[] => {
-    const [from, to] = overlap(mine, other);
-    return to > from ? [[relative ? peer - place : peer, from - mine[0], to - from]] : [];
+/** Pieces of `interval` that lie in the peers' intervals. */
+function pieces(interval: Interval, peerIntervals: readonly Interval[], place: number, relative: boolean): Piece[] {
+  return peerIntervals.flatMap((peerInterval, peer): Piece[] => {
+    const [from, to] = overlap(interval, peerInterval);
+    return to > from ? [[relative ? peer - place : peer, from - interval[0], to - from]] : [];
   });
 }
 
-/** Moves from one dealing of a dim to another; parts may overlap on either side. */
+/** Moves of the device at `place` from one split of a dim to another; intervals may overlap on either side. */
 export function movesAt(from: readonly Interval[], to: readonly Interval[], place: number, relative: boolean): Moves {
   return {
     sends: pieces(from[place] as Interval, to, place, relative),
@@ -28,11 +31,11 @@ export function movesAt(from: readonly Interval[], to: readonly Interval[], plac
   };
 }
 
-/** Whether any device needs what another one has. */
+/** Whether any device needs elements that another one holds. */
 export const anyMoves = (from: readonly Interval[], to: readonly Interval[]): boolean =>
   from.some((_part, place) => movesAt(from, to, place, true).sends.some(([peer]) => peer !== 0));
 
-/** Attributes of the exchange of a dim of a value of `shape` on the device at `place`. */
+/** Attributes of an exchange along one dim of a value of `shape`, on the device at `place`. */
 export function exchangeAttrs(
   common: { readonly axis: string; readonly parts: number; readonly label: string },
   shape: readonly number[],

@@ -1,9 +1,9 @@
 /**
  * @module The format of matrices that are given by entries: dense, or the entries alone, whichever costs less.
  *
- * What is decided is the format of a pattern, the rows and columns of entries: a matrix, its transpose and the gradient by
- * its values have one pattern, and one format. Costs are those of the whole graph with the pattern in either format, by the
- * machine's roofline. They go by the declared capacity, as shapes are all that is known; a mesh divides both alike.
+ * The planner decides the format of a pattern, the rows and columns of entries: a matrix, its transpose and the gradient by its
+ * values share one pattern, and so one format. It compares the costs of the whole graph with the pattern in either format,
+ * by the machine's roofline. Costs use the declared capacity, since only shapes are known; a mesh divides both alike.
  */
 import { costOfTasks, type Machine, tasksOf } from "../cost/index.ts";
 import { mapGraph } from "../ir/graph.ts";
@@ -17,9 +17,9 @@ import { rewriteGraph } from "../rewrite/index.ts";
 
 /** The format of a matrix that is given by entries. */
 export interface ValueFormat {
-  /** Of the matrix. */
+  /** Type of the matrix. */
   readonly type: TensorType;
-  /** Entries that it has room for. */
+  /** How many entries the matrix has room for. */
   readonly capacity: number;
   readonly format: "dense" | "entries";
 }
@@ -43,7 +43,7 @@ export function decideFormats(source: Graph, machine: Machine): Formatted {
   const chosen = new Set<string>();
   for (const [pattern, { types, capacity }] of patterns) {
     const byEntries = secondsOf(
-      inFormat(graph, (one) => one === pattern),
+      inFormat(graph, (candidate) => candidate === pattern),
       machine,
     );
     if (byEntries < dense) chosen.add(pattern);
@@ -54,21 +54,21 @@ export function decideFormats(source: Graph, machine: Machine): Formatted {
 
 function decidedWithin(attrs: Attrs, machine: Machine, formats: ValueFormat[]): Attrs {
   const decided = (body: Graph): Graph => {
-    const made = decideFormats(body, machine);
-    formats.push(...made.formats);
-    return made.graph;
+    const formatted = decideFormats(body, machine);
+    formats.push(...formatted.formats);
+    return formatted.graph;
   };
   return Object.fromEntries(
     Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? decided(value) : value]),
   );
 }
 
-/** Rows and columns, in whatever order. */
+/** The ids of the rows and columns of entries, sorted, so that their order does not matter. */
 function patternOf({ op, inputs }: Node): string {
   const indices = op.name === "sparse" || op.name === "sampled" ? inputs.slice(1) : [];
   return indices
     .map(({ id }) => id)
-    .sort((one, other) => one - other)
+    .sort((left, right) => left - right)
     .join(" ");
 }
 
@@ -84,16 +84,16 @@ function patternsOf(graph: Graph): Map<string, { readonly types: TensorType[]; r
   return patterns;
 }
 
-/** The graph with some patterns by their entries, where ops have a rule for that, and all else dense. */
+/** The graph with some patterns by entries, where ops have a rule for it, and everything else dense. */
 function inFormat(graph: Graph, byEntries: (pattern: string) => boolean): Graph {
   const expanded = (node: Node, inputs: readonly Node[]): Node =>
     isByEntries(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, node.attrs);
-  const left = mapGraph(graph, (node, inputs) =>
+  const chosen = mapGraph(graph, (node, inputs) =>
     isByEntries(node) && byEntries(patternOf(node)) ? apply(node.op, inputs, node.attrs) : expanded(node, inputs),
   );
-  return mapGraph(rewriteGraph(left, formatRules), expanded);
+  return mapGraph(rewriteGraph(chosen, formatRules), expanded);
 }
 
-/** By work alone: small matrices, whose cost is that of calls, are in the format of large ones. */
+/** Without the cost of calls, so that small matrices get the same format as large ones. */
 const secondsOf = (graph: Graph, machine: Machine): number =>
   costOfTasks(tasksOf(graph), { ...machine, call: 0 }).seconds;

@@ -24,7 +24,6 @@ export {
   withPlacement,
 } from "./layout.ts";
 export {
-  axisGroup,
   coordinatesOf,
   deviceAt,
   deviceCount,
@@ -46,10 +45,9 @@ export {
   type PlannedValue,
   type PlanOptions,
   planGraph,
-  planTitle,
   trafficOf,
   verifyPlan,
 } from "./plan.ts";
 export { printLayouts, printPlan } from "./print.ts";
 export { cheapestPath, type Path, type Transition } from "./redistribute.ts";
-export { formatStrategy, strategiesOf } from "./strategy.ts";
+export { strategiesOf } from "./strategy.ts";

@@ -21,7 +21,7 @@ export type Layout = readonly Placement[];
 
 /** Held whole by every device of the axis; `R`. */
 export const replicate: Placement = { kind: "replicate" };
-/** Split along a dim; `sizes` are each device's number of elements. Equal sizes are the same as none. */
+/** Split along a dim; `sizes` are each device's number of elements. Equal sizes are the same as no sizes. */
 export function shard(dim: number, sizes?: Sizes): Placement {
   const uneven = sizes === undefined ? undefined : canonical(sizes);
   return uneven === undefined ? { kind: "shard", dim } : { kind: "shard", dim, sizes: uneven };
@@ -44,10 +44,10 @@ export function shardedOn(mesh: Mesh, dims: { readonly [axis: string]: number | 
   });
 }
 
-/** The layout with the sizes that the mesh's axes deal out where a dim is not divided equally and none are given. */
+/** The layout with sizes where a dim is not divided equally: those of the layout, else those that the mesh's shares give. */
 export function resolved(type: TensorType, layout: Layout, mesh: Mesh): Layout {
   if (!Array.isArray(layout))
-    throw new HeddleError("layout", `${shown(layout)} is no layout`, {
+    throw new HeddleError("layout", `${shown(layout)} is not a layout`, {
       hint: "give a placement for each axis of the mesh",
     });
   const lengths: (number | undefined)[] = [...type.shape];
@@ -84,7 +84,7 @@ export const formatLayout = (layout: Layout): string => layout.map(formatPlaceme
 /**
  * Reads what {@link formatPlacement} writes.
  *
- * @throws HeddleError `layout` when it is no placement.
+ * @throws HeddleError `layout` when the text is malformed.
  */
 export function parsePlacement(text: string): Placement {
   if (text === "R") return replicate;
@@ -95,15 +95,15 @@ export function parsePlacement(text: string): Placement {
       `'${text}' is not a placement; write S(dim), S(dim:4+3+3), R, P(sum|max|min) or O(coordinate)`,
     );
   const sizes = match[2]?.split("+").map(Number);
-  // Whether equal sizes are those of the mesh is not known here.
+  // Equal sizes stay: the mesh, whose shares may differ, is not known here.
   if (match[1] !== undefined) return { kind: "shard", dim: Number(match[1]), ...(sizes && { sizes }) };
   return match[3] === undefined ? only(Number(match[4])) : partial(match[3] as Reduction);
 }
 
 /**
- * Reads what {@link formatLayout} writes; no words are the layout on a mesh without axes.
+ * Reads what {@link formatLayout} writes; an empty text is the layout on a mesh without axes.
  *
- * @throws HeddleError `layout` when a word is no placement.
+ * @throws HeddleError `layout` when a placement is malformed.
  */
 export const parseLayout = (text: string): Layout =>
   text.trim() === "" ? [] : text.trim().split(/\s+/).map(parsePlacement);
@@ -132,13 +132,13 @@ export function localType(type: TensorType, layout: Layout, mesh: Mesh, coordina
     const { dim, sizes } = placement;
     const { name, size } = mesh.axes[index] as MeshAxis;
     const length = shape[dim];
-    const total = sizes?.reduce((sum, one) => sum + one, 0);
+    const total = sizes?.reduce((sum, deviceSize) => sum + deviceSize, 0);
     const fits =
       length !== undefined &&
       !uneven.has(dim) &&
       (sizes === undefined ? length % size === 0 : sizes.length === size && total === length);
     if (!fits) {
-      const what =
+      const mismatch =
         length === undefined
           ? `there is no dim ${dim}`
           : uneven.has(dim)
@@ -146,7 +146,7 @@ export function localType(type: TensorType, layout: Layout, mesh: Mesh, coordina
             : `dim ${dim} has ${length} elements`;
       throw new HeddleError(
         "layout",
-        `${formatType(type)} cannot be ${formatLayout(layout)} on mesh ${formatMesh(mesh)}: ${what}, axis '${name}' has ${size} devices`,
+        `${formatType(type)} cannot be ${formatLayout(layout)} on mesh ${formatMesh(mesh)}: ${mismatch}, axis '${name}' has ${size} devices`,
         {
           hint: "choose a size that the number of devices divides, say the sizes, or leave the value replicated on that axis",
         },

@@ -1,4 +1,4 @@
-/** @module Making one device's graph: every node on local types, with the collectives that changes of layout need. */
+/** @module One device's graph: every node on local types, with the collectives that change layouts. */
 
 import { type Machine, sendSeconds } from "../cost/index.ts";
 import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
@@ -27,16 +27,16 @@ import { type Interval, intervals } from "./partition.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
 import { AxisWalk, isCheap, waitsOf } from "./strategy.ts";
 
-// Through how many cheap values the source of a part is looked for.
-const remakeDepth = 4;
+// How many cheap values the search for the source of a part goes through.
+const recomputeDepth = 4;
 
-/** What making local graphs depends on besides the decisions. */
+/** What local graphs depend on besides the decisions. */
 export interface LocalTarget {
   readonly mesh: Mesh;
   readonly machine: Machine;
-  /** What each graph goes through when it is made, those of bodies first. */
+  /** Passes over each local graph, bodies first. */
   readonly finish: (local: Graph) => Graph;
-  /** The device's, where devices are not alike; then collectives are numbered, so that all devices' are the same. */
+  /** Coordinates of the device, where devices differ; collectives are then numbered, so that all devices' labels agree. */
   readonly coordinates?: readonly number[];
 }
 
@@ -50,7 +50,7 @@ export function localGraph({ graph, decisions, inputs, outputs }: OwnedPlan, tar
       localizer.bind(graph.inputs[index] as Node, inputs[index] as Layout, node);
       return node;
     });
-    // In the order of the program; what turns out not to be needed in this layout is dropped below.
+    // In program order; nodes that turn out not to be needed in this layout are dropped below.
     for (const node of topological(graph.outputs))
       if (node.types.length === 1 && node.op !== parameterOp) localizer.obtain(node, localizer.layoutOf(node));
     return {
@@ -71,16 +71,16 @@ function pruned(graph: Graph): Graph {
   });
 }
 
-/** Emits local nodes for the nodes of a planned graph, each in any layout that is asked for, at most once. */
+/** Emits local nodes for the nodes of a planned graph, in any requested layout, once for each. */
 class Localizer {
-  private readonly made = new Map<Node, Map<string, Node>>();
-  /** Parameters that are kept in another layout than they are used in. */
-  private readonly kept = new Map<Node, Layout>();
+  private readonly emitted = new Map<Node, Map<string, Node>>();
+  /** The layouts of parameters that are stored in another layout than the one they are used in. */
+  private readonly storedLayouts = new Map<Node, Layout>();
   private readonly decisions: ReadonlyMap<Node, Decision>;
   private readonly mesh: Mesh;
   private readonly machine: Machine;
   private readonly target: LocalTarget;
-  private numbered = 0;
+  private nextLabel = 0;
 
   constructor(decisions: ReadonlyMap<Node, Decision>, target: LocalTarget) {
     this.decisions = decisions;
@@ -89,51 +89,51 @@ class Localizer {
     this.machine = target.machine;
   }
 
-  /** Says which local node a parameter is, and the layout that it is kept in. */
+  /** Binds a parameter, stored in `layout`, to a local node. */
   bind(parameter: Node, layout: Layout, local: Node): void {
     this.store(parameter, layout, local);
-    if (!sameLayout(layout, this.layoutOf(parameter))) this.kept.set(parameter, layout);
+    if (!sameLayout(layout, this.layoutOf(parameter))) this.storedLayouts.set(parameter, layout);
   }
 
   layoutOf(node: Node): Layout {
     return (this.decisions.get(node) as Decision).layouts[0] as Layout;
   }
 
-  /** In which a value is there before any use of it: a parameter as it is kept. */
-  private heldLayout(node: Node): Layout {
-    return this.kept.get(node) ?? this.layoutOf(node);
+  /** The layout of a value before any use: for a parameter, the one that it is stored in. */
+  private initialLayout(node: Node): Layout {
+    return this.storedLayouts.get(node) ?? this.layoutOf(node);
   }
 
   /** The local node that holds `node` in `layout`. */
   obtain(node: Node, layout: Layout): Node {
-    const known = this.made.get(node)?.get(formatLayout(layout));
+    const known = this.emitted.get(node)?.get(formatLayout(layout));
     if (known !== undefined) return known;
-    const local = atPositionOf(node, () => this.make(node, layout));
+    const local = atPositionOf(node, () => this.emit(node, layout));
     this.store(node, layout, local);
     return local;
   }
 
   private store(node: Node, layout: Layout, local: Node): void {
-    const byLayout = this.made.get(node) ?? new Map<string, Node>();
+    const byLayout = this.emitted.get(node) ?? new Map<string, Node>();
     byLayout.set(formatLayout(layout), local);
-    this.made.set(node, byLayout);
+    this.emitted.set(node, byLayout);
   }
 
-  private make(node: Node, layout: Layout): Node {
-    const own = this.heldLayout(node);
-    if (sameLayout(own, layout)) return this.compute(node, (this.decisions.get(node) as Decision).strategies);
-    const started = layout.map((wanted) => (wanted.kind === "partial" ? replicate : wanted));
-    // Zeros are their own contributions.
-    if (!sameLayout(started, layout) && isAll(node, 0)) return this.obtain(node, started);
-    return this.derive(node, layout) ?? this.remake(node, layout) ?? this.redistribute(node, own, layout);
+  private emit(node: Node, layout: Layout): Node {
+    const initial = this.initialLayout(node);
+    if (sameLayout(initial, layout)) return this.compute(node, (this.decisions.get(node) as Decision).strategies);
+    const withoutPartial = layout.map((wanted) => (wanted.kind === "partial" ? replicate : wanted));
+    // Zeros on every device add up to zero.
+    if (!sameLayout(withoutPartial, layout) && isAll(node, 0)) return this.obtain(node, withoutPartial);
+    return this.derive(node, layout) ?? this.recompute(node, layout) ?? this.redistribute(node, initial, layout);
   }
 
-  /** The node by the strategies chosen for it. */
+  /** Emits the node by its strategies. */
   private compute(node: Node, strategies: readonly Strategy[]): Node {
     if (node.op === elementOp) {
       const source = node.inputs[0] as Node;
-      const made = this.obtain(source, this.layoutOf(source));
-      return apply(elementOp, [made], node.attrs as { index: number });
+      const tuple = this.obtain(source, this.layoutOf(source));
+      return apply(elementOp, [tuple], node.attrs as { index: number });
     }
     const inputs = node.inputs.map((input, index) =>
       this.obtainFor(
@@ -145,20 +145,20 @@ class Localizer {
     return this.localOp(node, inputs, strategies);
   }
 
-  /** An input of `user`; a parameter that is kept otherwise than it is used is changed for this one use. */
+  /** An input of `user`; a parameter stored in another layout is redistributed for this one use. */
   private obtainFor(user: Node, input: Node, layout: Layout): Node {
-    const kept = this.kept.get(input);
-    if (kept === undefined || sameLayout(kept, layout)) return this.obtain(input, layout);
-    const path = pathOrThrow(describeNode(input), input.types[0] as TensorType, kept, layout, this.mesh, this.machine);
+    const from = this.storedLayouts.get(input);
+    if (from === undefined || sameLayout(from, layout)) return this.obtain(input, layout);
+    const path = pathOrThrow(describeNode(input), input.types[0] as TensorType, from, layout, this.mesh, this.machine);
     // The label keeps the uses apart until every collective gets its own.
     return path.steps.reduce(
       (local, step) => this.transition(local, step, this.label(`for ${user.id}`)),
-      this.obtain(input, kept),
+      this.obtain(input, from),
     );
   }
 
-  private localOp(node: Node, given: readonly Node[], strategies: readonly Strategy[]): Node {
-    const inputs = given.map((input, index) => this.widened(input, "input", index, strategies));
+  private localOp(node: Node, operands: readonly Node[], strategies: readonly Strategy[]): Node {
+    const inputs = operands.map((input, index) => this.widened(input, "input", index, strategies));
     const { localize } = node.op;
     const owned = this.decisions.get(node)?.owned;
     if (owned !== undefined) return apply(node.op, inputs, this.localAttrs(node.attrs, owned));
@@ -166,16 +166,16 @@ class Localizer {
       const split = this.splitOf(strategy, axis);
       return [...split.inputs, ...split.outputs].some((dim) => dim !== undefined) ? [split] : [];
     });
-    const made =
+    const result =
       isAbsent(localize) || splits.length === 0
         ? apply(node.op, inputs, node.attrs)
         : localize({ attrs: node.attrs, inputs, splits });
-    return this.widened(made, "output", 0, strategies);
+    return this.widened(result, "output", 0, strategies);
   }
 
   private splitOf({ inputs, outputs, sizes, windows = [] }: Strategy, index: number): Split {
     const { name, size } = this.mesh.axes[index] as MeshAxis;
-    const place = this.place(index);
+    const coordinate = this.coordinateOn(index);
     // A window's length follows from the op's attributes, not from the split.
     const dims = (side: "input" | "output", list: readonly Placement[]) =>
       list.map((placement, operand) =>
@@ -186,43 +186,43 @@ class Localizer {
       parts: size,
       inputs: dims("input", inputs),
       outputs: dims("output", outputs),
-      ...(sizes === undefined ? {} : { uneven: { sizes, own: sizes[place] as number } }),
+      ...(sizes === undefined ? {} : { uneven: { sizes, own: sizes[coordinate] as number } }),
       ...(windows.length === 0
         ? {}
         : {
             windows: windows.map(({ side, operand, dim, padding }) => {
-              const [low, high] = padding[place] as readonly [number, number];
+              const [low, high] = padding[coordinate] as readonly [number, number];
               return { side, operand, dim, low, high };
             }),
           }),
     };
   }
 
-  private place(axis: number): number {
+  private coordinateOn(axis: number): number {
     return this.target.coordinates?.[axis] ?? 0;
   }
 
-  private label(alike = ""): string {
-    return this.target.coordinates === undefined ? alike : String(this.numbered++);
+  private label(labelWhenAlike = ""): string {
+    return this.target.coordinates === undefined ? labelWhenAlike : String(this.nextLabel++);
   }
 
   /** An input with the rows of its windows, or the sum of an output's windows. */
   private widened(local: Node, side: "input" | "output", operand: number, strategies: readonly Strategy[]): Node {
     let result = local;
     strategies.forEach(({ windows = [] }, index) => {
-      const place = this.place(index);
+      const coordinate = this.coordinateOn(index);
       const { name, size } = this.mesh.axes[index] as MeshAxis;
-      for (const window of windows) {
-        if (window.side !== side || window.operand !== operand) continue;
-        const { dim, wanted, sizes } = window;
+      for (const candidate of windows) {
+        if (candidate.side !== side || candidate.operand !== operand) continue;
+        const { dim, wanted, sizes } = candidate;
         const held =
           sizes === undefined ? wanted.map(() => [0, result.shape[dim] as number] as const) : intervals(sizes);
         const [from, to] = side === "input" ? [held, wanted] : [wanted, held];
         if (sizes !== undefined && (side === "output" || anyMoves(from, to))) {
           const common = { axis: name, parts: size, label: this.label() };
-          const attrs = exchangeAttrs(common, result.shape, dim, { from, to, place, relative: true });
+          const attrs = exchangeAttrs(common, result.shape, dim, { from, to, place: coordinate, relative: true });
           result = call("exchange", [result], attrs);
-        } else result = cutTo(result, dim, held[place] as Interval, wanted[place] as Interval);
+        } else result = cutTo(result, dim, held[coordinate] as Interval, wanted[coordinate] as Interval);
       }
     });
     return result;
@@ -238,13 +238,16 @@ class Localizer {
   }
 
   /**
-   * Splits a cheap value at its source instead of cutting it: asks its inputs for parts, down to constants, random bits
-   * and replicated parameters, none of which need communication.
+   * Splits a cheap value at its source instead of splitting the value: asks its inputs for parts, down to constants,
+   * random bits and replicated parameters, none of which need communication.
    */
   private derive(node: Node, layout: Layout): Node | undefined {
     const decision = this.decisions.get(node) as Decision;
-    const own = this.layoutOf(node);
-    if (decision.strategies.length === 0 || !layout.every((wanted, axis) => onlyCuts(own[axis] as Placement, wanted)))
+    const layoutBefore = this.layoutOf(node);
+    if (
+      decision.strategies.length === 0 ||
+      !layout.every((wanted, axis) => onlyCuts(layoutBefore[axis] as Placement, wanted))
+    )
       return undefined;
     if (!isCheap(node) || node.types.length > 1) return undefined;
     const strategies = this.strategiesFor(node, decision, layout);
@@ -252,29 +255,30 @@ class Localizer {
     const wanted = node.inputs.map((_input, index) =>
       strategies.map((strategy) => strategy.inputs[index] as Placement),
     );
-    const free = node.inputs.every((input, index) =>
-      this.heldLayout(input).every((has, axis) => onlyCuts(has, wanted[index]?.[axis] as Placement)),
+    const needsNone = node.inputs.every((input, index) =>
+      this.initialLayout(input).every((initial, axis) => onlyCuts(initial, wanted[index]?.[axis] as Placement)),
     );
-    if (!free) return undefined;
+    if (!needsNone) return undefined;
     const inputs = node.inputs.map((input, index) => this.obtain(input, wanted[index] as Layout));
     return this.localOp(node, inputs, strategies);
   }
 
   /**
-   * Makes parts, or the whole of what lookups give, at their source, with communication there, where that is cheaper than to
-   * add up contributions to the whole: a table's gradient from the few rows that were looked up.
+   * Computes parts of a value, or the whole sum of looked-up rows, from its inputs with communication there, where that is
+   * cheaper than to add up contributions to the whole: a table's gradient from the few rows that were looked up.
    */
-  private remake(node: Node, layout: Layout): Node | undefined {
-    const own = this.layoutOf(node);
+  private recompute(node: Node, layout: Layout): Node | undefined {
+    const before = this.layoutOf(node);
     const becomes = (kind: Placement["kind"]): boolean =>
-      layout.some((wanted, axis) => own[axis]?.kind === "partial" && wanted.kind === kind);
+      layout.some((wanted, axis) => before[axis]?.kind === "partial" && wanted.kind === kind);
     const scattered = becomes("shard");
-    if (!scattered && !(becomes("replicate") && isOfLookups(node, remakeDepth))) return undefined;
-    // Sums of whole values go together with others', so that to leave them must save more than the way to begin.
-    const begin = (axis: string): number => sendSeconds({ axis, rounds: 2, bytes: 0 }, this.machine);
-    const summed = this.mesh.axes.filter((_axis, index) => own[index]?.kind === "partial");
-    const beginning = scattered ? 0 : summed.reduce((total, { name }) => total + begin(name), 0);
-    if (this.remakeSeconds(node, layout, remakeDepth) + beginning >= this.moveSeconds(node, layout)) return undefined;
+    if (!scattered && !(becomes("replicate") && isOfLookups(node, recomputeDepth))) return undefined;
+    // Sums of whole values share buckets with other sums, so leaving them out must save more than a start costs.
+    const startSeconds = (axis: string): number => sendSeconds({ axis, rounds: 2, bytes: 0 }, this.machine);
+    const summedAxes = this.mesh.axes.filter((_axis, index) => before[index]?.kind === "partial");
+    const starts = scattered ? 0 : summedAxes.reduce((total, { name }) => total + startSeconds(name), 0);
+    if (this.recomputeSeconds(node, layout, recomputeDepth) + starts >= this.moveSeconds(node, layout))
+      return undefined;
     const strategies = this.strategiesFor(node, this.decisions.get(node) as Decision, layout) as Strategy[];
     const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wantedOf(strategies, index)));
     return this.localOp(node, inputs, strategies);
@@ -282,22 +286,22 @@ class Localizer {
 
   private moveSeconds(node: Node, layout: Layout): number {
     const type = node.types[0] as TensorType;
-    return cheapestPath(type, this.heldLayout(node), layout, this.mesh, this.machine)?.seconds ?? Infinity;
+    return cheapestPath(type, this.initialLayout(node), layout, this.mesh, this.machine)?.seconds ?? Infinity;
   }
 
-  /** Seconds of communication to make a cheap value in a layout from its inputs; infinite where it is not cheap. */
-  private remakeSeconds(node: Node, layout: Layout, depth: number): number {
+  /** Seconds of communication to compute a cheap value in a layout from its inputs; infinite when it is not cheap. */
+  private recomputeSeconds(node: Node, layout: Layout, depth: number): number {
     const decision = this.decisions.get(node) as Decision;
     if (depth === 0 || decision.strategies.length === 0 || !isCheap(node) || node.types.length > 1) return Infinity;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return Infinity;
     return node.inputs.reduce((total, input, index) => {
       const wanted = wantedOf(strategies, index);
-      return total + Math.min(this.moveSeconds(input, wanted), this.remakeSeconds(input, wanted, depth - 1));
+      return total + Math.min(this.moveSeconds(input, wanted), this.recomputeSeconds(input, wanted, depth - 1));
     }, 0);
   }
 
-  /** Strategies that give `layout`, changing the chosen ones only where the layout asks for more cutting. */
+  /** Strategies that give `layout`, changing the chosen ones only where the layout splits more. */
   private strategiesFor(node: Node, decision: Decision, layout: Layout): Strategy[] | undefined {
     const result: Strategy[] = [];
     const walk = new AxisWalk(node);
@@ -323,9 +327,9 @@ class Localizer {
     let layout = from;
     for (const step of path.steps) {
       layout = withPlacement(layout, step.axis, step.to);
-      // As long as the way only cuts, the parts may be made at their source instead.
+      // As long as the path only splits, the parts may be computed at their source instead.
       local =
-        this.made.get(node)?.get(formatLayout(layout)) ?? this.derive(node, layout) ?? this.transition(local, step);
+        this.emitted.get(node)?.get(formatLayout(layout)) ?? this.derive(node, layout) ?? this.transition(local, step);
       this.store(node, layout, local);
     }
     return local;
@@ -333,8 +337,8 @@ class Localizer {
 
   private transition(local: Node, { axis, from, to }: Transition, label = this.label()): Node {
     const meshAxis = this.mesh.axes[axis] as MeshAxis;
-    const place = this.place(axis);
-    const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, place };
+    const coordinate = this.coordinateOn(axis);
+    const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, place: coordinate };
     const collective = from.kind === "replicate" ? undefined : collectiveFor(step, label);
     if (collective !== undefined) return call(collective.op, [local], collective.attrs);
     const { dim, sizes } = to as Placement & { kind: "shard" };
@@ -343,20 +347,20 @@ class Localizer {
       parts: meshAxis.size,
       inputs: [dim],
       outputs: [dim],
-      ...(sizes === undefined ? {} : { uneven: { sizes, own: sizes[place] as number } }),
+      ...(sizes === undefined ? {} : { uneven: { sizes, own: sizes[coordinate] as number } }),
     });
   }
 }
 
-/** Whether a value is made from a sum of rows by index, a few functions ago. */
+/** Whether a value is computed from a sum of rows by index, within `depth` ops. */
 const isOfLookups = (node: Node, depth: number): boolean =>
-  sourceOf(node) !== undefined || (depth > 0 && node.inputs.some((one) => isOfLookups(one, depth - 1)));
+  sourceOf(node) !== undefined || (depth > 0 && node.inputs.some((input) => isOfLookups(input, depth - 1)));
 
-/** The layout in which strategies want an input. */
+/** The layout that strategies require of an input. */
 const wantedOf = (strategies: readonly Strategy[], input: number): Layout =>
   strategies.map((strategy) => strategy.inputs[input] as Placement);
 
-/** What a strategy takes of the inputs that are only waited for: they stay where they are. */
+/** The placements of the inputs that are only waited for, which keep their layout; undefined for the other inputs. */
 function waitedIn(node: Node, { inputs }: Strategy): (Placement | undefined)[] {
   const waits = waitsOf(
     node,
@@ -365,18 +369,18 @@ function waitedIn(node: Node, { inputs }: Strategy): (Placement | undefined)[] {
   return inputs.map((placement, index) => (waits.includes(index) ? placement : undefined));
 }
 
-/** `wanted` of a value of which this device holds `held`. */
+/** Cuts the interval `[from, to)` from a value that begins at `first`. */
 function cutTo(x: Node, dim: number, [first]: Interval, [from, to]: Interval): Node {
-  // Nothing may lie anywhere.
+  // An empty interval may lie outside the value.
   const [begin, end] = from === to ? [0, 0] : [from - first, to - first];
-  const at = (list: readonly number[], value: number): number[] =>
+  const withDim = (list: readonly number[], value: number): number[] =>
     list.map((old, index) => (index === dim ? value : old));
   const origin = x.shape.map(() => 0);
-  return slice(x, at(origin, begin), at(x.shape, end));
+  return slice(x, withDim(origin, begin), withDim(x.shape, end));
 }
 
 const shardDim = (placement: Placement): number | undefined => (placement.kind === "shard" ? placement.dim : undefined);
 
-/** No communication leads from `has` to `wanted`: they agree, or a whole value is cut. */
-const onlyCuts = (has: Placement, wanted: Placement): boolean =>
-  sameLayout([has], [wanted]) || (has.kind === "replicate" && wanted.kind === "shard");
+/** Whether `wanted` follows from `current` without communication: they are equal, or a whole value is split. */
+const onlyCuts = (current: Placement, wanted: Placement): boolean =>
+  sameLayout([current], [wanted]) || (current.kind === "replicate" && wanted.kind === "shard");

@@ -9,7 +9,7 @@ export interface MeshAxis {
   readonly size: number;
   /** How the devices share what is split, such as `[2, 1]`; undefined: equally. */
   readonly shares?: readonly number[];
-  /** Its places are times of one device, not devices: contributions can be combined over them, parts cannot be gathered. */
+  /** The axis is time on one device: contributions can be summed over it, parts cannot be gathered. */
   readonly isTime?: boolean;
 }
 
@@ -26,10 +26,10 @@ export function batchParts(mesh: Mesh): number {
   return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
 }
 
-/** @throws HeddleError `mesh` unless it has axes, as what {@link mesh} makes. */
+/** @throws HeddleError `mesh` unless the value is a mesh, as {@link mesh} makes it. */
 export function checkMesh(value: unknown): asserts value is Mesh {
   if (Array.isArray((value as Partial<Mesh> | undefined | null)?.axes)) return;
-  throw new HeddleError("mesh", `${shown(value)} is no mesh`, { hint: "make it by mesh({ data: 2 })" });
+  throw new HeddleError("mesh", `${shown(value)} is not a mesh`, { hint: "make it by mesh({ data: 2 })" });
 }
 
 export interface MeshOptions {
@@ -47,7 +47,7 @@ export function mesh(sizes: { readonly [axis: string]: number }, options: MeshOp
   checkOptions("mesh", options, ["shares"]);
   const axes = Object.entries(sizes).map(([name, size]): MeshAxis => {
     const shares = options.shares?.[name];
-    // Equal shares are none.
+    // Equal shares are the default.
     return shares === undefined || shares.every((share) => share === shares[0])
       ? { name, size }
       : { name, size, shares };
@@ -91,24 +91,16 @@ export const formatMesh = (value: Mesh): string =>
 /** How many devices a mesh has: the product of its axes' sizes; 1 without axes. */
 export const deviceCount = (value: Mesh): number => value.axes.reduce((count, axis) => count * axis.size, 1);
 
-/** Coordinates of device `index` on each axis. */
-export function coordinatesOf(value: Mesh, index: number): number[] {
+/** Coordinates of a device on each axis. */
+export function coordinatesOf(value: Mesh, device: number): number[] {
   const coordinates = new Array<number>(value.axes.length);
-  let rest = index;
+  let remaining = device;
   for (let axis = value.axes.length - 1; axis >= 0; axis--) {
     const { size } = value.axes[axis] as MeshAxis;
-    coordinates[axis] = rest % size;
-    rest = Math.floor(rest / size);
+    coordinates[axis] = remaining % size;
+    remaining = Math.floor(remaining / size);
   }
   return coordinates;
-}
-
-/** The devices that share all coordinates with `index` but the one on `axis`, in order of that coordinate. */
-export function axisGroup(value: Mesh, index: number, axis: number): number[] {
-  const inner = value.axes.slice(axis + 1).reduce((count, { size }) => count * size, 1);
-  const { size } = value.axes[axis] as MeshAxis;
-  const first = index - (coordinatesOf(value, index)[axis] as number) * inner;
-  return Array.from({ length: size }, (_unused, place) => first + place * inner);
 }
 
 /** The device at these coordinates: the inverse of {@link coordinatesOf}. */

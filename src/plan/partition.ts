@@ -1,4 +1,4 @@
-/** @module Partitions: how the elements along a dim are dealt out to the devices of an axis, in order. */
+/** @module Partitions: how the elements along a dim are split over the devices of an axis, in order. */
 import type { MeshAxis } from "./mesh.ts";
 
 /** Number of elements of each device; undefined: equal numbers. */
@@ -9,31 +9,31 @@ export type Interval = readonly [from: number, to: number];
 
 const isEven = (sizes: readonly number[]): boolean => sizes.every((size) => size === sizes[0]);
 
-/** The sizes, undefined where they are equal. */
+/** The sizes; undefined when they are equal. */
 export const canonical = (sizes: readonly number[]): Sizes => (isEven(sizes) ? undefined : sizes);
 
-/** `length` dealt out in proportion to shares, as near as whole numbers come; what is left over goes to the first. */
+/** `length` split in proportion to shares, rounded to whole numbers by largest remainder. */
 export function proportional(length: number, shares: readonly number[]): number[] {
   const total = shares.reduce((sum, share) => sum + share, 0);
   const exact = shares.map((share) => (total === 0 ? 0 : (length * share) / total));
   const sizes = exact.map(Math.floor);
-  const left = length - sizes.reduce((sum, size) => sum + size, 0);
+  const leftOver = length - sizes.reduce((sum, size) => sum + size, 0);
   const byRemainder = exact
-    .map((size, place) => ({ place, rest: size - Math.floor(size) }))
-    .sort((one, other) => other.rest - one.rest || one.place - other.place);
-  for (const { place } of byRemainder.slice(0, left)) (sizes[place] as number)++;
+    .map((size, place) => ({ place, remainder: size - Math.floor(size) }))
+    .sort((left, right) => right.remainder - left.remainder || left.place - right.place);
+  for (const { place } of byRemainder.slice(0, leftOver)) (sizes[place] as number)++;
   return sizes;
 }
 
-/** How an axis deals out `length` elements when nobody says: by its shares, else as equally as possible. */
+/** How an axis splits `length` elements by default: by its shares, else as equally as possible. */
 export const dealt = (length: number, axis: MeshAxis): Sizes =>
   canonical(proportional(length, axis.shares ?? Array.from({ length: axis.size }, () => 1)));
 
-/** The sizes in full. */
+/** The size of each device's part, written out. */
 export const sizesOn = (sizes: Sizes, length: number, parts: number): readonly number[] =>
   sizes ?? Array.from({ length: parts }, () => length / parts);
 
-/** What each device has. */
+/** The interval of each device. */
 export function intervals(sizes: readonly number[]): Interval[] {
   let from = 0;
   return sizes.map((size): Interval => {

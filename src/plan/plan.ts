@@ -35,9 +35,9 @@ export interface PlannedValue {
   readonly name: string;
   readonly type: TensorType;
   readonly layout: Layout;
-  /** The layout that an input is used in, where that is another. */
+  /** The layout that an input is used in, where it differs from `layout`. */
   readonly used?: Layout | undefined;
-  /** In a pipeline: the stage that holds it; undefined: every stage does. */
+  /** In a pipeline: the stage that holds the value; undefined: all stages. */
   readonly stage?: number | undefined;
   /** Of a plan that was read: its line in the text. */
   readonly line?: number;
@@ -48,7 +48,7 @@ export interface PlannedPipeline {
   readonly schedule: Schedule;
   /** Times for the order of actions; undefined: a backward pass takes twice a forward pass. */
   readonly costs?: ScheduleCosts | undefined;
-  /** For each input whether its rows are cut into micro-batches. */
+  /** For each input whether its rows are split into micro-batches. */
   readonly batch: readonly boolean[];
 }
 
@@ -62,7 +62,7 @@ export interface PlanLayouts {
   readonly mesh: Mesh;
   readonly inputs: readonly PlannedValue[];
   readonly outputs: readonly PlannedValue[];
-  /** Of the matrices that are given by entries. */
+  /** The formats of the matrices that are given by entries. */
   readonly formats: readonly ValueFormat[];
   readonly pipeline?: PlannedPipeline | undefined;
 }
@@ -74,8 +74,8 @@ export function planTitle({ name, file }: Pick<PlanLayouts, "name" | "file">, li
 }
 
 /**
- * Where every value lives. `local` is the graph that device 0 runs; collectives are nodes in it. In a pipeline it is the graph of one
- * micro-batch on all stages, with what is done once.
+ * Where every value lives. `local` is the graph that device 0 runs; collectives are nodes in it. In a pipeline it is the
+ * graph of one micro-batch on all stages, with the work that is done once per step.
  */
 export interface Plan extends PlanLayouts {
   readonly local: Graph;
@@ -87,39 +87,40 @@ export interface PlanOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
   /**
-   * Layout in which each input is used, where that is another than it is kept in: it is changed for each use anew, so
-   * that what is gathered lives only as long as one op needs it (fully sharded training, Rajbhandari et al., "ZeRO",
-   * 2020). Undefined: as it is kept.
+   * Layout in which each input is used, where it differs from the layout in which it is stored. The input is redistributed
+   * for each use, so that the gathered value lives only as long as one op needs it (fully sharded training, Rajbhandari et
+   * al., "ZeRO", 2020). Undefined: as stored.
    */
   readonly uses?: readonly (Layout | undefined)[] | undefined;
-  /** Layout wanted for each output; undefined: as it comes, but never `Partial`. */
+  /** Layout wanted for each output; undefined: as the op leaves it, but never `Partial`. */
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
   readonly machine?: Machine | undefined;
-  /** What the graph of each class of devices goes through, and before it the bodies in it; default: collectives form buckets. */
+  /** Passes over the local graph of each class of devices, its bodies first; default: collectives form buckets. */
   readonly finish?: ((local: Graph) => Graph) | undefined;
 }
 
 /**
- * Plans a graph on a mesh. Pure: the same inputs give the same plan; no device is needed. Where inputs or outputs are each to be at one
- * coordinate of an axis (`O(1)`), the devices there make what is theirs, and nothing is exchanged on that axis.
+ * Plans a graph on a mesh. Pure: the same inputs give the same plan; no device is needed. Where inputs or outputs each
+ * live at one coordinate of an axis (`O(1)`), the devices at that coordinate compute their own outputs, and nothing is
+ * exchanged on that axis.
  *
- * @throws HeddleError `layout` when a given layout does not fit its value, or an output needs an input that is elsewhere.
+ * @throws HeddleError `layout` when a layout does not fit its value, or when an output needs an input at another coordinate.
  */
 export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}): Plan {
   const axis = mesh.axes.findIndex((_axis, place) =>
     [...(options.inputs ?? []), ...(options.outputs ?? [])].some((layout) => layout?.[place]?.kind === "only"),
   );
-  return axis < 0 ? planTogether(source, mesh, options) : planApart(source, mesh, options, axis);
+  return axis < 0 ? planOnAllDevices(source, mesh, options) : planPerCoordinate(source, mesh, options, axis);
 }
 
-/** A plan for each coordinate of an axis, of the inputs and outputs that are there. */
-function planApart(source: Graph, mesh: Mesh, options: PlanOptions, axis: number): Plan {
+/** A plan for each coordinate of an axis, from the inputs and outputs at that coordinate. */
+function planPerCoordinate(source: Graph, mesh: Mesh, options: PlanOptions, axis: number): Plan {
   const isAt = (layout: Layout | undefined, coordinate: number): boolean => {
     const placement = layout?.[axis];
     return placement?.kind !== "only" || placement.coordinate === coordinate;
   };
-  const within = (layout: Layout | undefined): Layout | undefined => layout && withPlacement(layout, axis, replicate);
+  const inner = (layout: Layout | undefined): Layout | undefined => layout && withPlacement(layout, axis, replicate);
   const restored = (value: PlannedValue, wanted: Layout | undefined): PlannedValue => {
     const placement = wanted?.[axis];
     return placement?.kind === "only" ? { ...value, layout: withPlacement(value.layout, axis, placement) } : value;
@@ -127,30 +128,33 @@ function planApart(source: Graph, mesh: Mesh, options: PlanOptions, axis: number
   const inputs: PlannedValue[] = [];
   const outputs: PlannedValue[] = [];
   const parts = range((mesh.axes[axis] as MeshAxis).size).map((coordinate) => {
-    const given = [...source.inputs.keys()].filter((index) => isAt(options.inputs?.[index], coordinate));
-    const made = [...source.outputs.keys()].filter((index) => isAt(options.outputs?.[index], coordinate));
-    checkThere(source, given, made, options);
-    const plan = planGraph(narrowGraph(source, given, made), mesh, {
+    const inputIndices = [...source.inputs.keys()].filter((index) => isAt(options.inputs?.[index], coordinate));
+    const outputIndices = [...source.outputs.keys()].filter((index) => isAt(options.outputs?.[index], coordinate));
+    checkHeld(source, inputIndices, outputIndices, options);
+    const plan = planGraph(narrowGraph(source, inputIndices, outputIndices), mesh, {
       ...options,
-      inputs: given.map((index) => within(options.inputs?.[index])),
-      uses: given.map((index) => within(options.uses?.[index])),
-      outputs: made.map((index) => within(options.outputs?.[index])),
-      outputNames: made.map((index) => options.outputNames?.[index] ?? `out${index}`),
+      inputs: inputIndices.map((index) => inner(options.inputs?.[index])),
+      uses: inputIndices.map((index) => inner(options.uses?.[index])),
+      outputs: outputIndices.map((index) => inner(options.outputs?.[index])),
+      outputNames: outputIndices.map((index) => options.outputNames?.[index] ?? `out${index}`),
     });
     plan.inputs.forEach((value, place) => {
-      inputs[given[place] as number] ??= restored(value, options.inputs?.[given[place] as number]);
+      inputs[inputIndices[place] as number] ??= restored(value, options.inputs?.[inputIndices[place] as number]);
     });
     plan.outputs.forEach((value, place) => {
-      outputs[made[place] as number] ??= restored(value, options.outputs?.[made[place] as number]);
+      outputs[outputIndices[place] as number] ??= restored(value, options.outputs?.[outputIndices[place] as number]);
     });
-    const classes = plan.classes.flatMap((one): DeviceClass[] => {
-      const devices = one.devices.filter((device) => coordinatesOf(mesh, device)[axis] === coordinate);
-      const [own, results] = [one.inputs ?? [...given.keys()], one.outputs ?? [...made.keys()]];
+    const classes = plan.classes.flatMap((deviceClass): DeviceClass[] => {
+      const devices = deviceClass.devices.filter((device) => coordinatesOf(mesh, device)[axis] === coordinate);
+      const [classInputs, classOutputs] = [
+        deviceClass.inputs ?? [...inputIndices.keys()],
+        deviceClass.outputs ?? [...outputIndices.keys()],
+      ];
       const indices = {
-        inputs: own.map((at) => given[at] as number),
-        outputs: results.map((at) => made[at] as number),
+        inputs: classInputs.map((index) => inputIndices[index] as number),
+        outputs: classOutputs.map((index) => outputIndices[index] as number),
       };
-      return devices.length === 0 ? [] : [{ devices, local: one.local, ...indices }];
+      return devices.length === 0 ? [] : [{ devices, local: deviceClass.local, ...indices }];
     });
     return { formats: plan.formats, classes };
   });
@@ -159,20 +163,20 @@ function planApart(source: Graph, mesh: Mesh, options: PlanOptions, axis: number
   return { name: source.name, mesh, inputs, outputs, formats: parts[0]?.formats ?? [], local, classes };
 }
 
-/** @throws HeddleError `layout` naming an input that outputs need and that is elsewhere. */
-function checkThere(graph: Graph, given: readonly number[], made: readonly number[], { inputs }: PlanOptions): void {
-  const needed = new Set(topological(made.map((index) => graph.outputs[index] as Node)));
-  const index = graph.inputs.findIndex((input, place) => needed.has(input) && !given.includes(place));
+/** @throws HeddleError `layout` naming an input that the outputs need and that lives at another coordinate. */
+function checkHeld(graph: Graph, held: readonly number[], outputs: readonly number[], { inputs }: PlanOptions): void {
+  const needed = new Set(topological(outputs.map((index) => graph.outputs[index] as Node)));
+  const index = graph.inputs.findIndex((input, place) => needed.has(input) && !held.includes(place));
   if (index < 0) return;
-  throw elsewhere(`input '${inputSpecs(graph)[index]?.name}'`, inputs?.[index] as Layout);
+  throw onlyOnOneStage(`input '${inputSpecs(graph)[index]?.name}'`, inputs?.[index] as Layout);
 }
 
-const elsewhere = (what: string, layout: Layout): HeddleError =>
+const onlyOnOneStage = (what: string, layout: Layout): HeddleError =>
   new HeddleError("layout", `${what} is ${formatLayout(layout)}: it is on one stage of a pipeline only`, {
     hint: "call replicate(x) on every worker first",
   });
 
-function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
+function planOnAllDevices(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
   const machine = machineFor(deviceCount(mesh), options.machine);
   const formatted = decideFormats(source, machine);
   const graph = expandUnplannable(formatted.graph);
@@ -187,9 +191,9 @@ function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
     checkLayout(`input '${name}' in use`, type, use, mesh);
     return use;
   });
-  const taken = inputs.map((value, index): PlannedValue => {
-    const used = uses[index] as Layout;
-    return sameLayout(used, value.layout) ? value : { ...value, used };
+  const used = inputs.map((value, index): PlannedValue => {
+    const useLayout = uses[index] as Layout;
+    return sameLayout(useLayout, value.layout) ? value : { ...value, used: useLayout };
   });
   const wanted = graph.outputs.map(({ types }, index): Layout | undefined => {
     const layout = options.outputs?.[index];
@@ -199,8 +203,8 @@ function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
   const outputs = graph.outputs.map((node, index): PlannedValue => {
     const type = node.types[0] as TensorType;
     const name = options.outputNames?.[index] ?? `out${index}`;
-    const own = (decisions.get(node) as Decision).layouts[0] as Layout;
-    const layout = wanted[index] ?? own.map((placement) => (placement.kind === "partial" ? replicate : placement));
+    const computed = (decisions.get(node) as Decision).layouts[0] as Layout;
+    const layout = wanted[index] ?? computed.map((placement) => (placement.kind === "partial" ? replicate : placement));
     checkLayout(`output '${name}'`, type, layout, mesh);
     return { name, type, layout };
   });
@@ -212,7 +216,7 @@ function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
   return {
     name: graph.name,
     mesh,
-    inputs: taken,
+    inputs: used,
     outputs,
     formats: formatted.formats,
     local: (classes[0] as DeviceClass).local,
@@ -220,22 +224,22 @@ function planTogether(source: Graph, mesh: Mesh, options: PlanOptions): Plan {
   };
 }
 
-/** Composites that say nothing of their sharding are planned by their bodies. */
+/** Composites without a rule for sharding are planned by their bodies. */
 function expandUnplannable(graph: Graph): Graph {
   const unplannable = (node: Node): boolean => !isAbsent(node.op.body) && isAbsent(node.op.equation);
   if (!nodesWithin(graph).some(unplannable)) return graph;
-  const within = (attrs: Attrs): Attrs =>
+  const expandBodies = (attrs: Attrs): Attrs =>
     Object.fromEntries(
       Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? expandUnplannable(value) : value]),
     );
   return expandUnplannable(
     mapGraph(graph, (node, inputs) =>
-      unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, within(node.attrs)),
+      unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, expandBodies(node.attrs)),
     ),
   );
 }
 
-/** With the sizes that follow from the mesh, where the layout has a placement for each axis. */
+/** The layout with the sizes that follow from the mesh, if it has a placement for each axis. */
 const resolvedLayout = (type: TensorType, layout: Layout, mesh: Mesh): Layout =>
   layout.length === mesh.axes.length ? resolved(type, layout, mesh) : layout;
 
@@ -247,8 +251,8 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
     );
   }
   if (layout.some((placement) => placement.kind === "partial"))
-    throw new HeddleError("layout", `${what}: a value cannot be given or asked for as partial`);
-  if (layout.some((placement) => placement.kind === "only")) throw elsewhere(what, layout);
+    throw new HeddleError("layout", `${what}: a value can be neither passed nor returned as partial`);
+  if (layout.some((placement) => placement.kind === "only")) throw onlyOnOneStage(what, layout);
   localType(type, layout, mesh);
 }
 
@@ -258,14 +262,14 @@ function checkLayout(what: string, type: TensorType, layout: Layout, mesh: Mesh)
  * @throws HeddleError `verify` naming the value that does not fit.
  */
 export function verifyPlan(plan: Plan): void {
-  const devices = plan.classes.flatMap((one) => one.devices).sort((one, other) => one - other);
+  const devices = plan.classes.flatMap((deviceClass) => deviceClass.devices).sort((left, right) => left - right);
   if (devices.length !== deviceCount(plan.mesh) || devices.some((device, index) => device !== index))
     throw new HeddleError("verify", `${planTitle(plan)}: not every device is in one class`);
-  const whole = overTime(plan);
-  for (const one of plan.classes) verifyClass(whole, one);
+  const planOverTime = overTime(plan);
+  for (const deviceClass of plan.classes) verifyClass(planOverTime, deviceClass);
 }
 
-/** A pipeline's plan as its local graph sees it: with the micro-batches as one more axis of the mesh. */
+/** A pipeline's plan as its local graph sees it: the micro-batches are one more axis of the mesh. */
 function overTime(plan: Plan): Plan {
   const { mesh, pipeline } = plan;
   if (pipeline === undefined) return plan;
@@ -283,8 +287,8 @@ function overTime(plan: Plan): Plan {
   };
 }
 
-/** The values of a list that a class of devices has. */
-const chosen = <Item>(list: readonly Item[], indices: readonly number[] | undefined): readonly Item[] =>
+/** The items at the indices, or all. */
+const select = <Item>(list: readonly Item[], indices: readonly number[] | undefined): readonly Item[] =>
   indices === undefined ? list : indices.map((index) => list[index] as Item);
 
 function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClass): void {
@@ -308,8 +312,8 @@ function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClas
       }
     });
   };
-  compare("input", chosen(plan.inputs, inputs), local.inputs);
-  compare("output", chosen(plan.outputs, outputs), local.outputs);
+  compare("input", select(plan.inputs, inputs), local.inputs);
+  compare("output", select(plan.outputs, outputs), local.outputs);
   for (const node of nodesWithin(local).filter(isCollective)) {
     const axis = mesh.axes.find(({ name }) => name === node.attrs["axis"]);
     if (axis === undefined || axis.size !== node.attrs["parts"]) {
@@ -323,10 +327,13 @@ function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClas
 
 const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
-/** The collectives of a plan, in order; those inside a loop once. */
+/** The collectives of a plan, in order; collectives inside a loop count once. */
 export const collectivesOf = (plan: Plan): Node[] => nodesWithin(plan.local).filter(isCollective);
 
-/** What each collective of a plan sends on a device (default: the first), in order. @param machine default: as plans assume */
+/**
+ * What each collective of a plan sends on a device (default: the first), in order. @param machine default: the machine
+ * that plans assume
+ */
 export function trafficOf(plan: Plan, device = 0, machine?: Machine): Traffic[] {
   const { local } = plan.classes.find(({ devices }) => devices.includes(device)) ?? plan;
   return [...costOfTasks(tasksOf(local), machineFor(deviceCount(plan.mesh), machine)).collectives];

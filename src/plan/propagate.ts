@@ -1,9 +1,9 @@
 /**
  * @module Propagation: from the layouts of the inputs to a layout and a strategy for every node, one mesh axis at a time.
  *
- * Splitting starts at inputs that are split, and at outputs that are wanted so, and follows the ops' equations; what is
- * replicated stays so unless an op needs a part of it. Among the strategies that fit, the cheapest by the machine's
- * rates is taken.
+ * Splitting starts at inputs that are split, and at outputs that are requested split, and follows the ops' equations; a
+ * replicated value stays replicated unless an op needs a part of it. Among the strategies that fit, the cheapest on the
+ * machine is taken.
  */
 import { type Machine, sendSeconds, workSeconds } from "../cost/index.ts";
 import { bytesTouched } from "../cost/tasks.ts";
@@ -18,18 +18,18 @@ import { anyMoves, movesAt } from "./exchange.ts";
 import { type Layout, type Placement, replicate, replicated, samePlacement } from "./layout.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { intervals } from "./partition.ts";
+import { type Preference, preferencesOf } from "./preferences.ts";
 import { axisSeconds } from "./redistribute.ts";
 import { AxisWalk } from "./strategy.ts";
-import { type Wish, wishesOf } from "./wishes.ts";
 
-/** Decides for every node of the graph, given the layouts of its parameters and those wanted of its outputs, if any. */
+/** Decides for every node of the graph, from the layouts of its parameters and the requested layouts of its outputs, if any. */
 export function propagate(
   graph: Graph,
   inputs: readonly Layout[],
   outputs: readonly (Layout | undefined)[],
   { mesh, machine }: { readonly mesh: Mesh; readonly machine: Machine },
 ): Map<Node, Decision> {
-  const wishes = wishesOf(graph, outputs);
+  const preferred = preferencesOf(graph, outputs);
   const decisions = new Map<Node, Decision>();
   graph.inputs.forEach((node, index) => {
     decisions.set(node, { strategies: [], layouts: [inputs[index] as Layout] });
@@ -39,13 +39,15 @@ export function propagate(
     if (node.op === parameterOp) throw new TypeError("a parameter that is not an input of its graph");
     decisions.set(
       node,
-      node.op === elementOp ? pick(node, decisions) : decide(node, decisions, wishes.get(node), mesh, machine),
+      node.op === elementOp
+        ? pickElement(node, decisions)
+        : decide(node, decisions, preferred.get(node), mesh, machine),
     );
   }
   return decisions;
 }
 
-function pick(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
+function pickElement(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
   const source = decisions.get(node.inputs[0] as Node) as Decision;
   return { strategies: [], layouts: [source.layouts[node.attrs["index"] as number] as Layout] };
 }
@@ -53,7 +55,7 @@ function pick(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
 function decide(
   node: Node,
   decisions: ReadonlyMap<Node, Decision>,
-  wish: Wish | undefined,
+  preferred: Preference | undefined,
   mesh: Mesh,
   machine: Machine,
 ): Decision {
@@ -64,7 +66,7 @@ function decide(
   const walk = new AxisWalk(node);
   mesh.axes.forEach((axis, index) => {
     const placements = current.map((layout) => layout[index] as Placement);
-    const strategy = cheapest(node, placements, walk, { axis, machine, wish: wish?.[index] });
+    const strategy = cheapest(node, placements, walk, { axis, machine, preferred: preferred?.[index] });
     strategies.push(strategy);
     walk.take(strategy, axis);
   });
@@ -74,31 +76,33 @@ function decide(
   return { strategies, layouts: strategies.length === 0 ? node.types.map(() => replicated(mesh)) : layouts };
 }
 
-/** What a strategy is chosen for. */
+/** What the choice of a strategy depends on. */
 interface Choice {
   readonly axis: MeshAxis;
   readonly machine: Machine;
-  /** Where the result had best be split on the axis. */
-  readonly wish: Placement | undefined;
+  /** How the result is best split on the axis. */
+  readonly preferred: Placement | undefined;
 }
 
 function cheapest(
   node: Node,
   current: readonly Placement[],
   walk: AxisWalk,
-  { axis, machine, wish }: Choice,
+  { axis, machine, preferred }: Choice,
 ): Strategy {
   const move = (type: TensorType, from: Placement, to: Placement): number => axisSeconds(type, from, to, axis, machine);
-  // A wish that the result cannot have is none.
-  const wished =
-    wish !== undefined && move(walk.outputs[0] as TensorType, replicate, wish) < Infinity ? wish : undefined;
+  // A preference that the result cannot have is dropped.
+  const feasible =
+    preferred !== undefined && move(walk.outputs[0] as TensorType, replicate, preferred) < Infinity
+      ? preferred
+      : undefined;
   const candidates = walk
-    .strategies(axis, { inputs: current, outputs: [wished] })
+    .strategies(axis, { inputs: current, outputs: [feasible] })
     .filter(
       (strategy, index) =>
         index === 0 ||
-        (seeded(strategy, current) && !holdsTwice(node, strategy)) ||
-        (wished !== undefined && samePlacement(strategy.outputs[0] as Placement, wished)),
+        (continuesAnInput(strategy, current) && !wantsBoth(node, strategy)) ||
+        (feasible !== undefined && samePlacement(strategy.outputs[0] as Placement, feasible)),
     );
   let best: { strategy: Strategy; seconds: number } | undefined;
   const flops = node.op.cost(walk.inputs, walk.outputs, node.attrs);
@@ -120,13 +124,14 @@ function cheapest(
         axis,
         machine,
       );
-    if (wished !== undefined) seconds += move(walk.outputs[0] as TensorType, strategy.outputs[0] as Placement, wished);
+    if (feasible !== undefined)
+      seconds += move(walk.outputs[0] as TensorType, strategy.outputs[0] as Placement, feasible);
     if (best === undefined || seconds < best.seconds) best = { strategy, seconds };
   }
   return (best as { strategy: Strategy }).strategy;
 }
 
-/** The part of the work that the device with most of it does. */
+/** The largest share of the work that one device has. */
 function largestShare({ letter, sizes }: Strategy, axis: MeshAxis): number {
   if (letter === undefined) return 1;
   if (sizes === undefined) return 1 / axis.size;
@@ -135,11 +140,11 @@ function largestShare({ letter, sizes }: Strategy, axis: MeshAxis): number {
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Bytes of each value on the device that has most of it. */
+/** Bytes of each value on the device that has the largest part of it. */
 const heldBytes = (types: readonly TensorType[], placements: readonly Placement[], share: number): number[] =>
   types.map((type, index) => bytesOf(type) * (placements[index]?.kind === "shard" ? share : 1));
 
-/** Seconds to send the device that lacks most what it lacks of its window. */
+/** Seconds to send the missing part of its window to the device that misses most. */
 function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, axis: MeshAxis, machine: Machine): number {
   if (sizes === undefined) return 0;
   const parts = intervals(sizes);
@@ -151,17 +156,23 @@ function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, axis:
   return sendSeconds({ axis: axis.name, rounds: 1, bytes: Math.max(...rows) * row }, machine);
 }
 
-/** Whether a strategy goes on with a split, or with contributions, that some input has already. */
-function seeded(strategy: Strategy, current: readonly Placement[]): boolean {
+/** Whether a strategy continues a split, or contributions, that some input already has. */
+function continuesAnInput(strategy: Strategy, current: readonly Placement[]): boolean {
   return strategy.inputs.some((wanted, index) => {
-    const has = current[index] as Placement;
-    if (wanted.kind === "shard") return samePlacement(has, wanted);
-    return wanted.kind === "partial" && has.kind === "partial" && has.reduction === wanted.reduction;
+    const currentPlacement = current[index] as Placement;
+    if (wanted.kind === "shard") return samePlacement(currentPlacement, wanted);
+    return (
+      wanted.kind === "partial" &&
+      currentPlacement.kind === "partial" &&
+      currentPlacement.reduction === wanted.reduction
+    );
   });
 }
 
-/** A square wants no sum both as contributions and whole: once it is whole, the product can be. */
-function holdsTwice(node: Node, { inputs }: Strategy): boolean {
+/**
+ * Whether one value is wanted both as contributions and whole, as in a square: once it is whole, the result can be whole too.
+ */
+function wantsBoth(node: Node, { inputs }: Strategy): boolean {
   return node.inputs.some((input, index) =>
     node.inputs.some(
       (other, place) => other === input && inputs[index]?.kind === "partial" && inputs[place]?.kind === "replicate",

@@ -47,15 +47,18 @@ interface LocalStep {
   readonly place: number;
 }
 
-/** The collective that takes a value from one placement on an axis to another; undefined where each device cuts its own. */
+/**
+ * The collective that takes a value from one placement on an axis to another; undefined where each device takes its part
+ * of the whole.
+ */
 export function collectiveFor(step: LocalStep, label = ""): { readonly op: string; readonly attrs: Attrs } | undefined {
   const { axis, from, to } = step;
   const common = { axis: axis.name, parts: axis.size, label };
   if (to.kind === "partial") throw new HeddleError("layout", "no value becomes partial by communication");
   if (from.kind === "replicate") return undefined;
   if (from.kind === "only" || to.kind === "only")
-    throw new HeddleError("layout", "what is on one stage of a pipeline only is not moved by a collective");
-  const sized = (one: Placement): boolean => one.kind === "shard" && one.sizes !== undefined;
+    throw new HeddleError("layout", "a value on one stage of a pipeline only is not moved by a collective");
+  const sized = (placement: Placement): boolean => placement.kind === "shard" && placement.sizes !== undefined;
   if (sized(from) || sized(to)) return { op: "exchange", attrs: unevenStep(step, common) };
   if (from.kind === "shard" && to.kind === "replicate") return { op: "allGather", attrs: { ...common, dim: from.dim } };
   if (from.kind === "shard" && to.kind === "shard")
@@ -70,22 +73,24 @@ function unevenStep(
   common: { readonly axis: string; readonly parts: number; readonly label: string },
 ): Attrs {
   const whole = (length: number): Interval[] => Array.from({ length: size }, (): Interval => [0, length]);
-  const dealtFor = ({ sizes }: { readonly sizes?: Sizes }, length: number) => intervals(sizesOn(sizes, length, size));
+  const intervalsFor = ({ sizes }: { readonly sizes?: Sizes }, length: number) =>
+    intervals(sizesOn(sizes, length, size));
   if (from.kind === "partial") {
     const { dim } = to as Placement & { kind: "shard" };
     const length = shape[dim] as number;
-    const parts = { from: whole(length), to: dealtFor(to as Placement & { kind: "shard" }, length), place };
+    const parts = { from: whole(length), to: intervalsFor(to as Placement & { kind: "shard" }, length), place };
     return exchangeAttrs(common, shape, dim, { ...parts, relative: false }, from.reduction);
   }
   const { dim, sizes } = from as Placement & { kind: "shard" };
-  const length = sizes === undefined ? (shape[dim] as number) * size : sizes.reduce((sum, one) => sum + one, 0);
-  const held = dealtFor({ sizes }, length);
+  const length =
+    sizes === undefined ? (shape[dim] as number) * size : sizes.reduce((sum, partSize) => sum + partSize, 0);
+  const held = intervalsFor({ sizes }, length);
   if (to.kind !== "shard")
     return exchangeAttrs(common, shape, dim, { from: held, to: whole(length), place, relative: false });
   if (to.dim === dim)
-    return exchangeAttrs(common, shape, dim, { from: held, to: dealtFor(to, length), place, relative: true });
-  // Each piece is what one device has along one dim and another wants along the other.
-  const wanted = dealtFor(to, shape[to.dim] as number);
+    return exchangeAttrs(common, shape, dim, { from: held, to: intervalsFor(to, length), place, relative: true });
+  // A piece spans what its sender holds along one dim and what its receiver wants along the other.
+  const wanted = intervalsFor(to, shape[to.dim] as number);
   const [first, last] = wanted[place] as Interval;
   return {
     ...common,
@@ -99,20 +104,20 @@ function unevenStep(
   };
 }
 
-/** Longer than any other way, in seconds. */
+/** Longer than any other path, in seconds. */
 const never = 1e12;
 
-/** Seconds of one step for one device's part of a value: of the device that waits longest. */
+/** Seconds of one step for one device's part of a value: the slowest device's. */
 function stepSeconds(step: Omit<LocalStep, "place">, machine: Machine): number {
   const { local, axis } = step;
-  const uneven = [step.from, step.to].some((one) => one.kind === "shard" && one.sizes !== undefined);
+  const uneven = [step.from, step.to].some((placement) => placement.kind === "shard" && placement.sizes !== undefined);
   const places = uneven ? [0, Math.floor(axis.size / 2), axis.size - 1] : [0];
   return Math.max(
     ...places.map((place) => {
       const collective = collectiveFor({ ...step, place });
-      // Where there is no other way, who planned the axis of time says what cannot be done.
+      // Such a path is taken only if there is no other; the pipeline's planner then reports what cannot be done.
       if (axis.isTime === true && collective !== undefined && collective.op !== "allReduce") return never;
-      // Taking one's own part moves it once in memory.
+      // Taking a part moves it once in memory.
       return collective === undefined
         ? workSeconds({ flops: 0, bytes: bytesOf(local) / axis.size }, machine)
         : collectiveSeconds(machine, collective.op, [local], collective.attrs);
@@ -131,7 +136,7 @@ function fits(type: TensorType, layout: Layout, mesh: Mesh): boolean {
   }
 }
 
-/** Steps that may lie on a path: to what is wanted on the axis, or to whole on the way there. */
+/** Steps that may lie on a path: on each axis to the target's placement, or to `R` on the way there. */
 function stepsFrom(
   type: TensorType,
   layout: Layout,
@@ -177,29 +182,29 @@ export function cheapestPath(
   machine: Machine,
 ): Path | undefined {
   if (sameLayout(from, to)) return { steps: [], seconds: 0 };
-  const open = new Map<string, { layout: Layout; path: Path }>([
+  const frontier = new Map<string, { layout: Layout; path: Path }>([
     [formatLayout(from), { layout: from, path: { steps: [], seconds: 0 } }],
   ]);
-  const closed = new Set<string>();
-  while (open.size > 0) {
-    const [key, best] = [...open].reduce((least, entry) =>
+  const visited = new Set<string>();
+  while (frontier.size > 0) {
+    const [key, best] = [...frontier].reduce((least, entry) =>
       entry[1].path.seconds < least[1].path.seconds ? entry : least,
     );
     if (sameLayout(best.layout, to)) return best.path;
-    open.delete(key);
-    closed.add(key);
+    frontier.delete(key);
+    visited.add(key);
     for (const { transition, seconds } of stepsFrom(type, best.layout, to, mesh, machine)) {
       const layout = withPlacement(best.layout, transition.axis, transition.to);
       const next = formatLayout(layout);
       const total = best.path.seconds + seconds;
-      if (closed.has(next) || total >= (open.get(next)?.path.seconds ?? Infinity)) continue;
-      open.set(next, { layout, path: { steps: [...best.path.steps, transition], seconds: total } });
+      if (visited.has(next) || total >= (frontier.get(next)?.path.seconds ?? Infinity)) continue;
+      frontier.set(next, { layout, path: { steps: [...best.path.steps, transition], seconds: total } });
     }
   }
   return undefined;
 }
 
-/** Like {@link cheapestPath}, but an error when there is no path. */
+/** Like {@link cheapestPath}, but throws when there is no path. */
 export function pathOrThrow(
   what: string,
   type: TensorType,

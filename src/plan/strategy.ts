@@ -4,21 +4,17 @@ import { isAbsent, type Node } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { flopsOf } from "../ir/walk.ts";
 import type { Hints, Strategy } from "./decision.ts";
-import { formatPlacement, localType, type Placement, partial, replicate, shard } from "./layout.ts";
+import { localType, type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
 import { type Sizes, sizesOn } from "./partition.ts";
 import { splitWindows } from "./window.ts";
 
-/** `S(0), R -> S(0)`. */
-export const formatStrategy = (strategy: Strategy): string =>
-  `${strategy.inputs.map(formatPlacement).join(", ")} -> ${strategy.outputs.map(formatPlacement).join(", ")}`;
-
-/** A node as the planner sees it while it goes through the axes: its types on one device so far. */
+/** The state of planning one node, axis by axis: its types on one device after the axes so far. */
 export class AxisWalk {
   private readonly node: Pick<Node, "op" | "attrs">;
   inputs: readonly TensorType[];
   outputs: readonly TensorType[];
-  /** Dims that an earlier axis has cut unevenly, or into windows: no other axis may cut them. */
+  /** Dims that an earlier axis has split unevenly, or into windows: no other axis may split them. */
   private readonly closed: { readonly inputs: Set<number>[]; readonly outputs: Set<number>[] };
 
   constructor(node: Pick<Node, "op" | "attrs" | "inputs" | "types">) {
@@ -32,12 +28,14 @@ export class AxisWalk {
   strategies(axis: MeshAxis, hints: Hints): Strategy[] {
     return strategiesOf(this.node, this.inputs, this.outputs, axis, hints).filter((strategy) =>
       (["inputs", "outputs"] as const).every((side) =>
-        strategy[side].every((one, index) => one.kind !== "shard" || this.closed[side][index]?.has(one.dim) !== true),
+        strategy[side].every(
+          (placement, index) => placement.kind !== "shard" || this.closed[side][index]?.has(placement.dim) !== true,
+        ),
       ),
     );
   }
 
-  /** Goes on to the next axis. */
+  /** Applies a strategy and goes on to the next axis. */
   take(strategy: Strategy, axis: MeshAxis): void {
     for (const side of ["inputs", "outputs"] as const) {
       this[side] = this[side].map((type, index) => {
@@ -52,15 +50,15 @@ export class AxisWalk {
       if (side === "output") continue;
       const size = Math.max(...wanted.map(([from, to]) => to - from));
       this.inputs = this.inputs.map((type, index) =>
-        index === operand ? { ...type, shape: type.shape.map((old, at) => (at === dim ? size : old)) } : type,
+        index === operand
+          ? { ...type, shape: type.shape.map((old, position) => (position === dim ? size : old)) }
+          : type,
       );
     }
   }
 }
 
-/**
- * The legal strategies of a node over an axis, given its types on one device so far. The first one replicates everything.
- */
+/** The legal strategies of a node over an axis, from its types on one device so far. The first one replicates everything. */
 export function strategiesOf(
   node: Pick<Node, "op" | "attrs">,
   inputs: readonly TensorType[],
@@ -73,21 +71,26 @@ export function strategiesOf(
   ];
   const { equation } = node.op;
   if (!isAbsent(equation)) {
-    const own = equation(inputs, node.attrs);
-    all.push(...splitLetters(own, inputs, outputs, axis, hints), ...splitWindows(own, inputs, outputs, axis, hints));
+    const instance = equation(inputs, node.attrs);
+    all.push(
+      ...splitLetters(instance, inputs, outputs, axis, hints),
+      ...splitWindows(instance, inputs, outputs, axis, hints),
+    );
   }
   all.push(...passPartials(node, inputs, outputs));
   const waits = waitsOf(node, inputs);
   if (waits.length === 0) return all;
   return all
-    .filter(({ inputs: wanted }) => waits.every((place) => wanted[place]?.kind === "replicate"))
+    .filter(({ inputs: wanted }) => waits.every((index) => wanted[index]?.kind === "replicate"))
     .map((strategy) => ({
       ...strategy,
-      inputs: strategy.inputs.map((one, place) => (waits.includes(place) ? (hints.inputs[place] ?? one) : one)),
+      inputs: strategy.inputs.map((placement, index) =>
+        waits.includes(index) ? (hints.inputs[index] ?? placement) : placement,
+      ),
     }));
 }
 
-/** Inputs of a node that are only waited for: they stay in the layout that they have. */
+/** Inputs of a node that are only waited for: they keep their layout. */
 export function waitsOf(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[]): readonly number[] {
   const { equation } = node.op;
   return isAbsent(equation) ? [] : (equation(inputs, node.attrs).waits ?? []);
@@ -115,7 +118,7 @@ function splitLetters(
       }),
     );
     for (const sizes of distinct([undefined, ...shares])) {
-      const [left, right] = sides.map(({ operands, types }, side) =>
+      const [splitInputs, splitOutputs] = sides.map(({ operands, types }, side) =>
         operands.map((operand, index) => {
           const dim = operand.indexOf(letter);
           if (dim < 0) return side === 0 ? replicate : partial(equation.reduction);
@@ -123,10 +126,10 @@ function splitLetters(
           return scaled === undefined ? undefined : shard(dim, scaled);
         }),
       ) as [(Placement | undefined)[], (Placement | undefined)[]];
-      if ([...left, ...right].includes(undefined)) continue;
+      if ([...splitInputs, ...splitOutputs].includes(undefined)) continue;
       result.push({
-        inputs: left as Placement[],
-        outputs: right as Placement[],
+        inputs: splitInputs as Placement[],
+        outputs: splitOutputs as Placement[],
         letter,
         ...(sizes === undefined ? {} : { sizes }),
       });
@@ -139,7 +142,7 @@ const distinct = (list: readonly Sizes[]): Sizes[] => [
   ...new Map(list.map((sizes) => [sizes === undefined ? "" : sizes.join(), sizes])).values(),
 ];
 
-/** Sizes along a dim of `length` that are as the given ones are to their sum; undefined where these are no whole numbers. */
+/** Scales sizes to a dim of `length`; undefined where the results are not whole numbers. */
 function scaledTo(length: number, sizes: Sizes, parts: number): readonly number[] | undefined {
   if (sizes === undefined) return length % parts === 0 ? sizesOn(undefined, length, parts) : undefined;
   const total = sizes.reduce((sum, size) => sum + size, 0);
@@ -162,12 +165,12 @@ function passPartials(
   }));
 }
 
-// A cheap op is one that does at most this much work per element of its result.
+// A cheap op does at most this much work per element of its result.
 const cheapPerElement = 32;
 
 /**
- * Whether an op is cheap: its parts are then made anew rather than cut from the whole or sent, and it follows the layout that is
- * wanted of its result.
+ * Whether an op is cheap: its parts are then computed again rather than taken from the whole or sent, and it follows the
+ * layout that is requested of its result.
  */
 export const isCheap = (node: Pick<Node, "op" | "attrs" | "inputs" | "types" | "shape">): boolean =>
   flopsOf(node) <= cheapPerElement * sizeOf(node.shape);

@@ -1,4 +1,4 @@
-/** @module Windows: what each device needs of a dim that is split, beyond its own part of it, and how it gets it. */
+/** @module Windows: the elements of a split dim that each device needs beyond its own part, and how it gets them. */
 import type { Equation, WindowRule } from "../ir/equation.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Hints, Strategy, Windowed } from "./decision.ts";
@@ -6,7 +6,10 @@ import { type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
 import { type Interval, intervals, proportional, sizesOn } from "./partition.ts";
 
-/** The window of `[from, to)` inside `[0, length)`, and what is missing of it on each side; undefined when it is empty and may not be. */
+/**
+ * The window of `[from, to)` inside `[0, length)`, and the padding it needs on each side; undefined when the window is
+ * empty and must not be.
+ */
 function windowOf(
   [from, to]: Interval,
   length: number,
@@ -25,7 +28,7 @@ function windowOf(
 const splitAt = (operand: readonly string[], hint: Placement | undefined, letter: string) =>
   hint?.kind === "shard" && operand[hint.dim] === letter ? hint : undefined;
 
-/** Strategies that split a letter of which other letters are windows, for the splits that the hints show. */
+/** Strategies that split a letter over which other letters are windows, for the splits in the hints. */
 export function splitWindows(
   equation: Equation,
   inputs: readonly TensorType[],
@@ -35,21 +38,23 @@ export function splitWindows(
 ): Strategy[] {
   const rules = equation.windows ?? [];
   return [...new Set(rules.map(({ by }) => by))].flatMap((by) => {
-    const own = rules.filter((rule) => rule.by === by);
-    const found = new Map<string, readonly number[]>();
+    const rulesOfLetter = rules.filter((rule) => rule.by === by);
+    const candidates = new Map<string, readonly number[]>();
     const length = lengthOf(equation, inputs, outputs, by);
     equation.inputs.forEach((operand, index) => {
       const { shape } = inputs[index] as TensorType;
       const direct = splitAt(operand, hints.inputs[index], by);
-      const widened = own.map(({ of }) => splitAt(operand, hints.inputs[index], of)).find((one) => one !== undefined);
+      const widened = rulesOfLetter
+        .map(({ of }) => splitAt(operand, hints.inputs[index], of))
+        .find((split) => split !== undefined);
       const hint = direct ?? widened;
       if (hint === undefined) return;
       const sizes = sizesOn(hint.sizes, shape[hint.dim] as number, axis.size);
-      const dealt = direct === undefined ? proportional(length, sizes) : sizes;
-      found.set(dealt.join(), dealt);
+      const partition = direct === undefined ? proportional(length, sizes) : sizes;
+      candidates.set(partition.join(), partition);
     });
-    return [...found.values()].flatMap((sizes) => {
-      const strategy = windowStrategy(equation, own, inputs, outputs, sizes, hints);
+    return [...candidates.values()].flatMap((partition) => {
+      const strategy = windowStrategy(equation, rulesOfLetter, inputs, outputs, partition, hints);
       return strategy === undefined ? [] : [strategy];
     });
   });
@@ -88,23 +93,23 @@ function windowStrategy(
     const parts = intervals(sizes).map((interval) => windowOf(interval, length, rule));
     if (parts.includes(undefined)) legal = false;
     const hint = side === "input" ? splitAt(operand, hints.inputs[index], rule.of) : partitionFor(rule.of);
-    const has = hint === undefined ? undefined : sizesOn(hint.sizes, length, sizes.length);
-    const given = side === "input" ? has : (has ?? proportional(length, sizes));
+    const hintSizes = hint === undefined ? undefined : sizesOn(hint.sizes, length, sizes.length);
+    const operandSizes = side === "input" ? hintSizes : (hintSizes ?? proportional(length, sizes));
     windows.push({
       side,
       operand: index,
       dim,
       wanted: parts.map((part) => part?.window ?? [0, 0]),
       padding: parts.map((part) => part?.padding ?? [0, 0]),
-      sizes: given,
+      sizes: operandSizes,
     });
-    return given === undefined ? replicate : shard(dim, given);
+    return operandSizes === undefined ? replicate : shard(dim, operandSizes);
   };
-  // An output is left as an input with the same letter is.
+  // An output is split as an input with the same letter is.
   const partitionFor = (letter: string) =>
     equation.inputs
       .map((operand, index) => splitAt(operand, hints.inputs[index], letter))
-      .find((one) => one !== undefined);
+      .find((hint) => hint !== undefined);
   const left = equation.inputs.map((operand, index) => place("input", operand, index));
   const right = equation.outputs.map((operand, index) => place("output", operand, index));
   return legal ? { inputs: left, outputs: right, letter: by, sizes, windows } : undefined;

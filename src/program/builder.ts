@@ -1,24 +1,24 @@
-/** @module Writing the program of one rank: graphs, sends and receives one after the other, with values by name. */
+/** @module The builder of one rank's program: graphs, sends and receives in order, with values by name. */
 import type { Graph } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { invariant } from "../util/errors.ts";
 import type { Program, ProgramAxis, Step, ValueId, WorkStep } from "./program.ts";
 import { splitGraph, withFrees } from "./split.ts";
 
-/** A program, and which of the plan's inputs it takes and which of its outputs it makes, by their indices. */
+/** A program, with the indices of the plan's inputs that it takes and of the plan's outputs that it computes. */
 export interface PartProgram {
   readonly program: Program;
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
 }
 
-/** A value that travels. */
+/** A value that is sent. */
 export interface NamedValue {
   readonly key: string;
   readonly type: TensorType;
 }
 
-/** What a builder must know of the whole. */
+/** The whole pipeline, as far as a builder needs it. */
 export interface BuilderSource {
   readonly name: string;
   readonly axes: readonly ProgramAxis[];
@@ -43,25 +43,25 @@ const inputIndex = (key: string): number | undefined => {
   return match === null ? undefined : Number(match[1]);
 };
 
-/** Collects what a rank does. A name may be given again: from then on it is the new value. */
+/** Collects the graphs, sends and receives of a rank. A name may be bound again: from then on it means the new value. */
 export class ProgramBuilder {
   private readonly source: BuilderSource;
   private readonly entries: Entry[] = [];
-  private readonly made = new Set<string>();
+  private readonly defined = new Set<string>();
 
   constructor(source: BuilderSource) {
     this.source = source;
   }
 
-  /** Whether a value has been made or received. */
+  /** Whether a value has been computed or received. */
   has(key: string): boolean {
-    return this.made.has(key);
+    return this.defined.has(key);
   }
 
-  /** Runs a graph on named values; its outputs get names. */
+  /** Runs a graph on named values; `makes` names its outputs. */
   run(graph: Graph, takes: readonly string[], makes: readonly string[]): void {
     this.entries.push({ kind: "graph", graph, takes, makes });
-    for (const key of makes) this.made.add(key);
+    for (const key of makes) this.defined.add(key);
   }
 
   send(peer: number, values: readonly NamedValue[], label: string): void {
@@ -70,26 +70,26 @@ export class ProgramBuilder {
 
   receive(peer: number, values: readonly NamedValue[], label: string): void {
     this.entries.push({ kind: "receive", peer, values, label });
-    for (const { key } of values) this.made.add(key);
+    for (const { key } of values) this.defined.add(key);
   }
 
-  /** The program. `holds` says which outputs of the whole this rank has. */
+  /** The program. `holds` tells which outputs of the pipeline this rank holds. */
   finish(outputKey: (index: number) => string, holds: (output: number) => boolean): PartProgram {
     const outputs = [...this.source.outputs.keys()].filter(holds);
-    const wanted = [
+    const needed = [
       ...this.entries.flatMap((entry) =>
         entry.kind === "graph" ? entry.takes : entry.kind === "send" ? entry.values.map(({ key }) => key) : [],
       ),
       ...outputs.map(outputKey),
     ];
-    const used = new Set(wanted.flatMap((key) => (this.made.has(key) ? [] : [inputIndex(key) ?? -1])));
+    const used = new Set(needed.flatMap((key) => (this.defined.has(key) ? [] : [inputIndex(key) ?? -1])));
     invariant(!used.has(-1), `a pipeline of '${this.source.name}' needs a value that nothing makes`);
-    const inputs = [...used].sort((one, other) => one - other);
+    const inputs = [...used].sort((left, right) => left - right);
     return { program: new Numbering(this.source, inputs).program(this.entries, outputs, outputKey), inputs, outputs };
   }
 }
 
-/** Gives the values of a rank their numbers. */
+/** Numbers the values of a rank. */
 class Numbering {
   private readonly source: BuilderSource;
   private readonly inputs: readonly number[];
@@ -106,8 +106,8 @@ class Numbering {
   program(entries: readonly Entry[], outputs: readonly number[], outputKey: (index: number) => string): Program {
     for (const entry of entries) this.add(entry);
     const { name, axes } = this.source;
-    const given = this.inputs.map((index) => this.source.inputs[index] as { name: string; type: TensorType });
-    const made = outputs.map((index) => {
+    const inputSpecs = this.inputs.map((index) => this.source.inputs[index] as { name: string; type: TensorType });
+    const outputSpecs = outputs.map((index) => {
       const output = this.source.outputs[index] as { name: string; type: TensorType };
       return { ...output, value: this.id(outputKey(index)) };
     });
@@ -117,10 +117,10 @@ class Numbering {
     });
     const steps: Step[] = withFrees(
       this.steps,
-      given.length,
-      made.map(({ value }) => value),
+      inputSpecs.length,
+      outputSpecs.map(({ value }) => value),
     );
-    return { name, axes, inputs: given, outputs: made, values: this.values, steps, donated };
+    return { name, axes, inputs: inputSpecs, outputs: outputSpecs, values: this.values, steps, donated };
   }
 
   private define(key: string, type: TensorType): ValueId {
@@ -149,12 +149,16 @@ class Numbering {
       return;
     }
     const types = entry.values.map(({ type }) => type);
-    const said = { ...attrs, dtype: (types[0] as TensorType).dtype, shapes: types.map(({ shape }) => [...shape]) };
+    const receiveAttrs = {
+      ...attrs,
+      dtype: (types[0] as TensorType).dtype,
+      shapes: types.map(({ shape }) => [...shape]),
+    };
     const results = entry.values.map(({ key, type }) => this.define(key, type));
-    this.steps.push({ ...common, attrs: said, arguments: [], results });
+    this.steps.push({ ...common, attrs: receiveAttrs, arguments: [], results });
   }
 
-  /** The steps of a graph's own program, with the numbers of this one. */
+  /** Appends the steps of a graph's program, with values renumbered for this program. */
   private inline(graph: Graph, takes: readonly string[], makes: readonly string[]): void {
     const inner = splitGraph(graph, this.source.axes);
     const ids = takes.map((key) => this.id(key));

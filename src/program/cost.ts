@@ -9,16 +9,17 @@ import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { devicesOf, isTransfer, type Program, type WorkStep } from "./program.ts";
 
 /**
- * What one run of a graph or of a program costs on one device, without running it. Of several programs, of the devices along an axis
- * that send each other messages (a pipeline), it is the sum, with the seconds until the last one is done and the largest peak.
+ * What one run of a graph or of a program costs on one device, without running it. For several programs, of devices along
+ * an axis that send each other messages (a pipeline), the cost is their sum, with the seconds until the last one ends and
+ * the largest peak.
  *
- * @param machine default: the one that plans assume; its devices share what they do on the program's mesh
+ * @param machine default: the machine that plans assume; its devices share the resources of the program's mesh
  */
 export function costOf(source: Graph | Program | readonly Program[], machine?: Machine): Cost {
   if (!("steps" in source)) {
     if ("outputs" in source) return costOfTasks(tasksOf(source), machineFor(1, machine));
     const lists = source.map(tasksOfProgram);
-    const cost = costOfTasks(together(source, lists), machineFor(devicesOf(source[0] as Program), machine));
+    const cost = costOfTasks(mergeTasks(source, lists), machineFor(devicesOf(source[0] as Program), machine));
     return { ...cost, peak: Math.max(...lists.map(peakOf)) };
   }
   return costOfTasks(tasksOfProgram(source), machineFor(devicesOf(source), machine));
@@ -26,88 +27,93 @@ export function costOf(source: Graph | Program | readonly Program[], machine?: M
 
 function tasksOfProgram(program: Program): readonly Task[] {
   const list = new TaskList();
-  const given = program.inputs.map(({ type }) => list.add({ makes: bytesOf(type), stays: true }));
-  const made = addSteps(program, list, given);
+  const inputTasks = program.inputs.map(({ type }) => list.add({ makes: bytesOf(type), stays: true }));
+  const tasksOfValue = addSteps(program, list, inputTasks);
   program.outputs.forEach(({ value }, index) => {
-    // What takes over an input's memory needs none of its own.
-    list.keep(made.get(value) as Places, program.donated[index] === undefined ? undefined : 0);
+    // An output in a donated input's memory needs no memory of its own.
+    list.keep(tasksOfValue.get(value) as Places, program.donated[index] === undefined ? undefined : 0);
   });
   return list.tasks;
 }
 
-/** The tasks of several devices as one list, in which who receives a message waits for who sends it. */
-function together(programs: readonly Program[], lists: readonly (readonly Task[])[]): Task[] {
+/** The tasks of several devices as one list, in which each receive waits for its send. */
+function mergeTasks(programs: readonly Program[], lists: readonly (readonly Task[])[]): Task[] {
   const peers = programs.map(({ steps }) =>
     steps.flatMap((step) => (step.kind === "collective" && isTransfer(step) ? [step.attrs["peer"] as number] : [])),
   );
   const merged: Task[] = [];
   const places: number[][] = lists.map(() => []);
-  const mail = new Map<string, number[]>();
-  const boxOf = (from: number, to: number): number[] => {
-    const box = mail.get(`${from} ${to}`) ?? [];
-    mail.set(`${from} ${to}`, box);
-    return box;
+  const mailboxes = new Map<string, number[]>();
+  const mailbox = (from: number, to: number): number[] => {
+    const queue = mailboxes.get(`${from} ${to}`) ?? [];
+    mailboxes.set(`${from} ${to}`, queue);
+    return queue;
   };
   const advance = (device: number): boolean => {
-    const [own, list] = [places[device] as number[], lists[device] as readonly Task[]];
-    const task = list[own.length];
+    const [placesOfDevice, list] = [places[device] as number[], lists[device] as readonly Task[]];
+    const task = list[placesOfDevice.length];
     if (task === undefined) return false;
-    const after = task.after.map((place) => own[place] as number);
+    const after = task.after.map((place) => placesOfDevice[place] as number);
     const name = task.sends?.name;
     if (name === "receive") {
-      const sent = boxOf(peers[device]?.[0] as number, device).shift();
+      const sent = mailbox(peers[device]?.[0] as number, device).shift();
       if (sent === undefined) return false;
       after.push(sent);
     }
-    own.push(merged.push({ ...task, after, device }) - 1);
-    if (name === "send") boxOf(device, peers[device]?.[0] as number).push(merged.length - 1);
+    placesOfDevice.push(merged.push({ ...task, after, device }) - 1);
+    if (name === "send") mailbox(device, peers[device]?.[0] as number).push(merged.length - 1);
     if (name === "send" || name === "receive") peers[device]?.shift();
     return true;
   };
-  for (let moved = true; moved; ) {
-    moved = false;
-    for (const device of lists.keys()) while (advance(device)) moved = true;
+  for (let progress = true; progress; ) {
+    progress = false;
+    for (const device of lists.keys()) while (advance(device)) progress = true;
   }
   return merged;
 }
 
-/** Adds the steps of a program; gives the tasks of each value. */
-function addSteps(program: Program, list: TaskList, given: readonly Places[]): Map<number, Places> {
-  const made = new Map(given.entries());
+/** Adds the steps of a program; returns the tasks of each value. */
+function addSteps(program: Program, list: TaskList, inputTasks: readonly Places[]): Map<number, Places> {
+  const tasksOfValue = new Map(inputTasks.entries());
   for (const step of program.steps) {
     if (step.kind === "free") continue;
     const results = addStep(
       program,
       step,
       list,
-      step.arguments.map((value) => made.get(value) as Places),
+      step.arguments.map((value) => tasksOfValue.get(value) as Places),
     );
     step.results.forEach((value, index) => {
-      made.set(value, results[index] as Places);
+      tasksOfValue.set(value, results[index] as Places);
     });
   }
-  return made;
+  return tasksOfValue;
 }
 
-function addStep(program: Program, step: WorkStep, list: TaskList, given: readonly Places[]): readonly Places[] {
-  if (step.kind === "run") return list.addGraph(step.region, given);
-  const after = [...new Set(given.flat())];
+function addStep(
+  program: Program,
+  step: WorkStep,
+  list: TaskList,
+  argumentTasks: readonly Places[],
+): readonly Places[] {
+  if (step.kind === "run") return list.addGraph(step.region, argumentTasks);
+  const after = [...new Set(argumentTasks.flat())];
   const typesOf = (values: readonly number[]): TensorType[] =>
     values.map((value) => program.values[value] as TensorType);
   const makes = totalBytes(typesOf(step.results));
-  const run = (one: Program): Places => {
-    const made = addSteps(
-      one,
+  const run = (program: Program): Places => {
+    const tasksOfValue = addSteps(
+      program,
       list,
-      one.inputs.map(() => after),
+      program.inputs.map(() => after),
     );
-    return one.outputs.flatMap(({ value }) => made.get(value) as Places);
+    return program.outputs.flatMap(({ value }) => tasksOfValue.get(value) as Places);
   };
   const add = (): Places => {
     if (step.kind === "branch")
       return list.addInner(
         1,
-        step.branches.map((one) => () => run(one)),
+        step.branches.map((branch) => () => run(branch)),
         makes,
       );
     if (step.kind === "collective")

@@ -1,4 +1,4 @@
-/** @module Reads the text that `print.ts` writes. */
+/** @module The parser of the text that `print.ts` writes. */
 
 import type { Reduction } from "../ir/equation.ts";
 import type { Attrs } from "../ir/node.ts";
@@ -95,9 +95,18 @@ class ProgramReader {
   private collective(op: string, text: string, arguments_: readonly ValueId[], results: readonly ValueId[]): Step {
     const attrs = this.attrs(text);
     const { axis, reduction, label } = attrs as { axis?: string; reduction?: Reduction; label?: string };
-    if (axis === undefined) throw this.error(`${op} names no axis`);
-    const said = reduction === undefined ? {} : { reduction };
-    return { kind: "collective", op, axis, ...said, label: label ?? "", attrs, arguments: arguments_, results };
+    if (axis === undefined) throw this.error(`${op} has no axis`);
+    const reductionField = reduction === undefined ? {} : { reduction };
+    return {
+      kind: "collective",
+      op,
+      axis,
+      ...reductionField,
+      label: label ?? "",
+      attrs,
+      arguments: arguments_,
+      results,
+    };
   }
 
   private loop(text: string, arguments_: readonly ValueId[], results: readonly ValueId[]): Step {
@@ -105,7 +114,7 @@ class ProgramReader {
     const [body, condition, ...more] = this.programs();
     if (body === undefined || more.length > 0) throw this.error("a loop has a body and at most a condition");
     if (typeof carries !== "number" || typeof slices !== "number" || typeof reverse !== "boolean")
-      throw this.error("a loop says its carries, its slices and whether it is reversed");
+      throw this.error("a loop has the fields carries, slices and reverse");
     const count = typeof length === "number" ? length : undefined;
     return { kind: "loop", body, condition, length: count, reverse, carries, slices, arguments: arguments_, results };
   }
@@ -116,7 +125,7 @@ class ProgramReader {
     return { kind: "branch", branches: [onTrue, onFalse], arguments: arguments_, results };
   }
 
-  /** The programs below this line. */
+  /** The indented programs below this line. */
   private programs(): Program[] {
     return this.indented()
       .split(/(?<=^\})\n(?=program )/m)
@@ -132,26 +141,25 @@ class ProgramReader {
     }
   }
 
-  /** The lines below this one that are indented as a region. */
+  /** The text of the indented lines below this line. */
   private indented(): string {
-    const found: string[] = [];
+    const lines: string[] = [];
     for (
       let next = this.lines[this.line + 1];
       next !== undefined && (next === "" || next.startsWith("    "));
       next = this.lines[this.line + 1]
     ) {
-      found.push(next.slice(4));
+      lines.push(next.slice(4));
       this.line++;
     }
-    return found.join("\n");
+    return lines.join("\n");
   }
 
   private define(text: string): ValueId {
     const match = this.match(/^%(\d+) (\S+)$/, text);
     const type = parseType(match[2] as string);
     if (type === undefined) throw this.error(`'${match[2]}' is not a type`);
-    if (Number(match[1]) !== this.values.length)
-      throw this.error(`expected %${this.values.length}, found %${match[1]}`);
+    if (Number(match[1]) !== this.values.length) throw this.error(`expected %${this.values.length}, got %${match[1]}`);
     this.values.push(type);
     return this.values.length - 1;
   }

@@ -1,10 +1,10 @@
 /**
- * @module The programs of a pipeline: for each rank of the stage axis the steps of its actions in the order of the
- * schedule, with what it sends and receives between them.
+ * @module The programs of a pipeline: for each rank of the stage axis the steps of its actions in schedule order, with the
+ * sends and receives between them.
  *
  * [Note: why no rank waits for ever] All transfers and actions are put into one order, by the times of the simulation;
- * each rank runs its part of that order. Of what has not happened yet, the first in the order can always happen: its
- * ranks have nothing to do before it. So sends may wait for their receivers without a deadlock.
+ * each rank runs its part of that order. The first pending item of the order can always run, since its ranks have nothing
+ * to do before it. So sends may wait for their receivers without a deadlock.
  */
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { parameterOp } from "../ir/leaf.ts";
@@ -33,11 +33,11 @@ import { type BuilderSource, type PartProgram, ProgramBuilder } from "./builder.
 import { isRepeated } from "./split.ts";
 import { verifyTransfers } from "./transfers.ts";
 
-/** A pipeline's plan with all that follows from it and is not said in it. */
+/** A pipeline's plan with the data derived from it. */
 interface PipelineSource extends BuilderSource {
   readonly stages: Stages;
   readonly pipeline: PlannedPipeline;
-  /** For each output the stage that holds it; undefined: every rank does. */
+  /** For each output the stage that holds it; undefined: every rank. */
   readonly outputStages: readonly (number | undefined)[];
 }
 
@@ -45,7 +45,7 @@ interface PipelineSource extends BuilderSource {
  * Makes the program of each rank of a pipeline. Equal plans give equal programs.
  *
  * @param donated for each output the index of the input whose buffer it takes over
- * @throws HeddleError `schedule` when the schedule cannot run; `pipeline` when a node has no place.
+ * @throws HeddleError `schedule` when the schedule cannot run; `pipeline` when no stage can run a node.
  */
 export function pipelinePrograms(
   { name, mesh, inputs, outputs, local }: Plan,
@@ -53,7 +53,7 @@ export function pipelinePrograms(
   donated: readonly (number | undefined)[],
 ): PartProgram[] {
   const stagesOf = (values: readonly PlannedValue[]) => values.map(({ stage }) => stage);
-  const here = (values: readonly PlannedValue[]) =>
+  const localSpecs = (values: readonly PlannedValue[]) =>
     values.map((value) => ({ name: value.name, type: localType(value.type, value.layout, mesh) }));
   const outputStages = stagesOf(outputs);
   const stages = assignStages(local, {
@@ -62,11 +62,18 @@ export function pipelinePrograms(
     inputs: stagesOf(inputs),
     outputs: outputStages,
   });
-  const common = { name, axes: mesh.axes, stageAxis, inputs: here(inputs), outputs: here(outputs), donated };
+  const common = {
+    name,
+    axes: mesh.axes,
+    stageAxis,
+    inputs: localSpecs(inputs),
+    outputs: localSpecs(outputs),
+    donated,
+  };
   return new PipelineWriter({ ...common, stages, pipeline, outputStages }).programs();
 }
 
-/** A value that one rank makes and another needs. */
+/** Values that one rank computes and another needs. */
 interface Transfer {
   readonly from: number;
   readonly to: number;
@@ -81,7 +88,7 @@ class PipelineWriter {
   private readonly ranks: readonly number[];
   private readonly builders: readonly ProgramBuilder[];
   private readonly outputs: ReadonlySet<Node>;
-  /** How many times what an update needs has travelled before it can be made. */
+  /** For each node of the update, the number of transfers between ranks before it can be computed. */
   private readonly rounds = new Map<Node, number>();
 
   constructor(source: PipelineSource) {
@@ -106,9 +113,9 @@ class PipelineWriter {
         { time: action.end, sends: true, rank, action },
       ]),
     );
-    // What arrives at a time is there for what begins then.
+    // A value that arrives at a time is available to an action that starts then.
     events.sort(
-      (one, other) => one.time - other.time || Number(other.sends) - Number(one.sends) || one.rank - other.rank,
+      (left, right) => left.time - right.time || Number(right.sends) - Number(left.sends) || left.rank - right.rank,
     );
     for (const { sends, rank, action } of events) {
       if (sends) for (const transfer of this.transfersOf(action, rank)) this.send(transfer, action);
@@ -126,9 +133,9 @@ class PipelineWriter {
   }
 
   private place(node: Node): StagePlace {
-    const place = this.source.stages.places.get(node);
-    invariant(place !== undefined, `${node.op.name} has no place in the pipeline`);
-    return place;
+    const nodePlace = this.source.stages.places.get(node);
+    invariant(nodePlace !== undefined, `${node.op.name} has no place in the pipeline`);
+    return nodePlace;
   }
 
   private rankOf(node: Node): number | undefined {
@@ -146,19 +153,19 @@ class PipelineWriter {
     return phase === "F" || phase === "B";
   }
 
-  /** What all micro-batches of a rank's stages use and none changes is made once; sums over the batch alone first. */
+  /** Computes once what all micro-batches on a rank use alike; sums that depend on the batch alone come first. */
   private start(rank: number): void {
     const sums = this.order.filter((node) => isAccumulation(node) && this.place(node).phase === "start");
     for (let microBatch = 0; microBatch < this.source.pipeline.schedule.microBatches; microBatch++)
       this.emit(rank, `start.${microBatch}`, [], { microBatch, sums });
-    const made = this.order.filter((node) => {
+    const shared = this.order.filter((node) => {
       if (this.place(node).phase !== "start" || this.isFree(node) || node.types.length > 1) return false;
       return (this.users.get(node) as readonly Node[]).some((user) => this.isMicro(user) && this.runsOn(user, rank));
     });
-    this.emit(rank, "start", made);
+    this.emit(rank, "start", shared);
   }
 
-  /** Inputs, and what costs nothing to make of them again. */
+  /** Whether a node is an input, or costs nothing to compute from inputs again. */
   private isFree(node: Node): boolean {
     return (
       node.op === parameterOp ||
@@ -168,22 +175,22 @@ class PipelineWriter {
 
   /** Whether an action of the rank computes a node. */
   private runsOn(node: Node, rank: number): boolean {
-    const home = this.rankOf(node);
-    return home === undefined || home === rank;
+    const homeRank = this.rankOf(node);
+    return homeRank === undefined || homeRank === rank;
   }
 
   private act(action: Action, rank: number): void {
     const { stage, kind, microBatch } = action;
-    const here = (node: Node): boolean => {
+    const belongs = (node: Node): boolean => {
       const place = this.place(node);
       return place.stage === stage && place.phase === kind;
     };
-    const kept = this.order.filter((node) => here(node) && node.types.length === 1 && this.leaves(node, action));
-    const sums = this.order.filter((node) => isAccumulation(node) && here(node.inputs[0] as Node));
-    this.emit(rank, formatAction(action), kept, { microBatch, sums });
+    const results = this.order.filter((node) => belongs(node) && node.types.length === 1 && this.leaves(node, action));
+    const sums = this.order.filter((node) => isAccumulation(node) && belongs(node.inputs[0] as Node));
+    this.emit(rank, formatAction(action), results, { microBatch, sums });
   }
 
-  /** Whether another action needs the value. */
+  /** Whether another action needs a value of this action. */
   private leaves(node: Node, { stage, kind }: Action): boolean {
     return (this.users.get(node) as readonly Node[]).some((user) => {
       const place = this.place(user);
@@ -191,33 +198,33 @@ class PipelineWriter {
     });
   }
 
-  /** The ranks on which actions need a value that is made on another. */
-  private needing(node: Node): Set<number> {
-    const found = new Set<number>();
+  /** The ranks whose actions need a value of another rank. */
+  private ranksNeeding(node: Node): Set<number> {
+    const ranks = new Set<number>();
     for (const user of this.users.get(node) as readonly Node[]) {
       if (!this.isMicro(user)) continue;
       const rank = this.rankOf(user);
-      if (rank !== undefined) found.add(rank);
+      if (rank !== undefined) ranks.add(rank);
     }
-    return found;
+    return ranks;
   }
 
   private transfersOf({ stage, kind }: Action, from: number): Transfer[] {
-    const made = this.order.filter((node) => {
+    const results = this.order.filter((node) => {
       const place = this.place(node);
       return place.stage === stage && place.phase === kind && node.types.length === 1;
     });
-    return this.byReceiver(from, made, (node) => this.needing(node));
+    return this.byReceiver(from, results, (node) => this.ranksNeeding(node));
   }
 
-  private byReceiver(from: number, nodes: readonly Node[], needing: (node: Node) => Set<number>): Transfer[] {
+  private byReceiver(from: number, nodes: readonly Node[], ranksNeeding: (node: Node) => Set<number>): Transfer[] {
     return this.builders.flatMap((_builder, to): Transfer[] => {
-      const wanted = to === from ? [] : nodes.filter((node) => needing(node).has(to));
-      return wanted.length === 0 ? [] : [{ from, to, nodes: wanted }];
+      const needed = to === from ? [] : nodes.filter((node) => ranksNeeding(node).has(to));
+      return needed.length === 0 ? [] : [{ from, to, nodes: needed }];
     });
   }
 
-  /** One message per dtype. */
+  /** Adds one message per dtype. */
   private send({ from, to, nodes }: Transfer, action: Action | string): void {
     const label = typeof action === "string" ? action : formatAction(action);
     const microBatch = typeof action === "string" ? undefined : action.microBatch;
@@ -236,49 +243,49 @@ class PipelineWriter {
     return this.isMicro(node) ? `${node.id} of ${microBatch}` : `${node.id}`;
   }
 
-  /** Adds the graph that makes `made` and the sums so far from what the rank has. */
+  /** Adds the graph that computes `results` and the running `sums` from values that the rank has. */
   private emit(
     rank: number,
     name: string,
-    made: readonly Node[],
+    results: readonly Node[],
     { microBatch, sums = [] }: { readonly microBatch?: number; readonly sums?: readonly Node[] } = {},
   ): void {
-    if (made.length + sums.length === 0) return;
+    if (results.length + sums.length === 0) return;
     const builder = this.builders[rank] as ProgramBuilder;
-    const roots = [...made, ...sums.map((node) => node.inputs[0] as Node)];
-    const fresh = new Set(made);
+    const roots = [...results, ...sums.map((node) => node.inputs[0] as Node)];
+    const computed = new Set(results);
     const has = (node: Node): boolean =>
-      node.op === parameterOp || (!fresh.has(node) && builder.has(this.key(node, microBatch)));
+      node.op === parameterOp || (!computed.has(node) && builder.has(this.key(node, microBatch)));
     const finish = microBatch === undefined ? formBuckets : (graph: Graph): Graph => graph;
     const members = needed(roots, has);
-    const given = [...new Set([...members.flatMap((node) => node.inputs), ...roots])].filter(has);
-    given.sort((one, other) => one.id - other.id);
-    const earlier = sums.filter((node) => builder.has(this.key(node, undefined)));
+    const operands = [...new Set([...members.flatMap((node) => node.inputs), ...roots])].filter(has);
+    operands.sort((left, right) => left.id - right.id);
+    const runningSums = sums.filter((node) => builder.has(this.key(node, undefined)));
     const specs = [
-      ...given.map((node) => ({
+      ...operands.map((node) => ({
         name: node.op === parameterOp ? String(node.attrs["name"]) : `v${node.id}`,
-        type: this.typeGiven(node),
+        type: this.inputType(node),
       })),
-      ...earlier.map((node) => ({ name: `sum${node.id}`, type: node.types[0] as TensorType })),
+      ...runningSums.map((node) => ({ name: `sum${node.id}`, type: node.types[0] as TensorType })),
     ];
     const graph = traceGraph(name, specs, (...inputs) => {
       const copies = new Map<Node, Node>();
-      given.forEach((node, index) => {
+      operands.forEach((node, index) => {
         copies.set(node, this.sliced(node, inputs[index] as Node, microBatch));
       });
-      for (const node of members) copies.set(node, copied(node, copies, microBatch));
-      const values = made.map((node) => copies.get(node) as Node);
+      for (const node of members) copies.set(node, copyNode(node, copies, microBatch));
+      const values = results.map((node) => copies.get(node) as Node);
       const totals = sums.map((node) => {
         const contribution = copies.get(node.inputs[0] as Node) as Node;
-        const place = earlier.indexOf(node);
-        return place < 0 ? contribution : combined(node, inputs[given.length + place] as Node, contribution);
+        const place = runningSums.indexOf(node);
+        return place < 0 ? contribution : combine(node, inputs[operands.length + place] as Node, contribution);
       });
       return [...values, ...totals];
     });
     builder.run(
       finish(graph),
-      [...given.map((node) => this.key(node, microBatch)), ...earlier.map((node) => this.key(node, undefined))],
-      [...made.map((node) => this.key(node, microBatch)), ...sums.map((node) => this.key(node, undefined))],
+      [...operands.map((node) => this.key(node, microBatch)), ...runningSums.map((node) => this.key(node, undefined))],
+      [...results.map((node) => this.key(node, microBatch)), ...sums.map((node) => this.key(node, undefined))],
     );
   }
 
@@ -286,108 +293,110 @@ class PipelineWriter {
     return node.op === parameterOp && this.source.pipeline.batch[this.graph.inputs.indexOf(node)] === true;
   }
 
-  private typeGiven(node: Node): TensorType {
+  private inputType(node: Node): TensorType {
     return this.isBatch(node)
       ? (this.source.inputs[this.graph.inputs.indexOf(node)] as { type: TensorType }).type
       : (node.types[0] as TensorType);
   }
 
   /** The rows of a micro-batch. */
-  private sliced(node: Node, whole: Node, microBatch: number | undefined): Node {
-    if (!this.isBatch(node)) return whole;
+  private sliced(node: Node, value: Node, microBatch: number | undefined): Node {
+    if (!this.isBatch(node)) return value;
     const rows = node.shape[0] as number;
     const start = rows * (microBatch as number);
     const starts = node.shape.map((_size, dim) => (dim === 0 ? start : 0));
     const limits = node.shape.map((size, dim) => (dim === 0 ? start + rows : size));
-    return emit.slice(whole, starts, limits);
+    return emit.slice(value, starts, limits);
   }
 
-  /** After the last micro-batch: each rank's update, and what the ranks need of each other for it, in rounds. */
+  /** The update after the last micro-batch: rounds of computing on each rank, and of transfers between ranks. */
   private updates(): void {
-    const late = this.order.filter((node) => !this.isMicro(node));
-    for (const node of late) {
-      const home = this.rankOf(node);
-      const before = node.inputs.map((input) => {
+    const updateNodes = this.order.filter((node) => !this.isMicro(node));
+    for (const node of updateNodes) {
+      const homeRank = this.rankOf(node);
+      const inputRounds = node.inputs.map((input) => {
         const from = this.isMicro(input) ? undefined : this.rankOf(input);
-        const travels = home !== undefined && from !== undefined && from !== home;
-        return (this.rounds.get(input) ?? 0) + (travels ? 1 : 0);
+        const isSent = homeRank !== undefined && from !== undefined && from !== homeRank;
+        return (this.rounds.get(input) ?? 0) + (isSent ? 1 : 0);
       });
-      this.rounds.set(node, isAccumulation(node) ? 0 : Math.max(0, ...before));
+      this.rounds.set(node, isAccumulation(node) ? 0 : Math.max(0, ...inputRounds));
     }
-    const last = Math.max(0, ...late.map((node) => this.rounds.get(node) as number));
+    const last = Math.max(0, ...updateNodes.map((node) => this.rounds.get(node) as number));
     for (let round = 0; round <= last; round++) {
       this.builders.forEach((builder, rank) => {
-        const made = late.filter((node) => this.isMadeIn(node, round, rank) && !builder.has(this.key(node, undefined)));
-        this.emit(rank, `update${last === 0 ? "" : `.${round}`}`, made);
+        const results = updateNodes.filter(
+          (node) => this.isResultOf(node, round, rank) && !builder.has(this.key(node, undefined)),
+        );
+        this.emit(rank, `update${last === 0 ? "" : `.${round}`}`, results);
       });
       this.builders.forEach((_builder, from) => {
-        const nodes = late.filter((node) => this.rankOf(node) === from && this.rounds.get(node) === round);
-        for (const transfer of this.byReceiver(from, nodes, (node) => this.needingUpdate(node, from)))
+        const nodes = updateNodes.filter((node) => this.rankOf(node) === from && this.rounds.get(node) === round);
+        for (const transfer of this.byReceiver(from, nodes, (node) => this.ranksNeedingUpdate(node, from)))
           this.send(transfer, `update.${round}`);
       });
     }
   }
 
-  /** Whether a rank makes a value in a round and something else than the rest of that round needs it. */
-  private isMadeIn(node: Node, round: number, rank: number): boolean {
+  /** Whether a rank computes a value in a round, and an output, another rank or a later round needs it. */
+  private isResultOf(node: Node, round: number, rank: number): boolean {
     if (node.op === parameterOp || isAccumulation(node) || node.types.length > 1) return false;
-    const home = this.rankOf(node);
-    if (home === undefined) return round === 0 && this.outputs.has(node);
-    if (home !== rank || this.rounds.get(node) !== round) return false;
-    if (this.outputs.has(node) || this.needingUpdate(node, rank).size > 0) return true;
+    const homeRank = this.rankOf(node);
+    if (homeRank === undefined) return round === 0 && this.outputs.has(node);
+    if (homeRank !== rank || this.rounds.get(node) !== round) return false;
+    if (this.outputs.has(node) || this.ranksNeedingUpdate(node, rank).size > 0) return true;
     return (this.users.get(node) as readonly Node[]).some((user) => (this.rounds.get(user) ?? round) !== round);
   }
 
-  private needingUpdate(node: Node, from: number): Set<number> {
-    const found = new Set<number>();
+  private ranksNeedingUpdate(node: Node, from: number): Set<number> {
+    const ranks = new Set<number>();
     this.graph.outputs.forEach((output, index) => {
       if (output !== node) return;
       this.builders.forEach((_builder, rank) => {
-        if (rank !== from && this.holds(rank, index)) found.add(rank);
+        if (rank !== from && this.holds(rank, index)) ranks.add(rank);
       });
     });
     for (const user of this.users.get(node) as readonly Node[]) {
       const rank = this.isMicro(user) || isAccumulation(user) ? undefined : this.rankOf(user);
-      if (rank !== undefined && rank !== from) found.add(rank);
+      if (rank !== undefined && rank !== from) ranks.add(rank);
     }
-    return found;
+    return ranks;
   }
 }
 
-/** What must be computed for `roots` from what there is, inputs before users. */
+/** The nodes that must be computed for `roots`, inputs before users; `has` tells which values exist. */
 function needed(roots: readonly Node[], has: (node: Node) => boolean): Node[] {
-  const found = new Set<Node>();
-  const open = [...roots];
-  for (let node = open.pop(); node !== undefined; node = open.pop()) {
-    if (has(node) || found.has(node)) continue;
-    found.add(node);
-    open.push(...node.inputs);
+  const nodes = new Set<Node>();
+  const pending = [...roots];
+  for (let node = pending.pop(); node !== undefined; node = pending.pop()) {
+    if (has(node) || nodes.has(node)) continue;
+    nodes.add(node);
+    pending.push(...node.inputs);
   }
-  return [...found].sort((one, other) => one.id - other.id);
+  return [...nodes].sort((left, right) => left.id - right.id);
 }
 
-/** The node in another trace, with the number of the micro-batch where it is asked for. */
-function copied(node: Node, copies: ReadonlyMap<Node, Node>, microBatch: number | undefined): Node {
+/** The node in another trace; the index on the axis of micro-batches becomes the number of the micro-batch. */
+function copyNode(node: Node, copies: ReadonlyMap<Node, Node>, microBatch: number | undefined): Node {
   if (node.op.name === "axisIndex" && node.attrs["axis"] === microAxis)
     return emit.constant("i32", microBatch as number);
   const inputs = node.inputs.map((input) => copies.get(input) as Node);
   const attrs = Object.fromEntries(
-    Object.entries(node.attrs).map(([key, value]) => [key, isGraph(value) ? numbered(value, microBatch) : value]),
+    Object.entries(node.attrs).map(([key, value]) => [key, isGraph(value) ? copyBody(value, microBatch) : value]),
   );
   return apply(node.op, inputs, attrs as Attrs);
 }
 
-/** A body in which the number of the micro-batch stands for the place on the axis of micro-batches. */
-function numbered(body: Graph, microBatch: number | undefined): Graph {
+/** A body in which the index on the axis of micro-batches is the number of the micro-batch. */
+function copyBody(body: Graph, microBatch: number | undefined): Graph {
   return traceGraph(body.name, inputSpecs(body), (...inputs) => {
     const copies = new Map<Node, Node>(body.inputs.map((input, index) => [input, inputs[index] as Node]));
     for (const node of topological(body.outputs))
-      if (!copies.has(node)) copies.set(node, copied(node, copies, microBatch));
+      if (!copies.has(node)) copies.set(node, copyNode(node, copies, microBatch));
     return body.outputs.map((output) => copies.get(output) as Node);
   });
 }
 
-function combined(accumulation: Node, sum: Node, contribution: Node): Node {
+function combine(accumulation: Node, sum: Node, contribution: Node): Node {
   const { reduction } = accumulation.attrs;
   return emit.call(reduction === "sum" ? "add" : String(reduction), [sum, contribution]);
 }

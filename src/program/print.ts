@@ -23,7 +23,7 @@ import { type BranchStep, type LoopStep, type Program, programsOf, type Step, ty
  *
  * A loop is followed by the program of its body (and that of its condition), a branch by those of both branches.
  *
- * An output that takes over the buffer of an input ends with `<- %0`.
+ * The line of an output that takes over the buffer of an input ends with `<- %0`.
  */
 export function printProgram(program: Program): string {
   const lines = [`program @${quoted(program.name)} {`];

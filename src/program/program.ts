@@ -1,4 +1,4 @@
-/** @module A program: the steps that one device of a class runs. Data that can be printed, read back and counted. */
+/** @module A program: the steps that each device of a class runs, as data that can be printed, read back and counted. */
 import type { Reduction } from "../ir/equation.ts";
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
@@ -11,7 +11,7 @@ export type ValueId = number;
 export interface ProgramAxis {
   readonly name: string;
   readonly size: number;
-  /** How its devices share what is split; undefined: equally. */
+  /** How the devices share what is split; undefined: equally. */
   readonly shares?: readonly number[];
 }
 
@@ -52,16 +52,16 @@ export interface CollectiveStep {
 export const isTransfer = ({ op }: CollectiveStep): boolean => op === "send" || op === "receive";
 
 /**
- * Runs a body again and again. It takes the count of the iteration, the carries, slice `count` of the next arguments, and
- * the further arguments whole; it gives the next carries and values that are stacked. Results are the last carries and
- * the stacks.
+ * Runs a body repeatedly. The body takes the number of the iteration, the carries, slice `number` of each sliced argument, and
+ * the further arguments whole; it returns the next carries and values that are stacked. The results are the last carries
+ * and the stacks.
  */
 export interface LoopStep {
   readonly kind: "loop";
   readonly body: Program;
-  /** Runs before each iteration on what the body takes; its only output, a bool, says whether to go on. */
+  /** Runs before each iteration on the body's arguments; its only output, a bool, tells whether to continue. */
   readonly condition: Program | undefined;
-  /** Undefined where the condition decides. */
+  /** The number of iterations; undefined where a condition decides. */
   readonly length: number | undefined;
   readonly reverse: boolean;
   readonly carries: number;
@@ -70,7 +70,7 @@ export interface LoopStep {
   readonly results: readonly ValueId[];
 }
 
-/** Runs one of two programs on the arguments after the first: the first where that, a bool, is true. */
+/** Runs one of two programs on the arguments after the first argument, a bool: the first program where it is true. */
 export interface BranchStep {
   readonly kind: "branch";
   readonly branches: readonly [onTrue: Program, onFalse: Program];
@@ -78,18 +78,18 @@ export interface BranchStep {
   readonly results: readonly ValueId[];
 }
 
-/** Values that no later step needs. */
+/** Frees values that no later step needs. */
 export interface FreeStep {
   readonly kind: "free";
   readonly values: readonly ValueId[];
 }
 
-/** A step that makes values. */
+/** A step that computes values. */
 export type WorkStep = RunStep | CollectiveStep | LoopStep | BranchStep;
 
 export type Step = WorkStep | FreeStep;
 
-/** Devices of the mesh that a program is for. */
+/** The number of devices on the mesh of a program. */
 export const devicesOf = ({ axes }: Pick<Program, "axes">): number =>
   axes.reduce((product, { size }) => product * size, 1);
 
@@ -108,7 +108,7 @@ export const stepsWithin = (program: Program): Step[] =>
 export const nodesRun = (program: Program): Node[] =>
   stepsWithin(program).flatMap((step) => (step.kind === "run" ? topological(step.region.outputs) : []));
 
-/** What one class of devices does. */
+/** The steps of one class of devices. */
 export interface Program {
   readonly name: string;
   readonly axes: readonly ProgramAxis[];

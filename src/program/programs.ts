@@ -1,4 +1,4 @@
-/** @module The programs of a plan: one for each class of devices, or, of a pipeline, for each place on its axis of stages. */
+/** @module The programs of a plan: one for each class of devices, or in a pipeline for each rank on its axis of stages. */
 import { range } from "../ir/shape.ts";
 import { coordinatesOf } from "../plan/mesh.ts";
 import { stageAxis } from "../plan/pipeline/index.ts";
@@ -6,18 +6,18 @@ import type { Plan } from "../plan/plan.ts";
 import type { PartProgram } from "./builder.ts";
 import { pipelinePrograms } from "./pipeline.ts";
 import { splitGraph } from "./split.ts";
-import { verifyTogether } from "./verify.ts";
+import { verifySameCollectives } from "./verify.ts";
 
-/** What some devices of a mesh run. */
+/** The program that some devices of a mesh run. */
 export interface DeviceProgram extends PartProgram {
   /** Numbers of the devices, ascending. */
   readonly devices: readonly number[];
 }
 
 /**
- * Makes the programs of a plan, that of device 0 first. Equal plans give equal programs.
+ * Makes the programs of a plan, device 0's first. Equal plans give equal programs.
  *
- * @param donated for each output the index of the input whose buffer it takes over; default: none does
+ * @param donated for each output the index of the input whose buffer it takes over; default: none
  * @throws HeddleError `schedule` or `pipeline` when a pipeline cannot run.
  */
 export function cutPlan(plan: Plan, donated: readonly (number | undefined)[] = []): DeviceProgram[] {
@@ -30,9 +30,9 @@ export function cutPlan(plan: Plan, donated: readonly (number | undefined)[] = [
       devices: all.filter((device) => coordinatesOf(mesh, device)[axis] === rank),
     }));
   }
-  const programs = classes.map(({ devices, local, ...own }): DeviceProgram => {
-    const inputs = own.inputs ?? range(plan.inputs.length);
-    const outputs = own.outputs ?? range(plan.outputs.length);
+  const programs = classes.map(({ devices, local, ...indices }): DeviceProgram => {
+    const inputs = indices.inputs ?? range(plan.inputs.length);
+    const outputs = indices.outputs ?? range(plan.outputs.length);
     const program = splitGraph(local, mesh.axes, {
       name: plan.name,
       outputNames: outputs.map((output) => (plan.outputs[output] as Plan["outputs"][number]).name),
@@ -43,9 +43,9 @@ export function cutPlan(plan: Plan, donated: readonly (number | undefined)[] = [
     });
     return { devices, program, inputs, outputs };
   });
-  // Devices that make the same values meet in the same collectives.
-  const made = ({ outputs }: DeviceProgram): string => outputs.join();
-  for (const key of new Set(programs.map(made)))
-    verifyTogether(programs.filter((one) => made(one) === key).map(({ program }) => program));
+  // Devices that compute the same outputs run the same collectives.
+  const outputsKey = ({ outputs }: DeviceProgram): string => outputs.join();
+  for (const key of new Set(programs.map(outputsKey)))
+    verifySameCollectives(programs.filter((program) => outputsKey(program) === key).map(({ program }) => program));
   return programs;
 }

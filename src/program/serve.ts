@@ -1,6 +1,6 @@
 /**
- * @module The program of a server device: state that stays, and a closed table of handlers, each a program. What comes in
- * names a handler and brings its arguments; nothing else can be asked for.
+ * @module The program of a server device: state that persists, and a closed table of handlers, each a program. A request
+ * names a handler and carries its arguments; nothing else can be requested.
  */
 import { formatType, sameType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -8,15 +8,15 @@ import { printProgram } from "./print.ts";
 import type { Program, ProgramInput } from "./program.ts";
 import { verifyProgram } from "./verify.ts";
 
-/** One entry of the table. Its program's first inputs are the state; what follows comes with the request. */
+/** One entry of the table. The first inputs of its program are the state; the further inputs come with the request. */
 export interface Handler {
   readonly name: string;
   readonly program: Program;
-  /** Whether its first outputs are the state's next values, which take over the buffers of the old ones. */
+  /** Whether its first outputs are the next values of the state, which take over the buffers of the old values. */
   readonly writes: boolean;
 }
 
-/** Serves requests in the order of their arrival until it is ended. */
+/** Serves requests in the order of their arrival until it is stopped. */
 export interface ServeStep {
   readonly kind: "serve";
   readonly name: string;
@@ -48,7 +48,7 @@ export function verifyServe({ name, state, handlers }: ServeStep): void {
   for (const handler of handlers) {
     const { program } = handler;
     verifyProgram(program);
-    if (names.has(handler.name)) fail(handler, "there are two of this name");
+    if (names.has(handler.name)) fail(handler, "two handlers have this name");
     names.add(handler.name);
     state.forEach(({ name: value, type }, index) => {
       const input = program.inputs[index];
@@ -57,12 +57,12 @@ export function verifyServe({ name, state, handlers }: ServeStep): void {
       const output = program.outputs[index];
       if (!handler.writes) return;
       if (output === undefined || !sameType(output.type, type))
-        fail(handler, `does not give '${value}' ${formatType(type)}`);
+        fail(handler, `does not return '${value}' ${formatType(type)}`);
       if (program.donated[index] !== index) fail(handler, `does not write '${value}' in place`);
     });
-    const firstOther = handler.writes ? state.length : 0;
-    if (program.donated.slice(firstOther).some((input) => input !== undefined && input < state.length)) {
-      fail(handler, "gives away a buffer of the state");
+    const firstFreeOutput = handler.writes ? state.length : 0;
+    if (program.donated.slice(firstFreeOutput).some((input) => input !== undefined && input < state.length)) {
+      fail(handler, "donates a buffer of the state");
     }
   }
 }

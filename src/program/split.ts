@@ -1,6 +1,6 @@
 /**
  * @module Cuts the graph of one device into a program: regions of compute, and collectives that are issued as soon as
- * their inputs exist, so that they travel while the rest goes on.
+ * their inputs exist, so that they run while computing continues.
  */
 
 import { communicationOf } from "../ir/communication.ts";
@@ -16,7 +16,7 @@ import { topological, usersOf } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Program, ProgramAxis, RunStep, Step, ValueId, WorkStep } from "./program.ts";
 
-/** What {@link splitGraph} may be told besides the graph. */
+/** Options of {@link splitGraph}. */
 export interface SplitOptions {
   readonly name?: string;
   /** Names of the outputs; `output 0` and so on by default. */
@@ -28,10 +28,10 @@ export interface SplitOptions {
 /** Whether the op communicates along a mesh axis. */
 export const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
-/** Whether the op is a step of its own: it communicates, or runs programs. */
-const isApart = (node: Node): boolean => isCollective(node) || controlOf(node) !== undefined;
+/** Whether the op is a separate step: it communicates, or runs programs. */
+const isSeparateStep = (node: Node): boolean => isCollective(node) || controlOf(node) !== undefined;
 
-/** Whether a region that needs this value makes it again instead of getting it: views and constants cost nothing. */
+/** Whether a region that needs this value computes it again instead of taking it as input: views and constants cost nothing. */
 export function isRepeated(node: Node): boolean {
   const { form } = node.op;
   if (isAbsent(form)) return false;
@@ -51,7 +51,7 @@ class Splitter {
   private readonly options: SplitOptions;
   private readonly order: readonly Node[];
   private readonly parts: Part[] = [];
-  /** Index of the part that makes a node. */
+  /** Index of the part that computes a node. */
   private readonly place = new Map<Node, number>();
   private readonly ids = new Map<Node, ValueId>();
   private readonly types: TensorType[] = [];
@@ -65,7 +65,7 @@ class Splitter {
 
   program(): Program {
     for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
-    for (const node of this.apart()) {
+    for (const node of this.separateSteps()) {
       this.ensure(node.inputs);
       this.place.set(node, this.parts.length);
       this.parts.push({ kind: "apart", node });
@@ -92,29 +92,31 @@ class Splitter {
     };
   }
 
-  /** Collectives, loops and branches by the length of the longest path to them: gradients of the last layers come first. */
-  private apart(): Node[] {
+  /**
+   * Collectives, loops and branches by the length of the longest path to them, so that gradients of the last layers come first.
+   */
+  private separateSteps(): Node[] {
     const depth = new Map<Node, number>();
     for (const node of this.order)
-      depth.set(node, 1 + node.inputs.reduce((most, input) => Math.max(most, depth.get(input) as number), 0));
-    const found = this.order.filter(isApart);
-    for (const node of found) {
+      depth.set(node, 1 + node.inputs.reduce((longest, input) => Math.max(longest, depth.get(input) as number), 0));
+    const steps = this.order.filter(isSeparateStep);
+    for (const node of steps) {
       if (isCollective(node) && !this.axes.some((axis) => axis.name === node.attrs["axis"])) {
         throw new HeddleError(
           "program",
-          `${node.op.name}: there is no axis '${String(node.attrs["axis"])}' among ${this.axes.map((axis) => axis.name).join(", ") || "none"}`,
+          `${node.op.name}: the axis '${String(node.attrs["axis"])}' is not among ${this.axes.map((axis) => axis.name).join(", ") || "none"}`,
         );
       }
     }
-    return found.sort((left, right) => (depth.get(left) as number) - (depth.get(right) as number));
+    return steps.sort((left, right) => (depth.get(left) as number) - (depth.get(right) as number));
   }
 
-  /** Puts what the nodes need into the open region: the one after the last collective. */
+  /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step. */
   private ensure(nodes: readonly Node[]): void {
-    const fresh = topological(nodes).filter((node) => !this.place.has(node) && node.op !== parameterOp);
-    for (const node of fresh) {
+    const missing = topological(nodes).filter((node) => !this.place.has(node) && node.op !== parameterOp);
+    for (const node of missing) {
       const source = node.inputs[0] as Node;
-      // A result of a node with several is where the node is.
+      // An element is in the part of its tuple.
       if (node.op === elementOp) this.placeIn(this.place.get(source) as number, node);
       else this.placeIn(this.openRegion(), node);
     }
@@ -155,22 +157,23 @@ class Splitter {
     users: ReadonlyMap<Node, readonly Node[]>,
     needed: ReadonlySet<Node>,
   ): RunStep | undefined {
-    // Users of views elsewhere are users of what the view shows.
-    const leaves = (node: Node): boolean =>
+    // A user of a view in another part is a user of the viewed value.
+    const isUsedElsewhere = (node: Node): boolean =>
       (users.get(node) as readonly Node[]).some(
-        (user) => (this.place.get(user) !== index && !isApart(user)) || (isRepeated(user) && leaves(user)),
+        (user) =>
+          (this.place.get(user) !== index && !isSeparateStep(user)) || (isRepeated(user) && isUsedElsewhere(user)),
       );
     const results = nodes.filter(
-      (node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && leaves(node))),
+      (node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && isUsedElsewhere(node))),
     );
     if (results.length === 0) return undefined;
     const inside = new Set(nodes.filter((node) => !isRepeated(node)));
     const members = walkWithin(results, (node) => node.op !== parameterOp && (inside.has(node) || isRepeated(node)));
-    const made = new Set(members);
-    const inputs = [...new Set(members.flatMap((node) => node.inputs))].filter((node) => !made.has(node));
+    const computed = new Set(members);
+    const inputs = [...new Set(members.flatMap((node) => node.inputs))].filter((node) => !computed.has(node));
     inputs.sort((left, right) => (this.ids.get(left) as ValueId) - (this.ids.get(right) as ValueId));
     const arguments_ = inputs.map((node) => this.ids.get(node) as ValueId);
-    const region = cut(`region${index}`, inputs, arguments_, members, results);
+    const region = regionGraph(`region${index}`, inputs, arguments_, members, results);
     return {
       kind: "run",
       region,
@@ -194,12 +197,15 @@ class Splitter {
     const control = controlOf(node);
     if (control?.kind === "loop") {
       const { body, condition, length, reverse, carries, slices } = control;
-      const parts = { body: this.owned(body), condition: condition === undefined ? undefined : this.owned(condition) };
+      const parts = {
+        body: this.ownedProgram(body),
+        condition: condition === undefined ? undefined : this.ownedProgram(condition),
+      };
       return { kind: "loop", ...parts, length, reverse, carries, slices, arguments: arguments_, results };
     }
     if (control?.kind === "branch") {
       const [onTrue, onFalse] = control.branches;
-      const branches = [this.owned(onTrue), this.owned(onFalse)] as const;
+      const branches = [this.ownedProgram(onTrue), this.ownedProgram(onFalse)] as const;
       return { kind: "branch", branches, arguments: arguments_, results };
     }
     const { axis, reduction, label } = node.attrs as { axis: string; reduction?: Reduction; label?: string };
@@ -215,21 +221,21 @@ class Splitter {
     };
   }
 
-  private owned(graph: Graph): Program {
+  private ownedProgram(graph: Graph): Program {
     return splitGraph(graph, this.axes);
   }
 }
 
-/** Whether a run may fail for the values that the node is given: only then it is asked where it was written. */
+/** Whether a run may fail for the node's input values: only then its source position is kept. */
 const canRefuse = (node: Node): boolean => isAbsent(node.op.form) || refusesValues(node);
 
-/** Whether the node itself refuses some values, and not only what it is made of. */
+/** Whether the op itself refuses some input values, and not only the ops of its body. */
 export function refusesValues({ op: { form, name }, dtype }: Node): boolean {
   if (isAbsent(form)) return false;
   return form.kind === "kernel" || ((name === "div" || name === "rem") && isInteger(dtype));
 }
 
-/** The nodes that `results` need, inputs before users, not going past nodes that are not `inside`. */
+/** The nodes that `results` need, inputs before users, without crossing nodes that are not `inside`. */
 function walkWithin(results: readonly Node[], inside: (node: Node) => boolean): Node[] {
   const order: Node[] = [];
   const seen = new Set<Node>();
@@ -254,8 +260,8 @@ function walkWithin(results: readonly Node[], inside: (node: Node) => boolean): 
   return order;
 }
 
-/** The graph of `members` that makes `results` from `inputs`. */
-function cut(
+/** The graph of `members` that computes `results` from `inputs`. */
+function regionGraph(
   name: string,
   inputs: readonly Node[],
   ids: readonly ValueId[],
@@ -266,11 +272,11 @@ function cut(
     name: node.op === parameterOp ? String(node.attrs["name"]) : `v${ids[index]}`,
     type: node.types[0] as TensorType,
   }));
-  return traceGraph(name, specs, (...fresh) => {
-    const copies = new Map<Node, Node>(inputs.map((node, index) => [node, fresh[index] as Node]));
+  return traceGraph(name, specs, (...copiedInputs) => {
+    const copies = new Map<Node, Node>(inputs.map((node, index) => [node, copiedInputs[index] as Node]));
     for (const node of members) {
-      const given = node.inputs.map((input) => copies.get(input) as Node);
-      const copy = (): Node => apply(node.op, given, node.attrs);
+      const operands = node.inputs.map((input) => copies.get(input) as Node);
+      const copy = (): Node => apply(node.op, operands, node.attrs);
       copies.set(node, canRefuse(node) ? atPositionOf(node, copy) : copy());
     }
     return results.map((node) => copies.get(node) as Node);
@@ -283,11 +289,11 @@ export function withFrees(steps: readonly WorkStep[], inputs: number, outputs: r
   steps.forEach((step, index) => {
     for (const value of [...step.results, ...step.arguments]) last.set(value, index);
   });
-  const kept = new Set(outputs);
+  const outputSet = new Set(outputs);
   return steps.flatMap((step, index): Step[] => {
-    const dead = [...new Set([...step.arguments, ...step.results])].filter(
-      (value) => value >= inputs && !kept.has(value) && last.get(value) === index,
+    const unused = [...new Set([...step.arguments, ...step.results])].filter(
+      (value) => value >= inputs && !outputSet.has(value) && last.get(value) === index,
     );
-    return dead.length === 0 ? [step] : [step, { kind: "free", values: dead.sort((left, right) => left - right) }];
+    return unused.length === 0 ? [step] : [step, { kind: "free", values: unused.sort((left, right) => left - right) }];
   });
 }

@@ -1,4 +1,4 @@
-/** @module Checks that the programs of a pipeline agree on what they send, however long a send waits for its receiver. */
+/** @module Checks that the programs of a pipeline agree on their messages, however long a send waits for its receiver. */
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
 import { formatGrid, type GridCell } from "../plan/pipeline/schedule.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -7,45 +7,45 @@ import { type CollectiveStep, isTransfer, type Program, type Step } from "./prog
 const transfersOf = (step: Step): CollectiveStep[] => (step.kind === "collective" && isTransfer(step) ? [step] : []);
 
 /**
- * Runs the sends and receives of the programs at the coordinates of an axis, in the hardest way: a send ends only when
- * its receiver is there.
+ * Simulates the sends and receives of the programs along an axis under the strictest rule: a send ends only when its
+ * receiver has arrived.
  *
- * @throws HeddleError `program` when a receiver expects something else than is sent, or all wait; the message shows what
- * each rank does, with the steps at fault marked.
+ * @throws HeddleError `program` when a receive does not match its send, or when all ranks wait; the message shows the
+ * actions of each rank, with the steps at fault marked.
  */
 export function verifyTransfers(programs: readonly Program[]): void {
   const lists = programs.map(({ steps }) => steps.flatMap(transfersOf));
   const next = lists.map(() => 0);
-  const at = (rank: number): CollectiveStep | undefined => lists[rank]?.[next[rank] as number];
-  for (let moved = true; moved; ) {
-    moved = false;
+  const nextTransfer = (rank: number): CollectiveStep | undefined => lists[rank]?.[next[rank] as number];
+  for (let progress = true; progress; ) {
+    progress = false;
     for (const rank of lists.keys()) {
-      for (let step = at(rank); step?.op === "send"; step = at(rank)) {
+      for (let step = nextTransfer(rank); step?.op === "send"; step = nextTransfer(rank)) {
         const peer = step.attrs["peer"] as number;
-        const other = at(peer);
-        if (other?.op !== "receive" || other.attrs["peer"] !== rank) break;
+        const receive = nextTransfer(peer);
+        if (receive?.op !== "receive" || receive.attrs["peer"] !== rank) break;
         const [sent, expected] = [
           typesOf(programs[rank] as Program, step.arguments),
-          typesOf(programs[peer] as Program, other.results),
+          typesOf(programs[peer] as Program, receive.results),
         ];
-        if (step.label !== other.label || !sameTypes(sent, expected))
+        if (step.label !== receive.label || !sameTypes(sent, expected))
           throw fault(
             programs,
             lists,
             next,
             [rank, peer],
-            `rank ${rank} sends ${say(step, sent)}, but rank ${peer} receives ${say(other, expected)}`,
+            `rank ${rank} sends ${describe(step, sent)}, but rank ${peer} receives ${describe(receive, expected)}`,
           );
         next[rank] = (next[rank] as number) + 1;
         next[peer] = (next[peer] as number) + 1;
-        moved = true;
+        progress = true;
       }
     }
   }
-  const waiting = [...lists.keys()].filter((rank) => at(rank) !== undefined);
+  const waiting = [...lists.keys()].filter((rank) => nextTransfer(rank) !== undefined);
   if (waiting.length === 0) return;
   const waits = waiting.map((rank) => {
-    const { op, label, attrs } = at(rank) as CollectiveStep;
+    const { op, label, attrs } = nextTransfer(rank) as CollectiveStep;
     return `rank ${rank} waits to ${op} '${label}' ${op === "send" ? "to" : "from"} rank ${String(attrs["peer"])}`;
   });
   throw fault(programs, lists, next, waiting, `deadlock: ${waits.join(", ")}`);
@@ -54,10 +54,10 @@ export function verifyTransfers(programs: readonly Program[]): void {
 const typesOf = (program: Program, values: readonly number[]): TensorType[] =>
   values.map((value) => program.values[value] as TensorType);
 
-const sameTypes = (one: readonly TensorType[], other: readonly TensorType[]): boolean =>
-  one.length === other.length && one.every((type, index) => sameType(type, other[index] as TensorType));
+const sameTypes = (left: readonly TensorType[], right: readonly TensorType[]): boolean =>
+  left.length === right.length && left.every((type, index) => sameType(type, right[index] as TensorType));
 
-const say = ({ label }: CollectiveStep, types: readonly TensorType[]): string =>
+const describe = ({ label }: CollectiveStep, types: readonly TensorType[]): string =>
   `'${label}' ${types.map(formatType).join(", ")}`;
 
 /** `0F1` where a rank computes, `0F1→1` where it sends, `1→1B0` where it receives. */

@@ -1,4 +1,4 @@
-/** @module Checks that a program is whole: what lowering and every executor may rely on. */
+/** @module Verification of programs: the properties that lowering and every executor rely on. */
 
 import { opNamed } from "../ir/op.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
@@ -9,9 +9,9 @@ import { programsOf, stepsWithin } from "./program.ts";
 
 /**
  * Verifies a program: every value is defined once and before its use, freed once and after its last use; types agree
- * with regions and collectives; donated buffers fit.
+ * with regions and collectives; donated buffers fit their outputs.
  *
- * @throws HeddleError `verify` naming the program, the step and what is wrong.
+ * @throws HeddleError `verify` naming the program, the step and the problem.
  */
 export function verifyProgram(program: Program): void {
   new ProgramVerifier(program).verify();
@@ -47,16 +47,16 @@ class ProgramVerifier {
 
   private types(step: WorkStep): void {
     for (const value of step.arguments) this.use(value);
-    const given = step.arguments.map((value) => this.typeOf(value));
-    const made = this.made(step, given);
-    if (made.length !== step.results.length)
-      this.fail(`gives ${made.length} results, ${step.results.length} are named`);
+    const argumentTypes = step.arguments.map((value) => this.typeOf(value));
+    const resultTypes = this.infer(step, argumentTypes);
+    if (resultTypes.length !== step.results.length)
+      this.fail(`gives ${resultTypes.length} results, ${step.results.length} are named`);
     step.results.forEach((value, index) => {
-      this.define(value, made[index] as TensorType);
+      this.define(value, resultTypes[index] as TensorType);
     });
   }
 
-  private made(step: WorkStep, given: readonly TensorType[]): readonly TensorType[] {
+  private infer(step: WorkStep, argumentTypes: readonly TensorType[]): readonly TensorType[] {
     for (const program of programsOf(step)) {
       verifyProgram(program);
       if (
@@ -64,100 +64,108 @@ class ProgramVerifier {
           ({ name, size }, index) => name !== this.program.axes[index]?.name || size !== this.program.axes[index]?.size,
         )
       )
-        this.fail(`'${program.name}' is for other axes`);
+        this.fail(`'${program.name}' is for a mesh with other axes`);
       if (program.donated.some((donor) => donor !== undefined)) this.fail(`'${program.name}' donates its inputs`);
     }
     switch (step.kind) {
       case "run":
-        return this.region(step, given);
+        return this.region(step, argumentTypes);
       case "collective":
-        return this.collective(step, given);
+        return this.collective(step, argumentTypes);
       case "loop":
-        return this.loop(step, given);
+        return this.loop(step, argumentTypes);
       case "branch":
-        return this.branch(step, given);
+        return this.branch(step, argumentTypes);
     }
   }
 
-  private loop(step: LoopStep, given: readonly TensorType[]): TensorType[] {
+  private loop(step: LoopStep, argumentTypes: readonly TensorType[]): TensorType[] {
     const { body, condition, length, carries, slices } = step;
     if ((length === undefined) === (condition === undefined)) this.fail("needs either a length or a condition");
     if (length !== undefined && (!Number.isInteger(length) || length < 0)) this.fail(`cannot run ${length} times`);
     if (condition !== undefined && slices > 0) this.fail("cannot slice without a length");
-    const taken = given.map((type, place): TensorType => {
+    const bodyTypes = argumentTypes.map((type, place): TensorType => {
       if (place < carries || place >= carries + slices) return type;
       if (type.shape[0] !== length) this.fail(`%${step.arguments[place]} ${formatType(type)} has no ${length} slices`);
       return { dtype: type.dtype, shape: type.shape.slice(1) };
     });
-    const all: TensorType[] = [{ dtype: "i32", shape: [] }, ...taken];
-    this.takes(body, all);
-    const made = body.outputs.map(({ type }) => type);
-    if (made.length < carries) this.fail(`the body gives ${made.length} values for ${carries} carries`);
+    const bodyArguments: TensorType[] = [{ dtype: "i32", shape: [] }, ...bodyTypes];
+    this.takes(body, bodyArguments);
+    const returned = body.outputs.map(({ type }) => type);
+    if (returned.length < carries) this.fail(`the body returns ${returned.length} values for ${carries} carries`);
     if (condition === undefined)
-      return made.map((type, place) =>
+      return returned.map((type, place) =>
         place < carries
-          ? this.carried(type, given, place)
+          ? this.carried(type, argumentTypes, place)
           : { dtype: type.dtype, shape: [length as number, ...type.shape] },
       );
-    this.takes(condition, all);
+    this.takes(condition, bodyArguments);
     const [test, ...more] = condition.outputs.map(({ type }) => type);
     if (test === undefined || more.length > 0 || !sameType(test, { dtype: "bool", shape: [] }))
-      this.fail("the condition does not give a bool scalar");
-    if (made.length > carries) this.fail("cannot stack values without a length");
-    return made.map((type, place) => this.carried(type, given, place));
+      this.fail("the condition does not return a bool scalar");
+    if (returned.length > carries) this.fail("cannot stack values without a length");
+    return returned.map((type, place) => this.carried(type, argumentTypes, place));
   }
 
-  private carried(type: TensorType, given: readonly TensorType[], place: number): TensorType {
-    const before = given[place] as TensorType;
+  private carried(type: TensorType, argumentTypes: readonly TensorType[], place: number): TensorType {
+    const before = argumentTypes[place] as TensorType;
     if (!sameType(type, before))
       this.fail(`carry ${place} is ${formatType(before)} before and ${formatType(type)} after`);
     return type;
   }
 
-  private branch({ branches }: BranchStep, given: readonly TensorType[]): TensorType[] {
-    const [test, ...operands] = given;
+  private branch({ branches }: BranchStep, argumentTypes: readonly TensorType[]): TensorType[] {
+    const [test, ...operands] = argumentTypes;
     if (test === undefined || !sameType(test, { dtype: "bool", shape: [] }))
-      this.fail("the first argument is no bool scalar");
+      this.fail("the first argument is not a bool scalar");
     const [left, right] = branches.map((program) => {
       this.takes(program, operands);
       return program.outputs.map(({ type }) => type);
     }) as [TensorType[], TensorType[]];
     if (left.length !== right.length || !left.every((type, place) => sameType(type, right[place] as TensorType)))
-      this.fail(`the branches give ${left.map(formatType).join(", ")} and ${right.map(formatType).join(", ")}`);
+      this.fail(`the branches return ${left.map(formatType).join(", ")} and ${right.map(formatType).join(", ")}`);
     return left;
   }
 
-  private takes(program: Program, given: readonly TensorType[]): void {
-    const wanted = program.inputs.map(({ type }) => type);
-    if (wanted.length !== given.length || !wanted.every((type, index) => sameType(type, given[index] as TensorType)))
+  private takes(program: Program, argumentTypes: readonly TensorType[]): void {
+    const inputTypes = program.inputs.map(({ type }) => type);
+    if (
+      inputTypes.length !== argumentTypes.length ||
+      !inputTypes.every((type, index) => sameType(type, argumentTypes[index] as TensorType))
+    )
       this.fail(
-        `'${program.name}' takes ${wanted.map(formatType).join(", ")}, gets ${given.map(formatType).join(", ")}`,
+        `'${program.name}' takes ${inputTypes.map(formatType).join(", ")}, gets ${argumentTypes.map(formatType).join(", ")}`,
       );
   }
 
-  private region({ region }: RunStep, given: readonly TensorType[]): TensorType[] {
+  private region({ region }: RunStep, argumentTypes: readonly TensorType[]): TensorType[] {
     verifyGraph(region);
-    const wanted = region.inputs.map((input) => input.types[0] as TensorType);
-    if (wanted.length !== given.length || !wanted.every((type, index) => sameType(type, given[index] as TensorType))) {
-      this.fail(`region takes ${wanted.map(formatType).join(", ")}, gets ${given.map(formatType).join(", ")}`);
+    const inputTypes = region.inputs.map((input) => input.types[0] as TensorType);
+    if (
+      inputTypes.length !== argumentTypes.length ||
+      !inputTypes.every((type, index) => sameType(type, argumentTypes[index] as TensorType))
+    ) {
+      this.fail(
+        `region takes ${inputTypes.map(formatType).join(", ")}, gets ${argumentTypes.map(formatType).join(", ")}`,
+      );
     }
     return region.outputs.map((output) => output.types[0] as TensorType);
   }
 
-  private collective(step: CollectiveStep, given: readonly TensorType[]): readonly TensorType[] {
-    const axis = this.program.axes.find((one) => one.name === step.axis);
+  private collective(step: CollectiveStep, argumentTypes: readonly TensorType[]): readonly TensorType[] {
+    const axis = this.program.axes.find((candidate) => candidate.name === step.axis);
     if (axis === undefined) this.fail(`there is no axis '${step.axis}'`);
     if (step.attrs["parts"] !== axis?.size)
       this.fail(`has ${String(step.attrs["parts"])} parts on an axis of ${axis?.size}`);
-    const made: TensorType | readonly TensorType[] = opNamed(step.op).infer(given, step.attrs);
-    return Array.isArray(made) ? (made as readonly TensorType[]) : [made as TensorType];
+    const inferred: TensorType | readonly TensorType[] = opNamed(step.op).infer(argumentTypes, step.attrs);
+    return Array.isArray(inferred) ? (inferred as readonly TensorType[]) : [inferred as TensorType];
   }
 
   private define(value: ValueId, type: TensorType): void {
     if (this.state.has(value)) this.fail(`%${value} is defined twice`);
-    const said = this.program.values[value];
-    if (said === undefined || !sameType(said, type))
-      this.fail(`%${value} is ${formatType(type)}, not ${said === undefined ? "listed" : formatType(said)}`);
+    const listed = this.program.values[value];
+    if (listed === undefined || !sameType(listed, type))
+      this.fail(`%${value} is ${formatType(type)}, not ${listed === undefined ? "listed" : formatType(listed)}`);
     this.state.set(value, "defined");
   }
 
@@ -178,7 +186,7 @@ class ProgramVerifier {
     const { donated, inputs, outputs } = this.program;
     if (donated.length !== outputs.length)
       this.fail(`there are ${outputs.length} outputs but ${donated.length} donations`);
-    const taken = new Set<number>();
+    const donors = new Set<number>();
     donated.forEach((donor, index) => {
       if (donor === undefined) return;
       const [input, output] = [inputs[donor], outputs[index] as (typeof outputs)[number]];
@@ -188,8 +196,8 @@ class ProgramVerifier {
           `output '${output.name}' ${formatType(output.type)} cannot take over '${input.name}' ${formatType(input.type)}`,
         );
       }
-      if (taken.has(donor)) this.fail(`two outputs take over input ${donor}`);
-      taken.add(donor);
+      if (donors.has(donor)) this.fail(`two outputs take over input ${donor}`);
+      donors.add(donor);
     });
   }
 
@@ -203,24 +211,24 @@ class ProgramVerifier {
 }
 
 /**
- * Verifies that the programs of several classes of devices meet in the same collectives in the same order.
+ * Verifies that the programs of several classes of devices run the same collectives in the same order.
  *
  * @throws HeddleError `verify` naming the first collective in which two differ.
  */
-export function verifyTogether([first, ...others]: readonly Program[]): void {
-  const meetings = (program: Program | undefined): string[] =>
+export function verifySameCollectives([first, ...others]: readonly Program[]): void {
+  const collectives = (program: Program | undefined): string[] =>
     (program === undefined ? [] : stepsWithin(program)).flatMap((step) =>
       step.kind === "collective" ? [`${step.op} '${step.label}' on ${step.axis} of ${step.arguments.length}`] : [],
     );
-  const expected = meetings(first);
-  for (const other of others) {
-    const found = meetings(other);
-    const at = expected.findIndex((one, index) => one !== found[index]);
-    if (at < 0 && found.length === expected.length) continue;
-    const place = at < 0 ? expected.length : at;
+  const expected = collectives(first);
+  for (const program of others) {
+    const actual = collectives(program);
+    const differing = expected.findIndex((collective, index) => collective !== actual[index]);
+    if (differing < 0 && actual.length === expected.length) continue;
+    const place = differing < 0 ? expected.length : differing;
     throw new HeddleError(
       "verify",
-      `program '${other.name}': one class of devices is in ${expected[place] ?? "nothing"}, another in ${found[place] ?? "nothing"}`,
+      `program '${program.name}': one class of devices runs ${expected[place] ?? "nothing"}, another ${actual[place] ?? "nothing"}`,
     );
   }
 }

@@ -4,6 +4,7 @@ import { formatType, sizeOf } from "../ir/shape.ts";
 import { deviceCount, formatMesh, type Placement, type PlannedValue, trafficOf } from "../plan/index.ts";
 import { batchParts } from "../plan/mesh.ts";
 import { costOf } from "../program/index.ts";
+import type { Executor } from "../runtime/executor.ts";
 import { formatBytes, formatCount, listed } from "../util/text.ts";
 import { deviceBytes } from "./memory.ts";
 import { formatOperations, type ReportInput } from "./plan.ts";
@@ -11,11 +12,11 @@ import { splitInputs } from "./unused.ts";
 
 /** What the summary is made of. */
 export interface SummaryInput extends Pick<ReportInput, "plan" | "program" | "memory"> {
-  /** Processes; 0 when nothing is run. */
-  readonly processes: number;
-  readonly executor: string;
-  /** Of each device. */
-  readonly threads: number;
+  /** What runs it; absent where nothing is run. */
+  readonly run?: {
+    readonly processes: number;
+    readonly executor: Pick<Executor, "name" | "threads" | "elsewhere">;
+  };
 }
 
 /** The five lines. */
@@ -30,12 +31,13 @@ type Line = readonly [name: string, text: string];
 const plural = (count: number, noun: string, many = `${noun}s`): string =>
   `${formatCount(count)} ${count === 1 ? noun : many}`;
 
-function where({ plan, processes, executor, threads }: SummaryInput): Line {
+function where({ plan, run }: SummaryInput): Line {
   const devices = deviceCount(plan.mesh);
   const mesh = `mesh ${formatMesh(plan.mesh)}`;
-  const how = `${executor} executor, ${plural(threads, "thread")} each`;
-  if (processes === 0) return ["plan", `for ${plural(devices, "device")}, ${mesh}; nothing is run`];
-  if (executor === "remote") return ["workers", `${plural(devices, "waiting worker")}, driven from here, ${mesh}`];
+  if (run === undefined) return ["plan", `for ${plural(devices, "device")}, ${mesh}; nothing is run`];
+  const { processes, executor } = run;
+  const how = `${executor.name} executor, ${plural(executor.threads ?? 1, "thread")} each`;
+  if (executor.elsewhere) return ["workers", `${plural(devices, "waiting worker")}, driven from here, ${mesh}`];
   if (processes === devices) return ["workers", `${plural(processes, "worker")}, ${mesh}; ${how}`];
   return ["workers", `${plural(devices, "virtual device")} in one process, ${mesh}; ${how}`];
 }
@@ -79,10 +81,10 @@ function communicated({ plan }: SummaryInput): Line {
   ];
 }
 
-function memory({ plan, processes, memory: held }: SummaryInput): Line {
+function memory({ plan, run, memory: held }: SummaryInput): Line {
   const devices = deviceCount(plan.mesh);
   // Devices of one process gather from one copy of the dataset.
-  const shared = processes === 1 && devices > 1;
+  const shared = run?.processes === 1 && devices > 1;
   const total = deviceBytes(held) + (shared ? 0 : held.dataset);
   const parts = [
     `${formatBytes(held.parameters + held.optimizer + held.state)} parameters and optimizer state`,

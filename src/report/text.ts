@@ -20,9 +20,6 @@ export interface PlannedStep {
   readonly passes: readonly PassReport[];
   /** Of the device that holds most, or, of a pipeline, of each rank of the axis of stages. Lowers all programs, so it is asked for where it is shown. */
   readonly memory: () => readonly TrainingMemory[];
-  /** The executor it is planned for, and the threads of each device. */
-  readonly executor: string;
-  readonly threads: number;
   /** What the rules for parameters split over, where the mesh has it. */
   readonly layoutAxes: readonly string[];
   /** What the plan was made for; default: what plans assume. */
@@ -90,11 +87,11 @@ function reportOf({ planned: { plan, program }, memory, layoutAxes, machine }: P
 }
 
 function summaryText(step: PlannedStep): string {
-  const { planned, memory, executor, threads, machine } = step;
+  const { planned, memory, machine } = step;
   const { plan, program, programs } = planned;
   if (plan.pipeline === undefined) {
     const report = reportOf(step);
-    const lines = planSummary({ plan, program, processes: 0, executor, threads, memory: report.memory });
+    const lines = planSummary({ plan, program, memory: report.memory });
     return formatPlanReport(report, plan, [...lines, ...unusedLines(report.unusedAxes)]);
   }
   const lines = memory().map((held, rank) => {

@@ -1,22 +1,22 @@
-/** @module Why rules come to an end: an order of values that has no endless descent, and which every use of a rule lowers. */
+/** @module Termination of rules: an order of values without endless descent, which every use of a rule lowers. */
 import type { Node } from "../ir/node.ts";
 
-/** How high an op stands: what a rule puts in the place of a node is made of lower ops, or of what the node read. */
+/** The rank of an op: a rule replaces a node by lower ops, or by inputs of the node. */
 export type Rank = (node: Node) => number;
 
 /** Whether the first node is above the second. */
 export type Order = (above: Node, below: Node) => boolean;
 
-// Left sides of rules are no deeper; a shallower look can only miss that a node is above another.
+// The left sides of rules are not deeper; a shallower comparison can only miss that a node is above another.
 const deepestPattern = 4;
 
 /**
- * The recursive path order by these ranks: a node is above its inputs; above one of a lower rank if it is above all of that
- * one's inputs; above one of its own rank if its inputs are, as multisets, above those of the other as well.
+ * The recursive path order by these ranks: a node is above its inputs; above a node of lower rank if it is above all
+ * inputs of that node; above a node of equal rank if, in addition, its inputs are above those of that node as multisets.
  *
- * No descent is endless where ranks come from a finite set, and what is above stays so in every place of a graph. So a list
- * of rules of which each lowers the node it matches ends on every graph. Source: N. Dershowitz, Orderings for term-rewriting
- * systems, 1982.
+ * No descent is endless where ranks come from a finite set, and the order holds in every context of a graph. So a list of
+ * rules each of which lowers the node that it matches terminates on every graph. Source: N. Dershowitz, Orderings for
+ * term-rewriting systems, 1982.
  */
 export function pathOrder(rank: Rank): Order {
   return (above, below) => {
@@ -35,9 +35,9 @@ export function pathOrder(rank: Rank): Order {
     };
     const compare = (s: Node, t: Node, depth: number): boolean => {
       if (s.inputs.some((part) => equal(part, t) || greater(part, t, depth + 1))) return true;
-      const [own, other] = [rank(s), rank(t)];
-      if (own < other || !t.inputs.every((part) => greater(s, part, depth))) return false;
-      return own > other || (own === other && greaterInputs(s, t, depth));
+      const [rankS, rankT] = [rank(s), rank(t)];
+      if (rankS < rankT || !t.inputs.every((part) => greater(s, part, depth))) return false;
+      return rankS > rankT || (rankS === rankT && greaterInputs(s, t, depth));
     };
     const greaterInputs = (s: Node, t: Node, depth: number): boolean => {
       const [more, fewer] = without(s.inputs, t.inputs, equal);
@@ -53,17 +53,17 @@ export function pathOrder(rank: Rank): Order {
   };
 }
 
-/** What is left of two lists when equal members have gone in pairs. */
+/** The members of two lists that remain when pairs of equal members are removed. */
 function without(
   first: readonly Node[],
   second: readonly Node[],
   equal: (a: Node, b: Node) => boolean,
 ): [Node[], Node[]] {
-  const rest = [...second];
-  const left = first.filter((a) => {
-    const at = rest.findIndex((b) => equal(a, b));
-    if (at >= 0) rest.splice(at, 1);
-    return at < 0;
+  const secondLeft = [...second];
+  const firstLeft = first.filter((a) => {
+    const match = secondLeft.findIndex((b) => equal(a, b));
+    if (match >= 0) secondLeft.splice(match, 1);
+    return match < 0;
   });
-  return [left, rest];
+  return [firstLeft, secondLeft];
 }

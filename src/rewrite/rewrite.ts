@@ -1,4 +1,4 @@
-/** @module Runs rules over a graph until none applies. */
+/** @module Rewriting of a graph by rules until none applies. */
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
@@ -6,13 +6,13 @@ import { apply, atPositionOf, isGraph } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { RewriteTrace, Rule } from "./rule.ts";
 
-// Rules that undo each other, or make ever more nodes, would never end; no sound list comes near these.
+// Rules that undo each other, or add nodes without end, would not terminate; no sound list comes near these bounds.
 const longestChain = 1000;
 const deepestReplacement = 500;
 
 /**
- * Rewrites a graph, and the graphs its ops own, to a fixed point: nodes are visited inputs first, and what a rule puts in
- * their place is rewritten in turn. The first rule of the list that applies is taken.
+ * Rewrites a graph, and the graphs its ops own, to a fixed point: nodes are visited inputs first, and a replacement is
+ * rewritten in turn. The first rule of the list that applies is used.
  *
  * @throws HeddleError `rewrite` naming the node where rules do not come to an end.
  */
@@ -30,8 +30,8 @@ export function rewriteGraph(graph: Graph, rules: readonly Rule[], trace?: Rewri
 
 /**
  * Rewrites each node of a graph, and of the graphs its ops own, at most once, inputs first, by the first rule that applies.
- * What a rule puts in place is not looked at again, so this ends also with rules that could undo themselves, such as those
- * that move something in one direction.
+ * A replacement is not rewritten again, so this terminates also with rules that could undo themselves, such as those that move
+ * an op in one direction.
  */
 export function rewriteOnce(graph: Graph, rules: readonly Rule[], trace?: RewriteTrace): Graph {
   const index = indexByRoot(rules);
@@ -52,7 +52,7 @@ function indexByRoot(rules: readonly Rule[]): RuleIndex {
   };
 }
 
-/** What the first rule that applies puts in the place of a node. */
+/** The replacement of a node by the first rule that applies. */
 function firstStep(rules: RuleIndex, node: Node, trace: RewriteTrace | undefined): Node | undefined {
   for (const rule of rules(node)) {
     const next = atPositionOf(node, () => rule.rewrite(node));
@@ -63,7 +63,7 @@ function firstStep(rules: RuleIndex, node: Node, trace: RewriteTrace | undefined
   return undefined;
 }
 
-/** Sends the nodes of a graph, once their inputs are final, through what `begin` makes for each trace. */
+/** Rewrites the nodes of a graph, once their inputs are final, by the function that `begin` makes for each trace. */
 function rewriteOwned(graph: Graph, begin: () => (node: Node) => Node, owned: Map<Graph, Graph>): Graph {
   const attrsOf = (attrs: Attrs): Attrs => {
     if (!Object.values(attrs).some(isGraph)) return attrs;
@@ -76,15 +76,15 @@ function rewriteOwned(graph: Graph, begin: () => (node: Node) => Node, owned: Ma
   };
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
     const rewritten = begin();
-    return inlineGraph(graph, inputs, (node, own) => rewritten(apply(node.op, own, attrsOf(node.attrs))));
+    return inlineGraph(graph, inputs, (node, operands) => rewritten(apply(node.op, operands, attrsOf(node.attrs))));
   });
 }
 
-/** Brings the nodes of one trace into the form to which no rule applies. */
+/** Rewrites the nodes of one trace to normal form, in which no rule applies. */
 class Normalizer {
   private readonly rules: RuleIndex;
   private readonly trace: RewriteTrace | undefined;
-  /** Of each node seen, its final form. */
+  /** The final form of each visited node. */
   private readonly done = new Map<Node, Node>();
   private depth = 0;
 
@@ -120,7 +120,7 @@ class Normalizer {
     return next;
   }
 
-  // Recursion goes only as deep as what rules have put in place: inputs of the graph's own nodes are done already.
+  // Recursion is as deep as replacements are: inputs of the graph's nodes are done already.
   private withFinalInputs(node: Node): Node {
     if (++this.depth > deepestReplacement) throw endless(node);
     const inputs = node.inputs.map((input) => this.done.get(input) ?? this.normalize(input));

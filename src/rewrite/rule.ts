@@ -1,4 +1,4 @@
-/** @module What a rewrite is: one equation between graphs, and the log of where it was used. */
+/** @module Rewrite rules, which are equations between graphs, and the log of their uses. */
 import type { Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { positionOf } from "../ir/trace.ts";
@@ -9,9 +9,9 @@ import type { Order } from "./order.ts";
 /** One equation, read from left to right. */
 export interface Rule {
   readonly name: string;
-  /** What the rule proves: `"x * 1 = x"`. */
+  /** The equation of the rule: `"x * 1 = x"`. */
   readonly equation: string;
-  /** Names of the ops that may stand at the root of the left side; `"*"` is any. */
+  /** Names of the ops that may be the root of the left side; `"*"` is any. */
   readonly roots: readonly string[];
   /** The right side in the current trace; undefined (or the node itself) where the rule does not apply. */
   readonly rewrite: (node: Node) => Node | undefined;
@@ -25,7 +25,7 @@ export function rule(roots: string, name: string, equation: string, rewrite: Rul
 /** One use of a rule. */
 export interface Firing {
   readonly rule: string;
-  /** The node that matched and the one that took its place, as {@link describeNode} says them. */
+  /** The node that matched and its replacement, as {@link describeNode} prints them. */
   readonly before: string;
   readonly after: string;
   readonly position: SourcePosition | undefined;
@@ -37,12 +37,12 @@ export class RewriteTrace {
   readonly firings: Firing[] = [];
   private readonly order: Order | undefined;
 
-  /** @param order What every use of a rule to a fixed point must lower, where that is to be checked. */
+  /** @param order The order that every use of a rule to a fixed point must lower; undefined: not checked. */
   constructor(order?: Order) {
     this.order = order;
   }
 
-  /** Notes a use. */
+  /** Records a use. */
   record(rule: Rule, before: Node, after: Node): void {
     this.firings.push({
       rule: rule.name,

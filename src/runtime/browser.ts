@@ -1,4 +1,4 @@
-/** @module Running programs: what of this folder runs in a browser. */
+/** @module Runs programs: the part of this folder that runs in a browser. */
 export type { Runtime } from "./devices.ts";
 export type { DeviceBuffer, Executable, Executor, ExecutorOptions, LocalDevice, Run } from "./executor.ts";
 export { type Counts, type NullExecutor, nullExecutor } from "./null.ts";

@@ -1,10 +1,10 @@
-/** @module Devices of a mesh: which there are, and those of this process. */
+/** @module The devices of a mesh, and those of this process. */
 import type { Machine } from "../cost/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
 import type { Executor, LocalDevice } from "./executor.ts";
 import type { World } from "./native/world.ts";
 
-/** Devices of a mesh, of which some live in this process. */
+/** Devices of a mesh, some of them in this process. */
 export interface Runtime {
   readonly axes: readonly ProgramAxis[];
   readonly local: readonly LocalDevice[];
@@ -12,9 +12,9 @@ export interface Runtime {
   /** This process's number and the number of processes. */
   readonly rank: number;
   readonly world: number;
-  /** The processes' meeting place; undefined for one process. */
+  /** The processes of the run; undefined for one process. */
   readonly processes: World | undefined;
-  /** What all processes assume of devices and links when they plan; undefined: what plans assume. */
+  /** The machine that all processes plan for; undefined: the default machine. */
   readonly machine: Machine | undefined;
   close(): void;
 }

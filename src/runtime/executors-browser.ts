@@ -1,4 +1,4 @@
-/** @module The executors of a browser: bundlers take this file in the place of executors.ts. */
+/** @module The executors in a browser: bundlers replace executors.ts by this file. */
 import { referencePlugin } from "./reference.ts";
 import { registerExecutor } from "./registry.ts";
 

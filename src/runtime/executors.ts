@@ -1,4 +1,4 @@
-/** @module The executors of a runtime of JavaScript outside of browsers; of those that can be used, the first is the default. */
+/** @module The executors outside browsers; the first one that can be used is the default. */
 import { nativePlugin } from "./native/plugin.ts";
 import { referencePlugin } from "./reference.ts";
 import { registerExecutor } from "./registry.ts";

@@ -1,4 +1,4 @@
-/** @module Running programs: executors, their memory, and the processes of a run. */
+/** @module Runs programs: executors, their memory, and the processes of a run. */
 export * from "./browser.ts";
 export { loadNative, type NativeBinding } from "./native/binding.ts";
 export { RunError } from "./native/error.ts";

@@ -1,6 +1,6 @@
 /**
- * @module Devices of the reference executor side by side: each runs its own program until it needs others, for a
- * collective, a message or a test on which they must agree.
+ * @module Devices of the reference executor side by side: each runs its own program until it needs other devices, for a
+ * collective, a message or a condition on which they must agree.
  */
 
 import type { HostTensor } from "../ir/node.ts";
@@ -9,23 +9,23 @@ import { type CollectiveStep, isTransfer, type Program, stepsWithin } from "../p
 import { HeddleError } from "../util/errors.ts";
 import type { ExecutorOptions, LocalDevice } from "./executor.ts";
 
-/** What a device waits for others with: a collective or a message, or a test on which all must agree. */
+/** A point at which a device waits for others: a collective or a message, or a condition on which all must agree. */
 export type Meeting =
   | { readonly kind: "collective"; readonly step: CollectiveStep; readonly inputs: readonly HostTensor[] }
   | { readonly kind: "test"; readonly what: string; readonly value: number };
 
-/** A device's run: it stops at each meeting, and goes on with what comes of it. */
+/** A device's run: it stops at each meeting, and continues with the meeting's results. */
 export type DeviceRun = Generator<Meeting, HostTensor[], readonly HostTensor[]>;
 
 type State = IteratorResult<Meeting, HostTensor[]>;
 
-/** What has been sent and not received, by sender and receiver, in order. */
+/** Messages that were sent, but not received, by sender and receiver, in order. */
 type Mail = Map<string, { readonly label: string; readonly values: readonly HostTensor[] }[]>;
 
 /**
  * Runs the devices from meeting to meeting: `[device][output]`.
  *
- * @throws HeddleError `mismatch` when devices come to a meeting with different steps; `deadlock` when all wait.
+ * @throws HeddleError `mismatch` when devices meet with different steps; `deadlock` when all wait.
  */
 export function together(
   runs: readonly DeviceRun[],
@@ -51,8 +51,8 @@ export function together(
     const members =
       meeting.kind === "test" ? (agree[device] as readonly number[]) : groupOf(meeting.step, device, options);
     const meetings = members.map((member) => waitingAt(states[member] as State));
-    // Who waits for a message, or for others, comes later.
-    if (meetings.some((one) => one === "message" || (one !== undefined && placeOf(one) !== placeOf(meeting))))
+    // A member waits for a message or for other devices: try again later.
+    if (meetings.some((other) => other === "message" || (other !== undefined && placeOf(other) !== placeOf(meeting))))
       return false;
     const results = meet(members, meetings as (Meeting | undefined)[]);
     members.forEach((member, place) => {
@@ -72,7 +72,7 @@ const waitingAt = (state: State): Meeting | "message" | undefined => {
   return state.value.kind === "collective" && isTransfer(state.value.step) ? "message" : state.value;
 };
 
-/** Where devices meet: on an axis, or all. */
+/** The axis on which devices meet; undefined: all devices. */
 const placeOf = (meeting: Meeting): string | undefined =>
   meeting.kind === "collective" ? meeting.step.axis : undefined;
 
@@ -83,7 +83,7 @@ const describe = (meeting: Meeting | undefined): string =>
       ? meeting.what
       : `${meeting.step.op} '${meeting.step.label}'`;
 
-/** What each of the members gets. */
+/** The results of a meeting for each member. */
 function meet(members: readonly number[], meetings: readonly (Meeting | undefined)[]): HostTensor[][] {
   const first = meetings[0];
   const other = meetings.findIndex((meeting) => describe(meeting) !== describe(first));
@@ -93,19 +93,19 @@ function meet(members: readonly number[], meetings: readonly (Meeting | undefine
       `device ${members[0]} is in ${describe(first)}, device ${members[other]} in ${describe(meetings[other])}`,
     );
   if (first.kind === "collective") {
-    const own = meetings as readonly (Meeting & { kind: "collective" })[];
+    const collectives = meetings as readonly (Meeting & { kind: "collective" })[];
     return communicationNamed(first.step.op).meaning(
-      own.map(({ inputs }) => inputs),
-      own.map(({ step }) => step.attrs),
+      collectives.map(({ inputs }) => inputs),
+      collectives.map(({ step }) => step.attrs),
     );
   }
-  // Devices that went different ways would wait for each other's collectives for ever.
+  // Devices that took different branches would wait for each other's collectives for ever.
   if (meetings.some((meeting) => (meeting as Meeting & { kind: "test" }).value !== first.value))
     throw new HeddleError("value", `${first.what}: the condition is not the same on all devices`);
   return meetings.map(() => []);
 }
 
-/** For each device those that must agree with it on tests: all, or in a pipeline, whose stages differ, those of its stage. */
+/** For each device, the devices that must agree with it on conditions: all, or in a pipeline those of its stage. */
 function agreeing(programs: readonly Program[]): (readonly number[])[] {
   const staged = programs.some(hasTransfer);
   return programs.map((program) => programs.flatMap((other, device) => (!staged || other === program ? [device] : [])));
@@ -114,19 +114,19 @@ function agreeing(programs: readonly Program[]): (readonly number[])[] {
 const hasTransfer = (program: Program): boolean =>
   stepsWithin(program).some((step) => step.kind === "collective" && isTransfer(step));
 
-/** The devices that differ from this one on the step's axis alone, in order of their coordinates, itself included. */
+/** The devices that differ from this one only on the step's axis, including itself, in order of their coordinates. */
 function groupOf(step: CollectiveStep, device: number, { axes, devices }: ExecutorOptions): number[] {
   const axis = axes.findIndex(({ name }) => name === step.axis);
-  const own = (devices[device] as LocalDevice).coordinates;
+  const coords = (devices[device] as LocalDevice).coordinates;
   const place = (member: number): number => (devices[member] as LocalDevice).coordinates[axis] as number;
   return devices
     .flatMap(({ coordinates }, member) =>
-      coordinates.every((coordinate, index) => index === axis || coordinate === own[index]) ? [member] : [],
+      coordinates.every((coordinate, index) => index === axis || coordinate === coords[index]) ? [member] : [],
     )
     .sort((left, right) => place(left) - place(right));
 }
 
-/** Sends, or takes what was sent; undefined when nothing has come yet. */
+/** Sends, or receives a message; undefined if no message has arrived yet. */
 function transfer(
   step: CollectiveStep,
   inputs: readonly HostTensor[],

@@ -1,6 +1,6 @@
 /**
- * @module The null executor: runs nothing and counts. It shows what a program would do on any number of devices, in
- * milliseconds.
+ * @module The null executor: counts a program's work without running it. It shows in milliseconds what a program would do on any
+ * number of devices.
  */
 
 import type { Cost } from "../cost/index.ts";
@@ -26,13 +26,13 @@ export interface NullExecutor extends Executor {
   readonly counts: Counts;
 }
 
-const nothing = (bytes: number): DeviceBuffer => {
+const emptyBuffer = (bytes: number): DeviceBuffer => {
   const refuse = (): never => {
     throw new HeddleError("executor", "the null executor computes nothing: there is no value to read");
   };
   return {
     bytes,
-    // There is nothing to read, ever.
+    // There is never a value to read.
     ready: false,
     write: () => undefined,
     read: async () => refuse(),
@@ -49,7 +49,7 @@ export function nullExecutor(options: ExecutorOptions): NullExecutor {
     name: "null",
     devices,
     counts,
-    allocate: nothing,
+    allocate: emptyBuffer,
     compile: (program) => compileEach(programsFor(program, devices), counts),
     abort: () => undefined,
     close: () => undefined,
@@ -57,21 +57,19 @@ export function nullExecutor(options: ExecutorOptions): NullExecutor {
 }
 
 function compileEach(programs: readonly Program[], counts: Counts): Executable {
-  const each = programs.map((program) => costOf(program));
-  const sum = (of: (cost: Cost) => number): number => each.reduce((total, one) => total + of(one), 0);
+  const costs = programs.map((program) => costOf(program));
+  const sum = (field: (cost: Cost) => number): number => costs.reduce((total, cost) => total + field(cost), 0);
   const program = programs[0] as Program;
   return {
     program,
-    arenaBytes: 0,
-    calls: program.steps.length,
     run: () => {
       counts.runs++;
       counts.operations += sum(({ flops }) => flops);
       counts.bytesMoved += sum(({ bytes }) => bytes);
       counts.bytesSent += sum(({ sent }) => sent);
-      counts.collectives += (each[0] as Cost).collectives.reduce((total, { times }) => total + times, 0);
+      counts.collectives += (costs[0] as Cost).collectives.reduce((total, { times }) => total + times, 0);
       return {
-        outputs: programs.map(({ outputs }) => outputs.map(({ type }) => nothing(bytesOf(type)))),
+        outputs: programs.map(({ outputs }) => outputs.map(({ type }) => emptyBuffer(bytesOf(type)))),
         done: Promise.resolve(),
       };
     },

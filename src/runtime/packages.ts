@@ -1,12 +1,12 @@
-/** @module Where packages are found: beside this library, or beside the program where a bundle has taken the library in. */
-// The whole module: webpack takes calls of an imported `createRequire` out, where it cannot tell what will be required.
+/** @module Finds packages: beside this library, or, for a bundled library, beside the program. */
+// The whole module: webpack removes calls of an imported `createRequire` if it cannot tell what will be required.
 import nodeModule from "node:module";
 import { resolve } from "node:path";
 
-/** This module's place; undefined in a bundle of the CommonJS kind. */
+/** This module's URL; undefined in a CommonJS bundle. */
 export const ownPlace = import.meta.url as string | undefined;
 
-/** `require` as seen from this library, from the program that runs, and from the folder of the process. */
+/** `require` as seen from this library, from the main program, and from the current folder. */
 export function requires(): NodeJS.Require[] {
   const [, program] = process.argv;
   const places = [ownPlace, program === undefined ? undefined : resolve(program), resolve("package.json")];

@@ -1,4 +1,4 @@
-/** @module The passes of the native executor, and of those that run its plans: the reference executor, to be compared with it. */
+/** @module The passes of the native executor, and of executors that run its plans: the reference executor, for comparison. */
 import { channelsLast } from "../passes/channels-last.ts";
 import type { ExecutorPasses } from "../passes/pass.ts";
 import { simplifyOrder } from "../passes/simplify.ts";

@@ -1,6 +1,6 @@
 /**
- * @module The reference executor: interprets programs by the ops' reference implementations, all devices of the mesh in
- * this process. Slow, and the oracle of the others.
+ * @module The reference executor: interprets programs by the ops' reference implementations, with all devices of the mesh in
+ * this process. It is slow, and the oracle for the other executors.
  */
 
 import { dtypes } from "../ir/dtype.ts";
@@ -8,7 +8,7 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
-import { HeddleError, inIteration, refusedBy } from "../util/errors.ts";
+import { HeddleError, inIteration, onDevice, refusedBy } from "../util/errors.ts";
 import { speakerNow } from "../util/source.ts";
 import {
   type DeviceBuffer,
@@ -25,12 +25,12 @@ import type { ExecutorPlugin } from "./registry.ts";
 
 const live = { buffers: 0, bytes: 0 };
 
-function gone(bytes: number): void {
+function countFreed(bytes: number): void {
   live.buffers--;
   live.bytes -= bytes;
 }
 
-const collected = new FinalizationRegistry(gone);
+const collected = new FinalizationRegistry(countFreed);
 
 class HostBuffer implements DeviceBuffer {
   readonly bytes: number;
@@ -38,7 +38,7 @@ class HostBuffer implements DeviceBuffer {
   data: Uint8Array | undefined;
   private readonly owned: boolean;
 
-  /** `owned`: not memory of another buffer. */
+  /** `owned`: whether the buffer does not share another buffer's memory. */
   constructor(data: Uint8Array, owned = true) {
     this.bytes = data.byteLength;
     this.data = data;
@@ -70,7 +70,7 @@ class HostBuffer implements DeviceBuffer {
     this.data = undefined;
     if (!this.owned) return;
     collected.unregister(this);
-    gone(this.bytes);
+    countFreed(this.bytes);
   }
 
   held(): Uint8Array {
@@ -123,20 +123,14 @@ export const referencePlugin: ExecutorPlugin = {
 
 function compile(programs: readonly Program[], options: ExecutorOptions): Executable {
   const program = programs[0] as Program;
-  const calls = program.steps.reduce(
-    (total, step) => total + (step.kind === "run" ? step.region.outputs.length : 1),
-    0,
-  );
   return {
     program,
-    arenaBytes: 0,
-    calls,
     run: (inputs): Run => {
       try {
         return { outputs: interpret(programs, options, inputs), done: Promise.resolve() };
       } catch (error) {
-        // What JavaScript says of an array that it cannot make names neither the op nor the shape.
-        if (!(error instanceof RangeError)) throw saidNow(error);
+        // JavaScript's error for an array that is too large names neither the op nor the shape.
+        if (!(error instanceof RangeError)) throw namingCaller(error);
         const results = program.outputs.map(({ type }) => formatType(type)).join(", ");
         throw new HeddleError("memory", `there is no memory for ${results}, the result of ${program.name}`, {
           cause: error,
@@ -151,19 +145,23 @@ function interpret(
   options: ExecutorOptions,
   inputs: readonly (readonly DeviceBuffer[])[],
 ): DeviceBuffer[][] {
-  const given = programs.map((program, device) =>
+  const inputTensors = programs.map((program, device) =>
     program.inputs.map(({ type }, index) => asTensor(inputs[device]?.[index] as DeviceBuffer, type)),
   );
   const results = together(
     programs.map((program, device) =>
-      runProgram(program, contextOf(options, device), given[device] as readonly HostTensor[]),
+      toldOn(
+        device,
+        programs.length,
+        runProgram(program, contextOf(options, device), inputTensors[device] as readonly HostTensor[]),
+      ),
     ),
     programs,
     options,
   );
   // A value that is an input passed through must not share memory with it.
   return results.map((tensors, device) =>
-    tensors.map((tensor) => asBuffer(given[device]?.includes(tensor) === true ? copyOf(tensor) : tensor)),
+    tensors.map((tensor) => asBuffer(inputTensors[device]?.includes(tensor) === true ? copyOf(tensor) : tensor)),
   );
 }
 
@@ -177,37 +175,37 @@ const contextOf = ({ axes, devices }: ExecutorOptions, device: number): Context 
 
 /** Runs a program on one device, step by step. */
 function* runProgram(program: Program, context: Context, inputs: readonly HostTensor[]): DeviceRun {
-  const held = new Map(inputs.map((tensor, index) => [index, tensor]));
+  const values = new Map(inputs.map((tensor, index) => [index, tensor]));
   for (const step of program.steps) {
     if (step.kind === "free") {
-      for (const value of step.values) held.delete(value);
+      for (const value of step.values) values.delete(value);
       continue;
     }
-    const given = step.arguments.map((value) => held.get(value) as HostTensor);
-    const results = yield* runStep(step, context, given);
+    const operands = step.arguments.map((value) => values.get(value) as HostTensor);
+    const results = yield* runStep(step, context, operands);
     step.results.forEach((value, index) => {
-      held.set(value, results[index] as HostTensor);
+      values.set(value, results[index] as HostTensor);
     });
   }
-  return program.outputs.map(({ value }) => held.get(value) as HostTensor);
+  return program.outputs.map(({ value }) => values.get(value) as HostTensor);
 }
 
 function* runStep(
   step: WorkStep,
   context: Context,
-  given: readonly HostTensor[],
+  operands: readonly HostTensor[],
 ): Generator<Meeting, readonly HostTensor[], readonly HostTensor[]> {
   switch (step.kind) {
     case "collective":
-      return yield { kind: "collective", step, inputs: given };
+      return yield { kind: "collective", step, inputs: operands };
     case "run":
-      return evaluateGraph(step.region, given, context);
+      return evaluateGraph(step.region, operands, context);
     case "loop":
-      return yield* runLoop(step, context, given);
+      return yield* runLoop(step, context, operands);
     case "branch": {
-      const [test, ...operands] = given as [HostTensor, ...HostTensor[]];
-      const taken = yield* agreed(test, "cond");
-      return yield* runProgram(step.branches[taken ? 0 : 1], context, operands);
+      const [test, ...branchInputs] = operands as [HostTensor, ...HostTensor[]];
+      const isTrue = yield* agreed(test, "cond");
+      return yield* runProgram(step.branches[isTrue ? 0 : 1], context, branchInputs);
     }
   }
 }
@@ -218,46 +216,52 @@ function* agreed(test: HostTensor, what: string): Generator<Meeting, boolean, re
   return value !== 0;
 }
 
-function* runLoop(step: LoopStep, context: Context, given: readonly HostTensor[]): DeviceRun {
+function* runLoop(step: LoopStep, context: Context, operands: readonly HostTensor[]): DeviceRun {
   const { body, condition, length, reverse, carries, slices } = step;
-  let state = given.slice(0, carries);
+  let state = operands.slice(0, carries);
   const stacks = body.outputs.slice(carries).map(({ type: { dtype, shape } }): HostTensor => {
-    const whole = [length as number, ...shape];
-    return { dtype, shape: whole, data: dtypes[dtype].create(sizeOf(whole)) };
+    const stackShape = [length as number, ...shape];
+    return { dtype, shape: stackShape, data: dtypes[dtype].create(sizeOf(stackShape)) };
   });
   for (let count = 0; count < (length ?? Infinity); count++) {
-    const at = reverse ? (length as number) - 1 - count : count;
-    const taken = [
-      { dtype: "i32" as const, shape: [], data: Int32Array.of(at) },
+    const index = reverse ? (length as number) - 1 - count : count;
+    const bodyInputs = [
+      { dtype: "i32" as const, shape: [], data: Int32Array.of(index) },
       ...state,
-      ...given.slice(carries, carries + slices).map((tensor) => sliceOf(tensor, at)),
-      ...given.slice(carries + slices),
+      ...operands.slice(carries, carries + slices).map((tensor) => sliceOf(tensor, index)),
+      ...operands.slice(carries + slices),
     ];
     if (condition !== undefined) {
-      const [test] = yield* within(at, runProgram(condition, context, taken));
+      const [test] = yield* namingIteration(index, runProgram(condition, context, bodyInputs));
       if (!(yield* agreed(test as HostTensor, "while"))) break;
     }
-    const results = yield* within(at, runProgram(body, context, taken));
+    const results = yield* namingIteration(index, runProgram(body, context, bodyInputs));
     state = results.slice(0, carries);
     results.slice(carries).forEach(({ data }, place) => {
-      stacks[place]?.data.set(data, at * data.length);
+      stacks[place]?.data.set(data, index * data.length);
     });
   }
   return [...state, ...stacks];
 }
 
-/** Of a program that is kept for many calls, in the name of the one under way. */
-function saidNow(error: unknown): unknown {
+/** Names the current call in an error of a program that is kept for many calls. */
+function namingCaller(error: unknown): unknown {
   const by = speakerNow();
   return by === undefined ? error : refusedBy(by, error);
 }
 
 /** A run in an iteration of a loop, which its errors name. */
-function* within(count: number, run: DeviceRun): DeviceRun {
+const namingIteration = (count: number, run: DeviceRun): DeviceRun => told(run, (error) => inIteration(count, error));
+
+/** A run on one of several devices, which its errors name. */
+const toldOn = (device: number, devices: number, run: DeviceRun): DeviceRun =>
+  told(run, (error) => onDevice(device, devices, error));
+
+function* told(run: DeviceRun, say: (error: unknown) => unknown): DeviceRun {
   try {
     return yield* run;
   } catch (error) {
-    throw inIteration(count, error);
+    throw say(error);
   }
 }
 

@@ -1,4 +1,4 @@
-/** @module Executors by name: which there are, which one runs, and what they hold. */
+/** @module The registry of executors: their names, the choice of one, and their memory. */
 import type { Machine } from "../cost/index.ts";
 import type { ExecutorPasses } from "../passes/pass.ts";
 import type { Mesh } from "../plan/mesh.ts";
@@ -13,69 +13,83 @@ import type { Executor, ExecutorOptions } from "./executor.ts";
 /** The name of a registered executor. */
 export type ExecutorName = "native" | "reference" | (string & Record<never, never>);
 
-/** What `memory` gives. Arenas of devices count as buffers. */
+/** The result of `memory`. Arenas of devices count as buffers. */
 export interface MemoryUse {
-  /** Buffers that values of this process hold. */
+  /** Number of buffers that values of this process hold. */
   readonly liveBuffers: number;
-  /** Their bytes, rounding of the allocator included. */
+  /** Bytes of the live buffers, including the allocator's rounding. */
   readonly liveBytes: number;
-  /** The most bytes that were live at one time; of the reference executor those live now. */
+  /** Largest number of live bytes so far; for the reference executor the bytes that are live now. */
   readonly peakBytes: number;
 }
 
-/** What can run programs, as it is registered: everything that depends on no mesh. */
+/** An executor as it is registered: everything that does not depend on a mesh. */
 export interface ExecutorPlugin {
-  /** As in `HEDDLE_EXECUTOR`, `--executor` and the option `executor`. */
+  /** The executor's name in `HEDDLE_EXECUTOR`, `--executor` and the option `executor`. */
   readonly name: string;
-  /** Why it cannot be used in this process; undefined where it can. */
+  /** Why the executor cannot be used in this process; undefined if it can. */
   readonly unavailable: () => string | undefined;
-  /** Its cost model: what the planner assumes of its devices and links. Default: what it assumes of any. */
+  /** The planner's cost model of its devices and links. Default: the default machine. */
   readonly machine?: Machine;
-  /** The passes of its compiles, as its {@link Executor}s have them. */
+  /** Its passes, as in its {@link Executor}s. */
   readonly passes?: ExecutorPasses;
-  /** Devices in this process. */
-  readonly make: (options: ExecutorOptions) => Executor;
+  /** Devices in this process. Absent: it has none, and cannot be asked for by its name. */
+  readonly make?: (options: ExecutorOptions) => Executor;
   /**
-   * The runtime of several processes that the environment asks for; undefined where it asks for none. Absent: all devices are in
+   * Joins the runtime of several processes that the environment asks for; undefined if it asks for none. Absent: all devices are in
    * one process.
    */
   readonly join?: (mesh: Mesh, attempt: number) => Promise<Runtime> | undefined;
-  /** What its buffers in this process take; undefined where it cannot be used. Absent: they are in JavaScript's heap. */
+  /** The memory of its buffers in this process; undefined if it cannot be used. Absent: buffers are in JavaScript's heap. */
   readonly memory?: () => MemoryUse | undefined;
 }
+
+/** One with devices in this process. */
+export type LocalPlugin = ExecutorPlugin & Required<Pick<ExecutorPlugin, "make">>;
+
+/** Asks for no executor in particular. */
+const anyExecutor = "auto";
 
 const plugins = new Map<string, ExecutorPlugin>();
 
 /**
- * Enters an executor, which can be asked for by its name from then on. Where nobody asks, the first that can be used runs.
+ * Registers an executor, which can be chosen by its name from then on. By default the first executor that can be used runs.
  *
- * @throws HeddleError `executor` when the name is taken; `argument` for what is no executor.
+ * @throws HeddleError `executor` when the name is taken; `argument` for a malformed executor.
  */
 export function registerExecutor(plugin: ExecutorPlugin): void {
-  const { name, make, unavailable } = (plugin ?? {}) as Partial<ExecutorPlugin>;
-  if (typeof name !== "string" || name === "" || typeof make !== "function" || typeof unavailable !== "function")
+  const { name, make, join, unavailable } = (plugin ?? {}) as Partial<ExecutorPlugin>;
+  if (
+    typeof name !== "string" ||
+    name === "" ||
+    typeof (make ?? join) !== "function" ||
+    typeof unavailable !== "function"
+  )
     throw new HeddleError("argument", `registerExecutor: takes { name, unavailable, make }, got ${shown(plugin)}`, {
-      hint: "unavailable and make are functions; examples/extend/executor.ts has a whole one",
+      hint: "unavailable and make are functions; examples/extend/executor.ts is a complete example",
     });
-  if (plugins.has(plugin.name) || plugin.name === "auto")
+  if (plugins.has(plugin.name) || plugin.name === anyExecutor)
     throw new HeddleError("executor", `there is an executor '${plugin.name}' already`);
   plugins.set(plugin.name, plugin);
 }
 
-/** Names of all executors, in order of registration. */
-export const executorNames = (): readonly string[] => [...plugins.keys()];
+const hasDevices = (plugin: ExecutorPlugin): plugin is LocalPlugin => plugin.make !== undefined;
 
-/** The executor of this name. @throws HeddleError `executor` when there is none. */
-export function executorNamed(name: string): ExecutorPlugin {
+/** Names of the executors that can be asked for: those with devices in this process, in order of registration. */
+export const executorNames = (): readonly string[] => [...plugins.values()].filter(hasDevices).map(({ name }) => name);
+
+/** The executor of this name; undefined for `"auto"`. @throws HeddleError `executor` when there is none. */
+export function executorNamed(name: string): ExecutorPlugin | undefined {
   const plugin = plugins.get(name);
-  if (plugin !== undefined) return plugin;
-  const near = nearest(name, executorNames());
+  if (plugin !== undefined || name === anyExecutor) return plugin;
+  const names = [...executorNames(), anyExecutor];
+  const near = nearest(name, names);
   throw new HeddleError("executor", `there is no executor '${name}'`, {
-    hint: `${near === undefined ? "" : `did you mean ${near}? `}there are ${executorNames().join(", ")}; registerExecutor of heddle/runtime adds one`,
+    hint: `${near === undefined ? "" : `did you mean ${near}? `}there are ${names.join(", ")}; registerExecutor of heddle/runtime adds one`,
   });
 }
 
-/** The first that is registered, whether it can be used or not: for it a compile plans that is for no runtime. */
+/** The first registered executor, whether it can be used or not: compiles without a runtime plan for it. */
 export function defaultExecutor(): ExecutorPlugin {
   const [first] = plugins.values();
   invariant(first !== undefined, "no executor is registered");
@@ -83,47 +97,46 @@ export function defaultExecutor(): ExecutorPlugin {
 }
 
 /**
- * The executor that is asked for; without a name the first that can be used.
+ * The executor of a name, or without a name the first that can be used.
  *
- * @throws HeddleError `executor` when there is none of that name, or it cannot be used here.
+ * @throws HeddleError `executor` for an unknown name, or an executor that cannot be used here.
  */
-export function chooseExecutor(wanted?: string): ExecutorPlugin {
-  if (wanted === undefined) {
-    for (const plugin of plugins.values()) if (plugin.unavailable() === undefined) return plugin;
+export function chooseExecutor(wanted?: string): LocalPlugin {
+  const plugin = wanted === undefined ? undefined : executorNamed(wanted);
+  if (plugin === undefined) {
+    for (const one of plugins.values()) if (hasDevices(one) && one.unavailable() === undefined) return one;
     throw new HeddleError("executor", "no executor can be used", { hint: "run heddle doctor" });
   }
-  const plugin = executorNamed(wanted);
   const reason = plugin.unavailable();
-  if (reason === undefined) return plugin;
+  if (reason === undefined && hasDevices(plugin)) return plugin;
   throw new HeddleError("executor", `the ${wanted} executor cannot be used: ${reason}`, {
     hint: "run heddle doctor, or use the reference executor",
   });
 }
 
-/** The runtime of several processes that the environment asks for; undefined where all devices are in this process. */
+/** Joins the runtime of several processes that the environment asks for; undefined if all devices are in this process. */
 export function joinRuntime(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
   const { executor } = readEnvironment();
-  const named = executor === undefined ? [] : [executorNamed(executor)];
-  for (const { join } of [...named, ...plugins.values()]) {
-    const runtime = join?.(mesh, attempt);
+  const named = executor === undefined ? undefined : executorNamed(executor);
+  for (const one of [named, ...plugins.values()]) {
+    const runtime = one?.join?.(mesh, attempt);
     if (runtime !== undefined) return runtime;
   }
   return undefined;
 }
 
 /**
- * The memory that tensors and programs of this process hold, outside of JavaScript's heap on the native executor. A value
- * is let go of by `using`, by a step that it is donated to, or by the garbage collector: until that has run, dropped ones
- * still count.
+ * The memory that tensors and programs of this process hold; on the native executor it is outside JavaScript's heap. A value is
+ * freed by `using`, by a step that it is donated to, or by the garbage collector; unreachable values count until the collector runs.
  */
 export function memory(): MemoryUse {
   const sum = { liveBuffers: 0, liveBytes: 0, peakBytes: 0 };
   for (const { memory: use } of plugins.values()) {
-    const held = use?.();
-    if (held === undefined) continue;
-    sum.liveBuffers += held.liveBuffers;
-    sum.liveBytes += held.liveBytes;
-    sum.peakBytes += held.peakBytes;
+    const memoryUse = use?.();
+    if (memoryUse === undefined) continue;
+    sum.liveBuffers += memoryUse.liveBuffers;
+    sum.liveBytes += memoryUse.liveBytes;
+    sum.peakBytes += memoryUse.peakBytes;
   }
   return sum;
 }

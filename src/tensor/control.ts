@@ -7,7 +7,7 @@ import type { Graph } from "../ir/node.ts";
 import { formatShape, formatType, sameType, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
@@ -132,6 +132,8 @@ export function scan<Carry, X, Y>(
 export interface WhileOptions {
   /** The most iterations that the loop may take, at least 1; with it, it has a gradient. Default: no bound. */
   readonly maxIterations?: number;
+  /** Iterations that were done before the loop, in another way: an error of one that runs past its bound counts them. Default 0. */
+  readonly done?: number;
 }
 
 /**
@@ -151,19 +153,9 @@ export function whileLoop<Carry>(
   init: Carry,
   options: WhileOptions = {},
 ): Carry {
-  checkOptions("whileLoop", options, ["maxIterations"]);
-  return loopAfter(0, condition, body, init, options);
-}
-
-/** {@link whileLoop} of a loop that has done some iterations before it: errors count them. */
-export function loopAfter<Carry>(
-  done: number,
-  condition: (carry: Carry, index: Tensor) => Tensor,
-  body: (carry: Carry, index: Tensor) => Carry,
-  init: Carry,
-  options: WhileOptions,
-): Carry {
-  const bound = options.maxIterations;
+  checkOptions("whileLoop", options, ["maxIterations", "done"]);
+  const { maxIterations: bound, done = 0 } = options;
+  checkInteger("whileLoop", "done", done);
   if (bound !== undefined && !(Number.isInteger(bound) && bound >= 1 && bound < 2 ** 31))
     throw new HeddleError("argument", `whileLoop: maxIterations must be a whole number from 1 on, got ${shown(bound)}`);
   checkFunction("whileLoop", condition);

@@ -51,6 +51,40 @@ export function traceBody(
   return { ...traced, output: output as FlatTree<Tensor> };
 }
 
+/** A function that was traced by itself. */
+export interface TracedApart<Result> {
+  /** What it gave. The tensors in it are of its own trace: ask them for their types alone. */
+  readonly output: Result;
+  /** Puts what was traced into the trace in progress, on these inputs: gives the tensors of the output there, in their order. */
+  place(...inputs: readonly Tensor[]): Tensor[];
+}
+
+/**
+ * Traces a function by itself, once, to look at what it gives before it becomes part of a graph: what {@link cond}, {@link scan} and
+ * {@link whileLoop} ask of their functions can then be made of it. It may use tensors from outside, concrete or traced.
+ *
+ * @param name for messages
+ * @param types of the inputs
+ * @throws HeddleError `trace` where the function is async
+ */
+export function traceApart<Result>(
+  name: string,
+  types: readonly TensorType[],
+  fn: (...inputs: readonly Tensor[]) => Result,
+): TracedApart<Result> {
+  const specs = types.map((type, place) => ({ name: `x${place}`, type: typeOf(type) }));
+  let output: Result | undefined;
+  const body = traceBody(name, specs, (inputs) => {
+    output = fn(...inputs);
+    return output;
+  });
+  return { output: output as Result, place: (...inputs) => placed(body, inputs) };
+}
+
+/** The outputs of what was traced, in the trace in progress. */
+const placed = ({ graph, captured }: Traced, inputs: readonly Tensor[]): Tensor[] =>
+  inlineGraph(graph, [...nodesOf(inputs), ...capturedNodes(captured)]).map(Tensor.ofNode);
+
 /** What a trace has captured, as nodes of the trace around it. */
 export const capturedNodes = (captured: readonly (Tensor | Node)[]): Node[] =>
   captured.map((value) => (isTensor(value) ? value.node : Tensor.ofNode(value).node));
@@ -109,7 +143,6 @@ export function apart<Result>(
   inputs: FlatTree<Tensor>,
   build: (leaves: readonly Tensor[]) => Result,
 ): Result {
-  const { graph, captured, output } = traceBody(name, named(inputs, "x", inputs.leaves), build);
-  const made = inlineGraph(graph, [...nodesOf(inputs.leaves), ...capturedNodes(captured)]);
-  return unflattenTree(output.shape, made.map(Tensor.ofNode)) as Result;
+  const body = traceBody(name, named(inputs, "x", inputs.leaves), build);
+  return unflattenTree(body.output.shape, placed(body, inputs.leaves)) as Result;
 }

@@ -1,7 +1,8 @@
 /** @module Plans as functions of named values: run without the function that they were made of. */
 import { loadPlan, runCompiled } from "../compile/compile.ts";
 import { formatType, sameType } from "../ir/shape.ts";
-import { type Plan, type PlannedValue, planTitle, sameLayout } from "../plan/index.ts";
+import { type Plan, type PlannedValue, sameLayout } from "../plan/index.ts";
+import { planTitle } from "../plan/plan.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";

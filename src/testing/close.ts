@@ -1,5 +1,4 @@
-/** @module Comparing tensors and numbers by value, and saying where they differ. */
-
+/** @module Compares tensors and numbers by value, and describes where they differ. */
 import { isTensor, type NestedNumbers, type Tensor, tensor } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatShape, type Shape, stridesOf } from "../ir/shape.ts";
@@ -10,16 +9,16 @@ import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";
 
 /**
- * What can be compared: tensors, numbers in any nesting, typed arrays (flat, as `data()` gives them, of any shape), and records and
- * arrays of all these, such as parameters.
+ * Values that can be compared: tensors, numbers in any nesting, typed arrays (flat, as `data()` gives them, for any shape), and records
+ * and arrays of these, such as parameters.
  */
 export type Comparable = Tensor | NestedNumbers | readonly Comparable[] | { readonly [name: string]: Comparable };
 
-/** How far values may be apart: `|actual - expected| <= atol + rtol * |expected|`, as NumPy's `assert_allclose` says it. */
+/** Tolerances: `|actual - expected| <= atol + rtol * |expected|`, as in NumPy's `assert_allclose`. */
 export interface CloseOptions {
-  /** Default by dtype, the looser of two, as PyTorch's `assert_close` has it: f64 1e-7, f32 1.3e-6, f16 1e-3, bf16 1.6e-2, others 0. */
+  /** Relative tolerance. Default by dtype, the looser of two, as in PyTorch's `assert_close`: f64 1e-7, f32 1.3e-6, f16 1e-3, bf16 1.6e-2, others 0. */
   readonly rtol?: number;
-  /** Default f64 1e-7, other floats 1e-5, others 0. */
+  /** Absolute tolerance. Default f64 1e-7, other floats 1e-5, others 0. */
   readonly atol?: number;
   /** Whether NaN is equal to NaN; default true, as in NumPy's `assert_allclose`. */
   readonly equalNan?: boolean;
@@ -32,8 +31,8 @@ const tolerances: { readonly [dtype in DType]?: Required<Pick<CloseOptions, "rto
   bf16: { rtol: 1.6e-2, atol: 1e-5 },
 };
 
-/** Shown of a tree of many values, and of the elements of one. */
-const [mostValues, mostElements] = [3, 4];
+/** Limits of a message: values of a tree, and elements of a value. */
+const [maxValues, maxElements] = [3, 4];
 
 /** @throws HeddleError `option`. */
 export function checkCloseOptions(what: string, options: CloseOptions): void {
@@ -43,15 +42,15 @@ export function checkCloseOptions(what: string, options: CloseOptions): void {
 }
 
 /**
- * Where two things differ, as text; undefined where they do not.
+ * Describes where two trees of values differ; undefined if they do not.
  *
- * @throws HeddleError `argument` for what is neither a tensor nor numbers; the errors of `dataSync`.
+ * @throws HeddleError `argument` for a value that is neither a tensor nor numbers; the errors of `dataSync`.
  */
 export function differences(actual: unknown, expected: unknown, options: CloseOptions): string | undefined {
   const texts = differing(actual, expected, "", options);
   if (texts.length === 0) return undefined;
-  const more = texts.length - mostValues;
-  return [...texts.slice(0, mostValues), ...(more > 0 ? [`and ${more} more values differ`] : [])].join("\n");
+  const more = texts.length - maxValues;
+  return [...texts.slice(0, maxValues), ...(more > 0 ? [`and ${more} more values differ`] : [])].join("\n");
 }
 
 /** A text for each value of a tree that differs. */
@@ -61,26 +60,26 @@ function differing(actual: unknown, expected: unknown, path: string, options: Cl
     const text = difference(actual, expected, options);
     return text === undefined ? [] : [head + text];
   }
-  const [parts, wanted] = [partsOf(actual, path), partsOf(expected, path)];
-  if (parts === undefined || wanted === undefined || Array.isArray(actual) !== Array.isArray(expected))
+  const [parts, expectedParts] = [partsOf(actual, path), partsOf(expected, path)];
+  if (parts === undefined || expectedParts === undefined || Array.isArray(actual) !== Array.isArray(expected))
     return [`${head}${shown(actual)}, expected ${shown(expected)}`];
-  const names = [...new Set([...parts.keys(), ...wanted.keys()])];
+  const names = [...new Set([...parts.keys(), ...expectedParts.keys()])];
   return names.flatMap((name) => {
     if (!parts.has(name)) return [`${head}has no "${name}"`];
-    if (!wanted.has(name)) return [`${head}has "${name}", which is not expected`];
-    return differing(parts.get(name), wanted.get(name), path === "" ? name : `${path}.${name}`, options);
+    if (!expectedParts.has(name)) return [`${head}has "${name}", which is not expected`];
+    return differing(parts.get(name), expectedParts.get(name), path === "" ? name : `${path}.${name}`, options);
   });
 }
 
 const isNumber = (value: unknown): boolean => ["number", "bigint", "boolean"].includes(typeof value);
 
-/** Whether it is compared as one value, and not part by part. */
+/** Whether a value is compared as a whole, not part by part. */
 function isValue(value: unknown): value is Tensor | NestedNumbers {
   if (Array.isArray(value)) return value.length === 0 || (!isTensor(value[0]) && isValue(value[0]));
   return isTensor(value) || isNumber(value) || ArrayBuffer.isView(value);
 }
 
-/** The parts of an array or record by name; undefined of a value. */
+/** The parts of an array or record by name; undefined for a value. */
 function partsOf(value: unknown, path: string): Map<string, unknown> | undefined {
   if (Array.isArray(value)) return new Map(value.map((part, index) => [String(index), part]));
   if (isRecord(value)) return new Map(Object.entries(value));
@@ -95,9 +94,9 @@ const asTensor = (value: Tensor | NestedNumbers): Tensor => {
   return tensor(value, ArrayBuffer.isView(value) || hasBigints(value) ? {} : { dtype: "f64" });
 };
 
-/** A typed array in the shape of what it is compared with, where it fills that. */
-const shapedAs = (value: unknown, own: Tensor, other: Tensor): Tensor =>
-  ArrayBuffer.isView(value) && own.size === other.size ? own.reshape(other.shape) : own;
+/** Gives a typed array the shape of the other tensor if the sizes are equal. */
+const shapedAs = (value: unknown, converted: Tensor, other: Tensor): Tensor =>
+  ArrayBuffer.isView(value) && converted.size === other.size ? converted.reshape(other.shape) : converted;
 
 const hasBigints = (value: unknown): boolean =>
   Array.isArray(value) ? hasBigints(value[0]) : typeof value === "bigint";
@@ -105,7 +104,7 @@ const hasBigints = (value: unknown): boolean =>
 const sides = ["actual  ", "expected"];
 
 function printed(x: Tensor): string {
-  // What is still being computed would not be shown.
+  // Values that are still being computed would not be shown.
   x.dataSync();
   return x[inspectMethod]();
 }
@@ -116,33 +115,40 @@ function difference(
   expected: Tensor | NestedNumbers,
   options: CloseOptions,
 ): string | undefined {
-  const [one, other] = [asTensor(actual), asTensor(expected)];
-  const [left, right] = [shapedAs(actual, one, other), shapedAs(expected, other, one)];
+  const [actualTensor, expectedTensor] = [asTensor(actual), asTensor(expected)];
+  const [left, right] = [
+    shapedAs(actual, actualTensor, expectedTensor),
+    shapedAs(expected, expectedTensor, actualTensor),
+  ];
   const both = (): string =>
     [left, right]
       .map(printed)
-      .map((text, at) => `\n  ${sides[at]} ${text}`)
+      .map((text, side) => `\n  ${sides[side]} ${text}`)
       .join("");
   if (isTensor(actual) && isTensor(expected) && actual.dtype !== expected.dtype)
     return `dtype ${actual.dtype}, expected ${expected.dtype}${both()}`;
   if (`${left.shape}` !== `${right.shape}` || left.shape.length !== right.shape.length)
     return `shape ${formatShape(left.shape)}, expected ${formatShape(right.shape)}${both()}`;
-  const said = [actual, expected].flatMap((one, index) =>
-    isTensor(one) || ArrayBuffer.isView(one) ? [([left, right][index] as Tensor).dtype] : [],
+  const dtypes = [actual, expected].flatMap((value, index) =>
+    isTensor(value) || ArrayBuffer.isView(value) ? [([left, right][index] as Tensor).dtype] : [],
   );
-  const rules = (said.length === 0 ? ["f64" as const] : said).map((dtype) => tolerances[dtype] ?? { rtol: 0, atol: 0 });
+  const rules = (dtypes.length === 0 ? ["f64" as const] : dtypes).map(
+    (dtype) => tolerances[dtype] ?? { rtol: 0, atol: 0 },
+  );
   const rtol = options.rtol ?? Math.max(...rules.map((rule) => rule.rtol));
   const atol = options.atol ?? Math.max(...rules.map((rule) => rule.atol));
   const apart = elementsApart(left, right, { rtol, atol, equalNan: options.equalNan ?? true });
   if (apart.length === 0) return undefined;
   // NaN and infinity are worse than any number.
-  const worst = apart.reduce((known, one) => (known.gap >= one.gap || Number.isNaN(known.gap) ? known : one));
-  const others = apart.filter((one) => one !== worst).slice(0, mostElements - 1);
+  const worst = apart.reduce((worstSoFar, element) =>
+    worstSoFar.gap >= element.gap || Number.isNaN(worstSoFar.gap) ? worstSoFar : element,
+  );
+  const others = apart.filter((element) => element !== worst).slice(0, maxElements - 1);
   const line = ({ index, actual: is, expected: should, gap }: Apart): string =>
     `${formatIndex(index, left.shape)}: ${is}, expected ${should} (by ${gap})`;
   return (
     `${apart.length} of ${left.size} elements differ by more than ${atol} + ${rtol} * |expected|\n  worst at ${line(worst)}` +
-    `${others.map((one) => `\n  ${line(one)}`).join("")}${both()}`
+    `${others.map((element) => `\n  ${line(element)}`).join("")}${both()}`
   );
 }
 
@@ -155,16 +161,16 @@ interface Apart {
 }
 
 function elementsApart(left: Tensor, right: Tensor, { rtol, atol, equalNan }: Required<CloseOptions>): Apart[] {
-  const [found, wanted]: ArrayLike<number | bigint>[] = [left.dataSync(), right.dataSync()];
+  const [actualValues, expectedValues]: ArrayLike<number | bigint>[] = [left.dataSync(), right.dataSync()];
   const apart: Apart[] = [];
   for (let index = 0; index < left.size; index++) {
-    const [actual, expected] = [found?.[index] as number | bigint, wanted?.[index] as number | bigint];
+    const [actual, expected] = [actualValues?.[index] as number | bigint, expectedValues?.[index] as number | bigint];
     if (actual === expected) continue;
     const [a, e] = [Number(actual), Number(expected)];
     if (equalNan && Number.isNaN(a) && Number.isNaN(e)) continue;
-    const whole = typeof actual === "bigint" && typeof expected === "bigint";
-    const gap = Math.abs(whole ? Number(actual - expected) : a - e);
-    // Every number is within a share of infinity.
+    const areBigints = typeof actual === "bigint" && typeof expected === "bigint";
+    const gap = Math.abs(areBigints ? Number(actual - expected) : a - e);
+    // Relative to infinity, every number would be close.
     if (Number.isFinite(e) && gap <= atol + rtol * Math.abs(e)) continue;
     apart.push({ index, actual, expected, gap });
   }

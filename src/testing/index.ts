@@ -1,5 +1,5 @@
 /**
- * @module For tests of programs with tensors: values are compared, whatever runs the tests.
+ * @module Helpers for tests of programs with tensors, in any test runner.
  *
  * `expectClose` is for any runner; `expect.extend(matchers)` gives vitest and jest `expect(x).toBeAllClose(y)`.
  */
@@ -9,19 +9,19 @@ import { type CloseOptions, type Comparable, checkCloseOptions, differences } fr
 export type { CloseOptions, Comparable };
 
 /**
- * Fails unless two values, or trees of values, have the same shapes (of two tensors also dtypes) and elements that are close. Waits for
- * the values in place, so that nobody has to await it.
+ * Fails unless two values, or trees of values, have the same shapes (and, for two tensors, dtypes) and close elements. It waits for the
+ * values synchronously, so it need not be awaited.
  *
- * @throws HeddleError `assertion` naming how many elements differ, the worst and the first of them with their indices, and both values
+ * @throws HeddleError `assertion` with the number of elements that differ, the worst and the first of them by index, and both values
  * @example expectClose(tensor([1, 2]).mul(0.1), [0.1, 0.2])
  */
 export function expectClose(actual: Comparable, expected: Comparable, options: CloseOptions = {}): void {
   checkCloseOptions("expectClose", options);
-  const found = differences(actual, expected, options);
-  if (found !== undefined) throw new HeddleError("assertion", `expectClose: ${found}`);
+  const problem = differences(actual, expected, options);
+  if (problem !== undefined) throw new HeddleError("assertion", `expectClose: ${problem}`);
 }
 
-/** What a matcher tells its runner. */
+/** The result of a matcher for its runner. */
 export interface MatcherResult {
   readonly pass: boolean;
   message(): string;
@@ -32,9 +32,9 @@ export const matchers = {
   /** {@link expectClose}: `expect(x).toBeAllClose(y, { rtol: 1e-4 })`. */
   toBeAllClose(actual: unknown, expected: unknown, options: CloseOptions = {}): MatcherResult {
     checkCloseOptions("toBeAllClose", options);
-    const found = differences(actual, expected, options);
-    const message = found === undefined ? "all elements are close, which was not expected" : found;
-    return { pass: found === undefined, message: () => `toBeAllClose: ${message}` };
+    const problem = differences(actual, expected, options);
+    const message = problem === undefined ? "all elements are close, which was not expected" : problem;
+    return { pass: problem === undefined, message: () => `toBeAllClose: ${message}` };
   },
 };
 

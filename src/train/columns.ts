@@ -17,7 +17,11 @@ export const namesIn = (names: ColumnNames): readonly string[] => [...new Set([n
 /** @throws HeddleError `option` unless it is a name, or a list of them. */
 export function checkNames(option: string, names: unknown): void {
   const list = Array.isArray(names) ? (names as unknown[]) : [names];
-  if (list.length > 0 && list.every((name) => typeof name === "string")) return;
+  if (list.length > 0 && list.every((name) => typeof name === "string")) {
+    const twice = list.find((name, place) => list.indexOf(name) !== place);
+    if (twice === undefined) return;
+    throw new HeddleError("option", `train: ${option} names '${twice}' twice; a column is in a record once`);
+  }
   throw new HeddleError("option", `train: ${option} must name a column, or several in a list, got ${shown(names)}`, {
     hint: `such as ${option}: "x", or ${option}: ["image", "meta"]`,
   });

@@ -1,15 +1,16 @@
 /** @module The plan that `heddle run --plan` gives a training, in the place of what its options say. */
 import { readPlan } from "../io/plan-file.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import {
   formatLayout,
   formatMesh,
   type Layout,
   type PlanLayouts,
-  planTitle,
   type Schedule,
   sameLayout,
   schedules,
 } from "../plan/index.ts";
+import { planTitle } from "../plan/plan.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
@@ -24,6 +25,7 @@ export function withGivenPlan(settings: Settings): Settings {
   const { planFile } = readEnvironment();
   if (planFile === undefined) return settings;
   const plan = readPlan(planFile);
+  reportToLauncher({ type: "givenPlan" });
   const [own, planned] = [settings.mesh ?? plan.mesh, plan.mesh].map(formatMesh);
   if (own !== planned)
     throw new HeddleError(

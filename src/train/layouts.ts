@@ -1,8 +1,8 @@
 /** @module Layouts of all that a training changes, by the rules given. */
 
+import { checkAxisNames } from "../compile/checks.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import {
-  formatMesh,
   type Layout,
   localType,
   type Mesh,
@@ -60,7 +60,7 @@ export function stateLayouts(
 ): StateLayouts {
   const leaves = flattenTree(types.state.params, isTensorType);
   checkNames(rules, leaves.paths);
-  checkAxes(layoutAxes(rules), mesh);
+  checkAxisNames("train: layout splits over", layoutAxes(rules), mesh);
   const everywhere = replicated(mesh);
   const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
   const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);
@@ -107,7 +107,7 @@ export function stateLayouts(
 export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mesh: Mesh, isPipeline = false): Both {
   const found = rules.reduce<ParameterLayout | undefined>((known, rule) => known ?? rule(parameter, mesh), undefined);
   checkParameterLayout(found, parameter.name, isPipeline, mesh);
-  checkAxes([...Object.keys(found?.shard ?? {}), ...(found?.gather ?? [])], mesh);
+  checkAxisNames("train: layout splits over", [...Object.keys(found?.shard ?? {}), ...(found?.gather ?? [])], mesh);
   const everywhere = replicated(mesh);
   return found === undefined
     ? { kept: everywhere, used: everywhere }
@@ -160,22 +160,5 @@ function checkNames(rules: readonly LayoutRule[], parameters: readonly string[])
     throw new HeddleError("option", `train: layout names "${name}", the model has no such parameter`, {
       hint: near === undefined ? `its parameters are ${folded(parameters)}` : `did you mean "${near}"?`,
     });
-  }
-}
-
-/** An axis that the mesh has not is passed over, but for a misspelt one. Numbers tell axes apart: model1 is not model2. */
-function checkAxes(named: readonly string[], mesh: Mesh): void {
-  const known = mesh.axes.map(({ name }) => name);
-  for (const name of named) {
-    const near = known.includes(name) ? undefined : nearest(name, known);
-    const [one, other] = [name, near ?? ""].map((text) => text.replaceAll(/\d/g, ""));
-    if (near === undefined || near.length < 3 || one === other) continue;
-    throw new HeddleError(
-      "option",
-      `train: layout splits over '${name}', the mesh ${formatMesh(mesh)} has no such axis`,
-      {
-        hint: `did you mean '${near}'?`,
-      },
-    );
   }
 }

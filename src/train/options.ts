@@ -1,8 +1,7 @@
 /** @module The options of `train`, checked. */
 
 import { checkMachine, type Machine } from "../cost/index.ts";
-import type { Dataset } from "../data/index.ts";
-import { Dataset as DatasetClass } from "../data/index.ts";
+import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
 import type { Tensor } from "../functions/index.ts";
 import type { Selection } from "../functions/parts.ts";
 import type { DType } from "../ir/dtype.ts";
@@ -11,7 +10,7 @@ import type { CountedMetric, Metrics } from "../metrics/index.ts";
 import type { Layer, RecordModel } from "../nn/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
-import { type ExecutorName, executorNames } from "../runtime/registry.ts";
+import { type ExecutorName, executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -142,7 +141,7 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * assumes of any. The same on every worker.
    */
   readonly machine?: Machine;
-  /** Default: native where it loads, else reference; `heddle run --executor` wins. */
+  /** Default, and `"auto"`: native where it loads, else reference; `heddle run --executor` wins. */
   readonly executor?: ExecutorName;
   /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
   readonly report?: "auto" | "bar" | "lines" | "silent";
@@ -248,7 +247,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
-  if (options.executor !== undefined) oneOf("executor", options.executor, executorNames());
+  if (options.executor !== undefined) executorNamed(options.executor);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);

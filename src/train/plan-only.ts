@@ -4,7 +4,7 @@ import { environmentMachine } from "../cost/index.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import type { Mesh } from "../plan/index.ts";
 import { type PlannedStep, planText, rankedText } from "../report/text.ts";
-import { defaultThreads } from "../runtime/native/threads.ts";
+import { executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { predictedMemory } from "./memory.ts";
@@ -17,7 +17,8 @@ import type { ModelTypes } from "./values.ts";
 export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never> {
   if (meshes.length > 1 && settings.pipeline !== undefined)
     throw new HeddleError("pipeline", "pipelines are not ranked", { hint: "give one --mesh at a time" });
-  const form = readEnvironment().planAs ?? "summary";
+  const { executor, planAs: form = "summary" } = readEnvironment();
+  if (executor !== undefined) executorNamed(executor);
   const steps = meshes.map((mesh) => plannedStep(settings, types, mesh));
   await deliverPlan(steps.length === 1 ? planText(steps[0] as PlannedStep, form) : rankedText(steps, form));
   process.exit(0);
@@ -29,8 +30,6 @@ function plannedStep(settings: Settings, types: ModelTypes, mesh: Mesh): Planned
     planned: planStep(settings, types, mesh, undefined, (report) => passes.push(report)),
     passes,
     memory: () => predictedMemory(settings, types, mesh),
-    executor: "native",
-    threads: defaultThreads(1),
     layoutAxes: layoutAxes(settings.layoutRules),
     machine: settings.machine ?? environmentMachine(),
   };

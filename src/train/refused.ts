@@ -25,7 +25,7 @@ export function refusedIn(
 
 /** A label or an id by its row in the whole batch and in the data, where it is found there: a model may have made others. */
 function inBatch(fault: OutsideIndex, batch: FedBatch, { accumulate, data, input, target }: Settings): Fault {
-  const { kind, index, position, iterations = [], ...rest } = fault;
+  const { kind, index, position, iterations = [], device: _one, devices: _of, ...rest } = fault;
   const [part] = iterations;
   // Of several columns it is not known which one.
   const [name = "", ...others] = namesIn(kind === "label" ? target : input);

@@ -1,3 +1,9 @@
+/**
+ * @module The values of a training between two of its steps, copied while it goes on: what is evaluated, predicted or saved
+ * beside a step never sees half of it. The copy is made by a program in the queue of the steps, so it waits for nothing and is
+ * of the state after the last step launched, on every worker after the same one.
+ */
+
 import { type CompiledFunction, compileFunction, isTensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";

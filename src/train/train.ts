@@ -129,19 +129,24 @@ async function endProfile(runtime: Runtime): Promise<never> {
 
 /** The runtime that options and environment ask for. */
 async function connectAs(settings: Settings): Promise<Runtime> {
-  const { executor, pipeline } = settings;
+  const { pipeline } = settings;
+  const executor = settings.executor === undefined ? undefined : executorNamed(settings.executor);
   refuseOtherLaunchers();
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;
-  if (world > 1 && executor !== undefined && executorNamed(executor).join === undefined) {
-    throw new HeddleError("executor", `train: the ${executor} executor runs in one process, not in ${world} workers`, {
-      hint: "leave out --workers",
-    });
+  if (world > 1 && executor !== undefined && executor.join === undefined) {
+    throw new HeddleError(
+      "executor",
+      `train: the ${executor.name} executor runs in one process, not in ${world} workers`,
+      {
+        hint: "leave out --workers",
+      },
+    );
   }
   const elsewhere = world > 1 || workers !== undefined;
   if (elsewhere || executor === undefined || named !== undefined) return connect(mesh);
-  return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor });
+  return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor: executor.name });
 }
 
 function reporterFor(settings: Settings): Promise<Reporter> {
@@ -222,18 +227,14 @@ function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "sa
     return;
   }
   const { plan, program, programs: parts, compiled } = step;
-  const native = runtime.executor.name === "native";
-  const workBytes = native ? compiled.executable.arenaBytes : undefined;
   const lines = planSummary({
     plan,
     program,
-    processes: runtime.world,
-    executor: runtime.executor.name,
-    threads: runtime.executor.threads ?? 1,
+    run: { processes: runtime.world, executor: runtime.executor },
     memory: trainingMemory(settings, {
       step: shareOf(plan, parts[0] as DeviceProgram),
       evaluation: undefined,
-      workBytes,
+      workBytes: compiled.executable.arenaBytes,
     }),
   });
   for (const line of lines) reporter.line(line);

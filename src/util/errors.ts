@@ -1,18 +1,18 @@
-/** @module The one error type of Heddle: a stable code, a message that names the cause, a hint what to do. */
+/** @module The one error type of Heddle: a stable code, a message that names the cause, and a hint. */
 import type { ErrorCode } from "./error-codes.ts";
-import { codeOf, type Fault, spokenOf } from "./faults.ts";
+import { codeOf, type Fault, type FaultPlace, spokenOf } from "./faults.ts";
 import { capturePosition, describePosition, type Speaker, speakerNow, speakingAs } from "./source.ts";
 
-/** What can be attached to a {@link HeddleError}. */
+/** Options of a {@link HeddleError}. */
 export interface HeddleErrorOptions {
-  /** What the user can do about it, one sentence. */
+  /** One sentence that says what the user can do. */
   readonly hint?: string;
-  /** Who says it, which the message given here leaves out; default how that begins, as `matmul: …`. */
+  /** The op, function or layer that failed; the message passed leaves it out. Default: the beginning of the message, as in `matmul: …`. */
   readonly by?: string | undefined;
   readonly cause?: unknown;
-  /** Where in the user's code the failing value was made, as `file:line:column`; default the call that threw. */
+  /** Position in the user's code where the failing value was made, as `file:line:column`; default the call that threw. */
   readonly where?: string;
-  /** What the message is made of. */
+  /** The data from which the message is made. */
   readonly fault?: Fault | undefined;
 }
 
@@ -23,25 +23,25 @@ export interface HeddleErrorOptions {
  * dtypes and values concerned.
  */
 export class HeddleError extends Error {
-  /** What kind of mistake it is. */
+  /** The kind of error. */
   readonly code: ErrorCode;
-  /** What the user can do, one sentence; part of the message. */
+  /** One sentence that says what the user can do; part of the message. */
   readonly hint: string | undefined;
   /** The user's line, as `file:line:column`; part of the message. */
   readonly where: string | undefined;
-  /** Whether `where` was given, and is not just the innermost of the user's calls when this was thrown. */
+  /** Whether `where` was passed; otherwise it is the user's innermost call when the error was thrown. */
   readonly isPlaced: boolean;
   /** The message without source line and hint. */
   readonly plain: string;
-  /** Who says it: the op, function or layer that failed, with which the message begins; undefined where it names none. */
+  /** The op, function or layer that failed, with which the message begins; undefined when it names none. */
   readonly by: string | undefined;
-  /** What it says: {@link HeddleError.plain} without {@link HeddleError.by}. */
+  /** {@link HeddleError.plain} without {@link HeddleError.by}. */
   readonly said: string;
-  /** What went wrong as data, of an error of a run: `kind` with fields such as `index`, `position` and `size`. */
+  /** For an error of a run, what went wrong as data: `kind` with fields such as `index`, `position` and `size`. */
   readonly fault: Fault | undefined;
 
   constructor(code: ErrorCode, message: string, options: HeddleErrorOptions = {}) {
-    // Errors of a kind of their own, such as those of peers, come from no call of the user.
+    // Errors of a subclass, such as those of peers, do not come from a user's call.
     const where = options.where ?? (new.target === HeddleError ? describePosition(capturePosition()) : undefined);
     const place = where === undefined ? "" : `\n  at ${where}`;
     const hint = options.hint === undefined ? "" : `\n  hint: ${options.hint}`;
@@ -64,12 +64,12 @@ export class HeddleError extends Error {
     return this.saying(this.plain, where);
   }
 
-  /** The same error as one of another function or layer; the line stays where it was given, unless there is another. */
+  /** The same error in the name of another function or layer; it keeps the position that was passed, unless there is a new one. */
   toldAs(by: string, said: string = this.said, where?: string): HeddleError {
     return this.again(said, where, by);
   }
 
-  /** The same error in other words; the line stays where it was given, unless there is another. */
+  /** The same error with another message; it keeps the position that was passed, unless there is a new one. */
   saying(message: string, where?: string): HeddleError {
     return this.again(message, where, undefined);
   }
@@ -86,7 +86,7 @@ export class HeddleError extends Error {
   }
 }
 
-/** How a message begins that names the op or function that failed. Whoever asks an error who says it reads {@link HeddleError.by}. */
+/** The beginning of a message: the op or function that failed. Only the constructor reads it; others ask {@link HeddleError.by}. */
 const speaker = /^([a-z]\w*(?: [a-z]\w*)?): /i;
 
 function spoken(message: string): { readonly by: string | undefined; readonly said: string } {
@@ -95,61 +95,67 @@ function spoken(message: string): { readonly by: string | undefined; readonly sa
 }
 
 /**
- * The error as one of the function that the user called, where it is of a part of it: `softmax: dim 5 …`, not `max: dim 5 …`.
- * What is no user's mistake stays as it is.
+ * Names the function that the user called instead of its parts: `softmax: dim 5 …`, not `max: dim 5 …`. Other errors than a
+ * user's mistake stay unchanged.
  */
 export function toldBy(name: string, error: unknown): unknown {
   if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.code === "internal") return error;
-  // What is said more of the function, such as the letters of an einsum, stands behind its name.
+  // More about the function, such as the letters of an einsum, follows its name.
   if (error.by?.split(" ", 1)[0] === name) return error;
   return error.toldAs(name);
 }
 
-/** The error of a fault. */
+/** Makes the error for a fault. */
 export function faultError(fault: Fault, options: Omit<HeddleErrorOptions, "fault" | "by"> = {}): HeddleError {
   const { by, said } = spokenOf(fault);
   return new HeddleError(codeOf(fault), said, { ...options, by, fault });
 }
 
-/** Where the node that refused a value comes from. */
+/** Origin of the node that refused a value. */
 export interface RefusalPlace {
   /** {@link Speaker.says} */
   readonly says?: Speaker["says"];
-  /** Where the user wrote it. */
+  /** Position of the node in the user's code. */
   readonly where?: string | undefined;
-  /** {@link SourcePosition.mark} of the node. */
+  /** The node's {@link SourcePosition.mark}. */
   readonly mark?: number | undefined;
 }
 
 const refusals = new WeakMap<HeddleError, RefusalPlace>();
 
-/** The error of a run for a value that an op refused, in the words of the function that the user called. */
+/** The error of a run for a value that an op refused, in terms of the function that the user called. */
 export function refused(fault: Fault, { says, where, mark }: RefusalPlace, cause: unknown): HeddleError {
-  const told = says?.(fault) ?? fault;
-  const error = faultError(told, { cause, ...(where === undefined ? {} : { where }) });
+  const shownFault = says?.(fault) ?? fault;
+  const error = faultError(shownFault, { cause, ...(where === undefined ? {} : { where }) });
   refusals.set(error, { where, mark });
   return error;
 }
 
-/** The mark of the node that refused a value, where the error is one of that. */
+/** The mark of the node that refused a value; undefined for other errors. */
 export const markIn = (error: HeddleError): number | undefined => refusals.get(error)?.mark;
 
-/** What an op says in its own name, as said by what users call it; `where` of its node, where that is known. */
+/** Turns an op's error into one of the function that the user called; `where` and `mark` are the node's, if known. */
 export function refusedBy({ name, says }: Speaker, error: unknown, where?: string, mark?: number): unknown {
   if (!(error instanceof HeddleError) || error.fault === undefined || refusals.has(error)) return error;
   return refused({ ...error.fault, by: name }, { says, where, mark }, error);
 }
 
 /** The same error, in an iteration of a loop. */
-export function inIteration(count: number, error: unknown): unknown {
+export const inIteration = (count: number, error: unknown): unknown =>
+  placed(error, ({ iterations = [] }) => ({ iterations: [count, ...iterations] }));
+
+/** The same error, of one device among several. */
+export const onDevice = (device: number, devices: number, error: unknown): unknown =>
+  devices === 1 ? error : placed(error, () => ({ device, devices }));
+
+function placed(error: unknown, more: (fault: Fault) => FaultPlace): unknown {
   const place = error instanceof HeddleError ? refusals.get(error) : undefined;
   const fault = error instanceof HeddleError ? error.fault : undefined;
-  // What names no function is of the loop itself.
-  if (fault?.by === undefined || place === undefined) return error;
-  return refused({ ...fault, iterations: [count, ...(fault.iterations ?? [])] }, place, error);
+  // What names no function is of a loop itself.
+  return fault?.by === undefined || place === undefined ? error : refused({ ...fault, ...more(fault) }, place, error);
 }
 
-/** Runs the body of a function that users call; errors of what it is made of name it. */
+/** Runs the body of a function that users call; errors of the operations inside name the function. */
 export function within<Result>(name: string, body: () => Result): Result {
   try {
     return speakingAs(speakerNow() ?? { name }, body);
@@ -161,13 +167,13 @@ export function within<Result>(name: string, body: () => Result): Result {
 /** An index or a label that an op refused. */
 export type OutsideIndex = Extract<Fault, { readonly kind: "index" | "label" }>;
 
-/** Runs a piece of a function whose ops see other indices than it was given: `says` tells what is outside in terms of those. */
-export function retold<Result>(name: string, says: (found: OutsideIndex) => Fault, body: () => Result): Result {
-  const told = (fault: Fault): Fault => (fault.kind === "index" || fault.kind === "label" ? says(fault) : fault);
-  return speakingAs({ ...(speakerNow() ?? { name }), says: told }, body);
+/** Runs a part of a function whose ops get other indices than the function: `says` describes an index out of range in the function's terms. */
+export function retold<Result>(name: string, says: (outside: OutsideIndex) => Fault, body: () => Result): Result {
+  const retell = (fault: Fault): Fault => (fault.kind === "index" || fault.kind === "label" ? says(fault) : fault);
+  return speakingAs({ ...(speakerNow() ?? { name }), says: retell }, body);
 }
 
-/** A fault in other words. */
+/** A fault with another sentence. */
 export const inWords = (text: string, { by, iterations = [] }: Fault): Fault => ({
   kind: "said",
   text,

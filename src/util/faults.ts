@@ -1,27 +1,27 @@
 /**
- * @module What goes wrong in a run, as data. Every executor makes the same record of the same fault (native code its own:
- * `native/core/src/error.rs`, `native/comm/src/error.rs`), and the sentences for all of them are here.
+ * @module Errors of a run as data. Every executor makes the same record for the same fault (native code in
+ * `native/core/src/error.rs` and `native/comm/src/error.rs`), and all sentences for them are here.
  */
 import type { ErrorCode } from "./error-codes.ts";
 
-/** By kind of fault, what is known of it. */
+/** The fields of each kind of fault. */
 interface Faults {
-  /** An index of no row: of the least (default 0) and those below `size`. */
+  /** An index outside [least, size). */
   readonly index: {
     readonly index: number | bigint;
-    /** Among all indices, in row-major order. */
+    /** Position among all indices, in row-major order. */
     readonly position: number;
     readonly size: number;
-    /** Below 0 where negative ones count from the end. */
+    /** Default 0; below 0 if negative indices count from the end. */
     readonly least?: number;
-    /** Of an index that i32 cannot hold, on which side of `index` it is. */
+    /** For an index that i32 cannot hold: whether it is more or less than `index`. */
     readonly or?: "more" | "less" | undefined;
-    /** The row of a batch in which it is. */
+    /** The row of the batch with the index. */
     readonly row?: number;
-    /** That row's number in the data. */
+    /** The row's number in the dataset. */
     readonly source?: number | undefined;
   };
-  /** A label of no class, in row `position`. */
+  /** A label that is not a class, in row `position`. */
   readonly label: {
     readonly index: number | bigint;
     readonly position: number;
@@ -31,17 +31,17 @@ interface Faults {
   readonly zeroDivisor: {
     readonly op: "div" | "rem";
     readonly dtype: string;
-    /** Which of the divisions of a native call, from 0, and of how many. */
+    /** Number of the division in a native call, from 0, and the number of divisions. */
     readonly division?: number;
     readonly of?: number;
   };
-  /** Which matrix of a batch; undefined: there is one. */
+  /** The matrix in a batch; undefined for a single matrix. */
   readonly notPositiveDefinite: { readonly matrix?: number | undefined };
   readonly singular: { readonly matrix?: number | undefined; readonly pivot: number };
   readonly notConverging: { readonly matrix?: number | undefined };
   /** A loop that takes more iterations than it may. */
   readonly pastBound: { readonly loop: string; readonly most: number };
-  /** Any other value, in words. */
+  /** Any other refused value, in words. */
   readonly said: { readonly text: string };
   /** A loss that is not finite. */
   readonly badLoss: { readonly loss: number };
@@ -54,7 +54,7 @@ interface Faults {
   readonly timeout: { readonly limit: number; readonly waitingFor: string; readonly during: string };
   readonly peerClosed: { readonly rank: number; readonly during: string };
   readonly peerAborted: { readonly rank: number; readonly reason: string; readonly during: string };
-  /** A rank that has ended before all had joined; `own` is the one that waits. */
+  /** A rank that ended before all had joined; `own` is the waiting rank. */
   readonly peerMissing: { readonly rank: number; readonly own: number; readonly during: string };
   readonly mismatch: { readonly text: string };
   readonly protocol: { readonly peer: string; readonly detail: string };
@@ -63,13 +63,13 @@ interface Faults {
   readonly io: { readonly what: string; readonly detail: string };
 }
 
-/** Where it went wrong, as far as that is known. */
+/** The place of a fault, as far as it is known. */
 export interface FaultPlace {
-  /** The waiting worker that says so. */
+  /** The waiting worker that reported the fault. */
   readonly worker?: string;
-  /** What users call the op or the function; undefined: the sentence names it, or the program is named. */
+  /** The users' name of the op or function; undefined if the sentence or the program names it. */
   readonly by?: string | undefined;
-  /** Of the loops around it, the outermost first. */
+  /** Iterations of the loops around the op, outermost first. */
   readonly iterations?: readonly number[];
   /** The step of a training. */
   readonly training?:
@@ -77,12 +77,15 @@ export interface FaultPlace {
     | undefined;
   /** The batch of an evaluation, from 1. */
   readonly evaluation?: number | undefined;
+  /** Of several devices the one that says so, which counts rows, positions and matrices within what it has. */
+  readonly device?: number | undefined;
+  readonly devices?: number | undefined;
   /** The lowered program that ran. */
   readonly program?: string;
-  /** Its outermost step that was reached, and the kernel of that. */
+  /** The outermost step that was reached, and its kernel. */
   readonly step?: number;
   readonly kernel?: string;
-  /** The outermost step that began the collective, where one under way failed. */
+  /** The outermost step that began the collective, if an overlapped collective failed. */
   readonly begun?: number;
   /** The call's number among all calls. */
   readonly call?: number;
@@ -90,7 +93,7 @@ export interface FaultPlace {
 
 export type FaultKind = keyof Faults;
 type FaultOf<K extends FaultKind> = { readonly kind: K } & Faults[K] & FaultPlace;
-/** What went wrong: a kind with fields of its own, and the place. */
+/** What went wrong: a kind with its fields, and the place. */
 export type Fault = { readonly [K in FaultKind]: FaultOf<K> }[FaultKind];
 
 const matrix = (number: number | undefined): string =>
@@ -98,7 +101,7 @@ const matrix = (number: number | undefined): string =>
 const ofData = (source: number | undefined): string => (source === undefined ? "" : ` (row ${source} of the data)`);
 const asSaid = ({ text }: { readonly text: string }): string => text;
 
-/** For each kind the code of its errors and its sentence. */
+/** The error code and the sentence of each kind. */
 const kinds: { readonly [K in FaultKind]: readonly [code: ErrorCode, say: (fault: Faults[K]) => string] } = {
   index: [
     "value",
@@ -151,49 +154,55 @@ const kinds: { readonly [K in FaultKind]: readonly [code: ErrorCode, say: (fault
   io: ["io", ({ what, detail }) => `${what}: ${detail}`],
 };
 
-/** The code of errors of a fault. */
+/** The error code of a fault. */
 export const codeOf = ({ kind }: Fault): ErrorCode => kinds[kind][0];
 
-/** What users are told of a fault, without its place. */
+/** The sentence for a fault without its place. */
 export const describeFault = (fault: Fault): string => (kinds[fault.kind][1] as (fault: Fault) => string)(fault);
 
-/** What users are told of a fault. */
+/** The sentence for a fault. */
 export function sentenceOf(fault: Fault): string {
   const { by, said } = spokenOf(fault);
   return by === undefined ? said : `${by}: ${said}`;
 }
 
-/** The sentence of a fault in two: who says it, with whom it begins, and what. */
+/** The sentence for a fault in two parts: the function or worker that it begins with, and the rest. */
 export function spokenOf(fault: Fault): { readonly by: string | undefined; readonly said: string } {
   const { worker, by, iterations = [], training, evaluation, program } = fault;
   const way = by === undefined && program === undefined ? [] : iterations;
   const speakers = [worker, by ?? nativePlace(fault)].filter((part) => part !== undefined);
   const parts = [...speakers.slice(1), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
-  return { by: speakers[0], said: `${parts.join(": ")}${inRun({ training, evaluation })}` };
+  return { by: speakers[0], said: `${parts.join(": ")}${countedOn(fault)}${inRun({ training, evaluation })}` };
 }
 
-/** Which step of a training or batch of an evaluation it was, to be added to a sentence. */
+/** Whose rows, positions or matrices those of a sentence are, where there are several devices. */
+function countedOn({ device, devices, ...fault }: Fault): string {
+  const counts = "position" in fault || fault.kind === "said" || ("matrix" in fault && fault.matrix !== undefined);
+  return counts && device !== undefined ? ` (counted on device ${device} of ${devices})` : "";
+}
+
+/** The step of a training or the batch of an evaluation, as the end of a sentence. */
 export function inRun({ training, evaluation }: Pick<FaultPlace, "training" | "evaluation">): string {
   if (training !== undefined) return `, in ${describeStep(training)}`;
   return evaluation === undefined ? "" : `, in batch ${evaluation} of the evaluation`;
 }
 
-/** A call of a lowered program; who ended a run ended all of it. */
+/** The failing call of a lowered program; an abort concerns the whole program. */
 function nativePlace({ kind, program, step, begun = step, kernel }: Fault): string | undefined {
   return program === undefined || kind === "aborted" ? program : `op ${begun} of program ${program} (${kernel})`;
 }
 
-/** Which step of a training it is, in words. */
+/** A step of a training, in words. */
 export const describeStep = ({ step, epoch, epochs, batch }: NonNullable<FaultPlace["training"]>): string =>
   `step ${step} (epoch ${epoch} of ${epochs}, batch ${batch})`;
 
-/** What native code says is a record, in sentences; words, such as those given to `abort`, stay as they are. */
+/** The sentence for a record from native code; other text, such as a reason passed to `abort`, stays unchanged. */
 export function reasonOf(reason: string): string {
   const fault = parseFault(reason);
   return fault === undefined ? reason : sentenceOf(fault);
 }
 
-/** Reads a record from JSON; undefined for anything that is none. */
+/** Reads a record from JSON; undefined for malformed text. */
 export function parseFault(text: unknown): Fault | undefined {
   if (typeof text !== "string" || !text.startsWith("{")) return undefined;
   try {
@@ -203,10 +212,10 @@ export function parseFault(text: unknown): Fault | undefined {
   }
 }
 
-/** What came from another process, where it is a record: of a known kind, with plain fields. */
+/** Checks a record from another process: undefined unless its kind is known and its fields are plain. */
 export function asFault(value: unknown): Fault | undefined {
   const { kind, iterations = [], ...fields } = (value ?? {}) as { readonly [field: string]: unknown };
   const plain = Object.values(fields).every((field) => typeof field === "number" || typeof field === "string");
-  const known = typeof kind === "string" && Object.hasOwn(kinds, kind) && Array.isArray(iterations);
-  return known && plain && iterations.every(Number.isSafeInteger) ? (value as Fault) : undefined;
+  const isKnown = typeof kind === "string" && Object.hasOwn(kinds, kind) && Array.isArray(iterations);
+  return isKnown && plain && iterations.every(Number.isSafeInteger) ? (value as Fault) : undefined;
 }

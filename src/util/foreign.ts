@@ -1,18 +1,18 @@
 /**
- * @module Names of other libraries, and what stands for them here. Messages about an unknown option, a missing export or a missing member
- * look here first: the nearest name by its letters is no help to whom writes `lr`, `Linear` or `fit`.
+ * @module Names of other libraries and their counterparts in Heddle. Messages about an unknown option, a missing export or a missing
+ * member look here first: a name with similar letters does not help users who write `lr`, `Linear` or `fit`.
  */
 
-/** A name without case and separators: `batch_size`, `batchSize` and `BatchSize` are one. */
+/** A name without case and separators: `batch_size`, `batchSize` and `BatchSize` become equal. */
 const plain = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
 
-/** What an option of another library is here: other names, of which the first that is known is meant, or a sentence. */
+/** The counterpart of another library's option: names, of which the first allowed one is meant, or a sentence. */
 interface ForeignOption {
   readonly names?: readonly string[];
   readonly says?: string;
 }
 
-const fromData = "leave it out: what goes in is known from the data";
+const fromData = "leave it out: the input size is known from the data";
 const ownLayer = "an activation is a layer of its own, such as nn.relu(), after this one";
 const batching = "datasets are batched: data.fromArrays(…).batch(32)";
 
@@ -84,19 +84,19 @@ const foreignOptions: { readonly [name: string]: ForeignOption } = {
   axis: { names: ["dim", "dims"] },
   keepdims: { names: ["keepDims"] },
   keepdim: { names: ["keepDims"] },
-  requiresgrad: { says: "grad(f) and valueAndGrad(f) are by the first argument of f; no tensor is marked" },
+  requiresgrad: { says: "grad(f) and valueAndGrad(f) differentiate by the first argument of f; no tensor is marked" },
   fromlogits: { says: "losses of logits have names of their own, such as losses.binaryCrossEntropyWithLogits" },
 };
 
-/** What to write for an unknown option, where it is another library's; undefined otherwise. */
+/** A hint for an unknown option that is another library's; undefined for other names. */
 export function optionHint(name: string, allowed: readonly string[]): string | undefined {
   const same = allowed.find((other) => plain(other) === plain(name));
-  const found = Object.entries(foreignOptions).find(([key]) => plain(key) === plain(name))?.[1];
-  const here = same ?? found?.names?.find((other) => allowed.includes(other));
-  return here === undefined ? found?.says : `it is called '${here}' here`;
+  const foreign = Object.entries(foreignOptions).find(([key]) => plain(key) === plain(name))?.[1];
+  const heddleName = same ?? foreign?.names?.find((other) => allowed.includes(other));
+  return heddleName === undefined ? foreign?.says : `it is called '${heddleName}' here`;
 }
 
-/** Functions and classes of other libraries, and what they are here. */
+/** Functions and classes of other libraries, and their counterparts. */
 export const foreignNames: { readonly [name: string]: string } = {
   dense: "nn.linear",
   module: "nn.module",
@@ -166,8 +166,8 @@ const trainer =
 const foreignMethods: { readonly [name: string]: string } = {
   fit: trainer,
   compile: trainer,
-  predict: `${trainer}; what train gives has predict`,
-  evaluate: `${trainer}; what train gives has evaluate`,
+  predict: `${trainer}; the result of train has predict`,
+  evaluate: `${trainer}; the result of train has evaluate`,
   summary: trainer,
   forward: "a layer is called by layer.apply({ params, state }, x)",
   parameters: "layer.init(key, { shape, dtype }) gives params, a tree of tensors",
@@ -182,7 +182,7 @@ const foreignMethods: { readonly [name: string]: string } = {
   cpu: "computing is on the cores of this machine: leave it out",
   numpy: "await x.data() gives the values as a typed array",
   tolist: "await x.data() gives the values as a typed array",
-  detach: "stopGradient(x) gives a value that derivatives take for a constant",
+  detach: "stopGradient(x) gives a value that is constant for derivatives",
   view: "x.reshape(shape)",
   permute: "x.transpose(dims)",
   unsqueeze: "x.reshape(shape) with a 1 in its place",
@@ -193,7 +193,7 @@ const foreignMethods: { readonly [name: string]: string } = {
   arraysync: "await x.data() gives the values as a typed array",
 };
 
-/** Members that tensors of other libraries have, as they are spelt there; all are in the table of methods. Of these `T` is no function. */
+/** Members of other libraries' tensors, in their spelling; all are in the table of methods. `T` is not a function. */
 export const foreignMembers = [
   "backward",
   "to",
@@ -215,16 +215,16 @@ const lookup = (table: { readonly [name: string]: string }, name: string): strin
   Object.hasOwn(table, plain(name)) ? table[plain(name)] : undefined;
 
 /**
- * What to write for a function or class that a module or namespace does not have: a member that differs in case alone, or what stands for
- * it here; undefined where nothing is known.
+ * A hint for a function or class that a module or namespace lacks: a member that differs only in case, or the counterpart of another
+ * library's name; undefined for other names.
  */
 export const nameHint = (name: string, members: readonly string[]): string | undefined =>
   members.find((other) => plain(other) === plain(name)) ?? lookup(foreignNames, name);
 
-/** What to write for a method that a value does not have; undefined where nothing is known. */
+/** A hint for a method that a value lacks; undefined for unknown names. */
 export const methodHint = (name: string): string | undefined => lookup(foreignMethods, name);
 
-/** Where the number of inputs is given first, as other libraries take it: what to write instead, by the function. */
+/** Hints for calls with the number of inputs as first argument, as other libraries take it. */
 const foreignCalls: { readonly [what: string]: string } = {
   linear: "nn.linear(out): how many features go in is known from the data",
   conv1d: "nn.conv1d({ out: 32, kernel: 3 }): how many channels go in is known from the data",
@@ -236,6 +236,6 @@ const foreignCalls: { readonly [what: string]: string } = {
   layerNorm: "nn.layerNorm(): how many features it has is known from the data",
 };
 
-/** What to write where a function was given a number in the place of its options; undefined where nothing is known. */
+/** A hint for a function that got a number instead of its options; undefined for other functions. */
 export const callHint = (what: string): string | undefined =>
   Object.hasOwn(foreignCalls, what) ? foreignCalls[what] : undefined;

@@ -1,4 +1,4 @@
-/** @module Content fingerprints, equal on every machine. */
+/** @module Fingerprints of content, equal on every machine. */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 

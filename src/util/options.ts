@@ -1,10 +1,10 @@
-/** @module Checking of option objects: a misspelt name is an error, not a silent default. */
+/** @module Checks option objects: a misspelt name is an error, not a silent default. */
 import { HeddleError } from "./errors.ts";
 import { callHint, optionHint } from "./foreign.ts";
 import { shown } from "./show.ts";
 
 /**
- * Throws for what is no record, and for a name that is not among `allowed`, naming the nearest one that is.
+ * Throws unless the options are a record, and for a name that is not among `allowed`; the error suggests the nearest allowed name.
  *
  * @throws HeddleError `option`.
  */
@@ -13,13 +13,13 @@ export function checkOptions(what: string, options: object, allowed: readonly st
   for (const name of Object.keys(options)) {
     if (allowed.includes(name)) continue;
     const near = nearest(name, allowed);
-    const known = near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`;
-    throw new HeddleError("option", `${what}: unknown option '${name}'`, { hint: optionHint(name, allowed) ?? known });
+    const hint = near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`;
+    throw new HeddleError("option", `${what}: unknown option '${name}'`, { hint: optionHint(name, allowed) ?? hint });
   }
 }
 
 /**
- * Options that are about to be read: the same, if they are a record.
+ * Gives the options back if they are a record.
  *
  * @throws HeddleError `option`.
  */
@@ -32,16 +32,16 @@ function checkRecord(what: string, options: unknown, example = "name"): void {
   const prototype: unknown =
     typeof options === "object" && options !== null ? Object.getPrototypeOf(options) : undefined;
   if (prototype === null || prototype === Object.prototype) return;
-  const own = (typeof options === "number" ? callHint(what) : undefined) ?? `write { ${example}: … }`;
+  const hint = (typeof options === "number" ? callHint(what) : undefined) ?? `write { ${example}: … }`;
   throw new HeddleError("option", `${what}: takes its options as a record, got ${shown(options)}`, {
-    // Handed on uncalled, a function that makes something gets what was meant for the thing.
-    hint: isPlain(options) ? own : `${own}; where what it makes is wanted, call it: ${what}(…)`,
+    // A maker passed on without being called gets the arguments of the thing that it makes.
+    hint: isPlain(options) ? hint : `${hint}; to pass on the thing that it makes, call it: ${what}(…)`,
   });
 }
 
 const isPlain = (value: unknown): boolean => typeof value === "number" || typeof value === "string";
 
-/** The allowed name that at most a third of its letters set apart; undefined when none is that near. */
+/** The allowed name that differs in at most a third of its letters; undefined if there is none. */
 export function nearest(name: string, allowed: readonly string[]): string | undefined {
   const ranked = allowed
     .map((other) => ({ other, distance: editDistance(name.toLowerCase(), other.toLowerCase()) }))
@@ -50,25 +50,25 @@ export function nearest(name: string, allowed: readonly string[]): string | unde
   return best !== undefined && best.distance <= Math.max(1, Math.floor(best.other.length / 3)) ? best.other : undefined;
 }
 
-/** Levenshtein's distance, in which two neighbours that changed places count as one change. */
+/** The Levenshtein distance, in which a swap of two neighbours counts as one change. */
 function editDistance(left: string, right: string): number {
-  let before: number[] = [];
+  let rowBefore: number[] = [];
   let row = Array.from({ length: right.length + 1 }, (_unused, column) => column);
   for (let line = 1; line <= left.length; line++) {
     const next = [line];
     for (let column = 1; column <= right.length; column++) {
       const change = (row[column - 1] as number) + (left[line - 1] === right[column - 1] ? 0 : 1);
       const swapped = left[line - 1] === right[column - 2] && left[line - 2] === right[column - 1];
-      const swap = swapped ? (before[column - 2] as number) + 1 : Infinity;
+      const swap = swapped ? (rowBefore[column - 2] as number) + 1 : Infinity;
       next.push(Math.min(change, swap, (row[column] as number) + 1, (next[column - 1] as number) + 1));
     }
-    before = row;
+    rowBefore = row;
     row = next;
   }
   return row[right.length] as number;
 }
 
-/** What an option that chooses by name says; all names where it is absent. Throws for what is no function, such as a list of names. */
+/** The function of the option `only`, which chooses by name; all names without it. Throws unless it is a function. */
 export function chosenBy(what: string, only: unknown): (name: string) => boolean {
   if (only === undefined) return () => true;
   if (typeof only === "function") return only as (name: string) => boolean;
@@ -77,13 +77,13 @@ export function chosenBy(what: string, only: unknown): (name: string) => boolean
   });
 }
 
-/** Throws unless it is the bytes of a file. */
+/** Throws unless a value is a Uint8Array. */
 export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
   if (!(bytes instanceof Uint8Array))
     throw new HeddleError("argument", `${what}: takes the bytes of a file (a Uint8Array), got ${shown(bytes)}`);
 }
 
-/** Throws unless a text names a file or folder that exists or is made, and one alone: placeholders such as `{epoch}` are not filled in. */
+/** Throws unless a text names a single file or folder: placeholders such as `{epoch}` are not filled in. */
 export function checkPlace(what: string, name: string, place: unknown, kind: "file" | "folder"): void {
   if (typeof place !== "string" || place === "")
     throw new HeddleError("option", `${what}: ${name} must name a ${kind}, got ${shown(place)}`);
@@ -103,11 +103,11 @@ export function checkNumber(
   highest = Number.MAX_VALUE,
 ): void {
   if (typeof value === "number" && Number.isFinite(value) && value >= lowest && value <= highest) return;
-  const below = highest === Number.MAX_VALUE ? "" : ` and at most ${highest}`;
+  const below = highest >= Number.MAX_SAFE_INTEGER ? "" : ` and at most ${highest}`;
   const above = lowest === Number.MIN_VALUE ? "finite and above 0" : `at least ${lowest}`;
   const range = lowest === -Number.MAX_VALUE ? "finite" : `${above}${below}`;
-  const wanted = typeof value === "number" ? range : "a number";
-  throw new HeddleError("option", `${what}: ${name} must be ${wanted}, got ${shown(value)}`);
+  const expected = typeof value === "number" ? range : "a number";
+  throw new HeddleError("option", `${what}: ${name} must be ${expected}, got ${shown(value)}`);
 }
 
 /** Throws unless a number is an integer in `[lowest, highest]`. */

@@ -1,10 +1,10 @@
 /**
- * @module Patterns of dotted names, such as those of parameters: one language for all options that choose by name.
+ * @module Patterns of dotted names, such as those of parameters: one syntax for all options that choose by name.
  *
- * - `*` is any run of characters between two dots, `**` any number of parts of a name
- * - `{weight,bias}` is one or the other, `{0-11}` a number of the range
- * - what names a layer is for all that is in it: `head` for `head.weight`
- * - of a list any; `!` in front of a pattern takes out what it names of those before
+ * - `*` matches any characters between two dots, `**` any number of parts of a name
+ * - `{weight,bias}` matches either, `{0-11}` a number in the range
+ * - the name of a layer matches everything in it: `head` matches `head.weight`
+ * - a list matches if any of its patterns does; `!` in front of a pattern excludes its names from the matches of earlier patterns
  */
 import { HeddleError } from "./errors.ts";
 import { nearest } from "./options.ts";
@@ -14,31 +14,31 @@ import { listed } from "./text.ts";
 /** A pattern of names, or several. */
 export type Pattern = string | readonly string[];
 
-/** Whether it is a pattern or a list of patterns. */
+/** Whether a value is a pattern or a list of patterns. */
 export const isPattern = (value: unknown): value is Pattern =>
   (typeof value === "string" && value !== "") ||
-  (Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === "string" && one !== ""));
+  (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "string" && item !== ""));
 
-/** The patterns of a list, without the `!` of those that take out. */
-const partsOf = (pattern: Pattern): { readonly text: string; readonly takesOut: boolean; readonly matches: RegExp }[] =>
-  [pattern].flat().map((one) => {
-    const takesOut = one.startsWith("!");
-    const text = takesOut ? one.slice(1) : one;
-    return { text, takesOut, matches: expressionOf(text) };
+/** The patterns of a list; `excludes` stands for a leading `!`. */
+const partsOf = (pattern: Pattern): { readonly text: string; readonly excludes: boolean; readonly matches: RegExp }[] =>
+  [pattern].flat().map((item) => {
+    const excludes = item.startsWith("!");
+    const text = excludes ? item.slice(1) : item;
+    return { text, excludes, matches: expressionOf(text) };
   });
 
-/** Whether names match a pattern. @throws HeddleError `option` for what is no pattern. */
+/** Whether names match a pattern. @throws HeddleError `option` for a malformed pattern. */
 export function matching(what: string, pattern: Pattern): (name: string) => boolean {
   if (!isPattern(pattern))
     throw new HeddleError("option", `${what}: must be a pattern of names or a list of them, got ${shown(pattern)}`, {
       hint: 'such as "head" or ["**.bias", "!head.bias"]',
     });
   const parts = partsOf(pattern);
-  const from = parts[0]?.takesOut === true;
-  return (name) => parts.reduce((known, { matches, takesOut }) => (matches.test(name) ? !takesOut : known), from);
+  const initial = parts[0]?.excludes === true;
+  return (name) => parts.reduce((chosen, { matches, excludes }) => (matches.test(name) ? !excludes : chosen), initial);
 }
 
-/** @throws HeddleError `option` for a pattern of the list that matches no name, with the names there are. */
+/** @throws HeddleError `option` for a pattern of the list that matches no name; the error lists the names. */
 export function checkMatches(what: string, pattern: Pattern, names: readonly string[]): void {
   for (const { text, matches } of partsOf(pattern)) {
     if (names.some((name) => matches.test(name))) continue;
@@ -79,18 +79,18 @@ function choiceOf(choice: string): string {
   const [, first, last] = /^(\d+)-(\d+)$/.exec(choice) ?? [];
   if (first === undefined || last === undefined) return choice.replaceAll(special, "\\$&");
   const count = Number(last) - Number(first) + 1;
-  return Array.from({ length: Math.max(0, Math.min(count, 100_000)) }, (_unused, at) => Number(first) + at).join("|");
+  return Array.from({ length: Math.max(0, Math.min(count, 100_000)) }, (_, index) => Number(first) + index).join("|");
 }
 
-/** Most names of a message. */
-const most = 12;
+/** Largest number of names in a message. */
+const maxNames = 12;
 
 /**
- * Names in few words, as patterns: `blocks.{0-11}.linear.{weight,bias}`. Layers that are numbered and alike are one, and so are the
- * names within a layer.
+ * Summarises names as patterns: `blocks.{0-11}.linear.{weight,bias}`. Numbered layers with the same names become one pattern, and so do
+ * the names within a layer.
  */
 export function foldedNames(names: readonly string[]): string[] {
-  // Alike but for numbers.
+  // Names that differ only in numbers.
   const alike = new Map<string, number[][]>();
   for (const name of names) {
     const numbers = name.split(".").filter(isNumber).map(Number);
@@ -107,21 +107,21 @@ export function foldedNames(names: readonly string[]): string[] {
       .map((part) => (part === "#" ? rangeOf(columnOf(rows, place++)) : part))
       .join(".");
   });
-  const within = new Map<string, string[]>();
+  const byLayer = new Map<string, string[]>();
   for (const name of ranged) {
-    const at = name.lastIndexOf(".");
-    const layer = name.slice(0, Math.max(0, at));
-    within.set(layer, [...(within.get(layer) ?? []), name.slice(at + 1)]);
+    const lastDot = name.lastIndexOf(".");
+    const layer = name.slice(0, Math.max(0, lastDot));
+    byLayer.set(layer, [...(byLayer.get(layer) ?? []), name.slice(lastDot + 1)]);
   }
-  return [...within].flatMap(([layer, own]) => {
-    if (layer === "") return own;
-    return own.length === 1 ? [`${layer}.${own[0]}`] : [`${layer}.{${own.join(",")}}`];
+  return [...byLayer].flatMap(([layer, leaves]) => {
+    if (layer === "") return leaves;
+    return leaves.length === 1 ? [`${layer}.${leaves[0]}`] : [`${layer}.{${leaves.join(",")}}`];
   });
 }
 
 /** {@link foldedNames} as a list in a sentence. */
 export function folded(names: readonly string[]): string {
-  return listed(foldedNames(names), most) || "none";
+  return listed(foldedNames(names), maxNames) || "none";
 }
 
 const isNumber = (part: string): boolean => /^\d+$/.test(part);

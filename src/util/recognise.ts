@@ -1,25 +1,25 @@
 /**
- * @module What a file is when it is not what its name says: pages of errors, pointers and archives are saved under the names of
- * models. All are told by their first bytes; none of them begins as a file that Heddle reads.
+ * @module Recognises files that are not what their names say: error pages, pointers and archives are often saved under the names of
+ * models. The first bytes tell them apart; none of them begins like a file that Heddle reads.
  */
 import { HeddleError } from "./errors.ts";
 
-/** So many of a file's first bytes are enough for {@link recognise}. */
+/** Number of a file's first bytes that {@link recognise} needs. */
 export const recognisedBytes = 512;
 
-/** Whether it is so, by the first bytes, which are also given with a character for each. */
+/** Tests the first bytes, which are also passed as text with one character per byte. */
 type Test = (bytes: Uint8Array, text: string) => boolean;
 
 interface Kind {
-  /** What it is, as in "it is a zip archive". */
+  /** Description, as in "it is a zip archive". */
   readonly is: string;
-  /** What whoever has it instead of the file can do. */
+  /** What the user can do to get the right file. */
   readonly hint?: string;
   readonly test: Test;
 }
 
-/** Bytes that stand at a place, each a character of `magic`. */
-const at =
+/** The bytes of `magic` at a position. */
+const magicAt =
   (magic: string, place = 0): Test =>
   (_bytes, text) =>
     text.startsWith(magic, place);
@@ -34,7 +34,7 @@ const matches =
   (_bytes, text) =>
     pattern.test(text);
 
-/** The length of a header, which no header of 4 GiB has, and then an object of JSON. */
+/** The length of a header below 4 GiB, then a JSON object. */
 const safetensors: Test = (bytes, text) =>
   bytes.length > 8 &&
   text.slice(4, 8) === "\0\0\0\0" &&
@@ -44,19 +44,19 @@ const safetensors: Test = (bytes, text) =>
 const webPage =
   "the server answered with a page instead of the file: download it again, with an address of the file itself";
 const unpack = "unpack it first";
-const whole = "download it again: it was not written whole";
+const incomplete = "download it again: it was not written whole";
 const saveSafely = "save its tensors with safetensors.torch.save_file, or the model with torch.onnx.export";
 const pickled = `loadVariables reads what torch.save writes since PyTorch 1.6, a zip; of another pickle: ${saveSafely}`;
 const zipped = "readNpz reads one of arrays, loadVariables the weights in one that torch.save wrote";
 
 const kinds = {
-  // First: its length may begin as the mark of a pickle or of gzip does.
+  // First, since its length may begin like a pickle or a gzip file.
   safetensors: { is: "a safetensors file", hint: "read it with readSafetensors", test: safetensors },
-  empty: { is: "empty", hint: whole, test: ({ length }) => length === 0 },
+  empty: { is: "empty", hint: incomplete, test: ({ length }) => length === 0 },
   gitLfs: {
     is: "a pointer of Git LFS, not the file that it stands for",
     hint: "get the file with `git lfs pull`, or download it",
-    test: at("version https://git-lfs.github.com/spec/"),
+    test: magicAt("version https://git-lfs.github.com/spec/"),
   },
   html: {
     is: "a web page (HTML)",
@@ -65,32 +65,32 @@ const kinds = {
   },
   xml: { is: "XML", hint: webPage, test: matches(/^(\xef\xbb\xbf)?\s*<\?xml\b/i) },
   json: { is: "JSON", hint: webPage, test: matches(/^(\xef\xbb\xbf)?\s*(\{\s*("|\})|\[\s*["{[])/) },
-  zip: { is: "a zip archive", hint: zipped, test: anyOf(at("PK\x03\x04"), at("PK\x05\x06")) },
-  gzip: { is: "compressed by gzip", hint: "unpack it with gunzip", test: at("\x1f\x8b") },
-  zstandard: { is: "compressed by Zstandard", hint: unpack, test: at("\x28\xb5\x2f\xfd") },
-  xz: { is: "compressed by xz", hint: unpack, test: at("\xfd7zXZ\0") },
+  zip: { is: "a zip archive", hint: zipped, test: anyOf(magicAt("PK\x03\x04"), magicAt("PK\x05\x06")) },
+  gzip: { is: "compressed by gzip", hint: "unpack it with gunzip", test: magicAt("\x1f\x8b") },
+  zstandard: { is: "compressed by Zstandard", hint: unpack, test: magicAt("\x28\xb5\x2f\xfd") },
+  xz: { is: "compressed by xz", hint: unpack, test: magicAt("\xfd7zXZ\0") },
   bzip2: { is: "compressed by bzip2", hint: unpack, test: matches(/^BZh[1-9]1AY&SY/) },
-  sevenZip: { is: "a 7z archive", hint: unpack, test: at("7z\xbc\xaf\x27\x1c") },
-  tar: { is: "a tar archive", hint: unpack, test: at("ustar", 257) },
+  sevenZip: { is: "a 7z archive", hint: unpack, test: magicAt("7z\xbc\xaf\x27\x1c") },
+  tar: { is: "a tar archive", hint: unpack, test: magicAt("ustar", 257) },
   pickle: {
     is: "a pickle of Python",
     hint: pickled,
     test: ([mark, protocol = 0]) => mark === 0x80 && protocol >= 2 && protocol <= 5,
   },
-  npy: { is: "an npy array", hint: "read it with readNpy", test: at("\x93NUMPY") },
-  hdf5: { is: "an HDF5 file", hint: "convert it with the tool that wrote it", test: at("\x89HDF\r\n\x1a\n") },
-  gguf: { is: "a GGUF file", test: at("GGUF") },
-  tensorFlowLite: { is: "a TensorFlow Lite model", test: at("TFL3", 4) },
-  pdf: { is: "a PDF document", test: at("%PDF-") },
-  png: { is: "a PNG image", test: at("\x89PNG\r\n\x1a\n") },
-  jpeg: { is: "a JPEG image", test: at("\xff\xd8\xff") },
-  zeros: { is: "nothing but zeros", hint: whole, test: (b) => b.length >= 16 && b.every((byte) => byte === 0) },
+  npy: { is: "an npy array", hint: "read it with readNpy", test: magicAt("\x93NUMPY") },
+  hdf5: { is: "an HDF5 file", hint: "convert it with the tool that wrote it", test: magicAt("\x89HDF\r\n\x1a\n") },
+  gguf: { is: "a GGUF file", test: magicAt("GGUF") },
+  tensorFlowLite: { is: "a TensorFlow Lite model", test: magicAt("TFL3", 4) },
+  pdf: { is: "a PDF document", test: magicAt("%PDF-") },
+  png: { is: "a PNG image", test: magicAt("\x89PNG\r\n\x1a\n") },
+  jpeg: { is: "a JPEG image", test: magicAt("\xff\xd8\xff") },
+  zeros: { is: "nothing but zeros", hint: incomplete, test: (b) => b.length >= 16 && b.every((byte) => byte === 0) },
 } satisfies { readonly [name: string]: Kind };
 
-/** The kinds that are told. */
+/** The recognised kinds. */
 export type FileKind = keyof typeof kinds;
 
-/** What a file is by its first {@link recognisedBytes} bytes (or all of them); undefined where they tell nothing. */
+/** The kind of a file by its first {@link recognisedBytes} bytes (or all of them); undefined for an unknown kind. */
 export function recognise(bytes: Uint8Array): FileKind | undefined {
   const start = bytes.subarray(0, recognisedBytes);
   const text = String.fromCharCode(...start);
@@ -100,9 +100,9 @@ export function recognise(bytes: Uint8Array): FileKind | undefined {
 /**
  * Refuses a file that is recognised as something else. Readers call it with the first bytes, before they parse.
  *
- * @param format what it ought to be, as in "is not a valid ONNX file"
- * @param own kinds that the format's files are of
- * @throws HeddleError `format` naming the file and what it is.
+ * @param format the expected format, as in "is not a valid ONNX file"
+ * @param own kinds of files that this format has
+ * @throws HeddleError `format` with the file and its kind.
  */
 export function checkRecognised(bytes: Uint8Array, file: string, format: string, own: readonly FileKind[] = []): void {
   const kind = recognise(bytes);

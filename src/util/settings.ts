@@ -1,16 +1,16 @@
 /**
- * @module The environment variables that Heddle reads: the only place that reads them. Every variable is checked by name,
- * so that a misspelt value is an error and never a silent default.
+ * @module The environment variables that Heddle reads; no other module reads them. Every value is checked, so that a misspelt
+ * value is an error and never a silent default.
  */
 import { HeddleError } from "./errors.ts";
 import { nearest } from "./options.ts";
 
 const planForms = ["summary", "layouts", "graph", "program", "passes", "json", "stablehlo"] as const;
 
-/** What of a plan is printed; `after:simplify` is the graph after that pass. */
+/** The printed form of a plan; `after:simplify` is the graph after that pass. */
 export type PlanForm = (typeof planForms)[number] | `after:${string}`;
 
-/** What the environment says, as {@link meanings} has it; undefined where it says nothing (an empty variable counts as none). */
+/** The values of the environment variables, with the meanings in {@link meanings}; undefined if unset or empty. */
 export interface Environment {
   readonly executor: string | undefined;
   readonly native: "on" | "off" | undefined;
@@ -26,6 +26,7 @@ export interface Environment {
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
   readonly machine: string | undefined;
+  readonly cacheHome: string | undefined;
   readonly workers: readonly string[] | undefined;
   readonly workersSecret: string | undefined;
   readonly plan: string | undefined;
@@ -49,7 +50,7 @@ export interface Environment {
 /** Variables by name, as in `process.env`. */
 export type Variables = { readonly [name: string]: string | undefined };
 
-/** How a value is read; undefined when it is not a legal one. */
+/** Reads a value; gives undefined for an illegal one. */
 interface Reader<Value> {
   readonly legal: string;
   readonly read: (text: string) => Value | undefined;
@@ -60,7 +61,7 @@ function oneOf<const Names extends readonly string[]>(...names: Names): Reader<N
   return { legal, read: (text) => (names.includes(text) ? text : undefined) };
 }
 
-function whole(lowest: number, highest: number): Reader<number> {
+function wholeNumber(lowest: number, highest: number): Reader<number> {
   return {
     legal: `a whole number from ${lowest} to ${highest}`,
     read: (text) =>
@@ -78,7 +79,7 @@ const meshText: Reader<string> = {
 
 const meshTexts: Reader<string> = {
   legal: "a mesh such as data=2, or several with ; between them",
-  read: (value) => (value.split(";").every((one) => meshText.read(one) !== undefined) ? value : undefined),
+  read: (value) => (value.split(";").every((mesh) => meshText.read(mesh) !== undefined) ? value : undefined),
 };
 
 const units = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
@@ -104,11 +105,11 @@ const readers = {
   HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
   HEDDLE_JIT: oneOf("on", "off"),
   HEDDLE_FINALIZE: oneOf("at-once", "late"),
-  HEDDLE_THREADS: whole(1, 1024),
+  HEDDLE_THREADS: wholeNumber(1, 1024),
   HEDDLE_MEMORY: byteCount,
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_QUIET: oneOf("0", "1"),
-  HEDDLE_TIMEOUT: whole(1, 86_400),
+  HEDDLE_TIMEOUT: wholeNumber(1, 86_400),
   HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
@@ -128,80 +129,82 @@ const readers = {
   HEDDLE_PROFILE: text,
   HEDDLE_DATA: text,
   HEDDLE_RUN_ID: text,
-  HEDDLE_LAUNCHER: whole(1, 2 ** 31 - 1),
-  HEDDLE_WORKER: whole(1, 2 ** 31 - 1),
+  HEDDLE_LAUNCHER: wholeNumber(1, 2 ** 31 - 1),
+  HEDDLE_WORKER: wholeNumber(1, 2 ** 31 - 1),
   HEDDLE_ALONE: oneOf("0", "1"),
-  HEDDLE_EPOCH: whole(0, 2 ** 31 - 1),
+  HEDDLE_EPOCH: wholeNumber(0, 2 ** 31 - 1),
   HEDDLE_SECRET: text,
   HEDDLE_RUN_DIR: text,
-  WORLD_SIZE: whole(1, 1_000_000),
-  RANK: whole(0, 999_999),
+  WORLD_SIZE: wholeNumber(1, 1_000_000),
+  RANK: wholeNumber(0, 999_999),
   MASTER_ADDR: text,
-  MASTER_PORT: whole(0, 65_535),
+  MASTER_PORT: wholeNumber(0, 65_535),
+  XDG_CACHE_HOME: text,
 } as const;
 
 type Name = keyof typeof readers;
 
-/** What each variable says. Those with `run` are set by Heddle's commands for the processes that they start. */
+/** The meaning of each variable. Heddle's commands set those with `run` for the processes that they start. */
 export const meanings: { readonly [N in Name]: { readonly says: string; readonly by?: "run" } } = {
   HEDDLE_EXECUTOR: {
-    says: "what computes: the native core, slowly the reference executor, or one that the program registers; `auto` is the default",
+    says: "the executor: `native`, `reference` (slow), or one that the program registers; default `auto`",
   },
-  HEDDLE_NATIVE: { says: "`off` leaves the native core out" },
-  HEDDLE_ISA: { says: "the instruction set that native kernels use; default the best of the processor" },
-  HEDDLE_JIT: { says: "`off` leaves generated kernels out" },
+  HEDDLE_NATIVE: { says: "`off`: do not load the native core" },
+  HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },
+  HEDDLE_JIT: { says: "`off`: do not generate kernels" },
   HEDDLE_FINALIZE: {
-    says: "`late` gives memory back when the event loop turns, `at-once` within the collection; by default as the runtime can do",
+    says: "when memory of collected tensors is freed: `late` when the event loop turns, `at-once` within the collection; default what the runtime supports",
   },
   HEDDLE_THREADS: { says: "threads of this process; default its share of the cores" },
-  HEDDLE_MEMORY: { says: "bytes that this process may use; what needs more is refused before it runs" },
-  HEDDLE_RESUME: { says: "`1` goes on from the newest checkpoint, as `--resume`" },
-  HEDDLE_QUIET: { says: "`1` has trainings report nothing, whatever they say themselves, as `--quiet`" },
+  HEDDLE_MEMORY: { says: "bytes that this process may use; a program that needs more is refused before it runs" },
+  HEDDLE_RESUME: { says: "`1`: resume from the newest checkpoint, like `--resume`" },
+  HEDDLE_QUIET: { says: "`1`: trainings report nothing, whatever their options say, like `--quiet`" },
   HEDDLE_TIMEOUT: { says: "seconds that a worker waits for another" },
   HEDDLE_TRANSPORT: {
-    says: "what carries data between workers: `auto` (the default) is memory between workers of one host, if it can be had, and TCP else; `tcp` is TCP; with `shared` a worker without such memory is an error",
+    says: "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error",
   },
   HEDDLE_OVERLAP: {
-    says: "which collectives are under way beside the computation: with `on` (the default) those where it pays, with `all` those that can be, with `off` none",
+    says: "which collectives overlap with computation: `on` (the default) those where it pays, `all` every one that can, `off` none",
   },
-  HEDDLE_MESH: { says: "the mesh where a program names none, as `--mesh`" },
+  HEDDLE_MESH: { says: "the mesh, if a program names none, like `--mesh`" },
   HEDDLE_MACHINE: {
-    says: "what plans assume of the devices and links, as JSON, which `--machine` reads from a file",
+    says: "the description of devices and links for plans, as JSON; `--machine` reads it from a file",
     by: "run",
   },
-  HEDDLE_WORKERS: { says: "addresses of waiting workers, which this process then drives, as `--on`" },
-  HEDDLE_WORKERS_SECRET: { says: "what a driver and waiting workers know of each other" },
+  HEDDLE_WORKERS: { says: "addresses of the waiting workers that this process drives, like `--on`" },
+  HEDDLE_WORKERS_SECRET: { says: "the secret that a driver and its waiting workers share" },
   HEDDLE_PLAN: {
     says: "the mesh of a plan to print instead of training; several with `;` between them are ranked",
     by: "run",
   },
-  HEDDLE_PLAN_AS: { says: "what of the plan is printed", by: "run" },
-  HEDDLE_PLAN_FILE: { says: "the file with the plan that a training goes by, as `--plan`" },
-  HEDDLE_PROFILE: { says: "what `heddle profile` asks of a worker, as JSON", by: "run" },
+  HEDDLE_PLAN_AS: { says: "the printed form of the plan", by: "run" },
+  HEDDLE_PLAN_FILE: { says: "the file with the plan that a training uses, like `--plan`" },
+  HEDDLE_PROFILE: { says: "the request of `heddle profile` to a worker, as JSON", by: "run" },
   HEDDLE_DATA: { says: "the folder of datasets, such as MNIST's four files" },
-  HEDDLE_RUN_ID: { says: "tells runs apart", by: "run" },
+  HEDDLE_RUN_ID: { says: "identifies the run", by: "run" },
   HEDDLE_LAUNCHER: { says: "the process that started this one", by: "run" },
   HEDDLE_WORKER: {
-    says: "the worker that this process descends from, which set it: messages to the launcher are that one's",
+    says: "the worker from which this process descends; only that worker sends messages to the launcher",
     by: "run",
   },
-  HEDDLE_ALONE: { says: "`1` makes every process a run of its own, whatever another launcher says of rank and size" },
+  HEDDLE_ALONE: { says: "`1`: every process is a run of its own, whatever rank and size another launcher sets" },
   HEDDLE_EPOCH: { says: "the membership epoch", by: "run" },
-  HEDDLE_SECRET: { says: "what workers authenticate with", by: "run" },
+  HEDDLE_SECRET: { says: "the secret with which workers authenticate", by: "run" },
   HEDDLE_RUN_DIR: { says: "the folder of the run's flight records", by: "run" },
   WORLD_SIZE: { says: "number of processes", by: "run" },
   RANK: { says: "number of this process", by: "run" },
   MASTER_ADDR: { says: "where the store of the run listens", by: "run" },
   MASTER_PORT: { says: "its port", by: "run" },
+  XDG_CACHE_HOME: { says: "the folder in which `heddle machine` keeps its figures, in `heddle`; default `~/.cache`" },
 };
 
-/** What a variable may be, in words. */
+/** The legal values of a variable, in words. */
 export const legalOf = (name: Name): string => readers[name].legal;
 
 type ValueOf<N extends Name> = NonNullable<ReturnType<(typeof readers)[N]["read"]>>;
 
-/** Read by scripts and tests of a clone, not by the library. */
-const ofClones = ["HEDDLE_PYTHON", "HEDDLE_XLA_PYTHON", "HEDDLE_FUZZ_ROUNDS", "HEDDLE_TEST_SEED"];
+/** Variables that scripts and tests of a clone read, not the library. */
+const cloneVariables = ["HEDDLE_PYTHON", "HEDDLE_XLA_PYTHON", "HEDDLE_FUZZ_ROUNDS", "HEDDLE_TEST_SEED"];
 
 /** The variables of this process; none in a browser. */
 export const ownVariables = (): Variables => (typeof process === "undefined" ? {} : (process.env as Variables));
@@ -213,11 +216,11 @@ export const ownVariables = (): Variables => (typeof process === "undefined" ? {
  */
 export function readEnvironment(variables: Variables = ownVariables()): Environment {
   const value = <N extends Name>(name: N): ValueOf<N> | undefined => {
-    const given = variables[name];
-    if (given === undefined || given === "") return undefined;
-    const read = readers[name].read(given);
+    const raw = variables[name];
+    if (raw === undefined || raw === "") return undefined;
+    const read = readers[name].read(raw);
     if (read !== undefined) return read as ValueOf<N>;
-    throw new HeddleError("environment", `the environment variable ${name} is '${given}'`, {
+    throw new HeddleError("environment", `the environment variable ${name} is '${raw}'`, {
       hint: `it can be ${readers[name].legal}, or unset`,
     });
   };
@@ -239,6 +242,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
     machine: value("HEDDLE_MACHINE"),
+    cacheHome: value("XDG_CACHE_HOME"),
     workers: value("HEDDLE_WORKERS")?.split(","),
     workersSecret: value("HEDDLE_WORKERS_SECRET"),
     plan: value("HEDDLE_PLAN"),
@@ -260,22 +264,22 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
   };
 }
 
-/** Tells the processes that this one starts that they are no workers of its launcher, though they inherit its variables. */
+/** Marks the processes that this one starts: they inherit its variables, but are not workers of its launcher. */
 export function setWorker(): void {
   process.env["HEDDLE_WORKER"] = String(process.pid);
 }
 
-/** Sets what the native core then reads. Of a thread it sees nothing: threads have a copy of the variables. */
+/** Sets the variable for the native core. In a thread this has no effect: threads have a copy of the variables. */
 export function setFinalize(when: NonNullable<Environment["finalize"]>): void {
   process.env.HEDDLE_FINALIZE = when;
 }
 
-/** A sentence for each `HEDDLE_…` variable that is set and that nothing reads. */
+/** A sentence for each `HEDDLE_…` variable that is set, but unknown. */
 export function unknownVariables(variables: Variables = ownVariables()): string[] {
-  const known = [...Object.keys(readers), ...ofClones];
-  const unknown = Object.keys(variables).filter((name) => name.startsWith("HEDDLE_") && !known.includes(name));
+  const knownNames = [...Object.keys(readers), ...cloneVariables];
+  const unknown = Object.keys(variables).filter((name) => name.startsWith("HEDDLE_") && !knownNames.includes(name));
   return unknown.sort().map((name) => {
-    const near = nearest(name, known);
+    const near = nearest(name, knownNames);
     return `the environment variable ${name} means nothing${near === undefined ? "" : `; did you mean ${near}?`}`;
   });
 }

@@ -1,4 +1,4 @@
-/** @module What users passed, in a few words, for messages. */
+/** @module Shows values that users passed, in a few words, for messages. */
 
 import { listed } from "./text.ts";
 

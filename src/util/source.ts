@@ -1,12 +1,12 @@
-/** @module Where in the user's code something was written. */
+/** @module Positions in the user's code. */
 import type { Fault } from "./faults.ts";
 
-// Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never named in an error. A bundle has no such
-// folder: its file holds the user's code as well.
-const own = /\/(?:src|dist)\/util\/source\.[jt]s$/;
-const here = import.meta.url as string | undefined;
-const ownFolders =
-  here !== undefined && own.test(here) ? ["..", "../../bin/"].map((folder) => new URL(folder, here).href) : [];
+// Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never shown in an error. A bundle has no such
+// folder: its file holds the user's code, too.
+const sourceFile = /\/(?:src|dist)\/util\/source\.[jt]s$/;
+const url = import.meta.url as string | undefined;
+const folders =
+  url !== undefined && sourceFile.test(url) ? ["..", "../../bin/"].map((folder) => new URL(folder, url).href) : [];
 const deepStack = 40;
 
 interface V8ErrorConstructor {
@@ -15,43 +15,43 @@ interface V8ErrorConstructor {
 }
 const errorConstructor = Error as unknown as V8ErrorConstructor;
 
-/** What users call a function of Heddle: an op, a loss, a layer by its place in the model. */
+/** A function of Heddle under the name that users know: an op, a loss, a layer by its path in the model. */
 export interface Speaker {
   readonly name: string;
   /** Path of a layer in the model. */
   readonly path?: string;
-  /** Where the user made it, of a layer: says more than the line that applies the model. */
-  readonly made?: SourcePosition | undefined;
-  /** What an op within refused, in terms of what the function was given. */
+  /** For a layer, the position where the user made it, which tells more than the line that applies the model. */
+  readonly madeAt?: SourcePosition | undefined;
+  /** Describes a fault of an inner op in terms of the function's arguments. */
   readonly says?: ((fault: Fault) => Fault) | undefined;
 }
 
-/** A stack that is formatted only when asked for (about 2 us to capture). */
+/** A stack that is formatted only when needed (about 2 us to capture). */
 export interface SourcePosition {
   readonly stack?: string;
-  /** The function at work; undefined: the user's own. */
+  /** The running function of Heddle; undefined: user code. */
   readonly by?: Speaker | undefined;
-  /** Of a node of a program that was read from text: its number, by which whoever sent the text knows it. */
+  /** The number of a node in a program that was read from text, by which the sender finds the node. */
   readonly mark?: number;
 }
 
 let speaker: Speaker | undefined;
 
-/** The function of Heddle that is at work now. */
+/** The function of Heddle that is running now. */
 export const speakerNow = (): Speaker | undefined => speaker;
 
-/** Runs the body of a function; what it makes is known as made by that, whatever it is made of. */
-export function speakingAs<Result>(as: Speaker, body: () => Result): Result {
-  const before = speaker;
-  speaker = as;
+/** Runs the body of a function; positions and errors inside name that function. */
+export function speakingAs<Result>(newSpeaker: Speaker, body: () => Result): Result {
+  const outer = speaker;
+  speaker = newSpeaker;
   try {
     return body();
   } finally {
-    speaker = before;
+    speaker = outer;
   }
 }
 
-/** Captures the present call stack. */
+/** Captures the current call stack. */
 export function capturePosition(): SourcePosition {
   const position: SourcePosition = speaker === undefined ? {} : { by: speaker };
   const limit = errorConstructor.stackTraceLimit;
@@ -61,15 +61,15 @@ export function capturePosition(): SourcePosition {
   return position;
 }
 
-/** Where calls of async functions were written, by their numbers, while they run. */
+/** Positions of running calls of async functions, by number. */
 const calls = new Map<number, SourcePosition>();
 let nextCall = 0;
 const callName = "heddleCall";
 const callFrame = new RegExp(`^at (?:async )?(?:Object\\.)?${callName}(\\d+) `);
 
 /**
- * Runs an async function that users call. Behind its first `await` a stack shows only whoever awaits the result, which may be
- * another line than the call; so its frame has a name by which the call is found.
+ * Runs an async function that users call. After its first `await` a stack shows only the code that awaits the result, which may be
+ * another line than the call; so the frame gets a name by which the call is found.
  */
 export function called<Result>(body: () => Promise<Result>): Promise<Result> {
   const number = nextCall++;
@@ -84,7 +84,7 @@ export function called<Result>(body: () => Promise<Result>): Promise<Result> {
   return Object.defineProperty(run, "name", { value: `${callName}${number}` })();
 }
 
-/** The position that a frame of {@link called} stands for. */
+/** The position of the call of a frame of {@link called}. */
 function callOf(line: string): SourcePosition | undefined {
   const number = callFrame.exec(line.trim())?.[1];
   return number === undefined ? undefined : calls.get(Number(number));
@@ -99,13 +99,13 @@ export function describePosition(position: SourcePosition | undefined): string |
     const place = /\(?((?:file:\/\/)?\/[^()]*?:\d+:\d+)\)?$/.exec(line)?.[1];
     if (place === undefined) continue;
     const href = place.startsWith("file:") ? place : `file://${place}`;
-    if (ownFolders.some((own) => href.startsWith(own)) || href.includes("/node_modules/") || href.includes("node:"))
+    if (folders.some((folder) => href.startsWith(folder)) || href.includes("/node_modules/") || href.includes("node:"))
       continue;
     return decodeURIComponent(href.slice("file://".length));
   }
   return undefined;
 }
 
-/** Where a user looks for what failed in a run: where the layer was made, or the call was written. */
+/** The position to report for a failure in a run: where the layer was made, or where the call is. */
 export const placeOf = (position: SourcePosition | undefined): string | undefined =>
-  describePosition(position?.by?.made) ?? describePosition(position);
+  describePosition(position?.by?.madeAt) ?? describePosition(position);

@@ -1,13 +1,13 @@
 /** @module Canonical text of plain values, and small formatting helpers shared by printers and messages. */
 
-/** Plain data that attributes are made of. */
+/** Plain data, such as attributes. */
 export type Plain = null | boolean | number | string | readonly Plain[] | { readonly [key: string]: Plain };
 
 /** JSON with sorted keys in which NaN, infinities and -0 survive (as `"@nan"`, `"@inf"`, `"@-inf"`, `"@-0"`). */
 export function canonicalJson(value: Plain): string {
   if (typeof value === "number")
     return Number.isFinite(value) && !Object.is(value, -0) ? String(value) : `"${specialName(value)}"`;
-  // What is no plain value is told by whoever checks it, not here.
+  // Callers report values that are not plain.
   if (typeof value === "bigint") return `"${value as bigint}n"`;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
   if (isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
@@ -53,10 +53,10 @@ export function formatCount(count: number): string {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** Names one after another; of more than `most` the first ones and how many there are: `"a, b, … (18,000 in all)"`. */
-export function listed(names: readonly string[], most = 8): string {
-  if (names.length <= most) return names.join(", ");
-  return `${names.slice(0, most - 1).join(", ")}, … (${formatCount(names.length)} in all)`;
+/** Joins names; if there are more than `limit`, the first ones and the number: `"a, b, … (18,000 in all)"`. */
+export function listed(names: readonly string[], limit = 8): string {
+  if (names.length <= limit) return names.join(", ");
+  return `${names.slice(0, limit - 1).join(", ")}, … (${formatCount(names.length)} in all)`;
 }
 
 /** Rows as lines of aligned cells, indented by two; the columns of `right` are flush right. */

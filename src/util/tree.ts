@@ -5,7 +5,7 @@ import { canonicalJson } from "./text.ts";
 /** A leaf, or a nested record or array of leaves. */
 export type Tree<Leaf> = Leaf | readonly Tree<Leaf>[] | { readonly [key: string]: Tree<Leaf> };
 
-/** How to put flat leaves back into the nested form. */
+/** The structure of a tree without its leaves. */
 export type TreeShape =
   | { readonly kind: "leaf" }
   | { readonly kind: "static"; readonly value: unknown }
@@ -20,22 +20,22 @@ export interface FlatTree<Leaf> {
 }
 
 /**
- * Flattens a tree in insertion order of its keys. Values that are neither leaves, arrays nor plain records are kept
- * aside as static parts (numbers, strings, functions).
+ * Flattens a tree in insertion order of its keys. Values that are neither leaves, arrays nor plain records become
+ * static parts of the structure (numbers, strings, functions).
  *
- * @throws HeddleError `tree` for one that contains itself
+ * @throws HeddleError `tree` for a tree that contains itself
  */
 export function flattenTree<Leaf>(tree: unknown, isLeaf: (value: unknown) => value is Leaf): FlatTree<Leaf> {
   const leaves: Leaf[] = [];
   const paths: string[] = [];
   // The arrays and records around the value.
-  const around: unknown[] = [];
+  const ancestors: unknown[] = [];
   const itemsOf = <Item>(value: unknown, path: string, visitAll: () => Item): Item => {
-    if (around.includes(value))
-      throw new HeddleError("tree", `${path === "" ? "the tree" : `"${path}"`} contains itself: it has no end`);
-    around.push(value);
+    if (ancestors.includes(value))
+      throw new HeddleError("tree", `${path === "" ? "the tree" : `"${path}"`} contains itself`);
+    ancestors.push(value);
     const items = visitAll();
-    around.pop();
+    ancestors.pop();
     return items;
   };
   const visit = (value: unknown, path: string): TreeShape => {
@@ -44,16 +44,16 @@ export function flattenTree<Leaf>(tree: unknown, isLeaf: (value: unknown) => val
       paths.push(path);
       return { kind: "leaf" };
     }
-    const below = (key: string | number): string => (path === "" ? String(key) : `${path}.${key}`);
+    const child = (key: string | number): string => (path === "" ? String(key) : `${path}.${key}`);
     if (Array.isArray(value)) {
-      return { kind: "array", items: itemsOf(value, path, () => value.map((item, at) => visit(item, below(at)))) };
+      return { kind: "array", items: itemsOf(value, path, () => value.map((item, i) => visit(item, child(i)))) };
     }
     if (isRecord(value)) {
       const keys = Object.keys(value);
       return {
         kind: "record",
         keys,
-        items: itemsOf(value, path, () => keys.map((key) => visit(value[key], below(key)))),
+        items: itemsOf(value, path, () => keys.map((key) => visit(value[key], child(key)))),
       };
     }
     return { kind: "static", value };
@@ -82,7 +82,7 @@ export function unflattenTree<Leaf>(shape: TreeShape, leaves: readonly Leaf[]): 
   return tree;
 }
 
-/** A text that is equal for two trees of one form; static parts are part of it. */
+/** A text that is equal for two trees of the same structure, including static parts. */
 export function treeKey(shape: TreeShape): string {
   switch (shape.kind) {
     case "leaf":
@@ -96,7 +96,7 @@ export function treeKey(shape: TreeShape): string {
   }
 }
 
-/** A text for a static part: plain values by what they are, functions and other objects by which they are. */
+/** A text for a static part: plain values by value, functions and other objects by identity. */
 export function staticKey(value: unknown): string {
   if (typeof value === "number" || typeof value === "string" || typeof value === "boolean") return canonicalJson(value);
   if ((typeof value === "object" && value !== null) || typeof value === "function") return `#${objectId(value)}`;
@@ -115,7 +115,7 @@ function objectId(value: object): number {
   return id;
 }
 
-/** Whether it is a plain record, of which the values are parts of a tree. */
+/** Whether a value is a plain record, whose values are parts of a tree. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);

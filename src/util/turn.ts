@@ -1,6 +1,6 @@
-/** @module Letting the event loop turn. */
+/** @module Lets the event loop turn. */
 
-/** Resolves after the events that are there: timers, signals and sockets, which a loop over nothing but promises would keep waiting. */
+/** Resolves after pending events: timers, signals and sockets, which would wait for ever during a loop over promises alone. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     if (typeof setImmediate === "function") setImmediate(resolve);

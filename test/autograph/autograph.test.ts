@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { grad, HeddleError, jit, type Tensor, tensor, vmap } from "heddle";
 import { describe, expect, it, test } from "vitest";
-import { transformSource } from "../../src/autograph/index.ts";
+import { transformSource } from "../../src/adapters/autograph/index.ts";
 import { effects } from "./effects.ts";
 import { functions } from "./functions.ts";
 

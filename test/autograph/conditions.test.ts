@@ -2,7 +2,7 @@
 import assert from "node:assert";
 import { all, gt, jit, type Tensor, tensor } from "heddle";
 import { describe, expect, it, test } from "vitest";
-import { transformSource } from "../../src/autograph/index.ts";
+import { transformSource } from "../../src/adapters/autograph/index.ts";
 
 const x = tensor([1, -2]);
 /** A tensor as TypeScript takes it for a condition. */
@@ -13,6 +13,7 @@ const none: unknown = undefined;
 
 describe("a tensor that decides is refused by its line", () => {
   const over = x.gt(0);
+  const held = { done: x.gt(0), loss: 1 };
   it.each<[string, () => unknown]>([
     ["? :", () => (x.gt(0) ? x : x.neg())],
     ["? :", () => (over ? 1 : 2)],
@@ -25,6 +26,17 @@ describe("a tensor that decides is refused by its line", () => {
     ["!", () => !x.eq(1)],
     ["===", () => (x.ne(1) as Any) === true],
     ["Boolean", () => Boolean(x.ge(1))],
+    ["&&", () => held.done && 1],
+    [".filter", () => [1].filter((one) => bool(x.gt(one)))],
+    [".some", () => [1].some((one) => bool(x.gt(one)) || one > 2)],
+    [
+      ".findIndex",
+      () =>
+        [1].findIndex((one) => {
+          const y = x.mul(one);
+          return bool(y.gt(0));
+        }),
+    ],
     ["assert", () => assert(x.le(1))],
     ["assert.ok", () => assert.ok(over)],
   ])("%s", (what, decide) => {
@@ -93,6 +105,18 @@ describe("a tensor that decides is refused by its line", () => {
     expect(statements.map(said)).toEqual(["if", "while", "do", "for", "switch"]);
     await expect(async () => ((await later()) ? 1 : 2)).rejects.toThrow(/\? : on bool\[2\]/);
   });
+});
+
+test("members that may be left out, and results that are only asked for, stay JavaScript's", () => {
+  const given: { mask?: Tensor } = { mask: x.gt(0) };
+  const later = { mask: x.gt(0) as Tensor | undefined };
+  const gone = { mask: x.gt(0) as Any };
+  const seen = [given.mask ? 1 : 0, later.mask ? 1 : 0, gone.mask ? 1 : 0];
+  later.mask = undefined;
+  delete gone.mask;
+  const masks = new Map([["a", x.gt(0)]]);
+  expect([...seen, later.mask ? 1 : 0, ["a", "b"].filter((name) => masks.get(name))]).toEqual([1, 1, 1, 0, ["a"]]);
+  expect([[1].filter((one) => one > 0), [x].find((one) => one.shape[0] === 2)]).toEqual([[1], x]);
 });
 
 test("what is no truth of a tensor stays JavaScript's", () => {

@@ -28,7 +28,43 @@ const mistakes: Mistake[] = [
     status: 1,
     says: /there is no executor 'gpu'\n.*there are native, reference/s,
   },
+  {
+    args: ["plan", trains, ...mesh],
+    variables: { HEDDLE_EXECUTOR: "nonsense" },
+    status: 1,
+    says: /there is no executor 'nonsense'\n.*there are native, reference, auto;/s,
+  },
+  { args: ["worker", "--executor", "remote"], status: 2, says: /Allowed choices are native, reference\./ },
+  {
+    args: ["worker"],
+    variables: { HEDDLE_EXECUTOR: "native", HEDDLE_NATIVE: "off" },
+    status: 1,
+    says: /the native executor cannot be used: /,
+  },
+  {
+    args: ["machine", "--out", "no/such/folder/m.json"],
+    status: 2,
+    says: /there is no folder no\/such\/folder to write/,
+  },
+  {
+    args: ["plan", trains, ...mesh, "--machine", "measured", "--threads", "1"],
+    variables: { XDG_CACHE_HOME: "/dev/null" },
+    status: 2,
+    says: /devices of 1 thread have not been measured here/,
+  },
   { args: ["run", "no/such/file.ts"], status: 2, says: /^heddle: there is no file no\/such\/file\.ts/ },
+  {
+    args: ["run", trains.slice(0, -3)],
+    status: 2,
+    says: /there is no file .*trains\n {2}hint: did you mean .*trains\.ts\?/,
+  },
+  { args: ["run", `${root}/README.md`], status: 2, says: /README\.md is no program: files end in \.ts, / },
+  { args: ["run", trains, "--on", "nonsense"], status: 2, says: /'nonsense' is invalid\. It can be addresses such as/ },
+  {
+    args: ["plan", "--diff", "a", "b", ...mesh],
+    status: 2,
+    says: /--diff compares plans .* leave --mesh and --machine out/,
+  },
   { args: ["run", root], status: 2, says: /^heddle: .* is a folder, not a file/ },
   { args: ["plan", trains], status: 2, says: /required option '-m, --mesh <axes>' not specified/ },
   { args: ["plan", trains, "--mesh", "data"], status: 2, says: /such as data=2/ },
@@ -106,7 +142,7 @@ describe("a file that does not start is told with its place", () => {
       [
         "[...heddle.tensor([1])]",
         "heddle.tensor is not a function or its return value is not iterable",
-        "where it is a tensor: x.at(index)",
+        "if it is a tensor: x.at(index)",
       ],
       ["model.fit()", "model.fit is not a function", "a layer has init and apply; train("],
     ].map(([call, says, hint], index) => ({

@@ -176,9 +176,17 @@ describe("a plan as a file", () => {
   test("cut short, is refused; without a fingerprint it may name some values alone", () => {
     const lines = text.split("\n").slice(0, 3).join("\n");
     const cut = run(kept("cut", `${lines}\n`));
-    expect(cut.said).toMatch(/plan 'trainStep' does not name params\.\S+.*: it was cut short/);
+    expect(cut.said).toMatch(/plan 'trainStep' \(\S+cut\) does not name params\.\S+.*: it was cut short/);
     expect(cut.status).not.toBe(0);
     expect(run(kept("some", `${lines.replace(/ of [0-9a-f]+/, "")}\n`))).toMatchObject({ status: 0 });
+  });
+
+  test("that no training went by is told", () => {
+    const { status, stderr } = heddle(["run", workerScript, "--plan", layouts]);
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/^heddle: the plan \S+layouts was not used: /),
+    });
   });
 
   test("edited, is trained by, in one process and in several", () => {

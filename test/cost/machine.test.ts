@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { checkMachine, type Machine, machineFor, parseMachine } from "../../src/cost/index.ts";
+import { planProgram } from "../../src/compile/index.ts";
+import { checkMachine, type Machine, machineFor, parseMachine, workSeconds } from "../../src/cost/index.ts";
 import { jit, tensor } from "../../src/functions/index.ts";
 import { type Node, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
@@ -16,12 +17,15 @@ describe("machines as data", () => {
 
   const cases: [name: string, text: string, says: RegExp][] = [
     ["no JSON", "flops: 3", /^host\.json is not JSON: /],
-    ["no record", "3", /^host\.json: takes its options as a record, got 3/],
+    ["no record", "3", /^host\.json: a machine is a record of rates, got 3\n.*it has flops, memory/s],
+    ["a list", "[]", /^host\.json: a machine is a record of rates, got \[\]/],
+    ["nothing", "null", /^host\.json: a machine is a record of rates, got null/],
     ["a rate that is missing", JSON.stringify({ ...good, memory: undefined }), /^host\.json: 'memory' is missing/],
     ["a misspelt one", JSON.stringify({ ...good, flop: 1 }), /unknown option 'flop'.*did you mean 'flops'/s],
     ["a rate of nothing", JSON.stringify({ ...good, flops: 0 }), /host\.json: flops must be finite and above 0, got 0/],
     ["text", JSON.stringify({ ...good, bandwidth: "3 GB/s" }), /bandwidth must be a number, got "3 GB\/s"/],
     ["a time before the beginning", JSON.stringify({ ...good, latency: -1 }), /latency must be at least 0, got -1/],
+    ["half a thread", JSON.stringify({ ...good, thread: { count: 2 } }), /host\.json: thread: 'flops' is missing/],
     ["links that are no record", JSON.stringify({ ...good, links: 3 }), /links must be a record of mesh axes/],
     [
       "half a link",
@@ -51,6 +55,19 @@ test("devices of a larger mesh share what so many have", () => {
   expect(machineFor(8, machineFor(8, machine))).toEqual(machineFor(8, machine));
 });
 
+test("small work is one thread's, large work is shared, and a thread for each device shares nothing", () => {
+  const thread = { count: 4, flops: 5e10, memory: 4e9, share: 1e-5 };
+  const machine = checkMachine("test", { ...good, devices: 1, thread });
+  const seconds = (flops: number): number => workSeconds({ flops, bytes: 0 }, machine);
+  expect(seconds(1e5)).toBe(1e5 / 5e10);
+  expect(seconds(1e9)).toBe(1e9 / 1e11 + 1e-5);
+  expect(machineFor(2, machine)).toMatchObject({ flops: 0.5e11, memory: 0.5e10, thread: { ...thread, count: 2 } });
+  // Threads gain a factor of 2 together, so that four devices of one thread each are twice as fast.
+  expect(machineFor(4, machine)).toMatchObject({ flops: 5e10, memory: 0.25e10 });
+  expect(machineFor(4, machine).thread).toBeUndefined();
+  expect(machineFor(8, machine).flops).toBe(2.5e10);
+});
+
 test("the planner goes by the machine that it is given", () => {
   const inputs = [
     { name: "rows", type: { dtype: "f32", shape: [8, 4] } },
@@ -75,6 +92,11 @@ test("the planner goes by the machine that it is given", () => {
   expect(collectives(late)).toEqual(["allReduce"]);
   expect(collectives({ ...slow, links: { data: late } })).toEqual(["allReduce"]);
   expect(collectives({ ...slow, links: { model: late } })).toEqual(["allGather", "allGather"]);
+  // One that is nearly an axis of the mesh is a misspelt one.
+  const links = { dats: late, model: late };
+  expect(() => planProgram(sums, mesh({ data: 2 }), { machine: checkMachine("test", { ...good, links }) })).toThrow(
+    /links has 'dats', the mesh data=2 has no such axis.*did you mean 'data'/s,
+  );
 });
 
 test("a function is compiled for a machine", async () => {

@@ -185,7 +185,7 @@ describe("data.idx", () => {
   });
 
   test.each<[string, () => unknown, RegExp]>([
-    ["labels that are images", () => idx(labels(3), images(3)), /labels have one dim, it has shape \[3,2,2\]/],
+    ["labels that are images", () => idx(labels(3), images(3)), /labels have one dim, but its shape is \[3,2,2\]/],
     ["different counts", () => idx(images(3), labels(2)), /holds 3 images, .* 2 labels/],
     ["a missing file", () => idx(images(3), join(folder, "none")), /cannot read .*none: no such file/],
   ])("%s", (_name, build, message) => {

@@ -19,6 +19,7 @@ const cases: readonly Case[] = [
     "run autograph.ts",
     /roots 1\.414 3\.000 1000\.\d+ 0\.000\nsteps \d+ \d+ \d+ 0\nslopes Float32Array\(1\) \[ -1 \] .* 1 \]\n$/,
   ],
+  ["run extend/adapter.ts", /xor 0 1 1 0\nxor\.json: there is no layer of type "dens": did you mean 'dense'\?\n$/],
   [
     "run extend/executor.ts",
     /loss 0\.0\d+, of the reference executor too: true\n.*take \d\.\d ms\nreference: dense\nabacus: entries\n$/,

@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { io, type Tensor, tensor } from "heddle";
 import { afterAll, expect, test } from "vitest";
-import type { GraphProto, TensorProto } from "../../src/io/onnx/messages.ts";
+import type { GraphProto, TensorProto } from "../../src/adapters/onnx/messages.ts";
 import { model, node, port } from "./onnx-models.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-external-"));

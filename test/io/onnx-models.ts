@@ -7,7 +7,7 @@ import {
   type TensorProto,
   type ValueInfo,
   writeModel,
-} from "../../src/io/onnx/messages.ts";
+} from "../../src/adapters/onnx/messages.ts";
 
 export const node = (
   opType: string,

@@ -1,7 +1,7 @@
 /** Open sizes: of files in all the ways that exporters write them, and of what is exported. */
 import { io, jit, nn, random, type Tensor, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
-import { readModel } from "../../src/io/onnx/messages.ts";
+import { readModel } from "../../src/adapters/onnx/messages.ts";
 import { isFloat } from "../../src/ir/dtype.ts";
 import { exportedOpen, typesOf } from "../onnx/exported-open.ts";
 import { ints, model, node, port } from "./onnx-models.ts";

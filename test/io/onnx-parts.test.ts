@@ -2,8 +2,8 @@
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { io, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
-import { hostInts } from "../../src/io/onnx/helpers.ts";
-import type { AttributeProto, FunctionProto, GraphProto, ModelProto } from "../../src/io/onnx/messages.ts";
+import { hostInts } from "../../src/adapters/onnx/helpers.ts";
+import type { AttributeProto, FunctionProto, GraphProto, ModelProto } from "../../src/adapters/onnx/messages.ts";
 import { floats, ints, model, node, port } from "./onnx-models.ts";
 
 const input = [port("x", 1, 2)];

@@ -1,7 +1,7 @@
 /** ONNX's random ops and Unique, of which the package onnx has few tests or none: distributions, keys, seeds, sizes. */
 import { io, jit, random, type Tensor, tensor, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
-import { type AttributeProto, type NodeProto, type TensorProto, writeModel } from "../../src/io/onnx/messages.ts";
+import { type AttributeProto, type NodeProto, type TensorProto, writeModel } from "../../src/adapters/onnx/messages.ts";
 
 const codes = { f32: 1, i32: 6, i64: 7, f64: 11 } as const;
 const int = (name: string, i: number): AttributeProto => ({ name, i, type: 2 });

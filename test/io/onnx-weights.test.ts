@@ -1,14 +1,14 @@
 /** Which tensors of an ONNX file are trained: of files that Heddle wrote exactly the original's, of others by ONNX's meaning. */
 import { data, io, losses, nn, optim, random, type Tensor, type Tensors, tensor, train } from "heddle";
 import { describe, expect, test } from "vitest";
-import { isTensor } from "../../src/functions/index.ts";
 import {
   type AttributeProto,
   type NodeProto,
   readModel,
   type TensorProto,
   writeModel,
-} from "../../src/io/onnx/messages.ts";
+} from "../../src/adapters/onnx/messages.ts";
+import { isTensor } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 
 const leaves = (tree: unknown): Map<string, Tensor> => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { grad, io, jit, nn, random, type Tensor, tensor } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
-import { type GraphProto, readModel, type TensorProto, writeModel } from "../../src/io/onnx/messages.ts";
+import { type GraphProto, readModel, type TensorProto, writeModel } from "../../src/adapters/onnx/messages.ts";
 import { isFloat } from "../../src/ir/dtype.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 import { exported } from "../onnx/exported.ts";

@@ -105,6 +105,14 @@ describe("reports", () => {
     expect(text(told, 55)).toBe(`rank 1 failed, during barrier: ${told}\n  then rank 0 failed: rank 1 is gone`);
   });
 
+  test("say once what several ranks said, and what the first one made others say", () => {
+    const aborted = { ...peer, code: "peerAborted", message: 'rank 1 aborted: {"kind":"index"}', peer: 1 } as const;
+    const others = [0, 2].map((rank) => failure(rank, 1, { error: aborted }));
+    expect(describeFailures([failure(1, 0, { error: own }), ...others, failure(3, 2, { error: own })], 4)).toBe(
+      "rank 1 failed: sizes differ\n  the same on rank 3\n  then rank 0 ended with it, in barrier\n  then rank 2 ended with it, in barrier",
+    );
+  });
+
   test("take the collective from the survivors when the dead rank left no record", () => {
     const text = describeFailures([failure(1, 0, { exitCode: 3 }), failure(0, 1, { error: peer })], 2);
     expect(text.split("\n")[0]).toBe("rank 1 ended with exit status 3, during barrier");

@@ -68,27 +68,59 @@ function lossOf({ loss, options }: Case, float: "f32" | "f64"): AnyLoss {
   return (first, ...rest) => fn(loss === "ctc" ? logSoftmax(first as Tensor) : first, ...rest, given);
 }
 
-async function check(one: Case, float: "f32" | "f64", tolerance: number): Promise<void> {
-  const inputs = one.inputs.map((input) => toTensor(input, float));
+/** The loss of a case, and its gradients by the inputs of which PyTorch gives some. */
+function numbersOf(one: Case, float: "f32" | "f64", inputs: readonly Tensor[]): Tensor[] {
   const loss = lossOf(one, float);
-  const value = jit((...args: Tensor[]) => loss(...args))(...inputs);
-  expectEqual(one, "the loss", await value.data(), one.value, tolerance);
-  const floats = one.inputs.flatMap(({ dtype }, index) => (dtype === "f64" ? [index] : []));
-  for (const [place, index] of floats.entries()) {
-    const expected = one.grads[place];
-    if (expected === null || expected === undefined) continue;
-    const slope = grad((x: Tensor) => loss(...inputs.map((input, at) => (at === index ? x : input))).sum());
-    const found = jit((x: Tensor) => slope(x))(inputs[index] as Tensor);
-    expectEqual(one, `the gradient by input ${index}`, await found.data(), expected, tolerance);
-  }
+  return [
+    loss(...inputs),
+    ...derived(one).map(({ index }) =>
+      grad((x: Tensor) => loss(...inputs.map((input, at) => (at === index ? x : input))).sum())(
+        inputs[index] as Tensor,
+      ),
+    ),
+  ];
 }
 
-test.each(cases.map((one): [string, Case] => [name(one), one]))("%s", async (_name, one) => {
-  await check(one, "f64", 1e-9);
-});
+/** PyTorch's gradients, each with the place of its input. */
+const derived = ({ inputs, grads }: Case): { index: number; expected: readonly number[] }[] =>
+  inputs
+    .flatMap(({ dtype }, index) => (dtype === "f64" ? [index] : []))
+    .flatMap((index, place) => {
+      const expected = grads[place];
+      return expected === null || expected === undefined ? [] : [{ index, expected }];
+    });
+
+/** Cases side by side in one program, as to compile each alone takes longer than all else here. */
+const together = 40;
+
+function comparing(some: readonly Case[], float: "f32" | "f64", tolerance: number): (at: number) => Promise<void> {
+  const programs = new Map<number, Tensor[][]>();
+  const compiled = (at: number): Tensor[] => {
+    const first = at - (at % together);
+    const members = some.slice(first, first + together);
+    const results =
+      programs.get(first) ??
+      jit((all: Tensor[][]) => members.map((one, place) => numbersOf(one, float, all[place] as Tensor[])))(
+        members.map((one) => one.inputs.map((input) => toTensor(input, float))),
+      );
+    programs.set(first, results);
+    return results[at - first] as Tensor[];
+  };
+  return async (at) => {
+    const one = some[at] as Case;
+    const [value, ...slopes] = compiled(at) as [Tensor, ...Tensor[]];
+    expectEqual(one, "the loss", await value.data(), one.value, tolerance);
+    for (const [place, { index, expected }] of derived(one).entries())
+      expectEqual(one, `the gradient by input ${index}`, await (slopes[place] as Tensor).data(), expected, tolerance);
+  };
+}
+
+const titled = (some: readonly Case[]): [string, number][] => some.map((one, at) => [name(one), at]);
+
+const inDouble = comparing(cases, "f64", 1e-9);
+test.each(titled(cases))("%s", (_name, at) => inDouble(at));
 
 // Values beyond f32 are other values there.
 const single = cases.filter(({ title, options }) => !/ends|large|certain/.test(title) && options.reduction === "mean");
-test.each(single.map((one): [string, Case] => [name(one), one]))("%s, in f32", async (_name, one) => {
-  await check(one, "f32", 2e-5);
-});
+const inSingle = comparing(single, "f32", 2e-5);
+test.each(titled(single))("%s, in f32", (_name, at) => inSingle(at));

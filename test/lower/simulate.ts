@@ -54,11 +54,11 @@ export function simulateMesh(
 }
 
 function runSteps(steps: readonly LoweredStep[], devices: readonly Device[], axes: readonly number[]): void {
-  // At the latest: a collective under way is carried out when it is waited for.
-  const flights = new Map<unknown, LoweredStep>();
+  // At the latest: an async collective is carried out when it is waited for.
+  const pending = new Map<unknown, LoweredStep>();
   for (const step of steps) {
-    if (step.k === "wait") communicate(flights.get(step["flight"]) as LoweredStep, devices, axes);
-    else if (step["flight"] !== undefined) flights.set(step["flight"], step);
+    if (step.k === "wait") communicate(pending.get(step["flight"]) as LoweredStep, devices, axes);
+    else if (step["flight"] !== undefined) pending.set(step["flight"], step);
     else if (step.k === "loop") runLoop(step, devices, axes);
     else if (step.k === "branch")
       runSteps(step[holds(step, devices) ? "steps" : "otherwise"] as LoweredStep[], devices, axes);

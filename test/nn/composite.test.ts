@@ -255,7 +255,7 @@ describe("mistakes", () => {
     [
       "a name that every object has",
       () => nn.module({ toString: nn.relu() }, (_l, x) => x),
-      /called 'toString', which every object has: name it otherwise/,
+      /called 'toString', a name that every object has: rename it/,
     ],
     [
       "no tensor",
@@ -278,7 +278,7 @@ describe("mistakes", () => {
     [
       "inputs of two widths",
       () => nn.sequential(two, nn.linear(3), two).init(key, f32(1, 2)),
-      /^layer 2 \(linear\): is the layer '0' again.*weight is f32\[2,2\] there and would have to be f32\[2,3\] here/,
+      /^layer 2 \(linear\): is the layer '0' again.*weight is f32\[2,2\] there, but would have to be f32\[2,3\] here/,
     ],
     [
       "an option that nobody has",

@@ -99,7 +99,7 @@ test.each([
   [
     "groups that divide nothing",
     () => nn.conv2d({ out: 4, kernel: 3, groups: 3 }).init(key, { shape: [1, 4, 5, 5], dtype: "f32" }),
-    /conv2d|3 groups do not divide 4 channels and 4 results/,
+    /conv2d|3 groups do not divide 4 channels and 4 output channels/,
   ],
   [
     "a mode that is none",

@@ -31,7 +31,7 @@ const shapes: readonly Case[] = [
   ["rows for an lstm", () => made(nn.lstm({ hidden: 2 }), 2, 3), /takes sequences \[batch, time, features\]/],
   ["sequences for a cell", () => made(nn.gruCell({ hidden: 2 }), 2, 3, 4), /takes \[batch, features\]/],
   ["heads that do not divide", () => made(nn.multiHeadAttention({ heads: 3 }), 2, 3, 4), /3 heads do not divide/],
-  ["rows for a transformer", () => made(nn.decoderBlock({ heads: 1 }), 2, 4), /takes \[batch, places, size\]/],
+  ["rows for a transformer", () => made(nn.decoderBlock({ heads: 1 }), 2, 4), /takes \[batch, positions, size\]/],
   ["an odd size of sines", () => made(nn.sinusoidalPositions(), 2, 3, 5), /even size\], got f32\[2,3,5\]/],
   ["too many places", () => made(nn.learnedPositions(2), 2, 3, 4), /has 2 positions, too few for f32\[2,3,4\]/],
   ["images for dropout1d", () => made(nn.dropout1d(0.5), 2, 3, 4, 5), /takes \[batch, channels, length\], got/],
@@ -104,7 +104,7 @@ const attention: readonly Case[] = [
   [
     "states of another shape",
     () => run({ initial: { h: zeros([1, 3, 2]), c: zeros([1, 3, 3]) } }),
-    /^lstm: first states are h and c of f32\[1,3,2\] each, got f32\[1,3,2\] and f32\[1,3,3\]/,
+    /^lstm: initial states are h and c of f32\[1,3,2\] each, got f32\[1,3,2\] and f32\[1,3,3\]/,
   ],
   [
     "a length above the steps",

@@ -112,7 +112,7 @@ test.each<readonly [string, () => unknown, RegExp]>([
   [
     "no linear layer",
     () => nn.lora(nn.sequential(nn.relu()), { rank: 1 }),
-    /^lora: takes a linear layer, or one made of others that has some, got a sequential/,
+    /^lora: takes a linear layer, or a layer with linear layers inside, got a sequential/,
   ],
   [
     "a pattern of none",

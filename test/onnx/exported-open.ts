@@ -1,8 +1,8 @@
 /** @module Functions that are exported with open sizes, and the numbers that they are run with: rows of tests here and with ONNX Runtime. */
 import { losses, nn, random, type Tensor } from "heddle";
+import type { ExportableFunction } from "../../src/adapters/onnx/export.ts";
+import type { OpenType } from "../../src/adapters/onnx/export-open.ts";
 import * as h from "../../src/functions/index.ts";
-import type { ExportableFunction } from "../../src/io/onnx/export.ts";
-import type { OpenType } from "../../src/io/onnx/export-open.ts";
 import type { DType } from "../../src/ir/dtype.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 

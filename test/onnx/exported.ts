@@ -13,9 +13,9 @@ import {
   type Tensors,
   vjp,
 } from "heddle";
+import type { ExportableFunction } from "../../src/adapters/onnx/export.ts";
+import { reduceWindows } from "../../src/adapters/onnx/windows.ts";
 import * as h from "../../src/functions/index.ts";
-import type { ExportableFunction } from "../../src/io/onnx/export.ts";
-import { reduceWindows } from "../../src/io/windows.ts";
 import type { TensorType } from "../../src/ir/shape.ts";
 import { exportedControl } from "./exported-control.ts";
 

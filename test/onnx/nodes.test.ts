@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
-import { onnxOps } from "../../src/io/onnx/ops.ts";
+import { onnxOps } from "../../src/adapters/onnx/ops.ts";
 import { type Outcome, runCase } from "./run-case.ts";
 
 const cases = process.env["HEDDLE_ONNX_CASES"] as string;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { io } from "heddle";
 import { afterAll, expect, test } from "vitest";
-import { newestOpset, oldestOpset, onnxOps } from "../../src/io/onnx/ops.ts";
+import { newestOpset, oldestOpset, onnxOps } from "../../src/adapters/onnx/ops.ts";
 import { isFloat } from "../../src/ir/dtype.ts";
 
 const root = mkdtempSync(join(tmpdir(), "heddle-opsets-"));

@@ -1,5 +1,5 @@
 /** @module ONNX's recurrent layers with clips and activations of all kinds: rows of tests here and with ONNX Runtime. */
-import { type AttributeProto, type TensorProto, writeModel } from "../../src/io/onnx/messages.ts";
+import { type AttributeProto, type TensorProto, writeModel } from "../../src/adapters/onnx/messages.ts";
 
 export const [time, batch, features, hidden] = [4, 2, 3, 4];
 const gatesOf = { RNN: 1, GRU: 3, LSTM: 4 } as const;

@@ -2,10 +2,10 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isTensor, random, type Tensor } from "heddle";
+import { type OnnxModel, parseOnnx } from "../../src/adapters/onnx/import.ts";
+import { readTensorProto } from "../../src/adapters/onnx/messages.ts";
+import { hostOfProto } from "../../src/adapters/onnx/tensors.ts";
 import { toTensor } from "../../src/io/host-tensors.ts";
-import { type OnnxModel, parseOnnx } from "../../src/io/onnx/import.ts";
-import { readTensorProto } from "../../src/io/onnx/messages.ts";
-import { hostOfProto } from "../../src/io/onnx/tensors.ts";
 import { isFloat, isHalf } from "../../src/ir/dtype.ts";
 import type { HostTensor } from "../../src/ir/node.ts";
 import { HeddleError } from "../../src/util/errors.ts";

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import "../../src/hlo/index.ts";
+import { spellings } from "../../src/adapters/onnx/export-ops.ts";
 import { stablehloRules } from "../../src/hlo/rules.ts";
-import { spellings } from "../../src/io/onnx/export-ops.ts";
 import { isAbsent } from "../../src/ir/node.ts";
 import { opNamed } from "../../src/ir/op.ts";
 import { type FunctionRow, functionTable } from "../../src/ops/function-table.ts";

@@ -120,7 +120,7 @@ test("refuses what it cannot start from", async () => {
     optim.minimize(loss as never, params as never, options);
   await expect(minimize(rosenbrock as never, {})).rejects.toThrow(/minimize: there is no parameter/);
   await expect(minimize(rosenbrock as never, { x: tensor([1, 2]), y: tensor(1, { dtype: "f64" }) })).rejects.toThrow(
-    /of one dtype/,
+    /have one dtype/,
   );
   await expect(minimize(rosenbrock as never, { x: tensor([1, 2]) }, { maxIter: 3 })).rejects.toThrow(
     /unknown option 'maxIter'/,

@@ -169,6 +169,6 @@ describe("a serve step", () => {
             grow: { inputs: [], run: ({ total }) => ({ state: { total: total.sum() } }) },
           },
         ),
-    ).toThrow(/serve 'odd', handler 'grow': does not give 'total' f32\[2\]/);
+    ).toThrow(/serve 'odd', handler 'grow': does not return 'total' f32\[2\]/);
   });
 });

@@ -122,9 +122,9 @@ time    0   1     2   3
 rank 0  0F1 >0B0< 0B1 .
 rank 1  1F0 1B0   1F1 1B1`,
   ],
-  "an action that is there twice": [
+  "an action that is present twice": [
     schedule(2, 2, first, `${second} 1F0`),
-    `schedule 'by hand': 1F0 is there twice (again as action 4 of rank 1)
+    `schedule 'by hand': 1F0 is present twice (again as action 4 of rank 1)
 time    0   1   2   3   4
 rank 0  0F0 0F1 0B0 0B1 .
 rank 1  1F0 1B0 1F1 1B1 >1F0<`,

@@ -336,12 +336,12 @@ describe("stages", () => {
           const first = inputs.matmul(a as Tensor);
           return chained({ a: b as Tensor, b: c as Tensor, c: square(5) }, first.sub(first.mean(0)), labels);
         }),
-      /needs the whole batch at once, so it cannot be cut into micro-batches/,
+      /needs the whole batch at once, so it cannot be split into micro-batches/,
     ],
     [
       "rows that do not divide",
       () => plan(chained, { microBatches: 3 }),
-      /input 'x' of 8 rows cannot be cut into 3 equal micro-batches/,
+      /input 'x' of 8 rows cannot be split into 3 equal micro-batches/,
     ],
     [
       "a gap between stages",
@@ -356,7 +356,7 @@ describe("stages", () => {
       () => plan(chained, { schedule: gpipe(2, 4) }),
       /is for 2 stages and 4 micro-batches; there are 3 and 4/,
     ],
-    ["no batch", () => plan(chained, { batch: () => false }), /no input is a batch to cut into micro-batches/],
+    ["no batch", () => plan(chained, { batch: () => false }), /no input is a batch to split into micro-batches/],
     ["no stages", () => plan(chained, { stages: () => undefined }), /no input is on any stage/],
     [
       "an output with a row for every row",
@@ -370,6 +370,16 @@ describe("stages", () => {
           options(),
         ),
       /output 'rows' has a row for every row of the batch/,
+    ],
+    [
+      "a use in another layout than that of what is kept",
+      () =>
+        planFunction(trainStep(chained), [weights(), x, y], makeMesh({ stage: 3, model: 2 }), {
+          ...options(),
+          uses: (path) => (path === "params.b" ? parseLayout("R S(0)") : undefined),
+          pipeline: options(),
+        }),
+      /'params\.b' is to be used as R S\(0\), and a pipeline uses all as it is kept\n.*\n {2}hint: .*without gather/,
     ],
   ])("are refused by name: %s", (_what, run, message) => {
     expect(run).toThrow(message);

@@ -11,7 +11,7 @@ import {
   type Plan,
   partStart,
 } from "../../src/plan/index.ts";
-import { type Program, splitGraph, verifyProgram, verifyTogether } from "../../src/program/index.ts";
+import { type Program, splitGraph, verifyProgram, verifySameCollectives } from "../../src/program/index.ts";
 import type { DeviceBuffer, Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
 import { referenceExecutor } from "../../src/runtime/reference.ts";
 import { difference } from "../support/tensors.ts";
@@ -34,7 +34,7 @@ export const devicePrograms = (plan: Plan): Program[] => {
   if (programs === undefined) {
     programs = plan.classes.map(({ local }) => splitGraph(local, plan.mesh.axes, { name: plan.name }));
     for (const program of programs) verifyProgram(program);
-    verifyTogether(programs);
+    verifySameCollectives(programs);
     programsOf.set(plan, programs);
   }
   const made = programs;

@@ -15,7 +15,7 @@ import {
   trafficOf,
   verifyPlan,
 } from "../../src/plan/index.ts";
-import { type Program, verifyTogether } from "../../src/program/index.ts";
+import { type Program, verifySameCollectives } from "../../src/program/index.ts";
 import { executors } from "../support/executors.ts";
 import { mlpForward, mlpStep, samples } from "./networks.ts";
 import { devicePrograms, expectAnswers, runPlan } from "./run.ts";
@@ -123,9 +123,9 @@ test("the text of a mesh with shares is read back; equal shares are none", () =>
 test("programs that would meet in different collectives are refused", () => {
   const plan = planGraph(summed, three, { inputs: [parseLayout("S(0)")], outputs: [parseLayout("S(0)")] });
   const [one, other] = devicePrograms(plan) as [Program, Program];
-  verifyTogether([one, other]);
+  verifySameCollectives([one, other]);
   const steps = other.steps.filter(({ kind }) => kind !== "collective");
-  expect(() => verifyTogether([one, { ...other, steps }])).toThrow(
-    /is in exchange 'exchange 0' on a of 1, another in no/,
+  expect(() => verifySameCollectives([one, { ...other, steps }])).toThrow(
+    /runs exchange 'exchange 0' on a of 1, another no/,
   );
 });

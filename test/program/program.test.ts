@@ -76,7 +76,7 @@ describe("splitGraph", () => {
   });
 
   test("refuses a collective on an axis that does not exist", () => {
-    expect(() => splitGraph(chain(2), data(2))).toThrow("allToAll: there is no axis 'model' among data");
+    expect(() => splitGraph(chain(2), data(2))).toThrow("allToAll: the axis 'model' is not among data");
   });
 });
 
@@ -160,7 +160,7 @@ describe("text", () => {
   test.each([
     ["program @x {", "line 2: program ends without '}'"],
     ["nothing", "line 1: expected 'program @name {'"],
-    ["program @x {\n  input %1 f32[2] x\n}", "line 2: expected %0, found %1"],
+    ["program @x {\n  input %1 f32[2] x\n}", "line 2: expected %0, got %1"],
     ["program @x {\n  input %0 f33[2] x\n}", "line 2: 'f33[2]' is not a type"],
     ["program @x {\n  output %0 x\n}", "line 2: %0 is not defined"],
     ["program @x {\n  what\n}", "line 2: malformed line 'what'"],

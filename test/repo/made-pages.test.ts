@@ -3,6 +3,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { kernelTable, rustCalls } from "../../scripts/kernel-calls.ts";
+import { samples } from "../../scripts/kernel-samples.ts";
+import { seeds } from "../../scripts/kernel-seeds.ts";
+import { kernels } from "../../src/kernels/index.ts";
 import { errorCodes } from "../../src/util/error-codes.ts";
 import { legalOf, meanings } from "../../src/util/settings.ts";
 import { root } from "./pages.ts";
@@ -85,7 +88,21 @@ const betweenMarks = (page: string, made: string): string =>
 test("kernels in the native core and in the docs are those of src/kernels", async () => {
   const page = "docs/internals/lowered-program.md";
   await expect(rustCalls()).toMatchFileSnapshot("../../native/core/src/calls.rs");
+  await expect(seeds()).toMatchFileSnapshot("../../native/core/tests/seeds.json");
   await expect(betweenMarks(page, kernelTable())).toMatchFileSnapshot(`../../${page}`);
+});
+
+test("every kernel has a sample, and every optional field of one is in some sample of it", () => {
+  // What is under way ends in another call: the fuzzer itself puts both around others.
+  const paired = new Set(["wait", "collective.flight"]);
+  const given = (name: string, field: string) => samples.some((one) => one.k === name && one[field] !== undefined);
+  const lacking = [...kernels.values()].flatMap(({ name, fields }) =>
+    Object.entries(fields).flatMap(([field, { needed, fallback }]) =>
+      needed || fallback !== undefined || given(name, field) ? [] : [`${name}.${field}`],
+    ),
+  );
+  const unseen = [...kernels.keys()].filter((name) => !samples.some((one) => one.k === name));
+  expect([...unseen, ...lacking].filter((name) => !paired.has(name))).toEqual([]);
 });
 
 test("every code is used", () => {

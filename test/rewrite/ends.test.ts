@@ -1,6 +1,5 @@
 /** Rules come to an end: each use of one lowers the order of its pass, on every op and on convolutions of every layout. */
 import { describe, expect, it } from "vitest";
-import { gradients } from "../../src/autodiff/index.ts";
 import { passesBeforePlanning, runPasses } from "../../src/compile/index.ts";
 import { traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor, Node } from "../../src/ir/node.ts";
@@ -8,91 +7,12 @@ import { verifyGraph } from "../../src/ir/verify.ts";
 import * as ops from "../../src/ops/index.ts";
 import { formatRules, simplifyOrder } from "../../src/passes/index.ts";
 import { pathOrder, RewriteTrace, rewriteGraph, rule } from "../../src/rewrite/index.ts";
-import { baseRows, type Row, rowGraph, rows } from "../ops/table.ts";
+import { baseRows, rowGraph, rows } from "../ops/table.ts";
 import { rowGradient } from "../support/row.ts";
 import { difference, makeTensor } from "../support/tensors.ts";
+import { amongConvolutions, convolve, layouts, network } from "./layouts.ts";
 
 const passed = (graph: Graph): Graph => runPasses(graph, passesBeforePlanning, { check: true });
-
-/** All orders of these letters. */
-const orders = (letters: string): string[] =>
-  letters.length < 2
-    ? [letters]
-    : [...letters].flatMap((first) => orders(letters.replace(first, "")).map((rest) => first + rest));
-
-/** Layouts of a convolution of so many spatial dims: all of them, or `count` spread evenly over them. */
-function layouts(spatial: number, count = Number.POSITIVE_INFINITY): string[] {
-  const dims = "012".slice(0, spatial);
-  const [x, kernel] = [orders(`bf${dims}`), orders(`oi${dims}`)];
-  const total = x.length ** 3;
-  // A step that shares no factor with the number of orders comes by all of them, in all three places.
-  const step = count >= total ? 1 : Math.floor(total / count) | 1;
-  const at = (list: readonly string[], index: number): string => list[index % list.length] as string;
-  return Array.from({ length: Math.min(count, total) }, (_unused, index) => index * step).map(
-    (index) =>
-      `${at(x, index)},${at(kernel, Math.floor(index / x.length))}->${at(x, Math.floor(index / x.length ** 2))}`,
-  );
-}
-
-/**
- * A row with each of its floats made by a convolution in this layout, of kernels of one tap: in the row's shape where that has as
- * many dims, else through a reshape.
- */
-function behindConvolutions(row: Row, layout: string, spatial: number): Graph {
-  const [image, kernel, out] = layout.split(/,|->/) as [string, string, string];
-  const list = <T>(value: T): T[] => Array.from({ length: spatial }, () => value);
-  const attrs = { strides: list(1), inputDilation: list(1), kernelDilation: list(1), padding: list([0, 0]) };
-  const plain = rowGraph(row);
-  const made = plain.inputs.map(({ dtype, shape }) => {
-    if (dtype !== "f32" && dtype !== "f64") return [{ dtype, shape }];
-    const wanted =
-      shape.length === spatial + 2
-        ? shape
-        : [...out].map((letter) => (letter === "f" ? shape.reduce((n, m) => n * m, 1) : 1));
-    const sizeOf = (letter: string): number => wanted[out.indexOf("oi".includes(letter) ? "f" : letter)] as number;
-    return [
-      { dtype, shape: [...image].map(sizeOf) },
-      { dtype, shape: [...kernel].map((letter) => ("oi".includes(letter) ? sizeOf(letter) : 1)) },
-    ];
-  });
-  const specs = made.flat().map((type, index) => ({ name: `x${index}`, type }));
-  return traceGraph(row.op, specs, (...nodes) => {
-    let next = 0;
-    const inputs = made.map(({ length }, index) => {
-      const [x, weights] = nodes.slice(next, next + length) as [Node, Node?];
-      next += length;
-      if (weights === undefined) return x;
-      return ops.reshape(ops.call("conv", [x, weights], { layout, ...attrs }), plain.inputs[index]?.shape as number[]);
-    });
-    return row.build?.(...inputs) ?? [ops.call(row.op, inputs, row.attrs)];
-  });
-}
-
-/** What a network does around a convolution: the image and a shared value come in, in the user's layout. */
-function network(layout: string, spatial: number): Graph {
-  const [image, kernel, out] = layout.split(/,|->/) as [string, string, string];
-  const size: { readonly [letter: string]: number } = { b: 2, f: 3, o: 3, i: 3, 0: 4, 1: 3, 2: 2 };
-  const shapeOf = (letters: string): number[] => [...letters].map((letter) => size[letter] as number);
-  const list = <T>(value: T): T[] => Array.from({ length: spatial }, () => value);
-  const attrs = { strides: list(1), inputDilation: list(1), kernelDilation: list(1), padding: list([0, 0]) };
-  const named = { x: image, kernel, c: out, twice: out };
-  const specs = Object.entries(named).map(([name, letters]) => ({
-    name,
-    type: {
-      dtype: "f64" as const,
-      shape:
-        name === "kernel"
-          ? shapeOf(letters).map((n, at) => (/\d/.test(kernel[at] as string) ? 1 : n))
-          : shapeOf(letters),
-    },
-  }));
-  return traceGraph("network", specs, (x, w, c, d) => {
-    const y = ops.call("conv", [x as Node, w as Node], { layout, ...attrs });
-    const joined = ops.add(ops.mul(ops.relu(y), c as Node), ops.mul(d as Node, ops.exp(c as Node)));
-    const loss = ops.sum(ops.mul(joined, joined));
-    return [joined, ...gradients(loss, [x as Node, w as Node, c as Node])];
-  });
-}
 
 const valuesFor = (graph: Graph): HostTensor[] =>
   graph.inputs.map(({ dtype, shape }, index) =>
@@ -117,7 +37,7 @@ describe("passes come to an end", () => {
   ] as const)("on convolutions of every layout, of %i spatial dims", (spatial, count) => {
     const named = spatial === 2 ? ["f01b,i01o->f01b", "bf01,oi01->bf01"] : [];
     for (const [index, layout] of [...named, ...layouts(spatial, count)].entries()) {
-      const graph = network(layout, spatial);
+      const graph = network(layout);
       const after = passed(graph);
       if (index % 4 === 0) expectSame(graph, after, layout);
     }
@@ -133,7 +53,7 @@ describe("passes come to an end", () => {
     for (const [index, row] of baseRows.entries()) {
       // Nothing to convolve.
       if (row.inputs.some(({ shape }) => shape.includes(0))) continue;
-      const graph = behindConvolutions(row, all[(index * 7) % all.length] as string, spatial);
+      const graph = amongConvolutions(row, all[(index * 7) % all.length] as string);
       const after = passed(graph);
       verifyGraph(after);
       if (after !== graph) moved++;
@@ -168,25 +88,14 @@ describe("passes come to an end", () => {
   });
 
   it("where two convolutions bring in an order and its inverse", () => {
-    const conv = (x: Node, w: Node, layout: string): Node =>
-      ops.call("conv", [x, w], {
-        layout,
-        strides: [1, 1],
-        inputDilation: [1, 1],
-        kernelDilation: [1, 1],
-        padding: [
-          [0, 0],
-          [0, 0],
-        ],
-      });
     const specs = ["x", "y", "w"].map((name) => ({
       name,
       type: { dtype: "f64" as const, shape: name === "w" ? [3, 3, 1, 1] : [3, 3, 3, 3] },
     }));
     const graph = traceGraph("both", specs, (x, y, w) => [
       ops.add(
-        ops.mul(conv(x as Node, w as Node, "bf01,oi01->bf01"), y as Node),
-        conv(y as Node, w as Node, "bf01,oi01->01fb"),
+        ops.mul(convolve(x as Node, w as Node, "bf01,oi01->bf01"), y as Node),
+        convolve(y as Node, w as Node, "bf01,oi01->01fb"),
       ),
     ]);
     expectSame(graph, passed(graph), "both");

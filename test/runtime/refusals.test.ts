@@ -14,12 +14,14 @@ import {
   type Tensor,
   take,
   takeAlongDim,
+  tensor,
   vmap,
   whileLoop,
 } from "../../src/functions/index.ts";
 import { losses, metrics, nn } from "../../src/index.ts";
 import { type DType, dtypes } from "../../src/ir/dtype.ts";
 import { sizeOf } from "../../src/ir/shape.ts";
+import { shard } from "../../src/plan/index.ts";
 import { loadNative } from "../../src/runtime/native/binding.ts";
 import { localRuntime } from "../../src/runtime/runtime.ts";
 import { HeddleError } from "../../src/util/errors.ts";
@@ -311,5 +313,25 @@ describe.each(["reference", "native"] as const)("%s", (executor) => {
     else expect(plain).toMatch(said);
     expect(code).toBe("value");
     expect(where).toMatch(new RegExp(`refusals\\.test\\.ts:${line}:\\d+$`));
+  });
+
+  test.skipIf(unavailable).each<[string, (x: Tensor) => Tensor, number[], DType]>([
+    ["index 9 at position 1 is outside [-2, 2)", (x) => take(tensor([1, 2]), x), [0, 0, 0, 9], "i32"],
+    [
+      "matrix 1 of the batch is not positive definite",
+      (x) => linalg.cholesky(x.reshape([4, 1, 1])),
+      [1, 1, 1, -1],
+      "f32",
+    ],
+  ])("of a part, says whose rows it counts: %s", async (says, fn, values, dtype) => {
+    const runtime = localRuntime({ executor, axes: [{ name: "data", size: 2 }] });
+    const x = distribute(
+      runtime,
+      dtypes[dtype].create(4).map((_zero, index) => values[index] as never),
+      { shape: [4], dtype },
+      [shard(0)],
+    );
+    await expect(async () => jit(fn)(x).data()).rejects.toThrow(`${says} (counted on device 1 of 2)`);
+    runtime.close();
   });
 });

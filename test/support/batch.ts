@@ -5,6 +5,7 @@ import { dtypes, isFloat } from "../../src/ir/dtype.ts";
 import { inputSpecs, traceGraph } from "../../src/ir/graph.ts";
 import type { Graph, HostTensor } from "../../src/ir/node.ts";
 import { range, sizeOf } from "../../src/ir/shape.ts";
+import { flopsTo, topological } from "../../src/ir/walk.ts";
 import { broadcastInDim, evaluateGraph } from "../../src/ops/index.ts";
 import type { Case } from "./grouped.ts";
 import { type Evaluate, type Row, rowGraph } from "./row.ts";
@@ -27,15 +28,20 @@ function varied(source: Source, element: number): HostTensor {
   return makeTensor({ dtype, shape, values: [isFloat(dtype) ? value + 0.25 * element : near] });
 }
 
-/** More numbers than this say nothing more of a batch, and take seconds in the reference. */
+/** Larger values say nothing more of a batch, and take seconds in the reference. */
 const mostElements = 2 ** 20;
+/** Rows of more work than this are run on one batch only. */
+const mostWork = 2 ** 20;
 
-/** The sets of inputs that are batched: each alone, and all. None of a row of millions of numbers. */
+/** The sets of inputs that are batched: each alone, and all; all only where a row takes long. None of a row of millions of numbers. */
 export function batchings(row: Row): boolean[][] {
-  if (row.inputs.some(({ shape }) => sizeOf(shape) > mostElements)) return [];
+  const { inputs, outputs } = rowGraph(row);
+  if ([...inputs, ...topological(outputs)].some(({ shape }) => sizeOf(shape) > mostElements)) return [];
   const places = range(row.inputs.length);
   const alone = places.map((one) => places.map((place) => place === one));
-  return places.length > 1 ? [...alone, places.map(() => true)] : alone;
+  const all = places.map(() => true);
+  if (flopsTo(outputs) > mostWork) return [all];
+  return places.length > 1 ? [...alone, all] : alone;
 }
 
 /** The graph on a batch in front of some of its inputs; all results have it in front. */

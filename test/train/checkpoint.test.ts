@@ -287,6 +287,16 @@ describe("disk full", () => {
     expect(readdirSync(folder)).toEqual([checkpointFileName(1)]);
   });
 
+  test("a file that may not become so large is told with the limit", async () => {
+    const files = faulty((name) => {
+      if (name === "write") throw Object.assign(new Error("EFBIG: file too large, write"), { code: "EFBIG" });
+    });
+    const saved = saveCheckpoint(folder, stateOfStep(2), { files });
+    await expect(saved).rejects.toThrow(
+      /cannot write .*safetensors: \d+ B are more than a file may have here[\s\S]*ulimit -f/,
+    );
+  });
+
   test("what cannot fit is refused before it is begun", async () => {
     const told: string[] = [];
     const files = { ...nodeFiles, freeBytes: () => Promise.resolve(10) };

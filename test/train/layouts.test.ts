@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { isTensor, replicate, type Tensor } from "../../src/functions/index.ts";
 import { type Mesh, mesh, trafficOf } from "../../src/plan/index.ts";
 import { unusedAxes } from "../../src/report/unused.ts";
@@ -14,6 +14,7 @@ import { planStep } from "../../src/train/programs.ts";
 import { layoutAxes } from "../../src/train/rules.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
+import { expectClose } from "../support/close.ts";
 import { bars, options } from "./synthetic.ts";
 
 let folder = "";
@@ -58,14 +59,6 @@ const optimizers = {
   adam: optim.adam({ learningRate: 0.01 }),
 };
 
-function expectNear(actual: readonly number[], expected: readonly number[]): void {
-  expect(actual).toHaveLength(expected.length);
-  actual.forEach((value, index) => {
-    const wanted = expected[index] as number;
-    expect(Math.abs(value - wanted)).toBeLessThanOrEqual(1e-9 * Math.max(1, Math.abs(wanted)));
-  });
-}
-
 const cases: readonly [string, Record<string, number>, TrainOptions["layout"] & object][] = [
   ["columns, then rows", { model: 2 }, pair],
   ["columns, then rows, times data", { data: 2, model: 2 }, pair],
@@ -78,11 +71,15 @@ describe.each(["reference", ...(missing === undefined ? (["native"] as const) : 
   "%s executor",
   (executor) => {
     describe.each(Object.entries(optimizers))("%s", (_name, optimizer) => {
+      let alone: Trained;
+      beforeAll(async () => {
+        alone = await trained({ executor, optimizer });
+      });
+
       test.each(cases)("%s gives the answer of one device", async (_what, axes, layout) => {
-        const alone = await trained({ executor, optimizer });
         const apart = await trained({ executor, optimizer, mesh: mesh(axes), layout });
-        expectNear(apart.losses, alone.losses);
-        expectNear(apart.values, alone.values);
+        expectClose(apart.losses, alone.losses, 1e-9);
+        expectClose(apart.values, alone.values, 1e-9);
       });
     });
   },
@@ -157,6 +154,11 @@ describe("traffic of a step", () => {
 });
 
 describe("checkpoints", () => {
+  let uninterrupted: Trained;
+  beforeAll(async () => {
+    uninterrupted = await trained({});
+  });
+
   test.each([
     ["fully sharded", "one device", { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() }, {}],
     ["one device", "fully sharded", {}, { mesh: mesh({ data: 4 }), layout: layouts.fullySharded() }],
@@ -165,9 +167,8 @@ describe("checkpoints", () => {
     const checkpoint = { directory: folder };
     await trained({ ...first, checkpoint, epochs: 1 });
     const resumed = await trained({ ...second, checkpoint, resume: true });
-    const uninterrupted = await trained({});
-    expectNear(resumed.losses, uninterrupted.losses.slice(4));
-    expectNear(resumed.values, uninterrupted.values);
+    expectClose(resumed.losses, uninterrupted.losses.slice(4), 1e-9);
+    expectClose(resumed.values, uninterrupted.values, 1e-9);
   });
 });
 

@@ -185,6 +185,7 @@ describe("what is refused", () => {
       { model: nn.sequential(nn.linear(1)) },
       /^sequential: init takes one input, got \{ image, meta \}[\s\S]*hint: nn\.module/,
     ],
+    ["a column twice", { input: ["image", "image"] }, /^train: input names 'image' twice/],
     ["no column", { input: [] }, /input must name a column, or several in a list, got \[\]/],
     [
       "a loss of no output",

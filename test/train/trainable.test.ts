@@ -197,7 +197,7 @@ const wrong: readonly (readonly [string, Partial<TrainOptions>, RegExp])[] = [
   [
     "a group behind another",
     { optimizer: optim.groups({ "**": adam(), head: null }) },
-    /all that "head" matches is in groups before it/,
+    /all parameters that "head" matches are in earlier groups/,
   ],
   ["a part of none", { from: { params: {}, only: "tail" } }, /^train: from.only: "tail" matches none/],
   ["a part that is not there", { from: { params: {}, only: "head" } }, /^train: from: params has no 'head.weight'/],
@@ -213,8 +213,8 @@ test.each(wrong)("refuses %s", async (_name, more, message) => {
 });
 
 test("refuses what is no group", () => {
-  expect(() => optim.groups({ a: 3 as never })).toThrow(/^groups: of "a" is 3, not an optimizer or null/);
+  expect(() => optim.groups({ a: 3 as never })).toThrow(/^groups: the value of "a" is 3, not an optimizer or null/);
   expect(() => optim.groups({ a: null })).toThrow(/there is no optimizer/);
-  expect(() => optim.groups({ a: optim.groups({ "**": adam() }) })).toThrow(/are groups again/);
+  expect(() => optim.groups({ a: optim.groups({ "**": adam() }) })).toThrow(/is itself made by groups/);
   expect(() => optim.lazy(optim.groups({ "**": adam() }), "a")).toThrow(/^lazy: takes the optimizer of a group/);
 });

@@ -8,11 +8,9 @@ test.each(launchers)("$name: one of several is refused, the only one is not", ({
   const second = launcherProblem({ [rank]: "1" });
   expect(second?.message).toBe(
     `the environment says that this process is one of several (${rank}=1: ${name}), ` +
-      "and Heddle does not join them: each would train a whole model of its own",
+      "but Heddle does not join the others: each would train a whole model of its own",
   );
-  expect(second?.hint).toContain(
-    "--workers <n>; where each process is meant to be a run of its own, set HEDDLE_ALONE=1",
-  );
+  expect(second?.hint).toContain("--workers <n>; if each process is meant to be a run of its own, set HEDDLE_ALONE=1");
   expect(launcherProblem({ [rank]: "1", HEDDLE_ALONE: "1" })).toBeUndefined();
   expect(launcherProblem({ [rank]: "1", HEDDLE_LAUNCHER: "99" })).toBeUndefined();
   expect(launcherProblem({ [rank]: "0" })).toBeUndefined();

@@ -1,19 +1,26 @@
 //! Loops and branches: steps that hold steps.
 
-use crate::dtype::DType;
 use crate::exec::{Kernel, Load, Run, Step};
 use crate::fields::{Fields, Take};
 use crate::flights::Flights;
 use crate::generate::Generate;
 use crate::kernels;
-use crate::program::{BranchJson, LoopJson, WaitJson, KERNELS};
+use crate::program::{operands, BranchJson, LoopJson, WaitJson, KERNELS};
 use crate::verify::{At, Checker, Region};
 use crate::{bail, Error, Result};
 use serde_json::Value;
 
 pub(crate) const STEPS: &[(&str, Load)] = &[
-    ("loop", |fields, reader| Ok(Box::new(Loop::new(LoopJson::take(fields)?, reader)?))),
-    ("branch", |fields, reader| Ok(Box::new(Branch::new(BranchJson::take(fields)?, reader)?))),
+    ("loop", |fields, reader| {
+        let call = LoopJson::take(fields)?;
+        reader.check(|checker| operands::r#loop(&call, checker))?;
+        Ok(Box::new(Loop::new(call, reader)?))
+    }),
+    ("branch", |fields, reader| {
+        let call = BranchJson::take(fields)?;
+        reader.check(|checker| operands::branch(&call, checker))?;
+        Ok(Box::new(Branch::new(call, reader)?))
+    }),
     ("wait", |fields, reader| {
         let WaitJson { flight } = WaitJson::take(fields)?;
         reader.flights.land(flight)?;
@@ -44,7 +51,7 @@ pub(crate) struct Block {
 }
 
 /// Reads and verifies steps, and the steps in them.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     pub spaces: &'a [usize],
     pub written: &'a mut [bool],
     pub next: usize,
@@ -56,7 +63,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    pub fn block(&mut self, values: Vec<Value>) -> Result<Block> {
+    pub(crate) fn block(&mut self, values: Vec<Value>) -> Result<Block> {
         if self.depth > MAX_DEPTH {
             bail!("loops and branches are nested deeper than {MAX_DEPTH}");
         }
@@ -87,8 +94,11 @@ impl Reader<'_> {
         Ok((name, load(&mut fields, self)?))
     }
 
-    pub fn checker(&mut self) -> Checker<'_> {
-        Checker::new(self)
+    /// Checks what a step touches.
+    pub fn check(&mut self, operands: impl FnOnce(&mut Checker) -> Result<()>) -> Result<()> {
+        let mut checker = Checker::new(self);
+        operands(&mut checker)?;
+        checker.finish()
     }
 }
 
@@ -127,12 +137,6 @@ pub(crate) struct Loop {
 
 impl Loop {
     fn new(json: LoopJson, reader: &mut Reader) -> Result<Loop> {
-        let mut checker = reader.checker();
-        checker.write_all("out", json.out, DType::I32, &[])?;
-        if let Some(test) = json.test {
-            checker.read_all("test", test, DType::Bool, &[])?;
-        }
-        checker.finish(false)?;
         let times = match json.count.map(i32::try_from) {
             Some(Err(_)) => bail!("a count of {} is too large", json.count.unwrap_or(0)),
             Some(Ok(times)) => Some(times),
@@ -187,9 +191,6 @@ pub(crate) struct Branch {
 
 impl Branch {
     fn new(json: BranchJson, reader: &mut Reader) -> Result<Branch> {
-        let mut checker = reader.checker();
-        checker.read_all("test", json.test, DType::Bool, &[])?;
-        checker.finish(false)?;
         let steps = reader.block(json.steps)?;
         let otherwise = reader.block(json.otherwise)?;
         Ok(Branch { test: json.test, steps, otherwise })

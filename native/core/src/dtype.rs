@@ -72,6 +72,8 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
     /// Whether kernels that are generic over all numbers have code of their own for AVX-512: those of f32, the dtype of
     /// networks. What others gain by it is not worth a third of the work of compiling.
     const WIDE: bool = false;
+    /// Whether it is a float.
+    const FLOAT: bool;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -111,13 +113,14 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
 }
 
 macro_rules! element {
-    ($t:ty $(: $wide:ident)?, $low:expr, $high:expr, $bits:ty, |$a:ident, $b:ident| $add:expr, $sub:expr, $mul:expr, |$n:ident| $nan:expr, $from:path, $to:path) => {
+    ($t:ty $(: $wide:ident)?, $float:literal, $low:expr, $high:expr, $bits:ty, |$a:ident, $b:ident| $add:expr, $sub:expr, $mul:expr, |$n:ident| $nan:expr, $from:path, $to:path) => {
         impl Element for $t {
             const ZERO: Self = 0 as $t;
             const ONE: Self = 1 as $t;
             const LOWEST: Self = $low;
             const HIGHEST: Self = $high;
             $(const $wide: bool = true;)?
+            const FLOAT: bool = $float;
             const ALL: Self = $from(<$bits>::MAX);
             #[inline(always)]
             fn add(self, other: Self) -> Self {
@@ -166,7 +169,7 @@ const fn same<T: Copy>(x: T) -> T {
 macro_rules! float {
     ($t:ident $(: $wide:ident)?, $bits:ty) => {
         element!(
-            $t $(: $wide)?, $t::NEG_INFINITY, $t::INFINITY, $bits,
+            $t $(: $wide)?, true, $t::NEG_INFINITY, $t::INFINITY, $bits,
             |a, b| a + b, a - b, a * b, |a| a.is_nan(), $t::from_bits, $t::to_bits
         );
     };
@@ -176,6 +179,7 @@ macro_rules! integer {
     ($t:ident, $bits:ty, $from:path, $to:path) => {
         element!(
             $t,
+            false,
             $t::MIN,
             $t::MAX,
             $bits,

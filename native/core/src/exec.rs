@@ -146,13 +146,17 @@ pub(crate) trait Kernel: Send + Sync {
 /// Makes a step of the fields of its call.
 pub(crate) type Load = fn(&mut Fields, &mut Reader) -> Result<Box<dyn Kernel>>;
 
-/// The kernels of a module by name, each with what makes it of what its call holds.
+/// The kernels of a module by name, each with what makes it of what its call holds, once all that it touches has been checked;
+/// some ask the reader for more.
 macro_rules! kernels {
-    ($($name:literal $make:expr;)*) => {
+    (@make $call:ident $reader:ident, $make:expr) => { $make($call) };
+    (@make $call:ident $reader:ident, $make:expr, reader) => { $make($call, $reader) };
+    ($($name:ident $(($more:ident))? = $make:expr;)*) => {
         pub(crate) const KERNELS: &[(&str, crate::exec::Load)] = &[
-            $(($name, |fields, reader| {
+            $((stringify!($name), |fields, reader| {
                 let call = crate::fields::Take::take(fields)?;
-                Ok(Box::new($make(&call, reader.checker())?))
+                reader.check(|checker| crate::calls::operands::$name(&call, checker))?;
+                Ok(Box::new(crate::exec::kernels!(@make call reader, $make $(, $more)?)?))
             })),*
         ];
     };

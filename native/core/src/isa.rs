@@ -85,12 +85,16 @@ impl Level for Avx512 {
 }
 
 /// Declares `fn name(isa, args…)` that runs an `#[inline(always)]` body compiled for each instruction set. Where a condition
-/// follows, only those types have code of their own for AVX-512 that meet it; the others run that for AVX2.
+/// follows, only those types have code of their own for AVX-512 that meet it; the others run that for AVX2, or for any processor
+/// if they do not meet a second one.
 macro_rules! by_isa {
     ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident) => {
-        $crate::isa::by_isa! { $(#[$m])* $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? => $body, wide if true }
+        $crate::isa::by_isa! { $(#[$m])* $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? => $body, wide if true, vector if true }
     };
     ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident, wide if $wide:expr) => {
+        $crate::isa::by_isa! { $(#[$m])* $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? => $body, wide if $wide, vector if true }
+    };
+    ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident, wide if $wide:expr, vector if $vector:expr) => {
         $(#[$m])*
         $vis unsafe fn $name $(<$($g: $b),+>)? (isa: $crate::isa::Isa, $($a: $t),*) $(-> $r)? {
             #[cfg(target_arch = "x86_64")]
@@ -105,15 +109,9 @@ macro_rules! by_isa {
             }
             match isa {
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx512 => {
-                    if $wide {
-                        avx512 $(::<$($g),+>)? ($($a),*)
-                    } else {
-                        avx2 $(::<$($g),+>)? ($($a),*)
-                    }
-                }
+                $crate::isa::Isa::Avx512 if $wide => avx512 $(::<$($g),+>)? ($($a),*),
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx2 => avx2 $(::<$($g),+>)? ($($a),*),
+                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Avx2 if $vector => avx2 $(::<$($g),+>)? ($($a),*),
                 _ => $body::<$crate::isa::Scalar $($(, $g)+)?>($($a),*),
             }
         }

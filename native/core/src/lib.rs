@@ -17,6 +17,7 @@ pub mod profile;
 pub mod program;
 pub mod scalar;
 mod simd;
+mod sizes;
 #[cfg(target_arch = "x86_64")]
 mod straight;
 mod verify;

@@ -1,6 +1,9 @@
 //! The few vector operations that matrix products need, per instruction set.
 
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Avx2, Avx512};
 use crate::isa::{Level, Scalar};
+use crate::scalar::Float;
 
 /// A register tile and what it multiplies; distances are in elements.
 pub struct Walk<'a, T> {
@@ -42,6 +45,24 @@ pub trait Simd<T>: Level {
         false
     }
 }
+
+/// Floats that have vectors at a level.
+pub trait Lanes<L: Level>: Float {
+    type S: Simd<Self>;
+}
+
+impl<T: Float, L: Simd<T>> Lanes<L> for T {
+    type S = L;
+}
+
+/// Floats that have vectors at every level.
+#[cfg(target_arch = "x86_64")]
+pub trait Vectors: Lanes<Scalar> + Lanes<Avx2> + Lanes<Avx512> {}
+#[cfg(not(target_arch = "x86_64"))]
+pub trait Vectors: Lanes<Scalar> {}
+
+impl Vectors for f32 {}
+impl Vectors for f64 {}
 
 macro_rules! scalar {
     ($t:ty, $lanes:expr) => {

@@ -4,7 +4,6 @@
 use crate::control::Reader;
 use crate::dtype::DType;
 use crate::flights::Flights;
-use crate::generate::Generate;
 use crate::{bail, Result};
 
 /// `[space, byte offset]`.
@@ -19,11 +18,20 @@ pub const MAX_RANK: usize = 16;
 /// Most elements of one view; keeps all later arithmetic far from overflow.
 const MAX_COUNT: u64 = 1 << 48;
 
+/// What an operand is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
+pub enum Role {
     Read,
+    /// It is read, and an output may be exactly this view.
+    Replaced,
     Write,
     Scratch,
+}
+
+impl Role {
+    fn reads(self) -> bool {
+        matches!(self, Role::Read | Role::Replaced)
+    }
 }
 
 /// Bytes that one access of a step covers, and what for.
@@ -42,7 +50,7 @@ impl Region {
     /// Whether the two share bytes that at least one of them changes.
     pub(crate) fn collides(&self, other: &Region) -> bool {
         let apart = self.space != other.space || self.high <= other.low || other.high <= self.low;
-        !apart && (self.role != Role::Read || other.role != Role::Read)
+        !apart && !(self.role.reads() && other.role.reads())
     }
 }
 
@@ -50,7 +58,7 @@ impl Region {
     /// `name role space low high`, of bytes.
     pub fn line(&self) -> String {
         let role = match self.role {
-            Role::Read => "read",
+            Role::Read | Role::Replaced => "read",
             Role::Write => "write",
             Role::Scratch => "scratch",
         };
@@ -69,9 +77,9 @@ pub struct Checker<'a> {
     spaces: &'a [usize],
     flights: &'a mut Flights,
     regions: Vec<Region>,
-    pub written: &'a mut [bool],
-    /// Whether steps may get generated kernels.
-    pub generate: Generate,
+    written: &'a mut [bool],
+    /// The number of the collective that is then under way until the program waits for it.
+    pub departs: Option<u32>,
     /// Takes the accesses of each step, where somebody asks for them.
     log: &'a mut Option<Vec<Region>>,
 }
@@ -104,56 +112,31 @@ pub fn contiguous(shape: &[usize]) -> Vec<isize> {
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(reader: &'a mut Reader) -> Self {
-        let Reader { spaces, written, generate, flights, log, .. } = reader;
-        Checker { spaces, flights, regions: Vec::new(), written, generate: *generate, log }
+        let Reader { spaces, written, flights, log, .. } = reader;
+        Checker { spaces, flights, regions: Vec::new(), written, departs: None, log }
     }
 
-    /// The step's ordinal, outside of loops and branches.
-    pub(crate) fn outermost(&self) -> Option<usize> {
-        self.flights.outermost
+    /// An operand without gaps; the shape comes in parts.
+    pub fn dense(&mut self, role: Role, name: &str, at: At, dtype: DType, shape: &[&[usize]]) -> Result<()> {
+        let shape = shape.concat();
+        self.add(name, role, at, dtype, &shape, &contiguous(&shape))
     }
 
-    pub fn spaces(&self) -> &[usize] {
-        self.spaces
-    }
-
-    pub fn read(&mut self, name: &str, at: At, dtype: DType, shape: &[usize], strides: &[isize]) -> Result<()> {
-        self.add(name, Role::Read, at, dtype, shape, strides)
-    }
-
-    pub fn read_all(&mut self, name: &str, at: At, dtype: DType, shape: &[usize]) -> Result<()> {
-        self.read(name, at, dtype, shape, &contiguous(shape))
-    }
-
-    /// An output: no two elements may share an address.
-    pub fn write(&mut self, name: &str, at: At, dtype: DType, shape: &[usize], strides: &[isize]) -> Result<()> {
-        self.add(name, Role::Write, at, dtype, shape, strides)?;
-        let mut dims: Vec<(usize, usize)> = shape
-            .iter()
-            .zip(strides)
-            .filter(|(size, _)| **size > 1)
-            .map(|(size, stride)| (stride.unsigned_abs(), *size))
-            .collect();
-        dims.sort_unstable();
-        let mut reach = 0;
-        for (stride, size) in dims {
-            if stride <= reach && shape.iter().all(|s| *s > 0) {
-                bail!("{name}: strides {strides:?} of an output make elements of shape {shape:?} share addresses");
-            }
-            reach += stride * (size - 1);
+    pub fn strided(
+        &mut self,
+        role: Role,
+        name: &str,
+        at: At,
+        dtype: DType,
+        shape: &[&[usize]],
+        strides: &[&[isize]],
+    ) -> Result<()> {
+        let (shape, strides) = (shape.concat(), strides.concat());
+        self.add(name, role, at, dtype, &shape, &strides)?;
+        if role == Role::Write && shape.iter().all(|s| *s > 0) {
+            apart(&shape, &strides).map_err(|e| e.at(name))?;
         }
         Ok(())
-    }
-
-    pub fn write_all(&mut self, name: &str, at: At, dtype: DType, shape: &[usize]) -> Result<()> {
-        self.write(name, at, dtype, shape, &contiguous(shape))
-    }
-
-    pub fn scratch(&mut self, name: &str, at: At, bytes: usize) -> Result<()> {
-        if !at.offset.is_multiple_of(64) {
-            bail!("{name}: offset {} is not a multiple of 64", at.offset);
-        }
-        self.add(name, Role::Scratch, at, DType::U8, &[bytes], &[1])
     }
 
     fn add(&mut self, name: &str, role: Role, at: At, dtype: DType, shape: &[usize], strides: &[isize]) -> Result<()> {
@@ -165,6 +148,9 @@ impl<'a> Checker<'a> {
         };
         if !at.offset.is_multiple_of(dtype.size()) {
             bail!("{name}: offset {} is not aligned to {}", at.offset, dtype.name());
+        }
+        if role == Role::Scratch && !at.offset.is_multiple_of(64) {
+            bail!("{name}: offset {} is not a multiple of 64", at.offset);
         }
         let elements = count(shape).map_err(|e| e.at(name))?;
         let (mut low, mut high) = (at.offset as i128, at.offset as i128);
@@ -182,7 +168,7 @@ impl<'a> Checker<'a> {
                 dtype.name(), at.offset, at.space
             );
         }
-        if role != Role::Read && at.space > 0 {
+        if !role.reads() && at.space > 0 {
             self.written[at.space as usize - 1] = true;
         }
         let dims = shape.iter().zip(strides).filter(|(s, _)| **s > 1).map(|(s, t)| (*s, *t)).collect();
@@ -197,18 +183,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// As `finish`, for a collective that is then under way until the program waits for it.
-    pub(crate) fn depart(mut self, flight: u32, in_place: bool) -> Result<()> {
-        self.check(in_place)?;
-        self.flights.depart(flight, self.regions)
-    }
-
-    /// Refuses overlaps; with `in_place`, an output may be the same view as an input.
-    pub fn finish(mut self, in_place: bool) -> Result<()> {
-        self.check(in_place)
-    }
-
-    fn check(&mut self, in_place: bool) -> Result<()> {
+    /// Refuses overlaps, but for outputs that are the same view as an input that they may replace.
+    pub fn finish(self) -> Result<()> {
         if let Some(log) = self.log {
             log.extend(self.regions.iter().cloned());
         }
@@ -218,9 +194,8 @@ impl<'a> Checker<'a> {
                 if !a.collides(b) {
                     continue;
                 }
-                let crossing = (a.role == Role::Read) != (b.role == Role::Read);
-                let scratch = a.role == Role::Scratch || b.role == Role::Scratch;
-                if in_place && crossing && !scratch && a.view == b.view {
+                let roles = [a.role, b.role];
+                if roles.contains(&Role::Replaced) && roles.contains(&Role::Write) && a.view == b.view {
                     continue;
                 }
                 bail!(
@@ -235,6 +210,40 @@ impl<'a> Checker<'a> {
                 );
             }
         }
-        Ok(())
+        match self.departs {
+            Some(flight) => self.flights.depart(flight, self.regions),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Refuses strides by which elements of an output share addresses.
+fn apart(shape: &[usize], strides: &[isize]) -> Result<()> {
+    let wide = shape.iter().zip(strides).filter(|(size, _)| **size > 1);
+    let mut dims: Vec<(usize, usize)> = wide.map(|(size, stride)| (stride.unsigned_abs(), *size)).collect();
+    dims.sort_unstable();
+    let mut reach = 0;
+    for (stride, size) in dims {
+        if stride <= reach {
+            bail!("strides {strides:?} of an output make elements of shape {shape:?} share addresses");
+        }
+        reach += stride * (size - 1);
+    }
+    Ok(())
+}
+
+/// What a call of this kernel must hold.
+pub fn given<T>(name: &str, value: Option<T>) -> Result<T> {
+    match value {
+        Some(value) => Ok(value),
+        None => bail!("missing field `{name}`"),
+    }
+}
+
+/// As many addresses as a call of this kernel must hold.
+pub fn exactly<const N: usize>(name: &str, list: &[At]) -> Result<[At; N]> {
+    match list.try_into() {
+        Ok(list) => Ok(list),
+        Err(_) => bail!("{name}: takes {N} values, got {}", list.len()),
     }
 }

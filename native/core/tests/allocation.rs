@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use common::seeds::{contents, seeds, ARENA};
+use common::seeds::{contents, steps, ARENA};
 use common::{as_inputs, program, zeros};
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
@@ -73,7 +73,7 @@ fn large_intermediates() {
 fn a_step_allocates_and_faults_nothing_after_its_first_run() {
     large_intermediates();
     let mut tried = 0;
-    for step in seeds().iter().filter(|step| !excepted(step)) {
+    for step in steps().iter().filter(|step| !excepted(step)) {
         let program = program(ARENA, &contents(), std::slice::from_ref(step)).expect("a program");
         let buffers: Vec<Buffer> = contents().iter().map(|c| Buffer::new(c.len()).expect("memory")).collect();
         let arguments: Vec<&Buffer> = buffers.iter().collect();

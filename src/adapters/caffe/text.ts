@@ -2,7 +2,7 @@
  * @module The text format of protobuf, in which Caffe's networks and solvers are written: `name: value`, `name { … }`,
  * lists, comments. It is read into fields with their places; nothing in it is evaluated, and nesting is bounded.
  */
-import { checkRecognised, HeddleError, nearest, shown } from "../../extend/index.ts";
+import { checkRecognised, HeddleError, nearest, recognisedBytes, shown } from "../../extend/index.ts";
 
 type Scalar =
   | { readonly kind: "text"; readonly value: string }
@@ -272,7 +272,6 @@ export function parsePrototxt(text: string, file: string): Message {
   const place = { file, line: 1, column: 1 };
   if (typeof text !== "string") throw new HeddleError("argument", `takes a text, got ${shown(text)}`);
   if (text.length > largestText) throw errorAt(place, `a text of ${text.length} characters`);
-  // The beginning tells.
-  checkRecognised(new TextEncoder().encode(text.slice(0, 1024)), file, "Caffe text", ["empty"]);
+  checkRecognised(new TextEncoder().encode(text.slice(0, recognisedBytes)), file, "Caffe text", ["empty"]);
   return new Message("the file", new Parser(text, file).fields(undefined, 0), place);
 }

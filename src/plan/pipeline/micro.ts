@@ -1,7 +1,7 @@
 /**
- * @module Micro-batches: an axis of the mesh that is time instead of devices. The batch is split on it like on any axis,
- * so the planner's own rules say what one micro-batch computes, and its all-reduces on this axis are what is accumulated
- * over the micro-batches. Means stay weighted by the rows of the whole batch, and random bits go by the row in it.
+ * @module Micro-batches: an axis of the mesh that is time instead of devices. The batch is split on it as on any axis, so the
+ * planner's rules decide what one micro-batch computes, and the all-reduces on this axis are the accumulations over the
+ * micro-batches. Means are weighted by the rows of the whole batch, and random bits depend on a row's index in the whole batch.
  */
 import { inputSpecs, traceGraph } from "../../ir/graph.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
@@ -17,21 +17,21 @@ import type { Mesh } from "../mesh.ts";
 import { type PlannedValue, type PlanOptions, planGraph } from "../plan.ts";
 import { microAxis } from "./schedule.ts";
 
-/** What {@link planMicroBatches} is told besides the graph: layouts on the mesh, and `finish`, which leaves accumulations apart. */
+/** Options of {@link planMicroBatches}: layouts on the mesh, and `finish`, which must not merge accumulations. */
 export interface MicroOptions extends PlanOptions {
   readonly microBatches: number;
-  /** For each input whether its dim 0 is cut into micro-batches. */
+  /** For each input whether its dim 0 is split into micro-batches. */
   readonly batch: readonly boolean[];
 }
 
-/** Each value is accumulated by itself; buckets are formed of what is left for the mesh. */
+/** No buckets yet: each value is accumulated alone, and the collectives on the mesh form buckets later. */
 export const noBuckets: BucketSizes = { first: 0, others: 0 };
 
-/** The graph of one micro-batch on one device, with accumulations for what is done once. */
+/** The graph of one micro-batch on one device, with accumulations where the micro-batches are combined. */
 export interface MicroPlan {
-  /** Its batch inputs have the rows of one micro-batch. `axisIndex` of {@link microAxis} is the micro-batch. */
+  /** The batch inputs have the rows of one micro-batch. `axisIndex` of {@link microAxis} is the micro-batch. */
   readonly graph: Graph;
-  /** Types on one device of all micro-batches together, and layouts on the mesh. */
+  /** Types of all micro-batches together, and layouts on the mesh. */
   readonly inputs: readonly PlannedValue[];
   readonly outputs: readonly PlannedValue[];
   readonly formats: readonly ValueFormat[];
@@ -49,20 +49,20 @@ export function pipelineError(message: string, node?: Node, hint?: string): Hedd
 }
 
 /**
- * Plans a graph on a mesh with its batch cut into micro-batches.
+ * Plans a graph on a mesh with its batch split into micro-batches.
  *
- * @throws HeddleError `pipeline` when the rows cannot be cut evenly, or something needs the whole batch at once (such as
+ * @throws HeddleError `pipeline` when the rows cannot be split evenly, or when a node needs the whole batch at once (such as
  * statistics over the batch inside the network).
  */
 export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions): MicroPlan {
   const { microBatches, batch } = options;
   checkRows(graph, mesh, options);
   const extended: Mesh = { axes: [...mesh.axes, { name: microAxis, size: microBatches, isTime: true }] };
-  const whole = mesh.axes.map(() => replicate);
+  const replicatedLayout = mesh.axes.map(() => replicate);
   const plan = planGraph(graph, extended, {
     ...options,
     inputs: graph.inputs.map((_input, index) => [
-      ...(options.inputs?.[index] ?? whole),
+      ...(options.inputs?.[index] ?? replicatedLayout),
       batch[index] === true ? shard(0) : replicate,
     ]),
     outputs: graph.outputs.map((_output, index) => {
@@ -71,7 +71,7 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
     }),
     finish: options.finish ?? ((local) => formBuckets(local, noBuckets)),
   });
-  const local = accumulateFirst(plan.local, (index) => batch[index] === true);
+  const local = accumulateEarly(plan.local, (index) => batch[index] === true);
   checkAccumulations(local);
   const onMesh = ({ name, type, layout }: PlannedValue): PlannedValue => ({
     name,
@@ -81,7 +81,7 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
   plan.outputs.forEach(({ name, layout }, index) => {
     if (layout.at(-1)?.kind === "replicate") return;
     throw pipelineError(
-      `output '${name}' has a row for every row of the batch; a pipeline gives what is combined over the micro-batches`,
+      `output '${name}' has a row for every row of the batch; a pipeline returns values combined over the micro-batches`,
       graph.outputs[index],
       "return a sum or a mean over the batch",
     );
@@ -90,7 +90,7 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
 }
 
 function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: MicroOptions): void {
-  if (!batch.includes(true)) throw pipelineError(`'${graph.name}': no input is a batch to cut into micro-batches`);
+  if (!batch.includes(true)) throw pipelineError(`'${graph.name}': no input is a batch to split into micro-batches`);
   inputSpecs(graph).forEach(({ name, type }, index) => {
     if (batch[index] !== true) return;
     const devices = (inputs?.[index] ?? []).reduce(
@@ -102,7 +102,7 @@ function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: Mi
     if (rows !== undefined && rows % (microBatches * devices) === 0) return;
     const over = devices === 1 ? "" : ` on each of ${devices} devices`;
     throw pipelineError(
-      `input '${name}' of ${rows ?? "no"} rows cannot be cut into ${microBatches} equal micro-batches${over}`,
+      `input '${name}' of ${rows ?? "no"} rows cannot be split into ${microBatches} equal micro-batches${over}`,
       undefined,
       `choose a batch that ${microBatches * devices} divides`,
     );
@@ -110,65 +110,65 @@ function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: Mi
 }
 
 /**
- * Accumulates as early as can be: before anything travels, so that the devices exchange each sum once instead of every
- * contribution, and before a contribution is scaled by what is the same for all micro-batches.
+ * Accumulates as early as possible: before a collective, so that the devices exchange each sum once instead of every
+ * contribution, and before a contribution is scaled by a value that is the same for all micro-batches.
  */
-function accumulateFirst(graph: Graph, isBatch: (index: number) => boolean): Graph {
-  const source = microNodes(graph, (input) => isBatch(graph.inputs.indexOf(input)));
+function accumulateEarly(graph: Graph, isBatch: (index: number) => boolean): Graph {
+  const perMicro = microNodes(graph, (input) => isBatch(graph.inputs.indexOf(input)));
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
     const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
     const copy = (node: Node): Node => copies.get(node) as Node;
-    const accumulated = (node: Node, value: Node): Node => {
-      const scaled = value.inputs.filter((input) => source.has(input));
-      const travels = value.op === node.op && value.attrs["reduction"] === node.attrs["reduction"];
-      if (scaled.length === 1 && value.inputs.length === 1 && travels)
-        return apply(value.op, [accumulated(node, scaled[0] as Node)], value.attrs);
-      if (node.attrs["reduction"] === "sum" && scaled.length === 1 && isScaling(value, scaled[0] as Node))
+    const accumulate = (node: Node, value: Node): Node => {
+      const varying = value.inputs.filter((input) => perMicro.has(input));
+      const sameCollective = value.op === node.op && value.attrs["reduction"] === node.attrs["reduction"];
+      if (varying.length === 1 && value.inputs.length === 1 && sameCollective)
+        return apply(value.op, [accumulate(node, varying[0] as Node)], value.attrs);
+      if (node.attrs["reduction"] === "sum" && varying.length === 1 && isScaling(value, varying[0] as Node))
         return apply(
           value.op,
-          value.inputs.map((input) => (input === scaled[0] ? accumulated(node, input) : copy(input))),
+          value.inputs.map((input) => (input === varying[0] ? accumulate(node, input) : copy(input))),
           value.attrs,
         );
-      // Without its number, so that equal sums are one.
+      // Without its label, so that equal sums are one node.
       return apply(node.op, [copy(value)], { ...node.attrs, label: "" });
     };
     for (const node of topological(graph.outputs)) {
       if (copies.has(node)) continue;
-      const made = atPositionOf(node, () =>
+      const copied = atPositionOf(node, () =>
         isAccumulation(node)
-          ? accumulated(node, node.inputs[0] as Node)
+          ? accumulate(node, node.inputs[0] as Node)
           : apply(node.op, node.inputs.map(copy), node.attrs),
       );
-      copies.set(node, made);
+      copies.set(node, copied);
     }
     return graph.outputs.map(copy);
   });
 }
 
-/** Whether a scalar op is linear in `input` alone. What is summed of its results is then the op of the sum. */
+/** Whether a scalar op is linear in `input` alone. The sum of its results is then the op applied to the sum. */
 function isScaling({ op, attrs, inputs }: Node, input: Node): boolean {
   const { linear, form } = op;
   const sets = typeof linear === "function" ? linear(attrs) : linear;
-  const place = inputs.indexOf(input);
+  const position = inputs.indexOf(input);
   return (
     !isAbsent(form) &&
     form.kind === "pointwise" &&
-    inputs.lastIndexOf(input) === place &&
-    sets.some((set) => set.length === 1 && set[0] === place)
+    inputs.lastIndexOf(input) === position &&
+    sets.some((set) => set.length === 1 && set[0] === position)
   );
 }
 
-/** The nodes that differ by micro-batch. */
+/** The nodes whose values differ between micro-batches. */
 export function microNodes(graph: Graph, isBatch: (input: Node) => boolean): Set<Node> {
-  const found = new Set<Node>(graph.inputs.filter(isBatch));
+  const varying = new Set<Node>(graph.inputs.filter(isBatch));
   for (const node of topological(graph.outputs)) {
     if (isAccumulation(node)) continue;
-    const here = [node, ...ownedNodes(node)].some(
+    const readsIndex = [node, ...ownedNodes(node)].some(
       ({ op, attrs }) => op.name === "axisIndex" && attrs["axis"] === microAxis,
     );
-    if (here || node.inputs.some((input) => found.has(input))) found.add(node);
+    if (readsIndex || node.inputs.some((input) => varying.has(input))) varying.add(node);
   }
-  return found;
+  return varying;
 }
 
 const ownedNodes = (node: Node): Node[] =>
@@ -189,7 +189,7 @@ function checkAccumulations(graph: Graph): void {
 /** The error of a value that is not known before all micro-batches have run. */
 export const wholeBatch = (node: Node): HeddleError =>
   pipelineError(
-    `${describeNode(node.inputs[0] ?? node)} needs the whole batch at once, so it cannot be cut into micro-batches`,
+    `${describeNode(node.inputs[0] ?? node)} needs the whole batch at once, so it cannot be split into micro-batches`,
     node.inputs[0] ?? node,
-    "such are statistics over the batch inside the network; normalise by row, or use no pipeline",
+    "statistics over the batch inside the network need it; normalise by row, or use no pipeline",
   );

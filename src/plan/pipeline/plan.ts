@@ -1,4 +1,4 @@
-/** @module The plan of a pipeline: from a graph, a mesh with an axis of stages and the stage of each parameter. */
+/** @module The plan of a pipeline: made from a graph, a mesh with an axis of stages and the stage of each parameter. */
 import { inputSpecs } from "../../ir/graph.ts";
 import type { Graph } from "../../ir/node.ts";
 import { range } from "../../ir/shape.ts";
@@ -13,54 +13,60 @@ import { type ScheduleCosts, simulate } from "./simulate.ts";
 /** The mesh axis of the stages. */
 export const stageAxis = "stage";
 
-/** What makes a plan a pipeline. */
+/** Options that make a plan a pipeline. */
 export interface PipelineOptions {
   readonly microBatches: number;
-  /** `"1f1b"` (default), `"gpipe"`, a function that makes one, or a schedule. */
+  /** `"1f1b"` (default), `"gpipe"`, a function that makes a schedule, or a schedule. */
   readonly schedule?: keyof typeof schedules | ScheduleMaker | Schedule | undefined;
   /** Times for the order of actions; default: a backward pass takes twice a forward pass. */
   readonly costs?: ScheduleCosts | undefined;
-  /** For each input the stage that holds it; undefined: every stage does. */
+  /** For each input the stage that holds it; undefined: all stages. */
   readonly stages: readonly (number | undefined)[];
-  /** For each input whether its dim 0 is cut into micro-batches. */
+  /** For each input whether its dim 0 is split into micro-batches. */
   readonly batch: readonly boolean[];
-  /** For each output the index of the input whose next value it is; it is held where that one is. */
+  /** For each output the index of the input that it updates; the output lives on that input's stage. */
   readonly updates?: readonly (number | undefined)[];
 }
 
 /**
  * Plans a graph as a pipeline. The mesh has an axis `stage`; its other axes are planned as usual within each stage.
  *
- * @throws HeddleError `pipeline` when rows, stages or the mesh do not fit, or a node has no place; `schedule` when the
+ * @throws HeddleError `pipeline` when rows, stages or the mesh do not fit, or no stage can run a node; `schedule` when the
  * schedule cannot run.
  */
 export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions, options: PlanOptions = {}): Plan {
-  const place = mesh.axes.findIndex(({ name }) => name === stageAxis);
-  if (place < 0)
+  const stagePosition = mesh.axes.findIndex(({ name }) => name === stageAxis);
+  if (stagePosition < 0)
     throw new HeddleError("pipeline", `mesh ${formatMesh(mesh)} has no axis '${stageAxis}'`, {
       hint: `name one, as in ${stageAxis}=2`,
     });
   const { microBatches, costs, stages, batch, updates } = pipeline;
   const schedule = makeSchedule(countStages(graph, stages), pipeline);
-  checkRanks(schedule, (mesh.axes[place] as MeshAxis).size);
+  checkRanks(schedule, (mesh.axes[stagePosition] as MeshAxis).size);
   simulate(schedule, costs);
-  const within: Mesh = { axes: mesh.axes.filter((_axis, index) => index !== place) };
-  const inner = (layout: Layout | undefined): Layout | undefined => layout?.filter((_one, index) => index !== place);
-  const micro = planMicroBatches(graph, within, {
+  const innerMesh: Mesh = { axes: mesh.axes.filter((_axis, index) => index !== stagePosition) };
+  const innerLayout = (layout: Layout | undefined): Layout | undefined =>
+    layout?.filter((_one, index) => index !== stagePosition);
+  const micro = planMicroBatches(graph, innerMesh, {
     ...options,
-    // Of a micro-batch everything is used as it is kept.
+    // A micro-batch uses every value in the layout in which it is stored.
     uses: undefined,
     microBatches,
     batch,
-    inputs: graph.inputs.map((_input, index) => inner(options.inputs?.[index])),
-    outputs: graph.outputs.map((_output, index) => inner(options.outputs?.[index])),
+    inputs: graph.inputs.map((_input, index) => innerLayout(options.inputs?.[index])),
+    outputs: graph.outputs.map((_output, index) => innerLayout(options.outputs?.[index])),
   });
   const ranks = rankOfStages(schedule);
-  const held = (values: readonly PlannedValue[], at: readonly (number | undefined)[]): PlannedValue[] =>
+  const placed = (values: readonly PlannedValue[], stagesOfValues: readonly (number | undefined)[]): PlannedValue[] =>
     values.map(({ name, type, layout }, index) => {
-      const stage = at[index];
-      const own = stage === undefined ? replicate : only(ranks[stage] as number);
-      return { name, type, stage, layout: [...layout.slice(0, place), own, ...layout.slice(place)] };
+      const stage = stagesOfValues[index];
+      const placement = stage === undefined ? replicate : only(ranks[stage] as number);
+      return {
+        name,
+        type,
+        stage,
+        layout: [...layout.slice(0, stagePosition), placement, ...layout.slice(stagePosition)],
+      };
     });
   const outputStages = graph.outputs.map((_output, index) => {
     const input = updates?.[index];
@@ -68,23 +74,23 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
   });
   return {
     ...{ name: graph.name, mesh, formats: micro.formats, local: micro.graph },
-    inputs: held(micro.inputs, stages),
-    outputs: held(micro.outputs, outputStages),
+    inputs: placed(micro.inputs, stages),
+    outputs: placed(micro.outputs, outputStages),
     classes: [{ devices: range(deviceCount(mesh)), local: micro.graph }],
     pipeline: { schedule, costs, batch },
   };
 }
 
 function countStages(graph: Graph, stages: readonly (number | undefined)[]): number {
-  const named = stages.filter((stage) => stage !== undefined);
-  if (named.length === 0) throw new HeddleError("pipeline", `'${graph.name}': no input is on any stage`);
-  const count = Math.max(...named) + 1;
+  const assigned = stages.filter((stage) => stage !== undefined);
+  if (assigned.length === 0) throw new HeddleError("pipeline", `'${graph.name}': no input is on any stage`);
+  const count = Math.max(...assigned) + 1;
   for (let stage = 0; stage < count; stage++) {
-    if (named.includes(stage)) continue;
-    const least = inputSpecs(graph).find((_spec, index) => stages[index] === count - 1);
+    if (assigned.includes(stage)) continue;
+    const example = inputSpecs(graph).find((_spec, index) => stages[index] === count - 1);
     throw new HeddleError(
       "pipeline",
-      `'${graph.name}': no parameter is on stage ${stage}, but '${least?.name}' is on stage ${count - 1}`,
+      `'${graph.name}': no parameter is on stage ${stage}, but '${example?.name}' is on stage ${count - 1}`,
       { hint: "number the stages from 0 without gaps" },
     );
   }
@@ -92,9 +98,9 @@ function countStages(graph: Graph, stages: readonly (number | undefined)[]): num
 }
 
 /**
- * The schedule that options name or make.
+ * The schedule that the options name, make or contain.
  *
- * @throws HeddleError `pipeline` when there is none of that name, or it is for other numbers.
+ * @throws HeddleError `pipeline` when the name is unknown, or the schedule is for other numbers of stages or micro-batches.
  */
 export function makeSchedule(
   stages: number,
@@ -105,13 +111,13 @@ export function makeSchedule(
     throw new HeddleError("pipeline", `there is no schedule '${String(schedule)}'`, {
       hint: `there are ${Object.keys(schedules).join(", ")}`,
     });
-  const made = typeof make === "function" ? make(stages, microBatches) : make;
-  if (made.stages !== stages || made.microBatches !== microBatches)
+  const result = typeof make === "function" ? make(stages, microBatches) : make;
+  if (result.stages !== stages || result.microBatches !== microBatches)
     throw new HeddleError(
       "pipeline",
-      `schedule '${made.name}' is for ${made.stages} stages and ${made.microBatches} micro-batches; there are ${stages} and ${microBatches}`,
+      `schedule '${result.name}' is for ${result.stages} stages and ${result.microBatches} micro-batches; there are ${stages} and ${microBatches}`,
     );
-  return made;
+  return result;
 }
 
 function checkRanks({ name, stages, ranks }: Schedule, size: number): void {

@@ -1,6 +1,6 @@
 /**
  * @module Pipeline schedules as data: for each rank its actions in order. `1B0` is the backward pass of stage 1 on
- * micro-batch 0. They print as a grid of ranks by time and are read back.
+ * micro-batch 0. A schedule prints as a grid of ranks by time, and the text can be read back.
  */
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger } from "../../util/options.ts";
@@ -18,7 +18,7 @@ export interface Action {
   readonly microBatch: number;
 }
 
-/** What each rank does, in order. A rank may hold several stages; a stage is on one rank. */
+/** The actions of each rank, in order. A rank may hold several stages; a stage is on one rank. */
 export interface Schedule {
   readonly name: string;
   readonly stages: number;
@@ -26,7 +26,7 @@ export interface Schedule {
   readonly ranks: readonly (readonly Action[])[];
 }
 
-/** Makes a schedule for so many stages and micro-batches. */
+/** Makes a schedule for numbers of stages and micro-batches. */
 export type ScheduleMaker = (stages: number, microBatches: number) => Schedule;
 
 /** `2F0`: stage, kind, micro-batch (as PyTorch writes actions). */
@@ -42,7 +42,7 @@ export function parseAction(text: string): Action {
   return { stage: Number(match[1]), kind: match[2] as ActionKind, microBatch: Number(match[3]) };
 }
 
-const counted = (count: number): number[] => Array.from({ length: count }, (_unused, index) => index);
+const upTo = (count: number): number[] => Array.from({ length: count }, (_unused, index) => index);
 
 function checkSizes(name: string, stages: number, microBatches: number): void {
   checkInteger(name, "stages", stages, 1);
@@ -53,25 +53,25 @@ function checkSizes(name: string, stages: number, microBatches: number): void {
 export function gpipe(stages: number, microBatches: number): Schedule {
   checkSizes("gpipe", stages, microBatches);
   const pass = (stage: number, kind: ActionKind): Action[] =>
-    counted(microBatches).map((microBatch) => ({ stage, kind, microBatch }));
-  const ranks = counted(stages).map((stage) => [...pass(stage, "F"), ...pass(stage, "B")]);
+    upTo(microBatches).map((microBatch) => ({ stage, kind, microBatch }));
+  const ranks = upTo(stages).map((stage) => [...pass(stage, "F"), ...pass(stage, "B")]);
   return { name: "gpipe", stages, microBatches, ranks };
 }
 
 /**
  * One forward, one backward: stage `s` of `p` runs `p - s` forward passes ahead (fewer where there are fewer
- * micro-batches), so that it keeps no more than that many micro-batches (Narayanan et al., 2019, with a flush).
+ * micro-batches), so that it holds the values of no more than that many micro-batches (Narayanan et al., 2019, with a flush).
  */
 export function oneFOneB(stages: number, microBatches: number): Schedule {
   checkSizes("oneFOneB", stages, microBatches);
-  const ranks = counted(stages).map((stage): Action[] => {
+  const ranks = upTo(stages).map((stage): Action[] => {
     const ahead = Math.min(microBatches, stages - stage - 1);
     const forward = (microBatch: number): Action => ({ stage, kind: "F", microBatch });
     const backward = (microBatch: number): Action => ({ stage, kind: "B", microBatch });
     return [
-      ...counted(ahead).map(forward),
-      ...counted(microBatches - ahead).flatMap((index) => [forward(ahead + index), backward(index)]),
-      ...counted(ahead).map((index) => backward(microBatches - ahead + index)),
+      ...upTo(ahead).map(forward),
+      ...upTo(microBatches - ahead).flatMap((index) => [forward(ahead + index), backward(index)]),
+      ...upTo(ahead).map((index) => backward(microBatches - ahead + index)),
     ];
   });
   return { name: "1f1b", stages, microBatches, ranks };
@@ -80,15 +80,15 @@ export function oneFOneB(stages: number, microBatches: number): Schedule {
 /** The schedules by name. */
 export const schedules: { readonly [name in "gpipe" | "1f1b"]: ScheduleMaker } = { gpipe, "1f1b": oneFOneB };
 
-/** The rank of each stage: where its actions are. Undefined for a stage without any. */
+/** The rank of each stage: the one that has its actions. Undefined for a stage without actions. */
 export function rankOfStages({ stages, ranks }: Schedule): (number | undefined)[] {
-  return counted(stages).map((stage) => {
+  return upTo(stages).map((stage) => {
     const rank = ranks.findIndex((actions) => actions.some((action) => action.stage === stage));
     return rank < 0 ? undefined : rank;
   });
 }
 
-/** A cell of a grid: what is written there, and whether it is marked as wrong. */
+/** A cell of a grid: its text, and whether it is marked as wrong. */
 export interface GridCell {
   readonly text: string;
   readonly marked?: boolean;
@@ -98,23 +98,23 @@ export interface GridCell {
 export function formatGrid(rows: readonly (readonly GridCell[])[]): string {
   const columns = Math.max(0, ...rows.map((row) => row.length));
   const texts = rows.map((row) =>
-    counted(columns).map((column) => {
+    upTo(columns).map((column) => {
       const { text, marked = false } = row[column] ?? { text: "." };
       return marked ? `>${text}<` : text;
     }),
   );
-  const head = counted(columns).map(String);
-  const widths = counted(columns).map((column) =>
+  const head = upTo(columns).map(String);
+  const widths = upTo(columns).map((column) =>
     Math.max((head[column] as string).length, ...texts.map((row) => (row[column] as string).length)),
   );
   const names = rows.map((_row, rank) => `rank ${rank}`);
-  const lead = Math.max(4, ...names.map((name) => name.length));
+  const nameWidth = Math.max(4, ...names.map((name) => name.length));
   const line = (name: string, cells: readonly string[]): string =>
-    `${name.padEnd(lead)}  ${cells.map((cell, column) => cell.padEnd(widths[column] as number)).join(" ")}`.trimEnd();
+    `${name.padEnd(nameWidth)}  ${cells.map((cell, column) => cell.padEnd(widths[column] as number)).join(" ")}`.trimEnd();
   return [line("time", head), ...texts.map((row, rank) => line(names[rank] as string, row))].join("\n");
 }
 
-/** The order alone, one column per action of a rank: what can be shown of a schedule that cannot run. */
+/** A grid of the order alone, one column per action of a rank, which also exists for a schedule that cannot run. */
 export function orderGrid(schedule: Schedule, isMarked: (rank: number, index: number) => boolean): string {
   return formatGrid(
     schedule.ranks.map((actions, rank) =>
@@ -124,8 +124,8 @@ export function orderGrid(schedule: Schedule, isMarked: (rank: number, index: nu
 }
 
 /**
- * Reads a grid: `schedule 1f1b stages=2 microBatches=4`, then a row per rank. What is not an action (the line of times,
- * `.` for idle, `=` for an action that goes on) says nothing of the order.
+ * Reads a grid: `schedule 1f1b stages=2 microBatches=4`, then a row per rank. Cells that are not actions are ignored (the
+ * line of times, `.` for idle, `=` where an action continues).
  *
  * @param firstLine the number of the first line, for errors
  * @throws HeddleError `schedule` naming the line.

@@ -1,15 +1,15 @@
 /**
- * @module Simulation of a pipeline schedule before it runs: is every action there, can each get what it needs, how long
- * does it take, how much is kept.
+ * @module Simulation of a pipeline schedule before it runs: whether every action is present and can get its inputs, how
+ * long the schedule takes, and how many micro-batches it holds at once.
  */
 import { HeddleError } from "../../util/errors.ts";
 import { type Action, formatAction, formatGrid, type GridCell, orderGrid, type Schedule } from "./schedule.ts";
 
-/** Time of one action of a stage, in any unit; one number counts for every stage. */
+/** Time of one action of a stage, in any unit; one number applies to every stage. */
 export interface ScheduleCosts {
   readonly F: number | readonly number[];
   readonly B: number | readonly number[];
-  /** Time until what one rank sends is on another; it keeps neither from computing. Default 0. */
+  /** Time that a transfer from one rank to another takes; both ranks can compute meanwhile. Default 0. */
   readonly transfer?: number;
 }
 
@@ -25,9 +25,9 @@ export interface TimedAction extends Action {
 /** How a schedule runs. */
 export interface Simulation {
   readonly ranks: readonly (readonly TimedAction[])[];
-  /** Until the last action ends. */
+  /** Time until the last action ends. */
   readonly time: number;
-  /** Idle share of all ranks' time until then. */
+  /** Idle share of all ranks' time. */
   readonly bubble: number;
   /** Per rank, the most micro-batches whose forward values are kept for a backward pass at once. */
   readonly peakLive: readonly number[];
@@ -36,16 +36,16 @@ export interface Simulation {
 /** The actions whose results an action needs. */
 export function needsOf({ stage, kind, microBatch }: Action, stages: number): Action[] {
   if (kind === "F") return stage === 0 ? [] : [{ stage: stage - 1, kind, microBatch }];
-  const own: Action = { stage, kind: "F", microBatch };
-  return stage === stages - 1 ? [own] : [own, { stage: stage + 1, kind, microBatch }];
+  const forward: Action = { stage, kind: "F", microBatch };
+  return stage === stages - 1 ? [forward] : [forward, { stage: stage + 1, kind, microBatch }];
 }
 
 /**
- * Simulates a schedule: every rank runs its actions in order, each as soon as what it needs is there.
+ * Simulates a schedule: every rank runs its actions in order, each as soon as its inputs are available.
  *
- * @param costs default: a backward pass takes twice the time of a forward pass, sending none
- * @throws HeddleError `schedule` when an action is missing, is there twice, comes on its rank before what it needs, or
- * ranks wait for each other in a circle. The message shows the grid with the cell at fault marked.
+ * @param costs default: a backward pass takes twice the time of a forward pass, and a transfer none
+ * @throws HeddleError `schedule` when an action is missing, is present twice, comes on its rank before an action that it
+ * needs, or ranks wait for each other in a cycle. The message shows the grid with the cell at fault marked.
  */
 export function simulate(schedule: Schedule, costs: ScheduleCosts = defaultCosts): Simulation {
   checkComplete(schedule);
@@ -74,10 +74,10 @@ export function simulate(schedule: Schedule, costs: ScheduleCosts = defaultCosts
       }
     });
   }
-  if (ranks.some((done, rank) => done.length < (schedule.ranks[rank]?.length as number)))
+  if (ranks.some((timed, rank) => timed.length < (schedule.ranks[rank]?.length as number)))
     throw stuck(
       schedule,
-      ranks.map((done) => done.length),
+      ranks.map((timed) => timed.length),
       ends,
     );
   const time = Math.max(0, ...ranks.flat().map(({ end }) => end));
@@ -92,38 +92,46 @@ function costOf({ kind, stage }: Action, costs: ScheduleCosts): number {
 
 function peakLive(actions: readonly TimedAction[]): number {
   let live = 0;
-  let most = 0;
+  let peak = 0;
   for (const { kind } of actions) {
     live += kind === "F" ? 1 : -1;
-    most = Math.max(most, live);
+    peak = Math.max(peak, live);
   }
-  return most;
+  return peak;
 }
 
-function fail(schedule: Schedule, what: string, isMarked: (rank: number, index: number) => boolean): HeddleError {
+function scheduleError(
+  schedule: Schedule,
+  what: string,
+  isMarked: (rank: number, index: number) => boolean,
+): HeddleError {
   return new HeddleError("schedule", `schedule '${schedule.name}': ${what}\n${orderGrid(schedule, isMarked)}`);
 }
 
-/** Every action is there once, and all those of a stage on one rank. */
+/** Checks that every action is present once, and that all actions of a stage are on one rank. */
 function checkComplete(schedule: Schedule): void {
   const { stages, microBatches } = schedule;
-  const places = new Map<string, { rank: number }>();
+  const seen = new Map<string, { rank: number }>();
   const ranks = new Map<number, number>();
   schedule.ranks.forEach((actions, rank) => {
     actions.forEach((action, index) => {
-      const here = (at: number, place: number): boolean => at === rank && place === index;
+      const isThis = (row: number, column: number): boolean => row === rank && column === index;
       const name = formatAction(action);
       if (action.stage >= stages || action.microBatch >= microBatches)
-        throw fail(schedule, `${name} is not among ${stages} stages and ${microBatches} micro-batches`, here);
-      if (places.has(name))
-        throw fail(schedule, `${name} is there twice (again as action ${index} of rank ${rank})`, here);
-      places.set(name, { rank });
-      const home = ranks.get(action.stage) ?? rank;
-      if (home !== rank)
-        throw fail(
+        throw scheduleError(
           schedule,
-          `${name} is on rank ${rank}, other actions of stage ${action.stage} on rank ${home}`,
-          here,
+          `${name} is not among ${stages} stages and ${microBatches} micro-batches`,
+          isThis,
+        );
+      if (seen.has(name))
+        throw scheduleError(schedule, `${name} is present twice (again as action ${index} of rank ${rank})`, isThis);
+      seen.set(name, { rank });
+      const stageRank = ranks.get(action.stage) ?? rank;
+      if (stageRank !== rank)
+        throw scheduleError(
+          schedule,
+          `${name} is on rank ${rank}, other actions of stage ${action.stage} on rank ${stageRank}`,
+          isThis,
         );
       ranks.set(action.stage, rank);
     });
@@ -132,11 +140,12 @@ function checkComplete(schedule: Schedule): void {
     for (let microBatch = 0; microBatch < microBatches; microBatch++)
       for (const kind of ["F", "B"] as const) {
         const name = formatAction({ stage, kind, microBatch });
-        if (!places.has(name)) throw fail(schedule, `${name} is missing`, missingMark(schedule, stage, microBatch));
+        if (!seen.has(name))
+          throw scheduleError(schedule, `${name} is missing`, missingMark(schedule, stage, microBatch));
       }
 }
 
-/** The other action of the same stage and micro-batch, if there is one. */
+/** Marks the other action of the same stage and micro-batch, if it exists. */
 function missingMark(schedule: Schedule, stage: number, microBatch: number): (rank: number, index: number) => boolean {
   return (rank, index) => {
     const action = schedule.ranks[rank]?.[index];
@@ -144,42 +153,46 @@ function missingMark(schedule: Schedule, stage: number, microBatch: number): (ra
   };
 }
 
-/** Why nothing moves: an action stands before what it needs on its own rank, or ranks wait in a circle. */
+/** The error of a schedule that stops: an action comes before one that it needs on its rank, or ranks wait in a cycle. */
 function stuck(schedule: Schedule, next: readonly number[], ends: ReadonlyMap<string, unknown>): HeddleError {
-  const blocked = (rank: number): { action: Action; need: Action; home: number } | undefined => {
+  const blocked = (rank: number): { action: Action; need: Action; needRank: number } | undefined => {
     const action = schedule.ranks[rank]?.[next[rank] as number];
     if (action === undefined) return undefined;
-    const need = needsOf(action, schedule.stages).find((one) => !ends.has(formatAction(one))) as Action;
-    const home = schedule.ranks.findIndex((row) => row.some((one) => formatAction(one) === formatAction(need)));
-    return { action, need, home };
+    const need = needsOf(action, schedule.stages).find((other) => !ends.has(formatAction(other))) as Action;
+    const home = schedule.ranks.findIndex((row) => row.some((other) => formatAction(other) === formatAction(need)));
+    return { action, need, needRank: home };
   };
-  const at = (rank: number) => (row: number, index: number) => row === rank && index === next[rank];
+  const isNext = (rank: number) => (row: number, index: number) => row === rank && index === next[rank];
   for (const rank of schedule.ranks.keys()) {
-    const one = blocked(rank);
-    if (one?.home === rank)
-      return fail(
+    const wait = blocked(rank);
+    if (wait?.needRank === rank)
+      return scheduleError(
         schedule,
-        `${formatAction(one.action)} needs ${formatAction(one.need)}, which comes later on rank ${rank}`,
-        at(rank),
+        `${formatAction(wait.action)} needs ${formatAction(wait.need)}, which comes later on rank ${rank}`,
+        isNext(rank),
       );
   }
-  // Every rank that has not ended waits for another, so following them leads into the circle.
+  // Every unfinished rank waits for another one, so following the waits leads into the cycle.
   let rank = schedule.ranks.findIndex((_row, index) => blocked(index) !== undefined);
   const seen: number[] = [];
   while (!seen.includes(rank)) {
     seen.push(rank);
-    rank = blocked(rank)?.home as number;
+    rank = blocked(rank)?.needRank as number;
   }
-  const circle = seen.slice(seen.indexOf(rank));
-  const waits = circle.map((member) => {
+  const cycle = seen.slice(seen.indexOf(rank));
+  const waits = cycle.map((member) => {
     const { action, need } = blocked(member) as { action: Action; need: Action };
     return `rank ${member} at ${formatAction(action)} waits for ${formatAction(need)}`;
   });
-  return fail(schedule, `deadlock: ${waits.join(", ")}`, (row, index) => circle.includes(row) && index === next[row]);
+  return scheduleError(
+    schedule,
+    `deadlock: ${waits.join(", ")}`,
+    (row, index) => cycle.includes(row) && index === next[row],
+  );
 }
 
 /**
- * The schedule as a grid: ranks by time, `.` where a rank is idle, `=` where an action goes on.
+ * The schedule as a grid: ranks by time, `.` where a rank is idle, `=` where an action continues.
  * {@link parseSchedule} reads it back.
  *
  *     schedule 1f1b stages=2 microBatches=2
@@ -193,8 +206,8 @@ export function printSchedule(schedule: Schedule, costs: ScheduleCosts = default
   const rows = ranks.map((actions): GridCell[] => {
     const cells: GridCell[] = Array.from({ length: time }, () => ({ text: "." }));
     for (const action of actions) {
-      for (let at = action.start; at < action.end; at++)
-        cells[at] = { text: at === action.start ? formatAction(action) : "=" };
+      for (let time = action.start; time < action.end; time++)
+        cells[time] = { text: time === action.start ? formatAction(action) : "=" };
     }
     return cells;
   });

@@ -1,11 +1,11 @@
 /**
- * @module Stages: which part of a micro-batch's graph runs where. The user says on which stage the parameters are; every
- * node follows from its dependencies.
+ * @module Stages: the rank that runs each part of a micro-batch's graph. The user assigns parameters to stages; the stage
+ * of every other node follows from its dependencies.
  *
- * A forward node runs on the last stage that its parameters come from. A backward node contributes to gradients of some
- * stages and runs on the last of those, which is where its forward node is: nothing later needs it. So of a node that
- * depends on stages up to `u` and contributes to gradients of stages up to `d`, the stage is `min(u, d)`, unless it uses
- * a parameter of a later stage (the product that takes a gradient from one stage to the one before).
+ * A forward node runs on the last stage among those of its parameters. A backward node contributes to gradients of some
+ * stages and runs on the last of those, where its forward node is, since no later stage needs it. So a node that depends
+ * on stages up to `u` and contributes to gradients of stages up to `d` is on stage `min(u, d)`, unless it uses a parameter
+ * of a later stage (the product that takes a gradient from one stage to the one before).
  */
 import { elementOp } from "../../ir/leaf.ts";
 import type { Graph, Node } from "../../ir/node.ts";
@@ -15,21 +15,21 @@ import { topological, usersOf } from "../../ir/walk.ts";
 import { isAccumulation, microNodes, pipelineError, wholeBatch } from "./micro.ts";
 import type { ActionKind } from "./schedule.ts";
 
-/** What stages are found from. */
+/** What the assignment of stages depends on. */
 export interface StageOptions {
   readonly stages: number;
-  /** For each input whether it is cut into micro-batches. */
+  /** For each input whether it is split into micro-batches. */
   readonly batch: readonly boolean[];
-  /** For each input the stage that holds it; undefined: every stage does. */
+  /** For each input the stage that holds it; undefined: all stages. */
   readonly inputs: readonly (number | undefined)[];
-  /** For each output the stage that is to hold it; undefined: every stage. */
+  /** For each output the stage that is to hold it; undefined: all stages. */
   readonly outputs: readonly (number | undefined)[];
 }
 
-/** Where a node runs. Without a stage: wherever it is needed, since it depends on what every stage has. */
+/** Where a node runs. Without a stage: wherever it is needed, since it depends only on values that every stage has. */
 export interface StagePlace {
   readonly stage: number | undefined;
-  /** The action of a micro-batch; `update` is once, after all of them; `start` once, before them. */
+  /** The action of a micro-batch; `start` runs once before all micro-batches, `update` once after them. */
   readonly phase: ActionKind | "start" | "update";
 }
 
@@ -43,8 +43,8 @@ export interface Stages {
 /**
  * Assigns each node of a micro-batch's graph to a stage.
  *
- * @throws HeddleError `pipeline` naming a node that has no place: it uses parameters of two stages, or what a stage makes
- * is needed by one before it.
+ * @throws HeddleError `pipeline` naming a node that fits no stage: it uses parameters of two stages, or a stage needs a
+ * value of a later one.
  */
 export function assignStages(graph: Graph, options: StageOptions): Stages {
   return new Assignment(graph, options).run();
@@ -58,10 +58,10 @@ class Assignment {
   private readonly order: readonly Node[];
   private readonly users: ReadonlyMap<Node, readonly Node[]>;
   private readonly micro: ReadonlySet<Node>;
-  /** What depends on an accumulation. */
-  private readonly after = new Set<Node>();
-  /** The last stage that a node depends on; `none` where it depends on what all stages have. */
-  private readonly up = new Map<Node, number>();
+  /** Nodes that depend on an accumulation. */
+  private readonly afterAccumulation = new Set<Node>();
+  /** The last stage that a node depends on; `none` where it depends only on values that all stages have. */
+  private readonly lastSource = new Map<Node, number>();
   private readonly stage = new Map<Node, number>();
   private readonly forward = new Set<Node>();
   private readonly places = new Map<Node, StagePlace>();
@@ -93,19 +93,19 @@ class Assignment {
 
   private classify(): void {
     for (const node of this.order) {
-      const above = node.inputs.map((input) => this.up.get(input) as number);
-      this.up.set(node, Math.max(this.inputStage(node), none, ...above));
-      // A sum over the batch alone (the count of a mask) is known before the first action.
-      const late = isAccumulation(node) && this.up.get(node) !== none;
-      if (late || node.inputs.some((input) => this.after.has(input))) this.after.add(node);
-      if (this.after.has(node) && this.micro.has(node))
-        throw wholeBatch(node.inputs.find((input) => this.after.has(input)) as Node);
+      const inputStages = node.inputs.map((input) => this.lastSource.get(input) as number);
+      this.lastSource.set(node, Math.max(this.inputStage(node), none, ...inputStages));
+      // A sum that depends on the batch alone (the count of a mask) is known before the first action.
+      const isLate = isAccumulation(node) && this.lastSource.get(node) !== none;
+      if (isLate || node.inputs.some((input) => this.afterAccumulation.has(input))) this.afterAccumulation.add(node);
+      if (this.afterAccumulation.has(node) && this.micro.has(node))
+        throw wholeBatch(node.inputs.find((input) => this.afterAccumulation.has(input)) as Node);
     }
   }
 
-  /** The stage of the parameter that an accumulation is for: the nearest one whose new value it enters. */
+  /** The stage of the parameter whose gradient an accumulation is: the nearest parameter whose update uses it. */
   private readonly targetOf = (accumulation: Node): number | undefined => {
-    // Elementwise first: a norm over all gradients enters every update, but not elementwise.
+    // Same-sized values first: a norm over all gradients enters every update, too, but as a scalar.
     const size = sizeOf(accumulation.shape);
     return this.nearest(accumulation, (node) => sizeOf(node.shape) === size) ?? this.nearest(accumulation, () => true);
   };
@@ -116,8 +116,8 @@ class Assignment {
       const stages = ring.flatMap((node) =>
         this.graph.outputs.flatMap((output, index) => (output === node ? [this.options.outputs[index]] : [])),
       );
-      const held = stages.filter((stage) => stage !== undefined);
-      if (held.length > 0) return Math.max(...held);
+      const assigned = stages.filter((stage) => stage !== undefined);
+      if (assigned.length > 0) return Math.max(...assigned);
       const next = ring.flatMap((node) => this.users.get(node) ?? []).filter((node) => !seen.has(node) && passes(node));
       for (const node of next) seen.add(node);
       ring = [...new Set(next)];
@@ -126,45 +126,45 @@ class Assignment {
   }
 
   private placeMicro(): void {
-    const down = new Map<Node, number>();
+    const lastTarget = new Map<Node, number>();
     for (const node of [...this.order].reverse()) {
       if (!this.micro.has(node)) continue;
       const targets = (this.users.get(node) as readonly Node[]).map((user) =>
-        isAccumulation(user) ? (this.targetOf(user) ?? this.last) : (down.get(user) ?? none),
+        isAccumulation(user) ? (this.targetOf(user) ?? this.last) : (lastTarget.get(user) ?? none),
       );
-      down.set(node, Math.max(none, ...targets));
+      lastTarget.set(node, Math.max(none, ...targets));
     }
     for (const node of this.order) {
       if (!this.micro.has(node) || this.inputStage(node) !== none) continue;
-      const up = this.up.get(node) as number;
-      if (up === none) continue;
-      // A result is where the node with several results is.
+      const source = this.lastSource.get(node) as number;
+      if (source === none) continue;
+      // An element is on the stage of its tuple.
       if (node.op === elementOp) {
         this.stage.set(node, this.stage.get(node.inputs[0] as Node) as number);
         continue;
       }
-      const held = node.inputs.filter((input) => !this.micro.has(input) && this.up.get(input) !== none);
-      const wanted = Math.max(none, ...held.map((input) => this.up.get(input) as number));
-      const stage = Math.max(Math.min(up, down.get(node) as number), wanted);
-      for (const input of held) this.checkHeld(node, stage, input);
+      const fixed = node.inputs.filter((input) => !this.micro.has(input) && this.lastSource.get(input) !== none);
+      const needed = Math.max(none, ...fixed.map((input) => this.lastSource.get(input) as number));
+      const stage = Math.max(Math.min(source, lastTarget.get(node) as number), needed);
+      for (const input of fixed) this.checkOnStage(node, stage, input);
       this.stage.set(node, stage);
     }
   }
 
-  /** What is the same for all micro-batches does not travel: it must be where it is used. */
-  private checkHeld(node: Node, stage: number, input: Node): void {
-    const owners = topological([input]).filter((one) => this.inputStage(one) !== none);
-    const elsewhere = owners.find((one) => this.inputStage(one) !== stage);
-    if (elsewhere === undefined) return;
-    const name = String(elsewhere.attrs["name"]);
+  /** A value that is the same for all micro-batches is not sent: it must be on the stage that uses it. */
+  private checkOnStage(node: Node, stage: number, input: Node): void {
+    const owners = topological([input]).filter((owner) => this.inputStage(owner) !== none);
+    const stranger = owners.find((owner) => this.inputStage(owner) !== stage);
+    if (stranger === undefined) return;
+    const name = String(stranger.attrs["name"]);
     throw pipelineError(
-      `'${name}' is on stage ${this.inputStage(elsewhere)}, but ${describeNode(node)} needs it on stage ${stage}`,
+      `'${name}' is on stage ${this.inputStage(stranger)}, but ${describeNode(node)} needs it on stage ${stage}`,
       node,
-      "give the stages in the order of the network, and what shares a parameter to one stage",
+      "give the stages in the order of the network, and layers that share a parameter the same stage",
     );
   }
 
-  /** Forward is what the outputs for the user, or a later stage, need. The rest waits for gradients. */
+  /** Forward nodes are those that a later stage or an output for the user needs. The other nodes wait for gradients. */
   private findForward(): void {
     const sinks = this.order.filter(
       (node) =>
@@ -178,7 +178,7 @@ class Assignment {
     for (const node of topological(sinks)) if (this.micro.has(node)) this.forward.add(node);
   }
 
-  /** A sum of two gradients of a later stage is made there, so that one value travels, not two. */
+  /** A sum of two gradients from a later stage is computed there, so that one value is sent instead of two. */
   private liftBackward(): void {
     for (const node of this.order) {
       const stage = this.stage.get(node);
@@ -186,7 +186,7 @@ class Assignment {
       const sources = [...new Set(node.inputs)].filter((input) => this.stage.has(input));
       const from = this.stage.get(sources[0] ?? node) as number;
       if (from <= stage || sources.some((input) => this.stage.get(input) !== from || this.forward.has(input))) continue;
-      if (node.inputs.some((input) => !this.micro.has(input) && this.up.get(input) !== none)) continue;
+      if (node.inputs.some((input) => !this.micro.has(input) && this.lastSource.get(input) !== none)) continue;
       const bytes = (nodes: readonly Node[]): number =>
         nodes.flatMap(({ types }) => types).reduce((total, type) => total + bytesOf(type), 0);
       if (bytes([node]) < bytes(sources)) this.stage.set(node, from);
@@ -206,36 +206,39 @@ class Assignment {
         const from = this.places.get(input);
         if (from?.stage === undefined || follows(from.stage, from.phase, to.stage, to.phase)) continue;
         throw pipelineError(
-          `${describeNode(node)} of stage ${to.stage} needs ${describeNode(input)} of stage ${from.stage}, which comes later: the graph is no pipeline of these stages`,
+          `${describeNode(node)} of stage ${to.stage} needs ${describeNode(input)} of stage ${from.stage}, which comes later: the graph is not a pipeline of these stages`,
           node,
         );
       }
     }
   }
 
-  /** Accumulations are where their contributions are; updates where what they give is held. */
+  /** Accumulations are on the stage of their contributions, updates on the stage that holds their result. */
   private placeUpdates(): void {
-    const down = new Map<Node, number>();
+    const lastHolder = new Map<Node, number>();
     for (const node of [...this.order].reverse()) {
       if (this.micro.has(node)) continue;
-      const held = this.graph.outputs.flatMap((output, index) =>
+      const holders = this.graph.outputs.flatMap((output, index) =>
         output === node ? [this.options.outputs[index] ?? this.last] : [],
       );
-      const below = (this.users.get(node) as readonly Node[]).map((user) => down.get(user) ?? none);
-      down.set(node, Math.max(none, ...held, ...below));
+      const userStages = (this.users.get(node) as readonly Node[]).map((user) => lastHolder.get(user) ?? none);
+      lastHolder.set(node, Math.max(none, ...holders, ...userStages));
     }
-    const from = new Map<Node, number>();
+    const sourceStage = new Map<Node, number>();
     for (const node of this.order) {
       if (this.micro.has(node)) continue;
-      if (isAccumulation(node)) from.set(node, this.places.get(node.inputs[0] as Node)?.stage ?? none);
+      if (isAccumulation(node)) sourceStage.set(node, this.places.get(node.inputs[0] as Node)?.stage ?? none);
       else {
-        const own = this.inputStage(node);
-        from.set(node, Math.max(own, none, ...node.inputs.map((input) => from.get(input) ?? none)));
+        const inputStage = this.inputStage(node);
+        sourceStage.set(
+          node,
+          Math.max(inputStage, none, ...node.inputs.map((input) => sourceStage.get(input) ?? none)),
+        );
       }
-      const up = from.get(node) as number;
+      const source = sourceStage.get(node) as number;
       const fixed = isAccumulation(node) || this.inputStage(node) !== none;
-      const stage = up === none ? undefined : fixed ? up : Math.min(up, down.get(node) as number);
-      this.places.set(node, { stage, phase: this.after.has(node) ? "update" : "start" });
+      const stage = source === none ? undefined : fixed ? source : Math.min(source, lastHolder.get(node) as number);
+      this.places.set(node, { stage, phase: this.afterAccumulation.has(node) ? "update" : "start" });
     }
   }
 }

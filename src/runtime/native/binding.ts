@@ -1,4 +1,4 @@
-/** @module The native core as it exports itself, and how it is found and loaded. */
+/** @module The exports of the native core, and loading it. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ export interface NativeBuffer {
   write(src: Uint8Array, offset?: number): void;
   /** @throws Error while a queued run writes the buffer, out of range, or after `dispose`. */
   read(dst: Uint8Array, offset?: number): void;
-  /** A part of the buffer, by a handle of its own: the memory is freed when all handles are. */
+  /** A part of the buffer with its own handle; the memory is freed when all handles are. */
   part(offset: number, bytes: number): NativeBuffer;
   /** Harmless when repeated. A queued run keeps the memory until it is done. */
   dispose(): void;
@@ -21,7 +21,7 @@ export interface NativeBuffer {
 
 /** A lowered program, parsed and verified. */
 export interface NativeProgram {
-  /** Bytes of arena a device needs for it, kernels' partial results included. */
+  /** Bytes of the arena that a device needs for the program, including kernels' scratch memory. */
   readonly arenaBytes: number;
 }
 
@@ -35,11 +35,11 @@ export interface NativeDevice {
   /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
   abort(reason: string): void;
   /**
-   * Like `run`, with the times of the steps: the run's beginning in microseconds since the epoch and its length; then of
-   * each step, at any depth and in order, its first beginning, its time in all and how often it ran. Nanoseconds.
+   * Like `run`, and gives times: the run's start in microseconds since the epoch, and its length; then for each step, at any depth and
+   * in order, its first start, its total time and how often it ran. Times are in nanoseconds.
    */
   profile(program: NativeProgram, args: readonly NativeBuffer[]): Promise<Float64Array>;
-  /** Operations and bytes per second that all threads could reach at most. Blocks for about a tenth of a second. */
+  /** The peak operations and bytes per second of all threads. Blocks for about a tenth of a second. */
   limits(): { flops: number; bytes: number };
   /** Blocks until everything queued is done, then ends the threads. Harmless when repeated. */
   close(): void;
@@ -50,9 +50,9 @@ export interface NativeGroup {
   readonly size: number;
   readonly index: number;
   barrier(label?: string): Promise<void>;
-  /** The bytes of the member at position `root`; all give the same length. */
+  /** The bytes of the member at position `root`; all lengths are equal. */
   broadcast(bytes: Uint8Array, root: number, label?: string): Promise<Uint8Array>;
-  /** The bytes of all members, one after another; all give the same length. */
+  /** The bytes of all members, one after another; all lengths are equal. */
   allGather(bytes: Uint8Array, label?: string): Promise<Uint8Array>;
 }
 
@@ -61,14 +61,14 @@ export interface NativeWorld {
   readonly rank: number;
   readonly size: number;
   readonly failed: boolean;
-  /** Why there is no flight recorder though one was asked for, or null. */
+  /** Why there is no flight recorder although it was requested, or null. */
   readonly warning: string | null;
-  /** Why ranks of this host share no memory though they would, or null. */
+  /** Why ranks of this host cannot use shared memory, or null. */
   readonly fallback: string | null;
-  /** `ranks` in the order that gives blocks their places; must contain this rank. */
+  /** `ranks` are in the order of the blocks, and must contain this rank. */
   group(ranks: readonly number[], name: string): NativeGroup;
   abort(reason: string): void;
-  /** Notes the training step in the flight recorder. */
+  /** Records the training step in the flight recorder. */
   setStep(step: number): void;
   /** Harmless when repeated. */
   close(): void;
@@ -77,12 +77,12 @@ export interface NativeWorld {
 /** A client of the key-value store. Times are in seconds. */
 export interface NativeStore {
   set(key: string, value: string): Promise<void>;
-  /** Waits for the key; `waitingFor` says in the error who should have set it. */
+  /** Waits for the key; `waitingFor` names in the error who should have set the key. */
   get(key: string, timeout: number, waitingFor?: string): Promise<string>;
   tryGet(key: string): Promise<string | null>;
   /** Adds to a counter; resolves to its new value. */
   add(key: string, delta: number): Promise<number>;
-  /** `expected` null: absent. `current` is the value that was there instead, if any. */
+  /** `expected` null: absent. `current` is the actual value, if any. */
   compareAndSet(key: string, expected: string | null, value: string): Promise<{ swapped: boolean; current?: string }>;
   delete(key: string): Promise<boolean>;
   list(prefix: string): Promise<string[]>;
@@ -112,11 +112,11 @@ export interface NativeWorldOptions {
   timeout?: number;
   /** File of the flight recorder. */
   flight?: string;
-  /** What carries data; `auto` if absent. */
+  /** The transport; `auto` if absent. */
   transport?: "auto" | "tcp" | "shared";
 }
 
-/** What a rank's flight recorder left. */
+/** The record of a rank's flight recorder. */
 export interface NativeFlight {
   rank: number;
   size: number;
@@ -125,8 +125,8 @@ export interface NativeFlight {
 }
 
 /**
- * What the native core exports. What it throws and rejects with are `Error`s; of a run, or of talk with other ranks, their
- * message is the record in JSON: see `error.ts`.
+ * The exports of the native core. It throws and rejects with `Error`s; the message of an error of a run, or of communication
+ * with other ranks, is a record in JSON: see `error.ts`.
  */
 export interface NativeBinding {
   info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };
@@ -140,13 +140,13 @@ export interface NativeBinding {
     dstOffset: number,
   ): Promise<void>;
   readFlight(path: string): NativeFlight;
-  /** Kills this process `grace` seconds after its parent `parent` has ended, whatever it is doing then. */
+  /** Kills this process `grace` seconds after its parent `parent` has ended, even if it is busy. */
   endWithParent(parent: number, grace: number): void;
   readonly NativeBuffer: new (bytes: number) => NativeBuffer;
   /** @throws Error naming the step, its kernel and what is wrong. */
   readonly NativeProgram: {
     new (json: string): NativeProgram;
-    /** What the steps of a program access, a line each: `name role space low high`, of bytes. */
+    /** The memory accesses of a program's steps, one line each: `name role space low high`, in bytes. */
     accesses(json: string): string[];
   };
   /** `groups`: one per mesh axis; without them every axis has one member. */
@@ -173,7 +173,7 @@ export interface NativeBinding {
 
 let loaded: NativeBinding | { error: string } | undefined;
 
-/** Loads the native core once, or says why it cannot. `HEDDLE_NATIVE=off` leaves it out. */
+/** Loads the native core once, or gives the reason why it does not load, such as `HEDDLE_NATIVE=off`. */
 export function loadNative(): NativeBinding | { error: string } {
   loaded ??= load();
   return loaded;

@@ -2,9 +2,9 @@
 import { HeddleError } from "../../util/errors.ts";
 import { codeOf, type Fault, parseFault, sentenceOf } from "../../util/faults.ts";
 
-/** An error of a run, with what is known of where it happened. */
+/** An error of a run, with the known details. */
 export class RunError extends HeddleError {
-  /** What it is made of. */
+  /** The record of the error. */
   declare readonly fault: Fault;
 
   constructor(fault: Fault, cause?: unknown) {
@@ -12,7 +12,7 @@ export class RunError extends HeddleError {
     this.name = "RunError";
   }
 
-  /** The collective that was under way, such as `allReduce sum f32 x 10 'gradients 0' (sequence 12, message 0)`. */
+  /** The unfinished collective, such as `allReduce sum f32 x 10 'gradients 0' (sequence 12, message 0)`. */
   get during(): string | undefined {
     return "during" in this.fault ? this.fault.during : undefined;
   }
@@ -27,20 +27,20 @@ export class RunError extends HeddleError {
     return this.fault.step;
   }
 
-  /** What that step is. */
+  /** The kernel of that step. */
   get op(): string | undefined {
     return this.fault.kernel;
   }
 }
 
-/** Wraps what native code threw; a HeddleError stays as it is. What is no record is of a call that is wrong in itself. */
+/** Wraps an error of native code; a HeddleError stays unchanged. An error without a record comes from a malformed call. */
 export function nativeError(error: unknown): HeddleError {
   if (error instanceof HeddleError) return error;
   const text = error instanceof Error ? error.message : String(error);
   return new RunError(parseFault(text) ?? { kind: "run", text }, error);
 }
 
-/** What a native call gives. @throws HeddleError */
+/** The result of a native call. @throws HeddleError */
 export function byNative<Result>(call: () => Result): Result {
   try {
     return call();
@@ -49,7 +49,7 @@ export function byNative<Result>(call: () => Result): Result {
   }
 }
 
-/** Of a promise, for its `catch`. */
+/** For the `catch` of a native promise. */
 export const rethrowNative = (error: unknown): never => {
   throw nativeError(error);
 };

@@ -3,6 +3,7 @@
 import type { Machine } from "../../cost/index.ts";
 import { bytesOf, formatType } from "../../ir/shape.ts";
 import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
+import { deviceAt, deviceCount } from "../../plan/mesh.ts";
 import { costOf } from "../../program/cost.ts";
 import { type Program, stepsWithin } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -29,15 +30,15 @@ import type { World } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
   readonly threads: number;
-  /** Instruction set to use: `avx512`, `avx2` or `scalar`. Default: HEDDLE_ISA, or the best there is. */
+  /** Instruction set: `avx512`, `avx2` or `scalar`. Default: HEDDLE_ISA, or the best of the processor. */
   readonly isa?: string;
-  /** The other processes, when not all devices are here. */
+  /** The processes of the run, if not all devices are in this process. */
   readonly world: World | undefined;
 }
 
-/** Runs shorter than this are done in place: a round trip to another thread costs more. */
+/** Shorter runs are done in place: a round trip to another thread costs more. */
 const shortSeconds = 2e-4;
-/** Kernels of a processor as assumed seldom take more than so many times what they would at its rates. */
+/** Kernels seldom take longer than this factor times the cost model's estimate. */
 const slack = 3;
 
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
@@ -47,10 +48,11 @@ export function nativeExecutor(options: NativeOptions): Executor {
   const groups = groupsOf(binding, options);
   const isa = options.isa ?? readEnvironment().isa;
   const devices = options.devices.map(({ coordinates }, index) => {
-    const given = { threads: options.threads, coords: [...coordinates], ...(isa === undefined ? {} : { isa }) };
-    return byNative(() => new binding.NativeDevice(given, groups[index] as NativeGroup[]));
+    const deviceOptions = { threads: options.threads, coords: [...coordinates], ...(isa === undefined ? {} : { isa }) };
+    return byNative(() => new binding.NativeDevice(deviceOptions, groups[index] as NativeGroup[]));
   });
-  const queue = new Queue(devices);
+  const numbers = options.devices.map(({ coordinates }) => deviceAt(options, coordinates));
+  const queue = new Queue(devices, numbers, deviceCount(options));
   const allocate = (bytes: number, what: () => string): NativeMemory => allocateMemory(binding, queue, bytes, what);
   const profiler = sharedProfiler();
   if (devices[0] !== undefined) profiler?.measure(devices[0], options.threads, binding.info().isa);
@@ -86,9 +88,9 @@ export function nativeExecutor(options: NativeOptions): Executor {
   };
 }
 
-/** For each local device, the group of each axis: over the network, or among devices of this process. */
+/** The groups of each local device, one per axis: over the network, or among devices of this process. */
 function groupsOf(binding: NativeBinding, { axes, devices, world }: NativeOptions): NativeGroup[][] {
-  const count = axes.reduce((product, axis) => product * axis.size, 1);
+  const count = deviceCount({ axes });
   if (count === 1 || axes.length === 0) return devices.map(() => []);
   const worlds = world === undefined ? binding.NativeWorld.inProcess(count) : [world.native];
   return devices.map(({ coordinates }, index) =>
@@ -98,16 +100,17 @@ function groupsOf(binding: NativeBinding, { axes, devices, world }: NativeOption
   );
 }
 
-/** Numbers of the devices that differ from these coordinates on one axis alone. */
+/** Numbers of the devices whose coordinates differ on one axis only. */
 function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], axis: number): number[] {
-  const number = (place: readonly number[]): number =>
-    place.reduce((total, coordinate, index) => total * (axes[index]?.size as number) + coordinate, 0);
   return Array.from({ length: axes[axis]?.size as number }, (_unused, coordinate) =>
-    number(coordinates.map((old, index) => (index === axis ? coordinate : old))),
+    deviceAt(
+      { axes },
+      coordinates.map((old, index) => (index === axis ? coordinate : old)),
+    ),
   );
 }
 
-/** What `HEDDLE_OVERLAP` means. */
+/** The meanings of `HEDDLE_OVERLAP`. */
 const overlaps = { on: "paying", off: "none", all: "all" } as const;
 
 interface Machinery {
@@ -115,18 +118,18 @@ interface Machinery {
   readonly devices: readonly NativeDevice[];
   readonly queue: Queue;
   readonly allocate: (bytes: number, what: () => string) => NativeMemory;
-  /** One device that waits for no other. */
+  /** Whether the devices wait for no other. */
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
   readonly machine: Machine | undefined;
   readonly axes: readonly number[];
 }
 
-/** The program of one device, made ready. */
+/** The compiled program of one device. */
 interface Ready extends Ran {
   readonly lowered: LoweredProgram;
   readonly native: NativeProgram;
-  /** Of each output. */
+  /** Bytes of each output. */
   readonly bytes: readonly number[];
 }
 
@@ -162,7 +165,6 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   return {
     program,
     arenaBytes: Math.max(...ready.map((one) => one.native.arenaBytes)),
-    calls: lowered.json.steps.length,
     run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
 }
@@ -185,27 +187,27 @@ function loadProgram(program: Program, lowered: LoweredProgram, binding: NativeB
 
 /** A program that is ready to run. */
 interface Prepared {
-  /** Of each device. */
+  /** The program of each device. */
   readonly programs: readonly Ready[];
-  /** Nobody waits for its device while it runs. */
+  /** Whether no other device waits for this one while it runs. */
   readonly alone: boolean;
   readonly short: boolean;
-  /** Short, and writes over no input. */
+  /** Whether the run is short and donates no input. */
   readonly quick: boolean;
-  /** Takes the times of the first device's runs, when they are profiled. */
+  /** Takes the times of the first device's runs under a profiler. */
   readonly note: ((times: Float64Array) => void) | undefined;
 }
 
-/** The buffer of a device. */
-const at = (lists: readonly (readonly NativeMemory[])[], device: number, index: number): NativeMemory =>
+/** A buffer of a device. */
+const bufferAt = (lists: readonly (readonly NativeMemory[])[], device: number, index: number): NativeMemory =>
   (lists[device] as readonly NativeMemory[])[index] as NativeMemory;
 
-/** Whether a run is over before the event loop would miss it. How often a condition holds is not known. */
+/** Whether a run is too short to delay the event loop. Loops with a condition may be long. */
 const isShort = (program: Program, machine: Machine | undefined): boolean =>
   slack * costOf(program, machine).seconds < shortSeconds &&
   !stepsWithin(program).some((step) => step.kind === "loop" && step.length === undefined);
 
-/** Memory for what a program makes on a device: new, or that of the inputs that it is given. */
+/** Memory for a program's outputs on a device: new memory, or that of donated inputs. */
 const outputsOf = (
   { program, bytes }: Ready,
   inputs: readonly NativeMemory[],
@@ -218,7 +220,7 @@ const outputsOf = (
       : (inputs[donated] as NativeMemory).again();
   });
 
-/** The buffers of a call, in its order. */
+/** The buffers of a native call, in order. */
 const buffersOf = (
   { lowered }: Ready,
   inputs: readonly NativeMemory[],
@@ -251,13 +253,13 @@ function runInPlace(
   return { outputs: [outputs], done: nothingToWaitFor };
 }
 
-/** The inputs, with copies in the place of memory that a program would write over while others read it. */
+/** The inputs, with copies instead of donated memory that other buffers share. */
 function unshared(
   programs: readonly Ready[],
-  given: readonly (readonly NativeMemory[])[],
+  inputsOfDevices: readonly (readonly NativeMemory[])[],
   { allocate }: Machinery,
 ): readonly (readonly NativeMemory[])[] {
-  return given.map((inputs, device) => {
+  return inputsOfDevices.map((inputs, device) => {
     const { donated } = (programs[device] as Ready).program;
     if (!inputs.some(({ block }, input) => block.shared && donated.includes(input))) return inputs;
     return inputs.map((memory, input) => {
@@ -269,24 +271,24 @@ function unshared(
   });
 }
 
-function run(prepared: Prepared, machinery: Machinery, given: readonly (readonly NativeMemory[])[]): Run {
+function run(prepared: Prepared, machinery: Machinery, inputsOfDevices: readonly (readonly NativeMemory[])[]): Run {
   let ready = true;
-  for (const memories of given) {
+  for (const memories of inputsOfDevices) {
     for (const memory of memories) {
       memory.checkGood();
       ready &&= memory.ready;
     }
   }
-  // Most eager operations: nothing is queued, and nothing that is given changes.
+  // Most eager operations: no run is queued, and no input changes.
   if (prepared.quick && ready && machinery.queue.isIdle) {
-    const [inputs] = given as [readonly NativeMemory[]];
+    const [inputs] = inputsOfDevices as [readonly NativeMemory[]];
     const outputs = outputsOf(prepared.programs[0] as Ready, inputs, machinery);
     return runInPlace(prepared.programs, machinery, inputs, outputs, []);
   }
-  return launch(prepared, machinery, unshared(prepared.programs, given, machinery));
+  return launch(prepared, machinery, unshared(prepared.programs, inputsOfDevices, machinery));
 }
 
-/** Runs now where the run is short or promises have piled up, else queues it. */
+/** Runs in place if the run is short or promises have piled up, otherwise queues it. */
 function launch(
   { programs, alone, short, note }: Prepared,
   machinery: Machinery,
@@ -294,28 +296,28 @@ function launch(
 ): Run {
   const { queue } = machinery;
   const [first] = programs as [Ready];
-  const given = inputs.flat();
+  const allInputs = inputs.flat();
   const donated = programs.flatMap(({ program }, device) =>
-    program.donated.flatMap((input) => (input === undefined ? [] : [at(inputs, device, input)])),
+    program.donated.flatMap((input) => (input === undefined ? [] : [bufferAt(inputs, device, input)])),
   );
   for (const input of donated) input.giveAway();
-  const outputs = programs.map((one, device) => outputsOf(one, inputs[device] as readonly NativeMemory[], machinery));
-  const used = [...new Set([...given, ...outputs.flat()].map((memory) => memory.block))];
+  const outputs = programs.map((code, device) => outputsOf(code, inputs[device] as readonly NativeMemory[], machinery));
+  const used = [...new Set([...allInputs, ...outputs.flat()].map((memory) => memory.block))];
   if (!queue.hasRoom(used)) queue.drain();
-  const ready = given.every((input) => input.ready);
+  const ready = allInputs.every((input) => input.ready);
   if ((short && ready) || (alone && queue.isStarved)) {
     if (!ready) queue.drain();
-    for (const input of given) input.checkGood();
-    return runInPlace(programs, machinery, given, outputs[0] as readonly NativeMemory[], donated);
+    for (const input of allInputs) input.checkGood();
+    return runInPlace(programs, machinery, allInputs, outputs[0] as readonly NativeMemory[], donated);
   }
   // Of several devices in this process, the first is profiled.
   const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
     note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
-  const needs = { buffers: used, causes: [...new Set(given.flatMap(({ origin }) => origin ?? []))] };
+  const needs = { buffers: used, causes: [...new Set(allInputs.flatMap(({ origin }) => origin ?? []))] };
   const launched = queue.launch(first.program.name, needs, programs, capturePosition(), (device, index) => {
-    const one = programs[index] as Ready;
-    const uses = buffersOf(one, inputs[index] as readonly NativeMemory[], outputs[index] as readonly NativeMemory[]);
-    return start(device, one.native, uses, index);
+    const code = programs[index] as Ready;
+    const uses = buffersOf(code, inputs[index] as readonly NativeMemory[], outputs[index] as readonly NativeMemory[]);
+    return start(device, code.native, uses, index);
   });
   for (const output of outputs.flat()) output.comesFrom(launched);
   const unchanged = (): boolean =>
@@ -330,13 +332,13 @@ function launch(
   };
 }
 
-/** Whether a failed run ended before this step; what is not known to have failed may have done anything. */
+/** Whether a failed run is known to have ended before this step. */
 function endedBefore(failure: HeddleError | undefined, step: number): boolean {
   const native = failure instanceof RunError ? failure : failure?.cause;
   return native instanceof RunError && native.step !== undefined && native.step < step;
 }
 
-/** Settles when the run is done, with its failure, or that of one that it reads from. */
+/** Settles when the run is done, with its failure, or the failure of a run that it reads from. */
 async function settled(launched: Launch): Promise<void> {
   await launched.finished();
   if (launched.spoiled !== undefined) throw launched.spoiled;

@@ -1,4 +1,4 @@
-/** @module Whether programs fit into the memory of this process. */
+/** @module Checks whether programs fit into the memory of this process. */
 import { totalmem } from "node:os";
 import { formatType } from "../../ir/shape.ts";
 import type { LoweredProgram } from "../../lower/index.ts";
@@ -8,14 +8,14 @@ import { formatBytes } from "../../util/text.ts";
 
 let machine: number | undefined;
 
-/** What the machine has, or the container: asked once, as the answer lies in files. */
+/** Memory of the machine or the container, read once, since the answer is in files. */
 function machineMemory(): number {
-  // Without a limit the system gives a number beyond any memory.
+  // Without a limit the system gives a number larger than any memory.
   const container = process.constrainedMemory() ?? 0;
   return container > 0 ? Math.min(container, totalmem()) : totalmem();
 }
 
-/** Bytes that this process may use: HEDDLE_MEMORY, or what the machine (or the container) has. */
+/** Bytes that this process may use: HEDDLE_MEMORY, or the memory of the machine (or the container). */
 export function memoryLimit(): number {
   machine ??= machineMemory();
   return readEnvironment().memory ?? machine;
@@ -26,18 +26,18 @@ const shownValues = 5;
 /**
  * Refuses programs of this process's devices that cannot fit.
  *
- * @throws HeddleError `memory` with what they need, what there is, and the largest values.
+ * @throws HeddleError `memory` with the need, the limit and the largest values.
  */
 export function checkFits(name: string, programs: readonly LoweredProgram[]): void {
   const needed = programs.reduce((total, { peakBytes }) => total + peakBytes, 0);
   const limit = memoryLimit();
   if (needed <= limit) return;
-  const largest = programs.reduce((most, one) => (one.peakBytes > most.peakBytes ? one : most));
-  const given = largest.arguments.map(({ name, type, input, bytes }) => ({
+  const largest = programs.reduce((max, code) => (code.peakBytes > max.peakBytes ? code : max));
+  const argumentValues = largest.arguments.map(({ name, type, input, bytes }) => ({
     label: `${input === undefined ? "the result" : name} ${formatType(type)}`,
     bytes,
   }));
-  const values = [...given, ...largest.peak.largest]
+  const values = [...argumentValues, ...largest.peak.largest]
     .sort((left, right) => right.bytes - left.bytes)
     .slice(0, shownValues)
     .map(({ label, bytes }) => `${label} (${formatBytes(bytes)})`);

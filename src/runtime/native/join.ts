@@ -1,4 +1,4 @@
-/** @module The native executor in several processes: one device in each, which meet as the environment says. */
+/** @module The native executor in several processes, with one device each; the environment says how they find each other. */
 import { parseMachine } from "../../cost/index.ts";
 import { onPeerEnded, reportToLauncher } from "../../launcher-messages/launcher.ts";
 import type { Mesh } from "../../plan/mesh.ts";
@@ -16,7 +16,7 @@ import { joinWorld, type WorldOptions } from "./world.ts";
 /**
  * Joins the other processes of a run: one device each, in row-major order of the mesh.
  *
- * @throws HeddleError `world` when they cannot be reached in time.
+ * @throws HeddleError `world` when the others cannot be reached in time.
  */
 export async function distributedRuntime(
   axes: readonly ProgramAxis[],
@@ -31,7 +31,7 @@ export async function distributedRuntime(
   }
   const world = await joinWorld(options);
   const local = [devices[options.rank] as LocalDevice];
-  // Plans and the order of collectives follow from it, so rank 0's is that of all.
+  // Plans and the order of collectives depend on the machine, so all ranks use rank 0's.
   const described = await world.together("machine", async () => readEnvironment().machine ?? "");
   const machine = described === "" ? undefined : parseMachine(described, "the machine of rank 0");
   const threads = options.threads ?? defaultThreads(1);
@@ -51,7 +51,7 @@ export async function distributedRuntime(
   };
 }
 
-/** The runtime of `heddle run` with several workers; undefined where there is one. */
+/** The runtime of `heddle run` with several workers; undefined for a single worker. */
 export function joinFromEnvironment(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
   const { world, workers, executor } = readEnvironment();
   if (world === 1 || workers !== undefined) return undefined;
@@ -89,10 +89,10 @@ async function joinWorkers(mesh: Mesh, size: number, attempt: number): Promise<R
   return unlessPeerEnds(joining, rank);
 }
 
-/** Time for what was on its way when a rank ended: it may have joined before. */
+/** Time for messages of a rank that has ended: it may have joined before. */
 const graceMilliseconds = 1000;
 
-/** The runtime; an error as soon as it is known that a rank will never join. */
+/** The runtime, or an error as soon as it is known that a rank will never join. */
 async function unlessPeerEnds(joining: Promise<Runtime>, rank: number): Promise<Runtime> {
   let stop = (): void => {};
   let timer: NodeJS.Timeout | undefined;
@@ -107,7 +107,7 @@ async function unlessPeerEnds(joining: Promise<Runtime>, rank: number): Promise<
   } finally {
     stop();
     clearTimeout(timer);
-    // Of no interest any more, whatever becomes of it.
+    // The outcome no longer matters.
     joining.catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-/** @module Memory of the native executor: a buffer, and the queued runs that decide what it holds. */
+/** @module Buffers of the native executor, and the queued runs that determine their contents. */
 import { HeddleError } from "../../util/errors.ts";
 import { formatBytes } from "../../util/text.ts";
 import type { DeviceBuffer } from "../executor.ts";
@@ -6,7 +6,7 @@ import type { NativeBinding, NativeBuffer } from "./binding.ts";
 import { byNative, nativeError } from "./error.ts";
 import type { Block, Launch, Queue } from "./queue.ts";
 
-// Promises of work done in place never let the event loop turn by themselves. Without turns, timers and requests wait.
+// Promises of work done in place never let the event loop turn. Without turns, timers and requests wait.
 const turnMilliseconds = 1;
 let lastTurn = 0;
 
@@ -20,23 +20,23 @@ function turnWhenDue(): Promise<void> | undefined {
   });
 }
 
-/** A `read` that waits for a run; its contents, when they had to be saved before the buffer was given away. */
+/** A `read` that waits for a run, and the contents if they had to be saved before the buffer was donated. */
 interface Reader {
   saved: Uint8Array | undefined;
 }
 
-/** How a run that was given a buffer went, as far as the buffer needs to know. */
+/** The outcome of a run that a buffer was donated to, as far as the buffer needs it. */
 type Loan = Pick<Launch, "settled" | "failure" | "done">;
 
-/** One buffer of one device. A run that takes over its memory leaves its results in another one of the same block. */
+/** A buffer of a device. A run that takes over the memory has its results in another buffer of the same block. */
 export class NativeMemory implements DeviceBuffer {
   readonly bytes: number;
   readonly native: NativeBuffer;
   readonly block: Block;
   private readonly queue: Queue;
-  /** The run that the memory was given to, and whether it left it as it was, when it has failed. */
+  /** The run that the memory was donated to, and whether a failed run left the contents unchanged. */
   private lent: { readonly run: Loan; readonly unchanged: () => boolean } | undefined;
-  /** The run that writes the buffer, until it is known to have gone well. */
+  /** The run that writes the buffer, until it is known to have succeeded. */
   private written: Launch | undefined;
   private readers: Set<Reader> | undefined;
   private disposed = false;
@@ -48,7 +48,7 @@ export class NativeMemory implements DeviceBuffer {
     this.block = block ?? { native, bytes, users: 0, shared: false };
   }
 
-  /** The same memory for what a run writes over it, which fails by itself. */
+  /** A new buffer of the same memory, for the results that a run writes over it. */
   again(): NativeMemory {
     return new NativeMemory(this.native, this.bytes, this.queue, this.block);
   }
@@ -61,23 +61,23 @@ export class NativeMemory implements DeviceBuffer {
     return part;
   }
 
-  /** Notes the run that takes over the memory. Failed, it spoils the contents unless it ended before it wrote. */
+  /** Records the run that takes over the memory. If it fails, it spoils the contents unless it ended before writing. */
   lend(run: Loan, unchanged: () => boolean): void {
     this.lent = { run, unchanged };
   }
 
-  /** Whether all runs that decide the contents are done. */
+  /** Whether all runs that determine the contents are done. */
   get ready(): boolean {
     return this.lent?.run.settled !== false && this.origin?.isDone !== false;
   }
 
-  /** The run that still decides whether the contents are good, or has spoiled them. */
+  /** The run on which the contents still depend, or that has spoiled them. */
   get origin(): Launch | undefined {
     if (this.written?.isDone === true && this.written.spoiled === undefined) this.written = undefined;
     return this.written;
   }
 
-  /** Notes the run that fills the buffer. */
+  /** Records the run that fills the buffer. */
   comesFrom(launch: Launch): void {
     this.written = launch;
   }
@@ -102,7 +102,7 @@ export class NativeMemory implements DeviceBuffer {
   async read(): Promise<Uint8Array> {
     this.held();
     if (this.ready) {
-      // Now, not after the turn: the buffer may be given away meanwhile.
+      // Now, not after the turn: the buffer may be donated meanwhile.
       const data = this.contents();
       await turnWhenDue();
       return data;
@@ -125,7 +125,7 @@ export class NativeMemory implements DeviceBuffer {
     return this.contents();
   }
 
-  /** Before a run writes over the contents: who has asked for them gets them. */
+  /** Saves the contents for waiting readers before a run writes over them. */
   giveAway(): void {
     if (this.readers === undefined || this.readers.size === 0) return;
     if (!this.ready) this.queue.drain();
@@ -146,11 +146,11 @@ export class NativeMemory implements DeviceBuffer {
   }
 }
 
-/** Gets memory. @throws HeddleError `memory` when there is none, saying for `what`. */
+/** Allocates memory. @throws HeddleError `memory` naming `what`, when there is not enough. */
 export function allocateMemory(binding: NativeBinding, queue: Queue, bytes: number, what: () => string): NativeMemory {
-  const taken = Math.max(bytes, 1);
+  const allocated = Math.max(bytes, 1);
   try {
-    return new NativeMemory(new binding.NativeBuffer(taken), taken, queue);
+    return new NativeMemory(new binding.NativeBuffer(allocated), allocated, queue);
   } catch (error) {
     throw new HeddleError("memory", `there is no memory for ${what()} (${formatBytes(bytes)})`, {
       cause: nativeError(error),

@@ -1,4 +1,4 @@
-/** @module From a failed call back to what the user wrote. */
+/** @module Finds the user's code of a failed call. */
 
 import type { Node } from "../../ir/node.ts";
 import { meaningAt, positionOf } from "../../ir/trace.ts";
@@ -7,9 +7,12 @@ import { originField } from "../../lower/json.ts";
 import { type LowerTarget, lowerProgram } from "../../lower/lower.ts";
 import type { Program } from "../../program/program.ts";
 import { type HeddleError, refused } from "../../util/errors.ts";
-import { codeOf, type Fault } from "../../util/faults.ts";
+import { codeOf, type Fault, type FaultPlace } from "../../util/faults.ts";
 import { placeOf, type Speaker } from "../../util/source.ts";
 import type { RunError } from "./error.ts";
+
+/** Which of several devices ran; empty where there is one. */
+export type OnDevice = Pick<FaultPlace, "device" | "devices">;
 
 /** The program that a device ran. */
 export interface Ran {
@@ -18,15 +21,16 @@ export interface Ran {
 }
 
 /**
- * A value that an op refused, in the words of every executor; undefined where it is no such error. Programs know nothing of
- * where their calls come from: the one that failed is lowered once more, which gives the same calls, with their nodes. That
- * costs nothing until then.
+ * The error for a value that an op refused, with the same text as on every executor; undefined for other errors. Programs do not
+ * store where their calls come from: the failed program is lowered again, which gives the same calls with their nodes. So nothing is
+ * paid until a program fails.
  *
- * @param by what the user called, where the program is kept for many calls; `where` is the line of that
+ * @param by the function that the user called, for a program that is kept for many calls; `where` is the line of that call
  */
 export function refusalOf(
   error: RunError,
   ran: Ran,
+  on: OnDevice,
   by: Speaker | undefined,
   where: string | undefined,
 ): HeddleError | undefined {
@@ -37,10 +41,10 @@ export function refusalOf(
   const own = position?.by ?? (position === undefined ? by : undefined);
   const name = own?.name ?? origin?.op.name ?? ran.program.name;
   const place = { says: meaningAt(origin, own), where: placeOf(position) ?? where, mark: position?.mark };
-  return refused({ ...withoutNumber(fault), by: name }, place, error);
+  return refused({ ...withoutNumber(fault), ...on, by: name }, place, error);
 }
 
-/** Which division of a call it was says only which node. */
+/** The fault without the number of the division, which only serves to find the node. */
 function withoutNumber(fault: Fault): Fault {
   if (fault.kind !== "zeroDivisor") return fault;
   const { division, of, ...rest } = fault;
@@ -54,23 +58,23 @@ interface Places {
 
 const places = new WeakMap<Ran, Places>();
 
-/** The calls of a program with their nodes: made when it fails first. */
+/** The calls of a program with their nodes, made at its first failure. */
 function placesOf(ran: Ran): Places {
-  const known = places.get(ran);
-  if (known !== undefined) return known;
+  const cached = places.get(ran);
+  if (cached !== undefined) return cached;
   const origins: (readonly Node[])[] = [];
   const { steps } = lowerProgram(ran.program, { ...ran.target, origins }).json;
-  const made = { calls: numberedCalls(steps), origins };
-  places.set(ran, made);
-  return made;
+  const callsAndNodes = { calls: numberedCalls(steps), origins };
+  places.set(ran, callsAndNodes);
+  return callsAndNodes;
 }
 
-/** The node that refused: where the call leaves one, or the call says which of its divisions it was. */
+/** The node that refused a value: the call's only node, or the node of the division that failed. */
 function originOf(fault: Fault, number: number, { calls, origins }: Places): Node | undefined {
-  const found = origins[calls[number]?.call[originField] as number] ?? [];
-  if (fault.kind !== "zeroDivisor") return found.length === 1 ? found[0] : undefined;
+  const nodes = origins[calls[number]?.call[originField] as number] ?? [];
+  if (fault.kind !== "zeroDivisor") return nodes.length === 1 ? nodes[0] : undefined;
   // In the order of the group's nodes.
-  if (found.length === fault.of) return found[fault.division as number];
-  const meant = found.filter(({ op }) => op.name === fault.op);
-  return meant.length === 1 ? meant[0] : undefined;
+  if (nodes.length === fault.of) return nodes[fault.division as number];
+  const sameOp = nodes.filter(({ op }) => op.name === fault.op);
+  return sameOp.length === 1 ? sameOp[0] : undefined;
 }

@@ -1,4 +1,4 @@
-/** @module Which native package a machine needs. */
+/** @module The native package of a machine. */
 import { readFileSync } from "node:fs";
 
 /** The name of the package of this machine's platform after `heddle-`, such as `linux-x64-gnu`. */
@@ -6,7 +6,7 @@ export function ownPlatform(): string {
   return platformName(process.platform, process.arch, process.platform === "linux" && namesMusl(mappedFiles()));
 }
 
-/** The same of any platform; `musl` tells which C library a Linux has. */
+/** The same for any platform; `musl` is the C library of a Linux. */
 export function platformName(system: string, processor: string, musl: boolean): string {
   const name = `${system}-${processor}`;
   if (system === "win32") return `${name}-msvc`;
@@ -14,15 +14,15 @@ export function platformName(system: string, processor: string, musl: boolean): 
 }
 
 /**
- * Whether the files that a process has mapped say that it runs on musl, as on Alpine: its loader is among them, under its
- * own name or as `libc.so`, which of glibc is no library. That a loader lies on the disk says nothing: musl can be installed
- * beside glibc. `process.report` would be slower, and not every runtime has it.
+ * Whether a process's mapped files show that it runs on musl, as on Alpine: musl's loader is among them, under its own name or
+ * as `libc.so`, which glibc does not have. A loader on the disk proves nothing, since musl can be installed beside glibc.
+ * `process.report` would be slower, and not every runtime has it.
  */
 export function namesMusl(maps: string): boolean {
   return /\/(?:ld-musl-[^/]*|libc\.musl-[^/]*|libc\.so)$/m.test(maps);
 }
 
-/** The files mapped into this process; where that is not to be read, those of glibc are the likely ones. */
+/** The files mapped into this process; empty if unreadable, since glibc is more likely. */
 function mappedFiles(): string {
   try {
     return readFileSync("/proc/self/maps", "utf8");
@@ -32,8 +32,8 @@ function mappedFiles(): string {
 }
 
 /**
- * Whether a Node lets native objects be finalized within a collection. Those before 20.18.3, 22.13 and 23.5 end the process there:
- * a reference must not be deleted (https://github.com/nodejs/node/pull/55620).
+ * Whether a Node lets native objects be finalized within a collection. Nodes before 20.18.3, 22.13 and 23.5 end the process there,
+ * since a reference must not be deleted (https://github.com/nodejs/node/pull/55620).
  */
 export function finalizesAtOnce(version: string): boolean {
   const [major = 0, minor = 0, patch = 0] = version.split(".").map(Number);

@@ -1,4 +1,4 @@
-/** @module The native executor as others choose it. */
+/** @module The native executor's plug-in. */
 import { nativePasses } from "../passes.ts";
 import type { ExecutorPlugin } from "../registry.ts";
 import { loadNative } from "./binding.ts";
@@ -6,7 +6,7 @@ import { nativeExecutor } from "./executor.ts";
 import { joinFromEnvironment } from "./join.ts";
 import { defaultThreads } from "./threads.ts";
 
-/** The native core, where it loads. */
+/** The native core, if it loads. */
 export const nativePlugin: ExecutorPlugin = {
   name: "native",
   unavailable: () => {

@@ -1,31 +1,32 @@
-/** @module The times of kernel calls under `heddle profile`: noted in each worker, written to a file when it ends. */
+/** @module The times of kernel calls under `heddle profile`: recorded in each worker, and written to a file when the worker ends. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { descriptionOf } from "../../kernels/index.ts";
 import { costOf, type LoweredProgram, numberedCalls, printCall } from "../../lower/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import type { NativeDevice } from "./binding.ts";
 
-/** What `heddle profile` asks of a worker, as JSON in HEDDLE_PROFILE. */
+/** The request of `heddle profile` to a worker, as JSON in HEDDLE_PROFILE. */
 export interface ProfileRequest {
-  /** Where each worker writes `rank-<n>.json`. */
+  /** The folder in which each worker writes `rank-<n>.json`. */
   readonly directory: string;
-  /** Runs of each program that count. */
+  /** Number of measured runs of each program. */
   readonly steps: number;
-  /** Runs before them. */
+  /** Number of runs before the measured ones. */
   readonly warmUp: number;
 }
 
 /** A kernel call of a program. */
 export interface ProfiledCall {
   readonly kernel: string;
-  /** The call in a line: operations, shapes and dtypes. */
+  /** The call as a line of text: operations, shapes and dtypes. */
   readonly text: string;
-  /** How deep in loops and branches. */
+  /** Depth in loops and branches. */
   readonly depth: number;
-  /** A collective under way beside other calls: its time is that of another thread. */
+  /** Set for a collective that overlaps other calls: another thread spends its time. */
   readonly beside?: true;
-  /** Of one execution. */
+  /** Operations of one execution. */
   readonly flops: number;
   readonly bytes: number;
 }
@@ -34,22 +35,22 @@ export interface ProfiledCall {
 export interface ProgramProfile {
   readonly name: string;
   readonly calls: readonly ProfiledCall[];
-  /** Runs that are left out of `runs`. */
+  /** Number of runs that `runs` leaves out. */
   readonly warmUp: number;
   /**
-   * Of each run its beginning (microseconds since the epoch) and length, then of each call its first beginning in the
-   * run, its time in all and how often it ran. Nanoseconds.
+   * For each run its start (microseconds since the epoch) and length, then for each call its first start in the run, its total
+   * time and how often it ran. Times are in nanoseconds.
    */
   readonly runs: readonly (readonly number[])[];
 }
 
-/** What a worker tells. */
+/** A worker's profile. */
 export interface RankProfile {
   readonly version: 1;
   readonly rank: number;
   readonly threads: number;
   readonly isa: string;
-  /** Measured: f32 operations per second, and bytes per second from memory, of all threads. */
+  /** Measured peaks of all threads: f32 operations per second, and bytes per second from memory. */
   readonly limits: { readonly flops: number; readonly bytes: number };
   readonly programs: readonly ProgramProfile[];
 }
@@ -84,8 +85,8 @@ interface Noted {
   readonly runs: Float64Array[];
 }
 
-/** Programs beyond so many are not kept: eager code can make any number of them. */
-const mostPrograms = 500;
+/** Largest number of profiled programs: eager code can make any number. */
+const maxPrograms = 500;
 
 /** Keeps the times of the first runs of each program. */
 export class Profiler {
@@ -97,23 +98,23 @@ export class Profiler {
     this.request = request;
   }
 
-  /** Measures what the first device can do at most. */
+  /** Measures the peaks of the first device. */
   measure(device: Pick<NativeDevice, "limits">, threads: number, isa: string): void {
     this.machine ??= { threads, isa, limits: device.limits() };
   }
 
-  /** What takes the times of a program's runs; undefined when there are too many programs. */
+  /** A function that takes the times of a program's runs; undefined when there are too many programs. */
   program(lowered: LoweredProgram, axes: readonly number[]): ((times: Float64Array) => void) | undefined {
-    if (this.programs.length >= mostPrograms) return undefined;
+    if (this.programs.length >= maxPrograms) return undefined;
     const noted: Noted = { lowered, axes, runs: [] };
     this.programs.push(noted);
-    const most = this.request.warmUp + this.request.steps;
+    const maxRuns = this.request.warmUp + this.request.steps;
     return (times) => {
-      if (noted.runs.length < most) noted.runs.push(times);
+      if (noted.runs.length < maxRuns) noted.runs.push(times);
     };
   }
 
-  /** What is known so far. */
+  /** The profile so far. */
   profile(rank: number): RankProfile {
     const machine = this.machine ?? { threads: 0, isa: "", limits: { flops: 0, bytes: 0 } };
     const programs = this.programs.filter(({ runs }) => runs.length > 0).map((noted) => this.describe(noted));
@@ -127,15 +128,15 @@ export class Profiler {
   }
 
   private describe({ lowered, axes, runs }: Noted): ProgramProfile {
-    // A program that ran a few times only has all its last run at least.
+    // A program that ran only a few times keeps at least its last run.
     const warmUp = Math.min(this.request.warmUp, runs.length - 1);
     const calls = numberedCalls(lowered.json.steps).map(({ call, depth }): ProfiledCall => {
-      const collective = call.k === "collective" ? [String(call["op"])] : [];
+      const { title, communicates, asyncRole } = descriptionOf(call);
       return {
-        kernel: [call.k, ...collective].join(" "),
+        kernel: communicates ? (title?.(call as never) ?? call.k) : call.k,
         text: printCall(call, axes),
         depth,
-        ...(call["flight"] !== undefined && call.k !== "wait" ? { beside: true as const } : {}),
+        ...(call["flight"] !== undefined && asyncRole === "starts" ? { beside: true as const } : {}),
         ...costOf(call, axes),
       };
     });
@@ -143,9 +144,9 @@ export class Profiler {
   }
 }
 
-/** Reads a worker's file. @throws HeddleError `profile` when it is none. */
+/** Reads a worker's file. @throws HeddleError `profile` for a malformed file. */
 export function parseRankProfile(text: string): RankProfile {
-  const found = JSON.parse(text) as Partial<RankProfile>;
-  if (found.version === 1 && Array.isArray(found.programs)) return found as RankProfile;
+  const profile = JSON.parse(text) as Partial<RankProfile>;
+  if (profile.version === 1 && Array.isArray(profile.programs)) return profile as RankProfile;
   throw new HeddleError("profile", "the file is not a profile of a worker");
 }

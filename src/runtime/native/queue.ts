@@ -1,47 +1,47 @@
 /**
- * @module Runs that are queued on the devices: how many there may be, what memory they hold, what became of them. A loop
- * that never awaits lets no promise settle, so a queue without bounds would grow until memory ends.
+ * @module The queue of runs on the devices: its limits, its memory and the outcomes of runs. A loop that never awaits lets no promise
+ * settle, so an unbounded queue would grow until memory is exhausted.
  */
 import { HeddleError } from "../../util/errors.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../../util/source.ts";
 import type { NativeBuffer, NativeDevice } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
-import { type Ran, refusalOf } from "./origin.ts";
+import { type OnDevice, type Ran, refusalOf } from "./origin.ts";
 
-/** Memory of a device, whatever it holds at the time. */
+/** A block of a device's memory, independent of its contents. */
 export interface Block {
   readonly native: NativeBuffer;
   readonly bytes: number;
-  /** Queued runs that use it. */
+  /** Number of queued runs that use the block. */
   users: number;
-  /** Whether several buffers are parts of it: then no run may write over it. */
+  /** Whether several buffers are parts of the block: then no run may write over it. */
   shared: boolean;
 }
 
-/** Most runs in flight; more must wait. */
-const mostRuns = 64;
-/** Most bytes that queued runs may keep alive besides those that the next run uses itself. */
-const mostBytes = 256 * 2 ** 20;
+/** Largest number of queued runs; further runs wait. */
+const maxRuns = 64;
+/** Largest number of bytes that queued runs may keep alive, besides those that the next run uses. */
+const maxBytes = 256 * 2 ** 20;
 
-/** One run on all local devices, from its launch until it is known how it went. */
+/** A run on all local devices, from its launch until its outcome is known. */
 export class Launch {
   settled = false;
-  /** The first cause, where it has failed, and what became of each device. */
+  /** The root cause of a failed run, and the failure of each device. */
   failure: HeddleError | undefined;
   failures: readonly (HeddleError | undefined)[] = [];
   /** Resolves, never rejects, when the run has settled. */
   done: Promise<void> = Promise.resolve();
-  /** Its place among the runs of each device. */
+  /** Number among the runs of each device. */
   readonly number: number;
   /** Name of the program. */
   readonly what: string;
-  /** What each device runs. */
+  /** The program of each device. */
   readonly ran: readonly Ran[];
-  /** Where the user launched it. */
+  /** Position of the user's call. */
   readonly position: SourcePosition;
-  /** Memory that it keeps alive. */
+  /** Memory that the run keeps alive. */
   buffers: readonly Block[];
-  /** Runs that make what it reads, as long as it is not known how they went. */
+  /** Runs that make the run's inputs, until their outcome is known. */
   private causes: readonly Launch[];
   private inherited: HeddleError | undefined;
 
@@ -54,24 +54,24 @@ export class Launch {
     this.causes = causes;
   }
 
-  /** Whether it has settled, and all runs that it reads from: those of its own queue have before it. */
+  /** Whether the run has settled, and all runs that it reads from, which may be in other queues. */
   get isDone(): boolean {
     return this.settled && this.openCauses().length === 0;
   }
 
-  /** Its failure, or that of a run that it reads from: then what it has made is of no use. */
+  /** Its failure, or the failure of a run that it reads from: then its results are invalid. */
   get spoiled(): HeddleError | undefined {
     this.openCauses();
     return this.failure ?? this.inherited;
   }
 
-  /** Resolves, never rejects, when it is done. */
+  /** Resolves, never rejects, when the run is done. */
   async finished(): Promise<void> {
     await this.done;
     for (const cause of this.openCauses()) await cause.finished();
   }
 
-  /** The causes that are not done; takes over the failure of others. */
+  /** The unfinished causes; takes over the failures of finished ones. */
   openCauses(): readonly Launch[] {
     if (this.causes.length === 0) return this.causes;
     for (const cause of this.causes) if (cause.isDone) this.inherited ??= cause.spoiled;
@@ -80,65 +80,76 @@ export class Launch {
   }
 }
 
-/** What a run works on. */
+/** The needs of a run: memory and other runs. */
 export interface Needs {
-  /** The memory of its arguments. */
+  /** Memory of the arguments. */
   readonly buffers: readonly Block[];
-  /** Runs that are not done, and make what it reads. */
+  /** Unfinished runs that make the inputs. */
   readonly causes: readonly Launch[];
 }
 
 /**
- * What native code threw in a run, with its code and the user's line: of a value that was refused the op's in the function that ran, else
- * that of the launch. `what` names the program where the record does not.
+ * An error that native code threw in a run, with its code and the user's line: for a refused value the line of the op, otherwise the
+ * line of the launch. `what` names the program if the record does not.
  */
-export function runFailure(thrown: unknown, what: string, ran?: Ran, position = capturePosition()): HeddleError {
+export function runFailure(
+  thrown: unknown,
+  what: string,
+  ran?: Ran,
+  position = capturePosition(),
+  on: OnDevice = {},
+): HeddleError {
   const error = nativeError(thrown);
-  // Failures of peers keep what the launcher reads of them.
+  // Failures of peers keep the fields that the launcher reads.
   if (error instanceof RunError && error.during !== undefined) return error;
   const where = describePosition(position) ?? error.where;
   const refusal =
-    error instanceof RunError && ran !== undefined ? refusalOf(error, ran, position.by, where) : undefined;
+    error instanceof RunError && ran !== undefined ? refusalOf(error, ran, on, position.by, where) : undefined;
   if (refusal !== undefined) return refusal;
   const { code, plain, fault } = error;
   const message = fault?.program === undefined ? `${what}: ${plain}` : plain;
   return new HeddleError(code, message, { cause: error, fault, ...(where === undefined ? {} : { where }) });
 }
 
-/** Of several devices' errors the one that is not about another device. */
+/** The first error of several devices that is not about another device. */
 function firstCause(failures: readonly (HeddleError | undefined)[]): HeddleError | undefined {
-  const found = failures.filter((error) => error !== undefined);
-  return found.find(({ code }) => code !== "peerAborted" && code !== "peerClosed") ?? found[0];
+  const errors = failures.filter((error) => error !== undefined);
+  return errors.find(({ code }) => code !== "peerAborted" && code !== "peerClosed") ?? errors[0];
 }
 
 /** The runs of an executor's devices, in order. */
 export class Queue {
   private readonly devices: readonly NativeDevice[];
+  /** Of each device, among all `count` of the mesh. */
+  private readonly numbers: readonly number[];
+  private readonly count: number;
   private readonly open = new Set<Launch>();
   private launched = 0;
   private bytes = 0;
-  /** Promises that the event loop has not settled yet, of runs that may be done. */
+  /** Number of promises that the event loop has not settled yet; their runs may be done. */
   private promises = 0;
 
-  constructor(devices: readonly NativeDevice[]) {
+  constructor(devices: readonly NativeDevice[], numbers: readonly number[], count: number) {
     this.devices = devices;
+    this.numbers = numbers;
+    this.count = count;
   }
 
-  /** Whether no run is in flight. */
+  /** Whether no run is queued. */
   get isIdle(): boolean {
     return this.open.size === 0;
   }
 
-  /** Whether the runs in flight leave room for one that uses these buffers. */
+  /** Whether the queue has room for a run that uses these buffers. */
   hasRoom(buffers: readonly Block[]): boolean {
-    if (this.open.size >= mostRuns) return false;
-    const own = buffers.reduce((total, buffer) => total + (buffer.users > 0 ? buffer.bytes : 0), 0);
-    return this.bytes - own <= mostBytes;
+    if (this.open.size >= maxRuns) return false;
+    const inUse = buffers.reduce((total, buffer) => total + (buffer.users > 0 ? buffer.bytes : 0), 0);
+    return this.bytes - inUse <= maxBytes;
   }
 
-  /** Whether the event loop has not turned for so long that further promises would only pile up. */
+  /** Whether the event loop has not turned for so long that promises pile up. */
   get isStarved(): boolean {
-    return this.promises >= mostRuns;
+    return this.promises >= maxRuns;
   }
 
   /** Enqueues a run: `start` gives the promise of each device. */
@@ -154,20 +165,21 @@ export class Queue {
     this.open.add(launch);
     for (const buffer of needs.buffers) if (buffer.users++ === 0) this.bytes += buffer.bytes;
     this.promises++;
-    // What a failed run has left behind is known only when no device runs any more.
+    // The outcome of a failed run is known only when all devices have stopped.
     launch.done = Promise.allSettled(runs).then((results) => {
       this.promises--;
       if (launch.settled) return;
-      const failure = (reason: unknown, index: number): HeddleError => runFailure(reason, what, ran[index], position);
       this.settle(
         launch,
-        results.map((result, index) => (result.status === "rejected" ? failure(result.reason, index) : undefined)),
+        results.map((result, index) =>
+          result.status === "rejected" ? this.failureOf(launch, index, result.reason) : undefined,
+        ),
       );
     });
     return launch;
   }
 
-  /** Waits, blocking, until all runs are done, and settles them. */
+  /** Blocks until all runs are done, and settles them. */
   drain(): void {
     const failed = this.devices.map(
       (device) => new Map(device.sync().map(({ run, fault }) => [run, new Error(fault)] as const)),
@@ -176,11 +188,14 @@ export class Queue {
       const errors = failed.map((byRun) => byRun.get(launch.number));
       this.settle(
         launch,
-        errors.map((error, index) =>
-          error === undefined ? undefined : runFailure(error, launch.what, launch.ran[index], launch.position),
-        ),
+        errors.map((error, index) => (error === undefined ? undefined : this.failureOf(launch, index, error))),
       );
     }
+  }
+
+  private failureOf({ what, ran, position }: Launch, index: number, thrown: unknown): HeddleError {
+    const on = this.count === 1 ? {} : { device: this.numbers[index] as number, devices: this.count };
+    return runFailure(thrown, what, ran[index], position, on);
   }
 
   private settle(launch: Launch, failures: readonly (HeddleError | undefined)[]): void {

@@ -1,8 +1,8 @@
-/** @module How many threads a device has. */
+/** @module The number of threads of a device. */
 import { readEnvironment } from "../../util/settings.ts";
 import { loadNative } from "./binding.ts";
 
-/** Cores of this process for each of its devices. */
+/** An equal share of this process's cores for each of its devices. */
 export function defaultThreads(devices: number): number {
   const native = loadNative();
   const cores = readEnvironment().threads ?? ("error" in native ? 1 : native.info().cores);

@@ -1,4 +1,4 @@
-/** @module The processes of a run: meeting, groups, barriers, and telling the others of a failure. */
+/** @module The processes of a run: joining, groups, barriers, and reporting a failure to the others. */
 import type { ErrorCode } from "../../util/error-codes.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { reasonOf } from "../../util/faults.ts";
@@ -20,9 +20,9 @@ export interface WorldOptions {
   readonly timeout: number;
   /** File of the flight recorder. */
   readonly flight: string | undefined;
-  /** Tells apart worlds of one run. */
+  /** Distinguishes worlds of one run. */
   readonly name: string;
-  /** At least this attempt; default 0. The latest that any rank wants is taken. */
+  /** The smallest attempt; default 0. The largest of all ranks counts. */
   readonly attempt?: number;
 }
 
@@ -31,7 +31,7 @@ export interface World {
   readonly native: NativeWorld;
   readonly rank: number;
   readonly size: number;
-  /** Notes the step for the flight recorder. */
+  /** Records the step in the flight recorder. */
   setStep(step: number): void;
   /** Waits for all ranks. */
   barrier(label: string): Promise<void>;
@@ -41,27 +41,26 @@ export interface World {
    * @throws HeddleError `mismatch` naming both sides.
    */
   agree(what: string, text: string): Promise<void>;
-  /**
-   * Rank 0 works, and all ranks get its text.
+  /** Runs `work` on rank 0, and gives its text to all ranks.
    *
-   * @throws what the work throws: on rank 0 itself, on the others a HeddleError with its code and message.
+   * @throws the error of `work`: on rank 0 itself, on the others a HeddleError with its code and message.
    */
   together(what: string, work: () => Promise<string>): Promise<string>;
-  /** The bytes of all ranks, in their order; all give the same length. Nothing else may be under way. */
+  /** The bytes of all ranks, in order; all lengths are equal. No other collective may be running. */
   allGather(bytes: Uint8Array, label: string): Promise<Uint8Array>;
-  /** Which of the worlds of this name and epoch it is: a failed one is followed by the next. */
+  /** Number of this world among those of its name and epoch: a failed world is followed by the next. */
   readonly attempt: number;
   /** Whether a rank has failed or aborted, so that nothing more can be done with this world. */
   readonly failed: boolean;
-  /** Tells the others why this rank ends. */
+  /** Tells the other ranks why this rank ends. */
   abort(reason: string): void;
   close(): void;
 }
 
 /**
- * Joins the world; `HEDDLE_TRANSPORT` says what carries its data.
+ * Joins the world, with the transport of `HEDDLE_TRANSPORT`.
  *
- * @throws HeddleError `world` when the store or a rank cannot be reached in time, or not as `HEDDLE_TRANSPORT` says.
+ * @throws HeddleError `world` when the store or a rank cannot be reached in time, or not by that transport.
  */
 export async function joinWorld(options: WorldOptions): Promise<World> {
   const binding = loadNative();
@@ -117,10 +116,10 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
       await store.set(key(what, rank), text).catch(rethrowNative);
       for (let other = 0; other < size; other++) {
         if (other === rank) continue;
-        const theirs: string = await store
+        const answer: string = await store
           .get(key(what, other), timeout, `the ${what} of rank ${other}`)
           .catch(rethrowNative);
-        if (theirs !== text) throw new HeddleError("mismatch", describeDifference(what, rank, text, other, theirs));
+        if (answer !== text) throw new HeddleError("mismatch", describeDifference(what, rank, text, other, answer));
       }
     },
     together: async (what, work) => {
@@ -146,17 +145,17 @@ export async function joinWorld(options: WorldOptions): Promise<World> {
   };
 }
 
-/** The highest attempt that a rank has asked for, this one included. */
-async function latestAttempt(store: NativeStore, key: string, mine: number): Promise<number> {
+/** The highest attempt that any rank has asked for, including this one. */
+async function latestAttempt(store: NativeStore, key: string, attempt: number): Promise<number> {
   for (;;) {
-    const known = await store.tryGet(key);
-    const theirs = Number(known ?? "0");
-    if (theirs >= mine) return theirs;
-    if ((await store.compareAndSet(key, known, String(mine))).swapped) return mine;
+    const stored = await store.tryGet(key);
+    const latest = Number(stored ?? "0");
+    if (latest >= attempt) return latest;
+    if ((await store.compareAndSet(key, stored, String(attempt))).swapped) return attempt;
   }
 }
 
-/** What rank 0 tells of its work. */
+/** The outcome of rank 0's work. */
 interface Outcome {
   readonly text?: string;
   readonly error?: { readonly code: ErrorCode; readonly message: string };
@@ -174,9 +173,9 @@ function outcomeOf(json: string): string {
 }
 
 /** The first line in which two texts differ, with both sides named. */
-function describeDifference(what: string, rank: number, mine: string, other: number, theirs: string): string {
-  const [left, right] = [mine.split("\n"), theirs.split("\n")];
+function describeDifference(what: string, rank: number, ownText: string, other: number, otherText: string): string {
+  const [left, right] = [ownText.split("\n"), otherText.split("\n")];
   const line = left.findIndex((text, index) => text !== right[index]);
-  const at = line < 0 ? left.length : line;
-  return `ranks ${rank} and ${other} run different ${what}s:\n  rank ${rank}: ${left[at] ?? "(ends)"}\n  rank ${other}: ${right[at] ?? "(ends)"}`;
+  const firstDifference = line < 0 ? left.length : line;
+  return `ranks ${rank} and ${other} run different ${what}s:\n  rank ${rank}: ${left[firstDifference] ?? "(ends)"}\n  rank ${other}: ${right[firstDifference] ?? "(ends)"}`;
 }

@@ -1,6 +1,6 @@
 /** @module Addresses of workers, as text. */
 
-/** Where a worker waits. */
+/** The address of a waiting worker. */
 export interface Address {
   readonly host: string;
   readonly port: number;

@@ -1,29 +1,29 @@
 /**
  * @module A link between a driver and a worker: mutual proof of a shared secret, then framed messages.
  *
- * Hello, of fixed sizes, so that nothing is parsed before both sides are known: the driver sends a magic and 32 random
- * bytes; the worker answers with 32 of its own and HMAC-SHA256(secret, "worker" and both); the driver with that of
- * "driver". A frame is the length of its head and of its body (u32 each, little-endian), the head as JSON, and the body,
+ * The hello has fixed sizes, so that nothing is parsed before both sides are known: the driver sends a magic number and 32
+ * random bytes; the worker answers with 32 bytes of its own and HMAC-SHA256(secret, "worker" and both); the driver answers with the
+ * HMAC for "driver". A frame is the length of its head and of its body (u32 each, little-endian), the head as JSON, and the body,
  * raw bytes.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Socket } from "node:net";
 import { HeddleError } from "../../util/errors.ts";
 
-/** A message: a head that names it, and bytes. */
+/** A message: a head, and bytes. */
 export interface Frame {
   readonly head: { readonly [key: string]: unknown };
   readonly body: Uint8Array;
 }
 
-/** A link that both sides have proved themselves on. */
+/** An authenticated link. */
 export interface Channel {
   send(head: Frame["head"], body?: Uint8Array): void;
   /** Called for each message, in order. */
   onFrame(take: (frame: Frame) => void): void;
-  /** Called once, when the link has ended; with the reason when it was not closed on purpose here. */
+  /** Called once, when the link has ended; with the reason unless this side closed it on purpose. */
   onEnd(take: (error: HeddleError | undefined) => void): void;
-  /** Whether the link keeps this process alive; at first it does. */
+  /** Sets whether the link keeps this process alive; at first it does. */
   hold(alive: boolean): void;
   close(reason?: string): void;
 }
@@ -31,37 +31,37 @@ export interface Channel {
 const magic = Buffer.from("heddle\0\x01");
 const nonceBytes = 32;
 const macBytes = 32;
-// A program is far smaller; a checkpoint's tensor may come near.
-const mostHead = 2 ** 28;
-const mostBody = 2 ** 32 - 1;
-/** Time for what was sent before a link is closed on purpose. */
+// A program is far smaller; a tensor of a checkpoint may come near.
+const maxHead = 2 ** 28;
+const maxBody = 2 ** 32 - 1;
+/** Time for sent data to go out before a link is closed on purpose. */
 const drainMilliseconds = 2000;
 const empty = new Uint8Array(0);
 
 const prove = (secret: string, who: "driver" | "worker", driver: Uint8Array, worker: Uint8Array): Buffer =>
   createHmac("sha256", secret).update(who).update(driver).update(worker).digest();
 
-/** Bytes of a socket, read in exact amounts; what is not asked for waits. */
+/** Reads exact numbers of bytes from a socket; further bytes wait. */
 class Reader {
   private readonly parts: Buffer[] = [];
-  private held = 0;
-  private wanted: { bytes: number; take: (bytes: Buffer) => void } | undefined;
+  private available = 0;
+  private request: { bytes: number; take: (bytes: Buffer) => void } | undefined;
 
   push(part: Buffer): void {
     this.parts.push(part);
-    this.held += part.length;
-    while (this.wanted !== undefined && this.held >= this.wanted.bytes) {
-      const { bytes, take } = this.wanted;
-      this.wanted = undefined;
+    this.available += part.length;
+    while (this.request !== undefined && this.available >= this.request.bytes) {
+      const { bytes, take } = this.request;
+      this.request = undefined;
       take(this.pull(bytes));
     }
   }
 
-  /** Calls `take` once, at once when the bytes are there. */
+  /** Calls `take` once, when enough bytes have arrived. */
   want(bytes: number, take: (bytes: Buffer) => void): void {
-    this.wanted = { bytes, take };
-    // Not recursively: many small frames in one part would fill the stack.
-    if (this.held >= bytes) queueMicrotask(() => this.push(Buffer.alloc(0)));
+    this.request = { bytes, take };
+    // Not recursively: many small frames in one part would overflow the stack.
+    if (this.available >= bytes) queueMicrotask(() => this.push(Buffer.alloc(0)));
   }
 
   private pull(bytes: number): Buffer {
@@ -74,22 +74,22 @@ class Reader {
       if (used === part.length) this.parts.shift();
       else this.parts[0] = part.subarray(used);
     }
-    this.held -= bytes;
+    this.available -= bytes;
     return result;
   }
 }
 
-/** How a hello is made. */
+/** Options of the hello. */
 export interface HelloOptions {
   readonly secret: string;
-  /** Milliseconds until the hello must be done. */
+  /** Milliseconds for the hello. */
   readonly timeout: number;
-  /** Who is at the other end, for messages. */
+  /** Name of the other side in messages. */
   readonly peer: string;
 }
 
 /**
- * Makes a channel of a connected socket.
+ * Makes a channel from a connected socket.
  *
  * @throws HeddleError `link` when the other side does not prove that it knows the secret, or not in time.
  */
@@ -97,7 +97,7 @@ export function greet(socket: Socket, side: "driver" | "worker", options: HelloO
   const { secret, timeout, peer } = options;
   const reader = new Reader();
   socket.setNoDelay(true);
-  // A machine that vanished without a word is noticed by the system in the end.
+  // So that the system notices a machine that vanished silently.
   socket.setKeepAlive(true, 10_000);
   return new Promise((resolve, reject) => {
     const fail = (problem: string): void => {
@@ -117,24 +117,24 @@ export function greet(socket: Socket, side: "driver" | "worker", options: HelloO
     socket.on("error", onError);
     socket.on("close", onClose);
     socket.on("data", (part: Buffer) => reader.push(part));
-    const own = randomBytes(nonceBytes);
-    const checked = (mac: Buffer, wanted: Buffer, then: () => void): void =>
-      timingSafeEqual(mac, wanted) ? then() : fail("does not know the secret of this run");
+    const ownNonce = randomBytes(nonceBytes);
+    const checked = (mac: Buffer, expected: Buffer, onProved: () => void): void =>
+      timingSafeEqual(mac, expected) ? onProved() : fail("does not know the secret of this run");
     if (side === "driver") {
-      socket.write(Buffer.concat([magic, own]));
+      socket.write(Buffer.concat([magic, ownNonce]));
       reader.want(nonceBytes + macBytes, (answer) => {
-        const theirs = answer.subarray(0, nonceBytes);
-        checked(answer.subarray(nonceBytes), prove(secret, "worker", own, theirs), () => {
-          socket.write(prove(secret, "driver", own, theirs));
+        const workerNonce = answer.subarray(0, nonceBytes);
+        checked(answer.subarray(nonceBytes), prove(secret, "worker", ownNonce, workerNonce), () => {
+          socket.write(prove(secret, "driver", ownNonce, workerNonce));
           done();
         });
       });
     } else {
       reader.want(magic.length + nonceBytes, (first) => {
         if (!first.subarray(0, magic.length).equals(magic)) return fail("does not speak this protocol");
-        const theirs = first.subarray(magic.length);
-        socket.write(Buffer.concat([own, prove(secret, "worker", theirs, own)]));
-        reader.want(macBytes, (mac) => checked(mac, prove(secret, "driver", theirs, own), done));
+        const driverNonce = first.subarray(magic.length);
+        socket.write(Buffer.concat([ownNonce, prove(secret, "worker", driverNonce, ownNonce)]));
+        reader.want(macBytes, (mac) => checked(mac, prove(secret, "driver", driverNonce, ownNonce), done));
       });
     }
   });
@@ -159,7 +159,7 @@ class SocketChannel implements Channel {
   private read(reader: Reader): void {
     reader.want(8, (lengths) => {
       const [head, body] = [lengths.readUInt32LE(0), lengths.readUInt32LE(4)];
-      if (head > mostHead) return this.refuse(`a head of ${head} bytes`);
+      if (head > maxHead) return this.refuse(`a head of ${head} bytes`);
       reader.want(head + body, (bytes) => {
         const frame = parseFrame(bytes, head);
         if (frame === undefined) return this.refuse("a head that is not a JSON object");
@@ -174,7 +174,7 @@ class SocketChannel implements Channel {
     this.finish(`${this.peer} sent ${what}`);
   }
 
-  /** Ends the link: with a problem at once, else when what was sent has gone out. */
+  /** Ends the link: immediately after a problem, otherwise when sent data has gone out. */
   private finish(problem: string | undefined): void {
     if (this.ended !== undefined) return;
     this.ended = { error: problem === undefined ? undefined : new HeddleError("link", problem) };
@@ -190,7 +190,7 @@ class SocketChannel implements Channel {
   send(head: Frame["head"], body: Uint8Array = empty): void {
     if (this.ended !== undefined) return;
     const text = Buffer.from(JSON.stringify(head));
-    if (body.length > mostBody) throw new HeddleError("link", `a message of ${body.length} bytes is too large`);
+    if (body.length > maxBody) throw new HeddleError("link", `a message of ${body.length} bytes is too large`);
     const lengths = Buffer.alloc(8);
     lengths.writeUInt32LE(text.length, 0);
     lengths.writeUInt32LE(body.length, 4);

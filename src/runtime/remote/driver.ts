@@ -1,6 +1,6 @@
 /**
- * @module The driver's side: devices of a mesh in other processes that wait for work. This process traces, plans and
- * sends programs; values stay where they were made until they are read.
+ * @module The driver's side: devices of a mesh in other processes, which wait for work. This process traces, plans and
+ * sends programs; values stay in the workers until they are read.
  */
 import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
@@ -21,16 +21,16 @@ import { type Answer, parseAnswer, WorkerError } from "./messages.ts";
 export interface RemoteOptions {
   /** `host:port` of each waiting worker, in row-major order of the mesh. */
   readonly workers: readonly string[];
-  /** What driver and workers know of each other. */
+  /** The secret that driver and workers share. */
   readonly secret: string;
   /** Seconds to wait for a sign of life; default 60. */
   readonly timeout?: number | undefined;
 }
 
 /**
- * A mesh of devices in waiting workers (`heddle worker`), one each.
+ * A mesh of devices in waiting workers (`heddle worker`), one device per worker.
  *
- * @throws HeddleError `mesh` when there are not as many workers as devices, `link` when one cannot be reached, does not
+ * @throws HeddleError `mesh` when the numbers of workers and devices differ, `link` when a worker cannot be reached, does not
  * know the secret, or is busy.
  */
 export async function remoteRuntime(axes: readonly ProgramAxis[], options: RemoteOptions): Promise<Runtime> {
@@ -67,7 +67,7 @@ export async function remoteRuntime(axes: readonly ProgramAxis[], options: Remot
   };
 }
 
-/** Makes the workers meet: the first opens a store, the others are told where. */
+/** Connects the workers with each other: the first opens a store, the others get its port. */
 async function joinMesh(links: readonly Link[], axes: readonly ProgramAxis[], timeout: number): Promise<void> {
   const [first] = links as [Link];
   const common = {
@@ -99,7 +99,7 @@ class Link {
   private heard = performance.now();
   private readonly pulse: NodeJS.Timeout;
 
-  /** Reaches a worker. @throws HeddleError `link`. */
+  /** Connects to a worker. @throws HeddleError `link`. */
   static async to(address: string, rank: number, secret: string, timeout: number): Promise<Link> {
     const place = parseAddress(address);
     if (place === undefined)
@@ -124,11 +124,11 @@ class Link {
     return new Link(channel, { rank, host, name, timeout });
   }
 
-  private constructor(channel: Channel, about: { rank: number; host: string; name: string; timeout: number }) {
+  private constructor(channel: Channel, settings: { rank: number; host: string; name: string; timeout: number }) {
     this.channel = channel;
-    this.rank = about.rank;
-    this.host = about.host;
-    this.name = about.name;
+    this.rank = settings.rank;
+    this.host = settings.host;
+    this.name = settings.name;
     let opened: (port: number) => void = () => {};
     this.storePort = new Promise((resolve) => {
       opened = resolve;
@@ -136,26 +136,26 @@ class Link {
     channel.onFrame((frame) => {
       this.heard = performance.now();
       const answer = parseAnswer(frame, this.name);
-      if (answer === undefined) return channel.close(`${this.name} sent an answer that is none`);
+      if (answer === undefined) return channel.close(`${this.name} sent a malformed answer`);
       if (answer.n === 0) {
         if (answer.error !== undefined) this.fail(answer.error);
         else if (answer.port !== undefined) opened(answer.port);
         return;
       }
-      const asked = this.waiting.get(answer.n);
+      const request = this.waiting.get(answer.n);
       this.waiting.delete(answer.n);
       if (this.waiting.size === 0) channel.hold(false);
-      if (answer.error === undefined) asked?.resolve(answer);
-      else asked?.reject(answer.error);
+      if (answer.error === undefined) request?.resolve(answer);
+      else request?.reject(answer.error);
     });
     channel.onEnd((error) => this.fail(error ?? new HeddleError("link", `the link to ${this.name} was closed`)));
     this.pulse = setInterval(() => {
-      if (performance.now() - this.heard > about.timeout * 1000) {
-        channel.close(`${this.name} has not answered for ${about.timeout} s`);
+      if (performance.now() - this.heard > settings.timeout * 1000) {
+        channel.close(`${this.name} has not answered for ${settings.timeout} s`);
       } else {
         void this.ask({ type: "ping" }).catch(() => {});
       }
-    }, about.timeout * 250);
+    }, settings.timeout * 250);
     this.pulse.unref();
   }
 
@@ -166,13 +166,13 @@ class Link {
     const n = this.next++;
     return new Promise((resolve, reject) => {
       this.waiting.set(n, { resolve, reject });
-      // A program that waits for nothing more may end.
+      // The process may end when it waits for no answer.
       this.channel.hold(true);
       this.channel.send({ ...head, n });
     });
   }
 
-  /** Sends what no answer is waited for. */
+  /** Sends a request without an answer. */
   tell(head: { readonly [key: string]: unknown }, body?: Uint8Array): void {
     this.channel.send(head, body);
   }
@@ -189,7 +189,7 @@ class Link {
   }
 }
 
-/** Names of buffers that nobody refers to any more are given back to their worker. */
+/** Frees the workers' buffers whose names nobody refers to any more. */
 const forgotten = new FinalizationRegistry<() => void>((free) => free());
 
 /** A value in a worker. */
@@ -233,13 +233,13 @@ class RemoteBuffer implements DeviceBuffer {
   }
 
   async read(): Promise<Uint8Array> {
-    const asked = this.link.ask({ type: "read", buffer: this.number });
-    asked.catch(() => {});
-    // What there is to say of a value that never came to be is said by its run.
+    const answer = this.link.ask({ type: "read", buffer: this.number });
+    answer.catch(() => {});
+    // The run reports why a value was never made.
     await this.filled;
     if (this.failure !== undefined) throw this.failure;
-    // A copy of its own, and aligned: the frame's bytes begin anywhere.
-    return Uint8Array.from((await asked).data);
+    // An aligned copy: the frame's bytes may begin at any offset.
+    return Uint8Array.from((await answer).data);
   }
 
   readSync(): Uint8Array {
@@ -253,7 +253,7 @@ class RemoteBuffer implements DeviceBuffer {
     this.free();
   }
 
-  /** Its memory has become an output's: the name is free already. */
+  /** The memory now belongs to an output: the name is free already. */
   taken(): void {
     forgotten.unregister(this);
   }
@@ -267,7 +267,7 @@ class RemoteExecutor implements Executor {
   private readonly links: readonly Link[];
   private nextBuffer = 1;
   private nextProgram = 1;
-  /** What ended the session of several workers: one's failure leaves the others waiting for it. */
+  /** The error that ended the session of several workers: one worker's failure leaves the others waiting. */
   private failed: unknown;
 
   constructor(links: readonly Link[]) {
@@ -282,25 +282,15 @@ class RemoteExecutor implements Executor {
   compile(program: Program | readonly Program[]): Executable {
     const number = this.nextProgram++;
     const programs = programsFor(program, this.devices);
-    const texts = new Map([...new Set(programs)].map((one) => [one, printProgram(one)]));
+    const texts = new Map([...new Set(programs)].map((distinct) => [distinct, printProgram(distinct)]));
     const compiled = this.links.map((link, device) =>
       link.ask({ type: "compile", program: number, text: texts.get(programs[device] as Program) }),
     );
-    const sizes = { arenaBytes: 0, calls: 0 };
-    const ready = Promise.all(compiled).then((answers) => {
-      sizes.arenaBytes = Math.max(...answers.map(({ arenaBytes }) => arenaBytes));
-      sizes.calls = answers[0]?.calls ?? 0;
-    });
+    const ready = Promise.all(compiled).then(() => {});
     // An error is told by the first run, which waits for it.
     ready.catch(() => {});
     return {
       program: programs[0] as Program,
-      get arenaBytes() {
-        return sizes.arenaBytes;
-      },
-      get calls() {
-        return sizes.calls;
-      },
       run: (inputs) => this.run(programs, number, ready, inputs as readonly (readonly RemoteBuffer[])[]),
     };
   }
@@ -312,8 +302,8 @@ class RemoteExecutor implements Executor {
     inputs: readonly (readonly RemoteBuffer[])[],
   ): Run {
     const position = capturePosition();
-    const outputs = programs.map(({ outputs: made, donated }, device) =>
-      made.map(({ type }, output) => {
+    const outputs = programs.map(({ outputs: outputsOfProgram, donated }, device) =>
+      outputsOfProgram.map(({ type }, output) => {
         const giver = donated[output];
         if (giver !== undefined) inputs[device]?.[giver]?.taken();
         return this.allocate(bytesOf(type), device);
@@ -327,20 +317,20 @@ class RemoteExecutor implements Executor {
         outputs: (outputs[device] ?? []).map((buffer) => buffer.number),
       }),
     );
-    const told = runs.map((run, device) =>
+    const explainedRuns = runs.map((run, device) =>
       run.catch((error: unknown) => {
-        throw this.fail(toldOf(error, programs[device] as Program, position));
+        throw this.fail(explained(error, programs[device] as Program, position));
       }),
     );
-    // Each may fail before they are waited for.
-    for (const one of told) one.catch(() => {});
-    const done = ready.then(() => this.rootOf(told)).then(() => undefined);
+    // Each may fail before it is awaited.
+    for (const run of explainedRuns) run.catch(() => {});
+    const done = ready.then(() => this.rootOf(explainedRuns)).then(() => undefined);
     done.catch(() => {});
     for (const list of outputs) for (const buffer of list) buffer.filledBy(done);
     return { outputs, done };
   }
 
-  /** Notes the first failure, and frees the workers that wait for the one that has it. */
+  /** Records the first failure, and releases the workers that wait for the failed one. */
   private fail(error: unknown): unknown {
     if (this.links.length === 1 || this.failed !== undefined || isConsequence(error)) return error;
     this.failed = error;
@@ -348,7 +338,7 @@ class RemoteExecutor implements Executor {
     return error;
   }
 
-  /** Waits for all; of several errors the one that is not the consequence of another is thrown. */
+  /** Waits for all runs; throws the error that is not a consequence of another. */
   private async rootOf(runs: readonly Promise<unknown>[]): Promise<void> {
     const errors = (await Promise.allSettled(runs)).flatMap((result) =>
       result.status === "rejected" ? [result.reason as unknown] : [],
@@ -372,20 +362,20 @@ class RemoteExecutor implements Executor {
   }
 }
 
-/** Codes of errors that say that another one has failed. */
+/** Codes of errors that are consequences of another worker's failure. */
 const consequences = ["aborted", "peer", "peerClosed", "peerAborted"];
 
 const isConsequence = (error: unknown): boolean => error instanceof HeddleError && consequences.includes(error.code);
 
-/** A worker's error with the user's line: of the node that it names, else of the run. */
-function toldOf(error: unknown, program: Program, launch: SourcePosition): unknown {
+/** A worker's error with the user's line: the line of the node that it names, otherwise of the run. */
+function explained(error: unknown, program: Program, launch: SourcePosition): unknown {
   if (!(error instanceof WorkerError)) return error;
   const { peer, said, mark, code, hint, fault } = error;
   const node = mark === undefined ? undefined : nodesRun(program)[mark];
   const line = describePosition(launch);
   if (fault === undefined || node === undefined) {
     const more = { ...(hint === undefined ? {} : { hint }), ...(line === undefined ? {} : { where: line }) };
-    return new HeddleError(code, `${peer}: ${said}`, { ...more, fault, cause: error });
+    return new HeddleError(code, said, { by: peer, ...more, fault, cause: error });
   }
   const position = positionOf(node);
   const by = position === undefined ? launch.by : position.by;

@@ -1,10 +1,10 @@
-/** @module What a driver may ask of a worker: a closed table. Everything that arrives is checked against it. */
+/** @module The closed table of a driver's requests to a worker. Everything that arrives is checked against it. */
 import type { ErrorCode } from "../../util/error-codes.ts";
 import { HeddleError, markIn } from "../../util/errors.ts";
 import { asFault, type Fault } from "../../util/faults.ts";
 import type { Frame } from "./channel.ts";
 
-/** Requests, in the order in which a session goes. Numbers of buffers and programs are chosen by the driver. */
+/** Requests, in the usual order of a session. The driver chooses the numbers of buffers and programs. */
 export type Request =
   | JoinRequest
   | { readonly type: "compile"; readonly n: number; readonly program: number; readonly text: string }
@@ -15,7 +15,7 @@ export type Request =
   | { readonly type: "abort"; readonly reason: string }
   | { readonly type: "ping"; readonly n: number };
 
-/** Become device `rank` of a mesh. The first worker opens the store through which all of them meet, and says where. */
+/** Become device `rank` of a mesh. The first worker opens the store through which all workers find each other, and sends its port. */
 export interface JoinRequest {
   readonly type: "join";
   readonly n: number;
@@ -23,12 +23,12 @@ export interface JoinRequest {
   readonly rank: number;
   readonly size: number;
   readonly runId: string;
-  /** Of the workers' own links. */
+  /** Secret of the links between workers. */
   readonly secret: string;
   /** Seconds that a worker waits for another. */
   readonly timeout: number;
   readonly host: string;
-  /** Of the store; undefined where this worker is to open it. */
+  /** Port of the store; undefined if this worker must open it. */
   readonly port: number | undefined;
 }
 
@@ -38,13 +38,13 @@ export interface RunRequest {
   readonly n: number;
   readonly program: number;
   readonly inputs: readonly number[];
-  /** Names for the outputs; those that take over an input keep that one's. */
+  /** Numbers of the output buffers. */
   readonly outputs: readonly number[];
 }
 
-const count = (value: unknown, most = Number.MAX_SAFE_INTEGER): boolean =>
-  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most;
-const counts = (value: unknown): boolean => Array.isArray(value) && value.every((one) => count(one));
+const count = (value: unknown, max = Number.MAX_SAFE_INTEGER): boolean =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max;
+const counts = (value: unknown): boolean => Array.isArray(value) && value.every((item) => count(item));
 const text = (value: unknown): boolean => typeof value === "string";
 const axis = (value: unknown): boolean =>
   typeof value === "object" &&
@@ -88,24 +88,21 @@ export function parseRequest({ head, body }: Frame): Request {
 
 const malformed = (what: string): HeddleError => new HeddleError("link", `a request ${what}`);
 
-/** An answer: `ok`, or the error that the request ended in. */
+/** An answer to a request: its results, or its error. */
 export interface Answer {
   readonly n: number;
   readonly error: HeddleError | undefined;
-  /** Of a join: the port of the store that was opened. */
+  /** For a join: the port of the store that was opened. */
   readonly port: number | undefined;
-  /** Of a compile. */
-  readonly arenaBytes: number;
-  readonly calls: number;
   readonly data: Uint8Array;
 }
 
-/** What a worker sends for an error. */
+/** The head of an answer with an error. */
 export function errorHead(n: number, error: unknown): Frame["head"] {
-  const known = error instanceof HeddleError;
-  const message = known ? error.plain : error instanceof Error ? error.message : String(error);
-  const { code, hint, fault } = known ? error : { code: "internal" };
-  return { n, error: { code, message, hint, fault, mark: known ? markIn(error) : undefined } };
+  const isHeddleError = error instanceof HeddleError;
+  const message = isHeddleError ? error.plain : error instanceof Error ? error.message : String(error);
+  const { code, hint, fault } = isHeddleError ? error : { code: "internal" };
+  return { n, error: { code, message, hint, fault, mark: isHeddleError ? markIn(error) : undefined } };
 }
 
 /** An error of a worker. */
@@ -114,14 +111,14 @@ export class WorkerError extends HeddleError {
   /** The number of the node that refused a value, in the program that was sent. */
   readonly mark: number | undefined;
 
-  constructor(peer: string, said: string, { code, hint, fault, mark }: WorkerProblem) {
-    super(code, said, { by: peer, fault, ...(hint === undefined ? {} : { hint }) });
+  constructor(peer: string, text: string, { code, hint, fault, mark }: WorkerProblem) {
+    super(code, text, { by: peer, fault, ...(hint === undefined ? {} : { hint }) });
     this.peer = peer;
     this.mark = mark;
   }
 }
 
-/** What a worker tells of an error besides its message. */
+/** The fields of a worker's error besides its message. */
 interface WorkerProblem {
   readonly code: ErrorCode;
   readonly hint?: string | undefined;
@@ -129,7 +126,7 @@ interface WorkerProblem {
   readonly mark?: number | undefined;
 }
 
-/** A worker's error as it arrives; undefined for anything that is none. */
+/** Reads a worker's error; undefined for malformed data. */
 function problemOf(value: unknown, peer: string): WorkerError | undefined {
   const { code, message, hint, fault, mark } = value as { readonly [field: string]: unknown };
   if (!text(code) || !text(message)) return undefined;
@@ -141,19 +138,16 @@ function problemOf(value: unknown, peer: string): WorkerError | undefined {
   });
 }
 
-/** Reads an answer; undefined for anything that is none. `peer` says whose error it is. */
+/** Reads an answer; undefined for malformed data. `peer` names the worker in errors. */
 export function parseAnswer({ head, body }: Frame, peer: string): Answer | undefined {
-  const { n, error, port, arenaBytes = 0, calls = 0 } = head as { [key: string]: unknown };
-  if (!count(n) || !(port === undefined || count(port, 65_535)) || !count(arenaBytes) || !count(calls))
-    return undefined;
+  const { n, error, port } = head as { [key: string]: unknown };
+  if (!count(n) || !(port === undefined || count(port, 65_535))) return undefined;
   const problem = error === undefined ? undefined : problemOf(error ?? {}, peer);
   if (error !== undefined && problem === undefined) return undefined;
   return {
     n: n as number,
     error: problem,
     port: port as number | undefined,
-    arenaBytes: arenaBytes as number,
-    calls: calls as number,
     data: body,
   };
 }

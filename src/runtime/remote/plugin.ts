@@ -1,4 +1,4 @@
-/** @module The remote executor as others choose it: devices in waiting workers, which the environment names. */
+/** @module The remote executor's plug-in: devices in waiting workers, which the environment names. */
 import type { Mesh } from "../../plan/mesh.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
@@ -7,16 +7,11 @@ import { nativePasses } from "../passes.ts";
 import type { ExecutorPlugin } from "../registry.ts";
 import { remoteRuntime } from "./driver.ts";
 
-const elsewhere = "its devices are in waiting workers: heddle run --on, or remoteRuntime of heddle/runtime";
-
 /** Devices in waiting workers (`heddle run --on`). */
 export const remotePlugin: ExecutorPlugin = {
   name: "remote",
-  unavailable: () => elsewhere,
+  unavailable: () => "its devices are in waiting workers: heddle run --on, or remoteRuntime of heddle/runtime",
   passes: nativePasses,
-  make: () => {
-    throw new HeddleError("executor", `the remote executor has no devices in this process: ${elsewhere}`);
-  },
   join: (mesh) => {
     const { workers } = readEnvironment();
     return workers === undefined ? undefined : driveWorkers(mesh, workers);
@@ -27,7 +22,7 @@ async function driveWorkers(mesh: Mesh, workers: readonly string[]): Promise<Run
   const { workersSecret, timeout } = readEnvironment();
   if (workersSecret === undefined) {
     throw new HeddleError("world", "HEDDLE_WORKERS names workers, but HEDDLE_WORKERS_SECRET is not set", {
-      hint: "it must be that of the workers: heddle worker prints it, or takes it from the same variable",
+      hint: "set it to the workers' secret: heddle worker prints it, or takes it from the same variable",
     });
   }
   return remoteRuntime(mesh.axes, { workers, secret: workersSecret, timeout });

@@ -1,4 +1,4 @@
-/** @module A worker that waits for drivers: one session at a time, in which it is a device of the driver's mesh. */
+/** @module A worker that waits for drivers. It serves one session at a time, in which it is a device of the driver's mesh. */
 import { createServer, type Server, type Socket } from "node:net";
 import { markNodes } from "../../ir/trace.ts";
 import { nodesRun, parseProgram, verifyProgram } from "../../program/index.ts";
@@ -19,15 +19,15 @@ export interface WorkerOptions {
   /** 0 lets the system choose. */
   readonly port: number;
   readonly secret: string;
-  /** Threads of the device; default the cores of this process. */
+  /** Number of the device's threads; default the cores of this process. */
   readonly threads?: number | undefined;
-  /** What computes when this worker is alone; default native where it loads. */
+  /** The executor when this worker is alone; default native if it loads. */
   readonly executor?: ExecutorName | undefined;
-  /** Told of sessions, for people. */
+  /** Gets messages about sessions, for people. */
   readonly log?: (text: string) => void;
 }
 
-/** A worker that waits. */
+/** A waiting worker. */
 export interface WaitingWorker {
   readonly port: number;
   close(): Promise<void>;
@@ -36,9 +36,9 @@ export interface WaitingWorker {
 const helloMilliseconds = 5000;
 
 /**
- * Waits for drivers at an address. Nothing that a driver sends is executed but the programs of the closed set of ops.
+ * Waits for drivers at an address. The worker executes only programs of the closed set of ops.
  *
- * @throws HeddleError `port` when the address cannot be listened at.
+ * @throws HeddleError `port` when it cannot listen on the address.
  */
 export async function serveDrivers(options: WorkerOptions): Promise<WaitingWorker> {
   const { host, port, secret, log = () => {} } = options;
@@ -60,9 +60,9 @@ export async function serveDrivers(options: WorkerOptions): Promise<WaitingWorke
       return channel.close();
     }
     log(`${peer} has come`);
-    const own = new Session(channel, options);
-    session = own;
-    await own.ended;
+    const newSession = new Session(channel, options);
+    session = newSession;
+    await newSession.ended;
     session = undefined;
     log(`${peer} has gone`);
   };
@@ -82,13 +82,13 @@ export async function serveDrivers(options: WorkerOptions): Promise<WaitingWorke
 function listen(server: Server, host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) =>
-      reject(new HeddleError("port", `cannot listen at ${host}:${port}: ${error.message}`, { cause: error })),
+      reject(new HeddleError("port", `cannot listen on ${host}:${port}: ${error.message}`, { cause: error })),
     );
     server.listen(port, host, () => resolve((server.address() as { port: number }).port));
   });
 }
 
-/** What one driver has here. */
+/** The state of one driver's session. */
 class Session {
   readonly ended: Promise<void>;
   private readonly channel: Channel;
@@ -116,7 +116,7 @@ class Session {
     this.ended = new Promise((done) => channel.onEnd(() => void this.finish().then(done)));
   }
 
-  /** Requests are begun in order; those that take time are answered when they are done. */
+  /** Begins requests in order; long ones are answered when they are done. */
   private take(request: Request): void {
     switch (request.type) {
       case "join":
@@ -152,7 +152,7 @@ class Session {
   }
 
   private answer(n: number, work: () => Promise<{ data?: Uint8Array; [key: string]: unknown }>): void {
-    // Begun at once, so that runs are enqueued in the order of the requests.
+    // Begins immediately, so that runs are enqueued in the order of the requests.
     const started = (async () => work())();
     started.then(
       ({ data, ...head }) => this.channel.send({ n, ...head }, data),
@@ -182,7 +182,7 @@ class Session {
       name: "driver",
       threads,
     });
-    // The others are told of the store while this worker waits for them.
+    // The other workers learn the store's port while this worker waits for them.
     if (request.port === undefined) this.channel.send({ n: 0, port });
     const runtime = await joined;
     if (this.over) runtime.close();
@@ -203,14 +203,13 @@ class Session {
     return this.runtime;
   }
 
-  private async compile(number: number, text: string): Promise<{ arenaBytes: number; calls: number }> {
+  private async compile(number: number, text: string): Promise<{ readonly data?: Uint8Array }> {
     const program = parseProgram(text);
     verifyProgram(program);
-    // By these the driver finds the lines of what fails.
+    // By these numbers the driver finds the lines of failing nodes.
     markNodes(nodesRun(program));
-    const executable = this.joined.executor.compile(program);
-    this.programs.set(number, executable);
-    return { arenaBytes: executable.arenaBytes, calls: executable.calls };
+    this.programs.set(number, this.joined.executor.compile(program));
+    return {};
   }
 
   private write(number: number, bytes: number, data: Uint8Array): void {
@@ -219,7 +218,7 @@ class Session {
       this.buffers.set(number, buffer);
       if (data.length > 0) buffer.write(data);
     } catch (error) {
-      // No answer is waited for; the session cannot go on with a value that is not there.
+      // A write has no answer; the session cannot continue without the value.
       this.channel.send(errorHead(0, error));
       this.channel.close();
     }

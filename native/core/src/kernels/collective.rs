@@ -1,159 +1,107 @@
 //! Steps that involve other devices, or the device's own place among them.
 
+use crate::control::Reader;
 use crate::dtype::DType;
 use crate::exec::{kernels, Call, Counts, Kernel, Part, Run};
 use crate::program::{AxisIndexJson, CollectiveJson, CollectiveOp, PartJson, ReduceOp};
-use crate::verify::{At, Checker};
-use crate::{bail, Result};
+use crate::{bail, Error, Result};
 
 kernels! {
-    "axisIndex" AxisIndex::new;
-    "collective" Collective::new;
+    axisIndex = |call| Ok::<_, Error>(AxisIndex(call));
+    collective(reader) = Collective::new;
 }
 
-pub struct AxisIndex {
-    axis: usize,
-    out: At,
-}
-
-impl AxisIndex {
-    pub fn new(json: &AxisIndexJson, mut checker: Checker) -> Result<AxisIndex> {
-        checker.write_all("out", json.out, DType::I32, &[])?;
-        checker.finish(false)?;
-        Ok(AxisIndex { axis: json.axis, out: json.out })
-    }
-}
+pub struct AxisIndex(AxisIndexJson);
 
 impl Kernel for AxisIndex {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        let Some(coordinate) = run.coords.get(self.axis) else {
-            bail!("this device has {} coordinates, none for axis {}", run.coords.len(), self.axis);
+        let Some(coordinate) = run.coords.get(self.0.axis) else {
+            bail!("this device has {} coordinates, none for axis {}", run.coords.len(), self.0.axis);
         };
-        unsafe { *run.ptr::<i32>(self.out) = *coordinate };
+        unsafe { *run.ptr::<i32>(self.0.out) = *coordinate };
         Ok(())
     }
 }
 
 pub struct Collective {
-    op: CollectiveOp,
-    axis: usize,
+    call: CollectiveJson,
     reduction: ReduceOp,
-    dtype: DType,
-    parts: Vec<PartJson>,
-    label: String,
     /// Bytes of every space, since sizes of outputs depend on the number of members.
     spaces: Vec<usize>,
-    exchange: Option<Exchange>,
-    members: Option<usize>,
     /// Number of the flight and of the step, where it runs beside other steps.
     pub(crate) flight: Option<(u32, usize)>,
 }
 
-struct Exchange {
-    sends: Vec<(i64, usize)>,
-    receives: Vec<(i64, usize)>,
-    relative: bool,
-    /// Elements that come.
-    received: usize,
+type Counted = [(i64, usize)];
+
+fn total(list: &Counted) -> Result<usize> {
+    match list.iter().try_fold(0_usize, |sum, (_, count)| sum.checked_add(*count)) {
+        Some(total) => Ok(total),
+        None => bail!("{list:?} are too many elements"),
+    }
 }
 
-impl Exchange {
-    fn new(json: &CollectiveJson) -> Result<Exchange> {
-        let [part] = json.parts.as_slice() else { bail!("an exchange has one part, not {}", json.parts.len()) };
-        let list = |given: &Option<Vec<_>>| given.clone().unwrap_or_default();
-        let (sends, receives) = (list(&json.sends), list(&json.receives));
-        let total = |list: &[(i64, usize)]| list.iter().try_fold(0_usize, |sum, (_, count)| sum.checked_add(*count));
-        if total(&sends) != Some(part.count) {
-            bail!("{} elements are not what {:?} add up to", part.count, sends);
-        }
-        let Some(received) = total(&receives) else { bail!("{:?} are too many elements", receives) };
-        Ok(Exchange { sends, receives, relative: json.relative, received })
-    }
-
-    /// The members' positions, seen from `me`.
-    fn counts(&self, me: i32, size: usize) -> Result<(Counts, Counts)> {
-        let absolute = |list: &[(i64, usize)]| -> Result<Counts> {
-            list.iter()
-                .map(|&(member, count)| {
-                    let place = if self.relative { member.saturating_add(me.into()) } else { member };
-                    match usize::try_from(place) {
-                        Ok(place) if place < size => Ok((place, count)),
-                        _ => bail!("there is no member {place} among {size}"),
-                    }
-                })
-                .collect()
+/// The members' positions, seen from `me`, of an exchange.
+fn counts(call: &CollectiveJson, me: i32, size: usize) -> Result<(Counts, Counts)> {
+    let absolute = |list: &Option<Vec<(i64, usize)>>| -> Result<Counts> {
+        let place = |&(member, count): &(i64, usize)| {
+            let place = if call.relative { member.saturating_add(me.into()) } else { member };
+            match usize::try_from(place) {
+                Ok(place) if place < size => Ok((place, count)),
+                _ => bail!("there is no member {place} among {size}"),
+            }
         };
-        Ok((absolute(&self.sends)?, absolute(&self.receives)?))
+        list.iter().flatten().map(place).collect()
+    };
+    Ok((absolute(&call.sends)?, absolute(&call.receives)?))
+}
+
+/// Elements that come out for those of a part; none, where the number of members is not known before it runs.
+pub fn received(call: &CollectiveJson, part: &PartJson) -> Result<usize> {
+    match (call.op, call.members) {
+        (CollectiveOp::AllGather | CollectiveOp::ReduceScatter, None) => Ok(0),
+        (_, members) => output_count(call, part.count, members.unwrap_or(1)),
     }
 }
 
-/// Elements that come out of a collective, other than an exchange, for `count` that go in.
-fn output_count(op: CollectiveOp, count: usize, size: usize) -> Result<usize> {
-    match op {
+/// Elements that come out of a collective of `size` members for `count` that go in.
+fn output_count(call: &CollectiveJson, count: usize, size: usize) -> Result<usize> {
+    match call.op {
+        CollectiveOp::Exchange => total(call.receives.as_deref().unwrap_or_default()),
         CollectiveOp::AllGather => match count.checked_mul(size) {
             Some(total) => Ok(total),
             None => bail!("{count} elements of {size} members are too many"),
         },
-        CollectiveOp::ReduceScatter if !count.is_multiple_of(size) => {
-            bail!("{count} elements cannot be scattered over {size} members")
+        CollectiveOp::ReduceScatter | CollectiveOp::AllToAll if size == 0 || !count.is_multiple_of(size) => {
+            bail!("{count} elements cannot be dealt out to {size} members")
         }
         CollectiveOp::ReduceScatter => Ok(count / size),
-        CollectiveOp::AllToAll if !count.is_multiple_of(size) => {
-            bail!("{count} elements cannot be exchanged among {size} members")
-        }
         _ => Ok(count),
     }
 }
 
 impl Collective {
-    pub fn new(json: &CollectiveJson, mut checker: Checker) -> Result<Collective> {
-        let reduces = matches!(json.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
-        let reduction = json.reduction.unwrap_or(ReduceOp::Sum);
-        if reduces && (matches!(reduction, ReduceOp::And | ReduceOp::Or) || json.dtype == DType::Bool) {
-            bail!("{reduction:?} of {} cannot be reduced between devices", json.dtype.name());
+    pub fn new(call: CollectiveJson, reader: &Reader) -> Result<Collective> {
+        let reduces = matches!(call.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
+        let reduction = call.reduction.unwrap_or(ReduceOp::Sum);
+        if reduces && (matches!(reduction, ReduceOp::And | ReduceOp::Or) || call.dtype == DType::Bool) {
+            bail!("{reduction:?} of {} cannot be reduced between devices", call.dtype.name());
         }
-        let exchange = if json.op == CollectiveOp::Exchange { Some(Exchange::new(json)?) } else { None };
-        if json.members == Some(0) {
+        if call.op == CollectiveOp::Exchange {
+            let [part] = call.parts.as_slice() else { bail!("an exchange has one part, not {}", call.parts.len()) };
+            let sends = call.sends.as_deref().unwrap_or_default();
+            if total(sends)? != part.count {
+                bail!("{} elements are not what {sends:?} add up to", part.count);
+            }
+        }
+        if call.members == Some(0) {
             bail!("an axis has at least one member");
         }
-        if json.flight.is_some() && json.members.is_none() {
+        if call.flight.is_some() && call.members.is_none() {
             bail!("a collective that is under way must say how many members it has");
         }
-        for (i, part) in json.parts.iter().enumerate() {
-            checker.read_all(&format!("parts[{i}].in"), part.input, json.dtype, &[part.count])?;
-            let count = match (&exchange, json.op, json.members) {
-                (Some(exchange), ..) => exchange.received,
-                (None, CollectiveOp::AllGather | CollectiveOp::ReduceScatter, None) => 0,
-                (None, op, members) => output_count(op, part.count, members.unwrap_or(1))?,
-            };
-            checker.write_all(&format!("parts[{i}].out"), part.out, json.dtype, &[count])?;
-        }
-        let spaces = checker.spaces().to_vec();
-        // The others read an input after parts of the output are there.
-        let in_place = json.op == CollectiveOp::AllReduce;
-        let flight = match json.flight {
-            Some(flight) => {
-                let op = checker.outermost().unwrap_or(0);
-                checker.depart(flight, in_place)?;
-                Some((flight, op))
-            }
-            None => {
-                checker.finish(in_place)?;
-                None
-            }
-        };
-        Ok(Collective {
-            op: json.op,
-            axis: json.axis,
-            reduction,
-            dtype: json.dtype,
-            parts: json.parts.clone(),
-            label: json.label.clone().unwrap_or_default(),
-            spaces,
-            exchange,
-            members: json.members,
-            flight,
-        })
+        let flight = call.flight.map(|flight| (flight, reader.flights.outermost.unwrap_or(0)));
+        Ok(Collective { reduction, spaces: reader.spaces.to_vec(), flight, call })
     }
 }
 
@@ -180,28 +128,25 @@ impl Kernel for Collective {
 impl Collective {
     /// From any thread.
     pub(crate) fn carry(&self, run: &Run, step: usize) -> Result<()> {
-        let Some(size) = run.collectives.size(self.axis) else {
-            bail!("this device has no group for mesh axis {}", self.axis);
+        let CollectiveJson { op, axis, dtype, ref label, .. } = self.call;
+        let Some(size) = run.collectives.size(axis) else {
+            bail!("this device has no group for mesh axis {axis}");
         };
-        if let Some(members) = self.members.filter(|members| *members != size) {
-            bail!("axis {} has {size} members, not {members}", self.axis);
+        if let Some(members) = self.call.members.filter(|members| *members != size) {
+            bail!("axis {axis} has {size} members, not {members}");
         }
-        let mut parts = Vec::with_capacity(self.parts.len());
-        let mut ranges = Vec::with_capacity(self.parts.len());
-        for (i, part) in self.parts.iter().enumerate() {
-            let count = match &self.exchange {
-                Some(exchange) => exchange.received,
-                None => output_count(self.op, part.count, size)?,
-            };
-            let bytes = count.saturating_mul(self.dtype.size());
-            let input_bytes = part.count * self.dtype.size();
+        let mut parts = Vec::with_capacity(self.call.parts.len());
+        let mut ranges = Vec::with_capacity(self.call.parts.len());
+        for (i, part) in self.call.parts.iter().enumerate() {
+            let bytes = output_count(&self.call, part.count, size)?.saturating_mul(dtype.size());
+            let input_bytes = part.count * dtype.size();
             let room = self.spaces[part.out.space as usize].saturating_sub(part.out.offset);
             if bytes > room {
                 bail!("parts[{i}].out: {bytes} bytes for {size} members, but only {room} are there");
             }
             let output = (part.out.space, part.out.offset, part.out.offset + bytes);
             let input = (part.input.space, part.input.offset, part.input.offset + input_bytes);
-            let in_place = self.op == CollectiveOp::AllReduce && input == output;
+            let in_place = op == CollectiveOp::AllReduce && input == output;
             let overlap = |a: (u32, usize, usize), b: (u32, usize, usize)| a.0 == b.0 && a.1 < b.2 && b.1 < a.2;
             if overlap(input, output) && !in_place {
                 bail!("parts[{i}]: in and out overlap");
@@ -213,13 +158,12 @@ impl Collective {
             let output = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(part.out), bytes) };
             parts.push(Part { input: run.ptr::<u8>(part.input), output, input_bytes });
         }
-        let Collective { op, axis, reduction, dtype, label, .. } = self;
-        let counts = match &self.exchange {
-            Some(exchange) => Some(exchange.counts(run.coords.get(*axis).copied().unwrap_or(0), size)?),
-            None => None,
+        let exchange = match op {
+            CollectiveOp::Exchange => Some(counts(&self.call, run.coords.get(axis).copied().unwrap_or(0), size)?),
+            _ => None,
         };
-        let exchange = counts.as_ref();
-        let call = Call { op: *op, axis: *axis, reduction: *reduction, dtype: *dtype, label, step, exchange };
+        let (reduction, label) = (self.reduction, label.as_deref().unwrap_or_default());
+        let call = Call { op, axis, reduction, dtype, label, step, exchange: exchange.as_ref() };
         run.collectives.run(&call, &mut parts)
     }
 }

@@ -3,22 +3,19 @@
 
 use super::conv_spread::{self, spreads};
 use super::dot::tree;
-use super::epilogue::Epilogue;
 use super::micro::{long_block, Block, Real, SPAN};
 use super::product::{pack_right, Matrix, DEPTH};
 use super::tally::totals;
 use crate::dtype::for_float;
 use crate::exec::{kernels, Kernel, Run};
-use crate::program::{ConvFilterJson, ConvJson, ConvSizes};
-use crate::verify::{count, At, Checker};
+use crate::program::{ConvFilterJson, ConvJson, ConvSizes, EpilogueJson, StridedJson};
+use crate::verify::{count, At};
 use crate::{bail, Result};
 
 kernels! {
-    "conv" Conv::new;
-    "convFilter" ConvFilter::new;
+    conv = Conv::new;
+    convFilter = ConvFilter::new;
 }
-
-const CHUNKS: usize = 8;
 
 /// How an image is read: in place, padded into a slot, or as unrolled columns in a slot; or pixel by pixel, its products
 /// in the slot.
@@ -42,12 +39,9 @@ struct Geometry {
     /// Offsets of the kernel's contiguous runs in an image as read, and the length of a run.
     segments: Vec<isize>,
     segment: usize,
-    /// Bytes of one slot.
+    /// Bytes of the packed weight, and of one slot.
+    weights: usize,
     slot: usize,
-}
-
-fn rounded(bytes: usize) -> usize {
-    bytes.next_multiple_of(64)
 }
 
 /// What must hold of the sizes of every convolution.
@@ -75,8 +69,8 @@ pub fn check_sizes(s: &ConvSizes) -> Result<()> {
 }
 
 impl Geometry {
-    fn new(s: &ConvSizes, filter: bool) -> Result<Geometry> {
-        check_sizes(s)?;
+    fn new(s: ConvSizes, filter: bool) -> Result<Geometry> {
+        check_sizes(&s)?;
         let (window, output) = ([s.kd, s.kh, s.kw], [s.od, s.oh, s.ow]);
         let extent: [usize; 3] =
             std::array::from_fn(|a| reach(output[a], s.strides[a], window[a], s.kernel_dilation[a]));
@@ -86,7 +80,7 @@ impl Geometry {
         let volume = extent.iter().fold(s.c, |size, dim| size.saturating_mul(*dim));
         let reading = if unpadded && s.input_dilation == [1, 1, 1] {
             Reading::InPlace
-        } else if !filter && spreads(s, volume.min(columns)) {
+        } else if !filter && spreads(&s, volume.min(columns)) {
             Reading::Spread
         } else if volume <= columns {
             Reading::Padded
@@ -109,8 +103,8 @@ impl Geometry {
                 segments.extend((0..s.kw).map(|x| start + (x * s.kernel_dilation[2] * pixel) as isize));
             }
         }
-        let slot = rounded(count(&[volume.min(columns), s.dtype.size()])?);
-        Ok(Geometry { s: s.clone(), reading, extent, pixel, row, plane, segments, segment, slot })
+        let (weights, slot) = (s.weights().get("weight")?, s.slot().get("slot")?);
+        Ok(Geometry { s, reading, extent, pixel, row, plane, segments, segment, weights, slot })
     }
 
     fn taps(&self) -> usize {
@@ -224,33 +218,14 @@ pub struct Conv {
     weight_strides: [isize; 6],
     out: At,
     scratch: At,
-    epilogue: Epilogue,
+    epilogue: EpilogueJson,
 }
 
 impl Conv {
-    pub fn new(json: &ConvJson, mut checker: Checker) -> Result<Conv> {
-        let g = Geometry::new(&json.sizes, false)?;
-        let s = &g.s;
-        let kernel = [s.g, s.kd, s.kh, s.kw, s.c, s.o];
-        checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.g * s.c])?;
-        checker.read("weight", json.weight.at, s.dtype, &kernel, &json.weight.strides)?;
-        checker.write_all("out", json.out, s.dtype, &[s.n, s.od, s.oh, s.ow, s.g * s.o])?;
-        let weights = rounded(s.g * g.taps() * s.o * s.dtype.size());
-        checker.scratch("scratch", json.scratch, weights + s.slots * g.slot)?;
-        let epilogue = Epilogue::new(&json.epilogue, s.dtype, s.g * s.o, &mut checker)?;
-        checker.finish(false)?;
-        let Ok(weight_strides) = json.weight.strides.as_slice().try_into() else {
-            bail!("weight: six strides are needed")
-        };
-        Ok(Conv {
-            x: json.x,
-            weight: json.weight.at,
-            weight_strides,
-            out: json.out,
-            scratch: json.scratch,
-            epilogue,
-            g,
-        })
+    pub fn new(call: ConvJson) -> Result<Conv> {
+        let ConvJson { sizes, epilogue, x, weight: StridedJson { at: weight, strides }, out, scratch } = call;
+        let Ok(weight_strides) = strides.as_slice().try_into() else { bail!("weight: six strides are needed") };
+        Ok(Conv { g: Geometry::new(sizes, false)?, x, weight, weight_strides, out, scratch, epilogue })
     }
 }
 
@@ -273,8 +248,7 @@ impl Conv {
             Reading::Spread => conv_spread::pack(run, s, run.ptr::<T>(self.weight), &self.weight_strides, packed),
             _ => self.pack(run, packed),
         }
-        let weights = rounded(s.g * g.taps() * s.o * s.dtype.size());
-        let slots = packed.cast::<u8>().wrapping_add(weights) as usize;
+        let slots = packed.cast::<u8>().wrapping_add(g.weights) as usize;
         let (packed, x, out) = (packed as usize, run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.out) as usize);
         let run_image = |worker: usize, at: usize| {
             let (i, group) = (at / s.g, at % s.g);
@@ -379,8 +353,6 @@ impl Conv {
 pub struct ConvFilter {
     g: Geometry,
     chunks: usize,
-    /// Bytes of one chunk's partial sums.
-    area: usize,
     /// Offsets of the rows of output pixels in an image as read.
     rows: Vec<isize>,
     x: At,
@@ -390,18 +362,11 @@ pub struct ConvFilter {
 }
 
 impl ConvFilter {
-    pub fn new(json: &ConvFilterJson, mut checker: Checker) -> Result<ConvFilter> {
-        let g = Geometry::new(&json.sizes, true)?;
-        let s = &g.s;
-        checker.read_all("x", json.x, s.dtype, &[s.n, s.d, s.h, s.w, s.g * s.c])?;
-        checker.read_all("dy", json.dy, s.dtype, &[s.n, s.od, s.oh, s.ow, s.g * s.o])?;
-        checker.write_all("out", json.out, s.dtype, &[s.g, s.kd, s.kh, s.kw, s.c, s.o])?;
-        let chunks = s.n.min(CHUNKS);
-        let area = rounded(s.g * g.taps() * s.o * s.dtype.size());
-        checker.scratch("scratch", json.scratch, chunks * area + s.slots * g.slot)?;
-        checker.finish(false)?;
+    pub fn new(call: ConvFilterJson) -> Result<ConvFilter> {
+        let ConvFilterJson { sizes, x, dy, out, scratch } = call;
+        let g = Geometry::new(sizes, true)?;
         let rows = g.rows().map(|row| row as isize).collect();
-        Ok(ConvFilter { x: json.x, dy: json.dy, out: json.out, scratch: json.scratch, chunks, area, rows, g })
+        Ok(ConvFilter { x, dy, out, scratch, chunks: g.s.chunks().get("chunks")?, rows, g })
     }
 }
 
@@ -421,11 +386,11 @@ impl ConvFilter {
             return std::slice::from_raw_parts_mut(out, all).fill(T::ZERO);
         }
         let sums = run.ptr::<u8>(self.scratch) as usize;
-        let slots = sums + self.chunks * self.area;
+        let slots = sums + self.chunks * g.weights;
         let (x, dy) = (run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.dy) as usize);
         run.pool.run(self.chunks * s.g, s.slots, |worker, task| {
             let (chunk, group) = (task / s.g, task % s.g);
-            let sum = ((sums + chunk * self.area) as *mut T).add(group * taps);
+            let sum = ((sums + chunk * g.weights) as *mut T).add(group * taps);
             let slot = (slots + worker * g.slot) as *mut T;
             let (first, last) = (s.n * chunk / self.chunks, s.n * (chunk + 1) / self.chunks);
             let add = |i: usize, to: *mut T, accumulate: bool| {
@@ -446,7 +411,7 @@ impl ConvFilter {
                 std::ptr::copy_nonoverlapping(tally.totals.as_ptr(), sum, taps);
             });
         });
-        tree(sums as *mut T, self.chunks, all, self.area / std::mem::size_of::<T>());
+        tree(sums as *mut T, self.chunks, all, g.weights / std::mem::size_of::<T>());
         std::ptr::copy_nonoverlapping(sums as *const T, out, all);
     }
 

@@ -1,6 +1,5 @@
 //! Matrix products: cuts by shape, one `product` per part.
 
-use super::epilogue::Epilogue;
 use super::fold::{self, join, settle, Sum, CHAIN, LANES, RUN};
 use super::micro::Real;
 use super::product::{conflicting, product, Matrix};
@@ -10,11 +9,11 @@ use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::program::DotJson;
 use crate::scalar::Float;
-use crate::verify::{At, Checker};
+use crate::verify::At;
 use crate::{bail, Result};
 
 kernels! {
-    "dot" Dot::new;
+    dot = Dot::new;
 }
 
 /// Multiply-adds below which a part is not cut further: about 20 microseconds.
@@ -25,25 +24,13 @@ const PARTS: usize = 16;
 const PIECE: usize = 4096;
 
 pub struct Dot {
-    dtype: DType,
-    b: usize,
-    m: usize,
-    k: usize,
-    n: usize,
+    call: DotJson,
     x: (At, [isize; 3]),
     y: (At, [isize; 3]),
     out: (At, [isize; 3]),
     /// Pieces of the contracted dim with partial results of their own. Only the shape decides.
     pieces: usize,
-    epilogue: Epilogue,
-    pub extra: usize,
-}
-
-fn strides(name: &str, strides: &[isize]) -> Result<[isize; 3]> {
-    match strides.try_into() {
-        Ok(three) => Ok(three),
-        Err(_) => bail!("{name}: a product takes three strides, got {}", strides.len()),
-    }
+    extra: usize,
 }
 
 /// One matrix of a batch.
@@ -53,36 +40,22 @@ fn matrix<T>(run: &Run, (at, s): (At, [isize; 3]), batch: usize) -> Matrix<T> {
 }
 
 impl Dot {
-    pub fn new(json: &DotJson, mut checker: Checker) -> Result<Dot> {
-        if json.dtype.is_half() || json.dtype == DType::Bool {
-            bail!("a product of {} is not supported", json.dtype.name());
+    pub fn new(call: DotJson) -> Result<Dot> {
+        let DotJson { dtype, b, m, n, k2: k, .. } = call;
+        if dtype.is_half() || dtype == DType::Bool {
+            bail!("a product of {} is not supported", dtype.name());
         }
-        if !json.dtype.is_float() && (json.epilogue.bias.is_some() || json.epilogue.relu) {
-            bail!("a product of {} has no epilogue", json.dtype.name());
+        if !dtype.is_float() && (call.epilogue.bias.is_some() || call.epilogue.relu) {
+            bail!("a product of {} has no epilogue", dtype.name());
         }
-        let (b, m, k, n) = (json.b, json.m, json.k2, json.n);
-        checker.read("x", json.x.at, json.dtype, &[b, m, k], &json.x.strides)?;
-        checker.read("y", json.y.at, json.dtype, &[b, k, n], &json.y.strides)?;
-        checker.write("out", json.out.at, json.dtype, &[b, m, n], &json.out.strides)?;
-        let epilogue = Epilogue::new(&json.epilogue, json.dtype, n, &mut checker)?;
-        checker.finish(false)?;
-        let long = json.dtype.is_float() && m * n <= 1 << 14 && k >= 2 * PIECE;
+        let long = dtype.is_float() && m * n <= 1 << 14 && k >= 2 * PIECE;
         let pieces = if long { (k / PIECE).min(PARTS) } else { 1 };
         // Partial results of all pieces of the contracted dim.
-        let extra = if pieces > 1 { pieces * b * m * n * json.dtype.size() } else { 0 };
-        Ok(Dot {
-            dtype: json.dtype,
-            b,
-            m,
-            k,
-            n,
-            x: (json.x.at, strides("x", &json.x.strides)?),
-            y: (json.y.at, strides("y", &json.y.strides)?),
-            out: (json.out.at, strides("out", &json.out.strides)?),
-            pieces,
-            epilogue,
-            extra,
-        })
+        let extra = if pieces > 1 { pieces * b * m * n * dtype.size() } else { 0 };
+        // Three strides each, as many as the operands have dims.
+        let [x, y, out] =
+            [&call.x, &call.y, &call.out].map(|one| (one.at, [one.strides[0], one.strides[1], one.strides[2]]));
+        Ok(Dot { x, y, out, pieces, extra, call })
     }
 }
 
@@ -92,11 +65,11 @@ impl Kernel for Dot {
     }
 
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        if self.b == 0 || self.m == 0 || self.n == 0 {
+        if self.call.b == 0 || self.call.m == 0 || self.call.n == 0 {
             return Ok(());
         }
         unsafe {
-            match self.dtype {
+            match self.call.dtype {
                 DType::F32 => self.typed::<f32>(run),
                 DType::F64 => self.typed::<f64>(run),
                 DType::I64 | DType::U64 => self.whole::<u64>(run),
@@ -110,48 +83,48 @@ impl Kernel for Dot {
 
 impl Dot {
     unsafe fn whole<T: Whole>(&self, run: &Run) {
-        let sizes = Sizes { m: self.m, k: self.k, n: self.n };
-        products::<T>(run, self.b, sizes, |batch| [self.x, self.y, self.out].map(|one| matrix(run, one, batch)));
+        let sizes = Sizes { m: self.call.m, k: self.call.k2, n: self.call.n };
+        products::<T>(run, self.call.b, sizes, |batch| [self.x, self.y, self.out].map(|one| matrix(run, one, batch)));
     }
 
-    unsafe fn typed<T: Real + Narrow>(&self, run: &Run) {
+    unsafe fn typed<T: Real>(&self, run: &Run) {
         let matrix = |one: (At, [isize; 3]), batch: usize| matrix::<T>(run, one, batch);
         let ck = self.pieces;
         let (cm, cn) = self.cut::<T>(run.pool.threads());
         let parts = cm * cn * ck;
         let partial = run.extra as usize;
-        run.pool.run(self.b * parts, usize::MAX, |_, task| {
+        run.pool.run(self.call.b * parts, usize::MAX, |_, task| {
             let (batch, part) = (task / parts, task % parts);
             let (i, j, p) = (part / (cn * ck), part / ck % cn, part % ck);
-            let (i0, i1) = range(self.m, cm, i, 1);
-            let (j0, j1) = range(self.n, cn, j, T::columns(run.isa));
-            let (p0, p1) = range(self.k, ck, p, 64);
+            let (i0, i1) = range(self.call.m, cm, i, 1);
+            let (j0, j1) = range(self.call.n, cn, j, T::columns(run.isa));
+            let (p0, p1) = range(self.call.k2, ck, p, 64);
             let x = matrix(self.x, batch).from(i0, p0);
             let y = matrix(self.y, batch).from(p0, j0);
             let out = if ck > 1 {
-                let area = (batch * ck + p) * self.m * self.n;
-                Matrix { ptr: (partial as *const T).add(area), rows: self.n as isize, columns: 1 }
+                let area = (batch * ck + p) * self.call.m * self.call.n;
+                Matrix { ptr: (partial as *const T).add(area), rows: self.call.n as isize, columns: 1 }
             } else {
                 matrix(self.out, batch)
             };
             let out = out.from(i0, j0);
             self.part(run, i1 - i0, j1 - j0, p1 - p0, x, y, out);
             if ck == 1 {
-                self.epilogue.apply::<T>(run, out, i1 - i0, j0, j1 - j0);
+                self.call.epilogue.apply::<T>(run, out, i1 - i0, j0, j1 - j0);
             }
         });
         if ck > 1 {
-            for batch in 0..self.b {
+            for batch in 0..self.call.b {
                 let out = matrix(self.out, batch);
                 self.combine::<T>(partial as *mut T, batch, out);
-                self.epilogue.apply::<T>(run, out, self.m, 0, self.n);
+                self.call.epilogue.apply::<T>(run, out, self.call.m, 0, self.call.n);
             }
         }
     }
 
     /// Parts of the rows and columns. They never change bits: each element has the same chain in all of them.
     fn cut<T>(&self, threads: usize) -> (usize, usize) {
-        let (b, m, k, n) = (self.b, self.m, self.k, self.n);
+        let (b, m, k, n) = (self.call.b, self.call.m, self.call.k2, self.call.n);
         let mut cut = (m.div_ceil(512).max(1), n.div_ceil(1024).max(1));
         if threads == 1 {
             return cut;
@@ -179,7 +152,7 @@ impl Dot {
     }
 
     /// A product with a vector has loops of its own: for the whole of it or not at all, so that cuts do not matter.
-    unsafe fn part<T: Real + Narrow>(
+    unsafe fn part<T: Real>(
         &self,
         run: &Run,
         m: usize,
@@ -189,10 +162,10 @@ impl Dot {
         y: Matrix<T>,
         out: Matrix<T>,
     ) {
-        if self.n == 1 && k > 8 && m > 0 {
+        if self.call.n == 1 && k > 8 && m > 0 {
             return narrow(run, m, k, x, y, out);
         }
-        if self.m == 1 && k > 8 && n > 0 {
+        if self.call.m == 1 && k > 8 && n > 0 {
             return narrow(run, n, k, y.transposed(), x.transposed(), out.transposed());
         }
         product(run.isa, m, n, k, x, y, out, false);
@@ -200,12 +173,12 @@ impl Dot {
 
     /// Adds the pieces pairwise, in an order that only their number decides.
     unsafe fn combine<T: Real>(&self, partial: *mut T, batch: usize, out: Matrix<T>) {
-        let area = self.m * self.n;
+        let area = self.call.m * self.call.n;
         let base = partial.add(batch * self.pieces * area);
         tree(base, self.pieces, area, area);
-        for i in 0..self.m {
-            for j in 0..self.n {
-                *out.at(i, j).cast_mut() = *base.add(i * self.n + j);
+        for i in 0..self.call.m {
+            for j in 0..self.call.n {
+                *out.at(i, j).cast_mut() = *base.add(i * self.call.n + j);
             }
         }
     }
@@ -234,48 +207,14 @@ fn range(size: usize, parts: usize, i: usize, grain: usize) -> (usize, usize) {
 }
 
 /// Matrix times vector: bound by reading the matrix, so it is read in its own order.
-unsafe fn narrow<T: Real + Narrow>(run: &Run, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
+unsafe fn narrow<T: Real>(run: &Run, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
     if x.columns == 1 && y.rows == 1 {
-        return T::rows_times(run.isa, m, k, &x, &y, &out);
+        return row_loop::<T>(run.isa, m, k, &x, &y, &out);
     }
     if x.rows == 1 {
-        return T::columns_times(run.isa, m, k, &x, &y, &out);
+        return column_loop::<T>(run.isa, m, k, &x, &y, &out);
     }
     product(run.isa, m, 1, k, x, y, out, false);
-}
-
-/// Entry points of the matrix-vector loops.
-pub trait Narrow: Sized {
-    /// # Safety
-    /// The matrices must be valid for the sizes given.
-    unsafe fn rows_times(
-        isa: crate::isa::Isa,
-        m: usize,
-        k: usize,
-        x: &Matrix<Self>,
-        y: &Matrix<Self>,
-        out: &Matrix<Self>,
-    );
-    /// # Safety
-    /// The matrices must be valid for the sizes given.
-    unsafe fn columns_times(
-        isa: crate::isa::Isa,
-        m: usize,
-        k: usize,
-        x: &Matrix<Self>,
-        y: &Matrix<Self>,
-        out: &Matrix<Self>,
-    );
-}
-
-impl<T: Float> Narrow for T {
-    unsafe fn rows_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
-        row_loop::<T>(isa, m, k, x, y, out)
-    }
-
-    unsafe fn columns_times(isa: crate::isa::Isa, m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
-        column_loop::<T>(isa, m, k, x, y, out)
-    }
 }
 
 by_isa! { fn row_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => row_body }

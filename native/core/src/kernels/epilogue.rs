@@ -2,28 +2,13 @@
 //! operations in a fused step.
 
 use super::product::Matrix;
-use crate::dtype::{DType, Element};
+use crate::dtype::Element;
 use crate::exec::Run;
 use crate::isa::{by_isa, Level};
 use crate::program::EpilogueJson;
 use crate::scalar::Float;
-use crate::verify::{At, Checker};
-use crate::Result;
 
-pub struct Epilogue {
-    /// One value for each column.
-    bias: Option<At>,
-    relu: bool,
-}
-
-impl Epilogue {
-    pub fn new(json: &EpilogueJson, dtype: DType, columns: usize, checker: &mut Checker) -> Result<Epilogue> {
-        if let Some(bias) = json.bias {
-            checker.read_all("bias", bias, dtype, &[columns])?;
-        }
-        Ok(Epilogue { bias: json.bias, relu: json.relu })
-    }
-
+impl EpilogueJson {
     /// Finishes `rows` rows; the columns are those from `first` on.
     ///
     /// # Safety

@@ -10,22 +10,15 @@ use crate::kernels::qr::{qr, qr_work};
 use crate::kernels::room::Room;
 use crate::kernels::spectral::{singular, symmetric_eigen};
 use crate::program::{FactorJson, FactorKind};
-use crate::verify::{count, At, Checker};
+use crate::verify::{count, At};
 use crate::{bail, Fault, Result};
 
 kernels! {
-    "factor" Factor::new;
+    factor = Factor::new;
 }
 
 pub struct Factor {
-    kind: FactorKind,
-    dtype: DType,
-    batch: usize,
-    m: usize,
-    n: usize,
-    lower: bool,
-    transpose: bool,
-    unit: bool,
+    call: FactorJson,
     inputs: Vec<(At, usize)>,
     outputs: Vec<(At, usize)>,
     room: Room,
@@ -55,34 +48,15 @@ fn result(kind: FactorKind, output: usize, dtype: DType) -> DType {
 }
 
 impl Factor {
-    pub fn new(json: &FactorJson, mut checker: Checker) -> Result<Factor> {
-        count(&[json.m, json.m.max(json.n)])?;
-        let (inputs, outputs) = sides(json);
-        if !json.dtype.is_float() || json.inputs.len() != inputs.len() || json.outputs.len() != outputs.len() {
-            bail!("{} operands and {} results do not fit", json.inputs.len(), json.outputs.len());
+    pub fn new(call: FactorJson) -> Result<Factor> {
+        count(&[call.m, call.m.max(call.n)])?;
+        if !call.dtype.is_float() {
+            bail!("{:?} of {} is not supported", call.what, call.dtype.name());
         }
-        for (at, size) in json.inputs.iter().zip(&inputs) {
-            checker.read_all("in", *at, json.dtype, &[json.batch, *size])?;
-        }
-        for (place, (at, size)) in json.outputs.iter().zip(&outputs).enumerate() {
-            checker.write_all("out", *at, result(json.what, place, json.dtype), &[json.batch, *size])?;
-        }
-        checker.finish(false)?;
-        let room = Room::new::<f64>(json.batch, inputs.iter().sum::<usize>() + work(json, &outputs))?;
+        let (inputs, outputs) = sides(&call);
+        let room = Room::new::<f64>(call.batch, inputs.iter().sum::<usize>() + work(&call, &outputs))?;
         let with = |ats: &[At], sizes: Vec<usize>| ats.iter().copied().zip(sizes).collect();
-        Ok(Factor {
-            kind: json.what,
-            dtype: json.dtype,
-            batch: json.batch,
-            m: json.m,
-            n: json.n,
-            lower: json.lower,
-            transpose: json.transpose,
-            unit: json.unit,
-            inputs: with(&json.inputs, inputs),
-            outputs: with(&json.outputs, outputs),
-            room,
-        })
+        Ok(Factor { inputs: with(&call.inputs, inputs), outputs: with(&call.outputs, outputs), room, call })
     }
 }
 
@@ -93,7 +67,7 @@ impl Kernel for Factor {
 
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let wrong = AtomicUsize::new(usize::MAX);
-        run.pool.run(self.batch, self.room.workers, |worker, index| {
+        run.pool.run(self.call.batch, self.room.workers, |worker, index| {
             let mut memory = Memory(unsafe { &mut *self.room.of(run, 0, worker) });
             if !unsafe { self.one(run, index, &mut memory) } {
                 wrong.fetch_min(index, Ordering::Relaxed);
@@ -103,7 +77,7 @@ impl Kernel for Factor {
         if matrix == usize::MAX {
             return Ok(());
         }
-        Err(match self.kind {
+        Err(match self.call.what {
             FactorKind::Cholesky => Fault::NotPositiveDefinite { matrix },
             FactorKind::TriangularSolve => Fault::Singular { matrix, pivot: self.zero(run, matrix).unwrap_or(0) },
             _ => Fault::NotConverging { matrix },
@@ -116,15 +90,15 @@ impl Factor {
     /// Where the diagonal of a triangle has its first zero.
     fn zero(&self, run: &Run, index: usize) -> Option<usize> {
         let (at, size) = self.inputs[0];
-        let place = |i: usize| index * size + i * self.m + i;
-        (0..self.m).find(|i| match self.dtype {
+        let place = |i: usize| index * size + i * self.call.m + i;
+        (0..self.call.m).find(|i| match self.call.dtype {
             DType::F64 => unsafe { *run.ptr::<f64>(at).add(place(*i)) == 0.0 },
             _ => unsafe { *run.ptr::<f32>(at).add(place(*i)) == 0.0 },
         })
     }
 
     unsafe fn read(&self, run: &Run, (at, size): (At, usize), index: usize, to: &mut [f64]) {
-        match self.dtype {
+        match self.call.dtype {
             DType::F64 => {
                 to.copy_from_slice(std::slice::from_raw_parts(run.ptr::<f64>(at).add(index * size), size));
             }
@@ -137,7 +111,7 @@ impl Factor {
 
     unsafe fn write(&self, run: &Run, output: usize, index: usize, values: &[f64]) {
         let (at, size) = self.outputs[output];
-        match result(self.kind, output, self.dtype) {
+        match result(self.call.what, output, self.call.dtype) {
             DType::I32 => {
                 let to = std::slice::from_raw_parts_mut(run.ptr::<i32>(at).add(index * size), size);
                 to.iter_mut().zip(values).for_each(|(to, value)| *to = *value as i32);
@@ -152,11 +126,11 @@ impl Factor {
 
     /// Factors one matrix; says whether it has what is asked for.
     unsafe fn one(&self, run: &Run, index: usize, memory: &mut Memory) -> bool {
-        let (m, n) = (self.m, self.n);
+        let (m, n) = (self.call.m, self.call.n);
         let first = memory.take(self.inputs[0].1);
         self.read(run, self.inputs[0], index, first);
         // Decompositions that iterate bring memory of their own.
-        let found = match self.kind {
+        let found = match self.call.what {
             FactorKind::Cholesky => {
                 let done = cholesky(first, m, memory.take(m));
                 self.write(run, 0, index, first);
@@ -195,9 +169,10 @@ impl Factor {
 
     /// Substitution, row after row of the right-hand sides.
     fn solve(&self, a: &[f64], x: &mut [f64]) -> bool {
-        let (m, n) = (self.m, self.n);
-        let at = |row: usize, column: usize| if self.transpose { a[column * m + row] } else { a[row * m + column] };
-        let forward = self.lower != self.transpose;
+        let (m, n) = (self.call.m, self.call.n);
+        let at =
+            |row: usize, column: usize| if self.call.transpose { a[column * m + row] } else { a[row * m + column] };
+        let forward = self.call.lower != self.call.transpose;
         for step in 0..m {
             let row = if forward { step } else { m - 1 - step };
             let others = if forward { 0..row } else { row + 1..m };
@@ -208,7 +183,7 @@ impl Factor {
                 let from = if forward { &before[other * n..] } else { &after[(other - row - 1) * n..] };
                 mine.iter_mut().zip(from).for_each(|(x, y)| *x -= factor * y);
             }
-            if !self.unit {
+            if !self.call.unit {
                 let pivot = at(row, row);
                 if pivot == 0.0 {
                     return false;

@@ -7,12 +7,12 @@ use crate::exec::{kernels, Kernel, Run};
 use crate::isa::Isa;
 use crate::kernels::room::Room;
 use crate::program::{FftJson, FftKind};
-use crate::verify::{count, At, Checker};
+use crate::verify::count;
 use crate::{bail, Result};
 use heddle_numerics::{Complex, Fft as Plan, FftDirection, FftNum, Fourier};
 
 kernels! {
-    "fft" Fft::new;
+    fft = Fft::new;
 }
 
 /// Complex numbers of one task.
@@ -46,11 +46,7 @@ enum Width {
 }
 
 pub struct Fft {
-    kind: FftKind,
-    batch: usize,
-    length: Vec<usize>,
-    input: At,
-    out: At,
+    call: FftJson,
     plans: Width,
     /// Bytes of complex values between a real side and the transform.
     between: usize,
@@ -58,38 +54,25 @@ pub struct Fft {
 }
 
 impl Fft {
-    pub fn new(json: &FftJson, mut checker: Checker) -> Result<Fft> {
-        if !json.dtype.is_float() || json.length.is_empty() || json.length.contains(&0) {
-            bail!("{} values over {:?} have no transform", json.dtype.name(), json.length);
+    pub fn new(call: FftJson) -> Result<Fft> {
+        let FftJson { kind, dtype, batch, ref length, .. } = call;
+        if !dtype.is_float() || length.is_empty() || length.contains(&0) {
+            bail!("{} values over {length:?} have no transform", dtype.name());
         }
-        let last = json.length[json.length.len() - 1];
-        let real = [&[json.batch], json.length.as_slice()].concat();
-        let complex = [real.as_slice(), &[2]].concat();
-        let mut half = complex.clone();
-        half[json.length.len()] = last / 2 + 1;
-        let (from, to) = match json.kind {
-            FftKind::Forward | FftKind::Inverse => (&complex, &complex),
-            FftKind::FromReal => (&real, &half),
-            FftKind::ToReal => (&half, &real),
-        };
-        checker.read_all("in", json.input, json.dtype, from)?;
-        checker.write_all("out", json.out, json.dtype, to)?;
-        checker.finish(false)?;
-        let complex_only = matches!(json.kind, FftKind::Forward | FftKind::Inverse);
-        let between = if complex_only { 0 } else { count(&complex)? * json.dtype.size() }.next_multiple_of(64);
-        let (kind, batch, length) = (json.kind, json.batch, json.length.clone());
+        let total = count(&[&[batch], length.as_slice(), &[2]].concat())? / 2;
+        let complex_only = matches!(kind, FftKind::Forward | FftKind::Inverse);
+        let between = if complex_only { 0 } else { 2 * total * dtype.size() }.next_multiple_of(64);
         let direction = match kind {
             FftKind::Forward | FftKind::FromReal => FftDirection::Forward,
             FftKind::Inverse | FftKind::ToReal => FftDirection::Inverse,
         };
-        let tasks = length.iter().map(|n| (count(&real).unwrap_or(0) / n).div_ceil(per_task(*n))).max().unwrap_or(0);
-        let size = json.dtype.size();
-        let room = Room::new::<u8>(tasks, 2 * size * length.iter().copied().map(scratch).max().unwrap_or(0))?;
-        let plans = match json.dtype {
-            DType::F64 => Width::Double(Plans::new(&length, direction)),
-            _ => Width::Single(Plans::new(&length, direction)),
+        let tasks = length.iter().map(|n| (total / n).div_ceil(per_task(*n))).max().unwrap_or(0);
+        let room = Room::new::<u8>(tasks, 2 * dtype.size() * length.iter().copied().map(scratch).max().unwrap_or(0))?;
+        let plans = match dtype {
+            DType::F64 => Width::Double(Plans::new(length, direction)),
+            _ => Width::Single(Plans::new(length, direction)),
         };
-        Ok(Fft { kind, batch, length, input: json.input, out: json.out, plans, between, room })
+        Ok(Fft { plans, between, room, call })
     }
 }
 
@@ -99,7 +82,7 @@ impl Kernel for Fft {
     }
 
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        if self.batch == 0 {
+        if self.call.batch == 0 {
             return Ok(());
         }
         unsafe {
@@ -114,23 +97,23 @@ impl Kernel for Fft {
 
 impl Fft {
     unsafe fn typed<T: Fourier>(&self, run: &Run, plans: &Plans<T>) {
-        let whole: usize = self.length.iter().product();
-        let last = self.length[self.length.len() - 1];
+        let whole: usize = self.call.length.iter().product();
+        let last = self.call.length[self.call.length.len() - 1];
         let half = last / 2 + 1;
-        let lines = self.batch * whole / last;
+        let lines = self.call.batch * whole / last;
         let zero = Complex::new(T::zero(), T::zero());
-        let values: *mut Complex<T> = if self.between == 0 { run.ptr(self.out) } else { run.extra.cast() };
-        let total = self.batch * whole;
-        match self.kind {
+        let values: *mut Complex<T> = if self.between == 0 { run.ptr(self.call.out) } else { run.extra.cast() };
+        let total = self.call.batch * whole;
+        match self.call.kind {
             FftKind::Forward | FftKind::Inverse => {
-                std::ptr::copy_nonoverlapping(run.ptr::<Complex<T>>(self.input), values, total);
+                std::ptr::copy_nonoverlapping(run.ptr::<Complex<T>>(self.call.input), values, total);
             }
             FftKind::FromReal => {
-                let from = run.ptr::<T>(self.input);
+                let from = run.ptr::<T>(self.call.input);
                 (0..total).for_each(|i| *values.add(i) = Complex::new(*from.add(i), T::zero()));
             }
             FftKind::ToReal => {
-                let from = run.ptr::<Complex<T>>(self.input);
+                let from = run.ptr::<Complex<T>>(self.call.input);
                 for line in 0..lines {
                     let to = std::slice::from_raw_parts_mut(values.add(line * last), last);
                     to.fill(zero);
@@ -138,13 +121,13 @@ impl Fft {
                 }
             }
         }
-        let dims = self.length.len();
+        let dims = self.call.length.len();
         for dim in 0..dims {
             // The half that is missing follows from the other once the other dims are transformed.
-            if dim + 1 == dims && self.kind == FftKind::ToReal {
+            if dim + 1 == dims && self.call.kind == FftKind::ToReal {
                 (0..lines).for_each(|line| mirror(std::slice::from_raw_parts_mut(values.add(line * last), last)));
             }
-            let inner: usize = self.length[dim + 1..].iter().product();
+            let inner: usize = self.call.length[dim + 1..].iter().product();
             self.transform(run, &*plans.of(run.isa)[dim], values, total, inner);
         }
         self.finish(run, values, lines, last);
@@ -188,9 +171,9 @@ impl Fft {
 
     unsafe fn finish<T: FftNum>(&self, run: &Run, values: *mut Complex<T>, lines: usize, last: usize) {
         let half = last / 2 + 1;
-        let whole: usize = self.length.iter().product();
+        let whole: usize = self.call.length.iter().product();
         let scale = T::one() / T::from_usize(whole).unwrap_or(T::one());
-        match self.kind {
+        match self.call.kind {
             FftKind::Forward => {}
             FftKind::Inverse => {
                 for value in std::slice::from_raw_parts_mut(values, lines * last) {
@@ -198,13 +181,13 @@ impl Fft {
                 }
             }
             FftKind::FromReal => {
-                let out = run.ptr::<Complex<T>>(self.out);
+                let out = run.ptr::<Complex<T>>(self.call.out);
                 for line in 0..lines {
                     std::ptr::copy_nonoverlapping(values.add(line * last), out.add(line * half), half);
                 }
             }
             FftKind::ToReal => {
-                let out = run.ptr::<T>(self.out);
+                let out = run.ptr::<T>(self.call.out);
                 (0..lines * last).for_each(|i| *out.add(i) = (*values.add(i)).re * scale);
             }
         }

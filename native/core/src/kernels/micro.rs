@@ -5,9 +5,9 @@
 //! of chains of multiply-adds in order of the contracted index, cut by it alone: how rows and columns are cut never changes bits.
 
 use super::fold::{join, settle, Sum, CHAIN};
-use crate::isa::{by_isa, Isa};
+use crate::isa::{by_isa, Isa, Level};
 use crate::scalar::Float;
-use crate::simd::{Simd, Walk};
+use crate::simd::{Lanes, Simd, Vectors, Walk};
 
 /// One call: `out[m, n] (+)= left[m, k] · right[k, n]` with k = segments × segment.
 pub struct Block<'a, T> {
@@ -59,55 +59,44 @@ pub fn pieces(count: usize, length: usize, size: usize) -> impl Iterator<Item = 
     })
 }
 
-/// Floats that have a register tile at every level.
-pub trait Real: Float {
-    /// # Safety
-    /// All addresses that the block describes must be valid.
-    unsafe fn block(isa: Isa, block: &Block<Self>);
-    /// Columns of the register tile.
-    fn columns(isa: Isa) -> usize;
-    fn rows(isa: Isa) -> usize;
-}
-
 macro_rules! pick {
-    ($isa:expr, $t:ty, $what:ident) => {
+    ($isa:expr, $what:ident) => {
         match $isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => <crate::isa::Avx512 as Simd<$t>>::$what,
+            Isa::Avx512 => <<Self as Lanes<crate::isa::Avx512>>::S as Simd<Self>>::$what,
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => <crate::isa::Avx2 as Simd<$t>>::$what,
-            _ => <crate::isa::Scalar as Simd<$t>>::$what,
+            Isa::Avx2 => <<Self as Lanes<crate::isa::Avx2>>::S as Simd<Self>>::$what,
+            _ => <<Self as Lanes<crate::isa::Scalar>>::S as Simd<Self>>::$what,
         }
     };
 }
 
-macro_rules! real {
-    ($t:ty, $name:ident, $body:ident) => {
-        by_isa! { fn $name(block: &Block<$t>) => $body }
+/// Floats that have a register tile at every level.
+pub trait Real: Vectors {
+    /// # Safety
+    /// All addresses that the block describes must be valid.
+    unsafe fn block(isa: Isa, x: &Block<Self>) {
+        block::<Self>(isa, x)
+    }
 
-        #[inline(always)]
-        unsafe fn $body<S: Simd<$t>>(block: &Block<$t>) {
-            block_body::<S, $t>(block)
-        }
+    /// Columns of the register tile.
+    fn columns(isa: Isa) -> usize {
+        2 * pick!(isa, LANES)
+    }
 
-        impl Real for $t {
-            unsafe fn block(isa: Isa, block: &Block<$t>) {
-                $name(isa, block)
-            }
-
-            fn columns(isa: Isa) -> usize {
-                2 * pick!(isa, $t, LANES)
-            }
-
-            fn rows(isa: Isa) -> usize {
-                pick!(isa, $t, ROWS)
-            }
-        }
-    };
+    fn rows(isa: Isa) -> usize {
+        pick!(isa, ROWS)
+    }
 }
 
-real!(f32, block_f32, block_body_f32);
-real!(f64, block_f64, block_body_f64);
+impl<T: Vectors> Real for T {}
+
+by_isa! { fn block<T: Vectors>(x: &Block<T>) => leveled_body }
+
+#[inline(always)]
+unsafe fn leveled_body<L: Level, T: Lanes<L>>(x: &Block<T>) {
+    block_body::<T::S, T>(x)
+}
 
 /// Steps whose sums are one value of a total where there are more: 2^12.
 pub const SPAN: usize = 1 << 12;

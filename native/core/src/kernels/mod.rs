@@ -9,6 +9,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, Load)> {
         collective::KERNELS,
         conv::KERNELS,
         conv_groups::KERNELS,
+        conv_groups_filter::KERNELS,
         dot::KERNELS,
         factor::KERNELS,
         fft::KERNELS,
@@ -32,6 +33,7 @@ pub mod attention;
 pub mod collective;
 pub mod conv;
 pub mod conv_groups;
+mod conv_groups_filter;
 mod conv_spread;
 pub mod dot;
 pub mod epilogue;

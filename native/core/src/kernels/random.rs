@@ -1,41 +1,28 @@
 //! Philox 4x32-10: bits are a function of key, stream and the index in the global tensor.
 
-use crate::dtype::DType;
 use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::program::RandomBitsJson;
-use crate::verify::{contiguous, count, At, Checker};
+use crate::verify::{contiguous, count};
 use crate::{bail, Result};
 
 kernels! {
-    "randomBits" RandomBits::new;
+    randomBits = RandomBits::new;
 }
 
 pub struct RandomBits {
-    key: At,
-    start: At,
-    shape: Vec<usize>,
-    total: Vec<usize>,
+    call: RandomBitsJson,
     strides: Vec<isize>,
-    stream: u32,
-    out: At,
     count: usize,
 }
 
 impl RandomBits {
-    pub fn new(json: &RandomBitsJson, mut checker: Checker) -> Result<RandomBits> {
-        let count = count(&json.shape)?;
-        crate::verify::count(&json.total)?;
-        if json.shape.len() != json.total.len() {
-            bail!("shape {:?} and total {:?} differ in rank", json.shape, json.total);
+    pub fn new(call: RandomBitsJson) -> Result<RandomBits> {
+        count(&call.total)?;
+        if call.shape.len() != call.total.len() {
+            bail!("shape {:?} and total {:?} differ in rank", call.shape, call.total);
         }
-        checker.read_all("key", json.key, DType::U32, &[2])?;
-        checker.read_all("start", json.start, DType::I32, &[json.shape.len()])?;
-        checker.write_all("out", json.out, DType::U32, &json.shape)?;
-        checker.finish(false)?;
-        let (shape, total, strides) = (json.shape.clone(), json.total.clone(), contiguous(&json.total));
-        let (key, start, stream, out) = (json.key, json.start, json.stream, json.out);
-        Ok(RandomBits { key, start, shape, total, strides, stream, out, count })
+        Ok(RandomBits { strides: contiguous(&call.total), count: count(&call.shape)?, call })
     }
 }
 
@@ -45,11 +32,11 @@ impl Kernel for RandomBits {
             return Ok(());
         }
         let (key, start) = unsafe {
-            let start = std::slice::from_raw_parts(run.ptr::<i32>(self.start), self.shape.len());
-            (*run.ptr::<[u32; 2]>(self.key), start)
+            let start = std::slice::from_raw_parts(run.ptr::<i32>(self.call.start), self.call.shape.len());
+            (*run.ptr::<[u32; 2]>(self.call.key), start)
         };
         for (d, at) in start.iter().enumerate() {
-            let (size, total) = (self.shape[d] as i64, self.total[d] as i64);
+            let (size, total) = (self.call.shape[d] as i64, self.call.total[d] as i64);
             if (*at as i64) < 0 || *at as i64 + size > total {
                 bail!("start {at} of dim {d} puts {size} elements outside the {total} of the whole");
             }
@@ -57,27 +44,27 @@ impl Kernel for RandomBits {
         let strides = &self.strides;
         let first: i64 = start.iter().zip(strides).map(|(at, s)| *at as i64 * *s as i64).sum();
         // Trailing dims that are whole form one run with the last cut dim.
-        let rank = self.shape.len();
+        let rank = self.call.shape.len();
         let mut cut = rank.saturating_sub(1);
-        while cut > 0 && self.shape[cut] == self.total[cut] {
+        while cut > 0 && self.call.shape[cut] == self.call.total[cut] {
             cut -= 1;
         }
-        let length: usize = self.shape[cut.min(rank)..].iter().product();
+        let length: usize = self.call.shape[cut.min(rank)..].iter().product();
         const PIECE: usize = 1 << 14;
         let pieces = length.div_ceil(PIECE);
-        let out = run.ptr::<u32>(self.out) as usize;
+        let out = run.ptr::<u32>(self.call.out) as usize;
         run.pool.run(self.count / length * pieces, usize::MAX, |_, task| {
             let (row, piece) = (task / pieces, task % pieces);
             let mut rest = row;
             let mut index = first as u64 + (piece * PIECE) as u64;
             for d in (0..cut).rev() {
-                index += (rest % self.shape[d]) as u64 * strides[d] as u64;
-                rest /= self.shape[d];
+                index += (rest % self.call.shape[d]) as u64 * strides[d] as u64;
+                rest /= self.call.shape[d];
             }
             let n = PIECE.min(length - piece * PIECE);
             unsafe {
                 let to = (out as *mut u32).add(row * length + piece * PIECE);
-                fill(run.isa, key, self.stream, index, std::slice::from_raw_parts_mut(to, n));
+                fill(run.isa, key, self.call.stream, index, std::slice::from_raw_parts_mut(to, n));
             }
         });
         Ok(())

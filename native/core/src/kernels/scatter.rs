@@ -3,13 +3,13 @@
 use crate::dtype::{for_bits, for_number, for_wrapping, DType, Element};
 use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::fold::{Fold, Max, Min, Sum};
-use crate::kernels::row_walk::{ranges_of, scratch_of, RowWalk};
+use crate::kernels::row_walk::{check_scratch, ranges_of, RowWalk};
 use crate::program::{GatherJson, ScatterOp};
-use crate::verify::{count, At, Checker};
+use crate::verify::{given, At};
 use crate::{bail, Fault, Result};
 
 kernels! {
-    "scatter" Scatter::new;
+    scatter = Scatter::new;
 }
 
 struct Prod;
@@ -39,67 +39,38 @@ impl Fold for Replace {
 
 pub struct Scatter {
     op: ScatterOp,
-    dtype: DType,
-    outer: usize,
-    size: usize,
-    count: usize,
-    inner: usize,
     input: At,
     updates: At,
-    indices: At,
-    out: At,
-    scratch: Option<At>,
+    call: GatherJson,
 }
 
 impl Scatter {
-    pub fn new(j: &GatherJson, mut checker: Checker) -> Result<Scatter> {
-        let Some(op) = j.op else { bail!("op is missing") };
-        count(&[j.outer, j.size, j.inner])?;
-        count(&[j.outer, j.count, j.inner])?;
-        if j.dtype == DType::Bool && matches!(op, ScatterOp::Sum | ScatterOp::Prod) {
-            bail!("{:?} is not defined for bool", op);
+    pub fn new(call: GatherJson) -> Result<Scatter> {
+        let (op, dtype) = (given("op", call.op)?, call.dtype);
+        if dtype == DType::Bool && matches!(op, ScatterOp::Sum | ScatterOp::Prod) {
+            bail!("{op:?} is not defined for bool");
         }
-        if j.dtype.is_half() && op != ScatterOp::Replace {
-            bail!("{:?} is not defined for {}", op, j.dtype.name());
+        if dtype.is_half() && op != ScatterOp::Replace {
+            bail!("{op:?} is not defined for {}", dtype.name());
         }
-        let (Some(input), Some(updates)) = (j.input, j.updates) else { bail!("in or updates is missing") };
-        checker.read_all("indices", j.indices, DType::I32, &[j.outer, j.count])?;
-        // Only the table itself may be where the output is.
-        if input != j.out {
-            checker.read_all("in", input, j.dtype, &[j.outer, j.size, j.inner])?;
-        }
-        checker.read_all("updates", updates, j.dtype, &[j.outer, j.count, j.inner])?;
-        checker.write_all("out", j.out, j.dtype, &[j.outer, j.size, j.inner])?;
         if op == ScatterOp::Sum {
-            scratch_of(j, &mut checker)?;
-        } else if j.scratch.is_some() {
+            check_scratch(&call)?;
+        } else if call.scratch.is_some() {
             bail!("scratch is for sums");
         }
-        checker.finish(false)?;
-        Ok(Scatter {
-            op,
-            dtype: j.dtype,
-            outer: j.outer,
-            size: j.size,
-            count: j.count,
-            inner: j.inner,
-            input,
-            updates,
-            indices: j.indices,
-            out: j.out,
-            scratch: j.scratch,
-        })
+        Ok(Scatter { op, input: given("in", call.input)?, updates: given("updates", call.updates)?, call })
     }
 }
 
 impl Kernel for Scatter {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
         unsafe {
-            let indices = std::slice::from_raw_parts(run.ptr::<i32>(self.indices), self.outer * self.count);
-            if let Some(at) = indices.iter().position(|i| *i < 0 || *i as usize >= self.size) {
-                return Err(Fault::Index { index: indices[at].into(), position: at, size: self.size }.into());
+            let indices =
+                std::slice::from_raw_parts(run.ptr::<i32>(self.call.indices), self.call.outer * self.call.count);
+            if let Some(at) = indices.iter().position(|i| *i < 0 || *i as usize >= self.call.size) {
+                return Err(Fault::Index { index: indices[at].into(), position: at, size: self.call.size }.into());
             }
-            let dtype = self.dtype;
+            let dtype = self.call.dtype;
             match self.op {
                 ScatterOp::Sum => for_wrapping!(dtype, T => self.typed::<T, Sum>(run, indices)),
                 ScatterOp::Prod => for_wrapping!(dtype, T => self.typed::<T, Prod>(run, indices)),
@@ -116,15 +87,18 @@ impl Kernel for Scatter {
 impl Scatter {
     /// What is not copied costs nothing: in place, the updates alone are the work.
     fn ranges(&self, in_place: bool) -> usize {
-        ranges_of(if in_place { self.count.min(self.size) } else { self.size } * self.inner, self.size)
+        ranges_of(
+            if in_place { self.call.count.min(self.call.size) } else { self.call.size } * self.call.inner,
+            self.call.size,
+        )
     }
 
     /// Where there is scratch it is for sums, the only ones that lose anything.
     unsafe fn typed<T: Element, F: Fold>(&self, run: &Run, indices: &[i32]) {
-        let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.out) as usize);
-        let Scatter { outer, size, count, inner, .. } = *self;
+        let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.call.out) as usize);
+        let GatherJson { outer, size, count, inner, .. } = self.call;
         let walk = RowWalk { outer, size, count, inner, start: 0, ranges: self.ranges(input == out) };
-        let lost = self.scratch.map(|at| run.ptr::<T>(at));
+        let lost = self.call.scratch.map(|at| run.ptr::<T>(at));
         let begin = |rows: &mut [T], offset: usize| {
             if input != out {
                 rows.copy_from_slice(std::slice::from_raw_parts((input as *const T).add(offset), rows.len()));

@@ -3,80 +3,59 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fold::{join, settle, tree, Sum, CHAIN};
-use crate::dtype::{for_float, DType};
+use crate::dtype::for_float;
 use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::program::CrossEntropyJson;
 use crate::scalar::Float;
-use crate::verify::{At, Checker};
 use crate::{bail, Fault, Result};
 
 kernels! {
-    "softmaxCrossEntropy" |call: &CrossEntropyJson, checker| CrossEntropy::new(call, false, checker);
-    "softmaxCrossEntropyGrad" |call: &CrossEntropyJson, checker| CrossEntropy::new(call, true, checker);
+    softmaxCrossEntropy = CrossEntropy::new;
+    softmaxCrossEntropyGrad = CrossEntropy::new;
 }
 
-pub struct CrossEntropy {
-    dtype: DType,
-    rows: usize,
-    cols: usize,
-    logits: At,
-    labels: At,
-    /// Present for the gradient.
-    dy: Option<At>,
-    out: At,
-}
+/// With cotangents it is the gradient.
+pub struct CrossEntropy(CrossEntropyJson);
 
 impl CrossEntropy {
-    pub fn new(json: &CrossEntropyJson, gradient: bool, mut checker: Checker) -> Result<CrossEntropy> {
-        let (rows, cols, dtype) = (json.rows, json.cols, json.dtype);
-        if !dtype.is_float() {
-            bail!("{} is not a float", dtype.name());
+    pub fn new(call: CrossEntropyJson) -> Result<CrossEntropy> {
+        if !call.dtype.is_float() {
+            bail!("{} is not a float", call.dtype.name());
         }
-        checker.read_all("logits", json.logits, dtype, &[rows, cols])?;
-        checker.read_all("labels", json.labels, DType::I32, &[rows])?;
-        let dy = if gradient { json.dy } else { None };
-        match (gradient, dy) {
-            (true, None) => bail!("dy is missing"),
-            (true, Some(dy)) => {
-                checker.read_all("dy", dy, dtype, &[rows])?;
-                checker.write_all("out", json.out, dtype, &[rows, cols])?;
-            }
-            _ => checker.write_all("out", json.out, dtype, &[rows])?,
-        }
-        checker.finish(false)?;
-        Ok(CrossEntropy { dtype, rows, cols, logits: json.logits, labels: json.labels, dy, out: json.out })
+        Ok(CrossEntropy(call))
     }
 }
 
 impl Kernel for CrossEntropy {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        if self.rows == 0 {
+        if self.0.rows == 0 {
             return Ok(());
         }
-        for_float!(self.dtype, T => unsafe { self.typed::<T>(run) })
+        for_float!(self.0.dtype, T => unsafe { self.typed::<T>(run) })
     }
 }
 
 impl CrossEntropy {
     unsafe fn typed<T: Float>(&self, run: &Run) -> Result<()> {
-        let labels = std::slice::from_raw_parts(run.ptr::<i32>(self.labels), self.rows);
+        let CrossEntropyJson { rows, cols, logits, labels, dy, out, .. } = self.0;
+        let labels = std::slice::from_raw_parts(run.ptr::<i32>(labels), rows);
         let wrong = AtomicUsize::new(usize::MAX);
-        let per_task = ((1 << 14) / self.cols.max(1)).max(1);
-        let (logits, out) = (run.ptr::<T>(self.logits) as usize, run.ptr::<T>(self.out) as usize);
-        let dy = self.dy.map(|at| run.ptr::<T>(at) as usize);
-        run.pool.run(self.rows.div_ceil(per_task), usize::MAX, |_, task| {
-            for row in task * per_task..self.rows.min((task + 1) * per_task) {
+        let per_task = ((1 << 14) / cols.max(1)).max(1);
+        let (logits, out) = (run.ptr::<T>(logits) as usize, run.ptr::<T>(out) as usize);
+        let dy = dy.map(|at| run.ptr::<T>(at) as usize);
+        run.pool.run(rows.div_ceil(per_task), usize::MAX, |_, task| {
+            for row in task * per_task..rows.min((task + 1) * per_task) {
                 let label = labels[row];
-                if label < 0 || label as usize >= self.cols {
+                if label < 0 || label as usize >= cols {
                     wrong.fetch_min(row, Ordering::Relaxed);
                     continue;
                 }
-                let logits = std::slice::from_raw_parts((logits as *const T).add(row * self.cols), self.cols);
+                let logits = std::slice::from_raw_parts((logits as *const T).add(row * cols), cols);
                 match dy {
                     None => *(out as *mut T).add(row) = loss::<T>(run.isa, logits, label as usize),
                     Some(dy) => {
-                        let to = std::slice::from_raw_parts_mut((out as *mut T).add(row * self.cols), self.cols);
+                        let to = std::slice::from_raw_parts_mut((out as *mut T).add(row * cols), cols);
                         gradient::<T>(run.isa, logits, label as usize, *(dy as *const T).add(row), to);
                     }
                 }
@@ -84,7 +63,7 @@ impl CrossEntropy {
         });
         let row = wrong.load(Ordering::Relaxed);
         if row != usize::MAX {
-            return Err(Fault::Label { index: labels[row].into(), position: row, size: self.cols }.into());
+            return Err(Fault::Label { index: labels[row].into(), position: row, size: cols }.into());
         }
         Ok(())
     }

@@ -4,13 +4,12 @@
 use crate::dtype::{for_number, DType};
 use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::room::Room;
-use crate::program::{OperandJson, SortJson, TopKJson};
-use crate::verify::{At, Checker};
+use crate::program::{SortJson, TopKJson};
 use crate::{bail, Result};
 
 kernels! {
-    "sort" Sort::new;
-    "topK" TopK::new;
+    sort = Sort::new;
+    topK = TopK::new;
 }
 
 /// Longer rows are sorted digit by digit.
@@ -153,10 +152,7 @@ fn positions(cols: usize) -> Result<()> {
 }
 
 pub struct Sort {
-    rows: usize,
-    cols: usize,
-    descending: bool,
-    operands: Vec<OperandJson>,
+    call: SortJson,
     room: Room,
 }
 
@@ -166,25 +162,12 @@ fn per_task(cols: usize) -> usize {
 }
 
 impl Sort {
-    pub fn new(json: &SortJson, mut checker: Checker) -> Result<Sort> {
-        if json.operands.is_empty() {
-            bail!("there is nothing to sort");
-        }
-        refuse_half(json.operands[0].dtype)?;
-        positions(json.cols)?;
-        for operand in &json.operands {
-            checker.read_all("in", operand.input, operand.dtype, &[json.rows, json.cols])?;
-            checker.write_all("out", operand.out, operand.dtype, &[json.rows, json.cols])?;
-        }
-        checker.finish(false)?;
-        let room = Room::new::<Pair>(json.rows.div_ceil(per_task(json.cols)), room(json.cols))?;
-        Ok(Sort {
-            rows: json.rows,
-            cols: json.cols,
-            descending: json.descending,
-            operands: json.operands.clone(),
-            room,
-        })
+    pub fn new(call: SortJson) -> Result<Sort> {
+        let Some(keys) = call.operands.first() else { bail!("there is nothing to sort") };
+        refuse_half(keys.dtype)?;
+        positions(call.cols)?;
+        let room = Room::new::<Pair>(call.rows.div_ceil(per_task(call.cols)), room(call.cols))?;
+        Ok(Sort { call, room })
     }
 }
 
@@ -194,22 +177,22 @@ impl Kernel for Sort {
     }
 
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        for_number!(self.operands[0].dtype, T => unsafe { self.typed::<T>(run) });
+        for_number!(self.call.operands[0].dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
 }
 
 impl Sort {
     unsafe fn typed<T: Key>(&self, run: &Run) {
-        let per_task = per_task(self.cols);
-        run.pool.run(self.rows.div_ceil(per_task), self.room.workers, |worker, task| {
+        let per_task = per_task(self.call.cols);
+        run.pool.run(self.call.rows.div_ceil(per_task), self.room.workers, |worker, task| {
             let memory = &mut *self.room.of::<Pair>(run, 0, worker);
-            for row in task * per_task..self.rows.min((task + 1) * per_task) {
-                let start = row * self.cols;
-                let keys = run.ptr::<T>(self.operands[0].input).add(start);
-                fill(keys, &mut memory[..self.cols], self.descending);
-                let order = sorted(memory, self.cols, T::BITS);
-                for operand in &self.operands {
+            for row in task * per_task..self.call.rows.min((task + 1) * per_task) {
+                let start = row * self.call.cols;
+                let keys = run.ptr::<T>(self.call.operands[0].input).add(start);
+                fill(keys, &mut memory[..self.call.cols], self.call.descending);
+                let order = sorted(memory, self.call.cols, T::BITS);
+                for operand in &self.call.operands {
                     let size = operand.dtype.size();
                     let (from, to) = (run.ptr::<u8>(operand.input), run.ptr::<u8>(operand.out));
                     follow_bytes(size, from.add(start * size), to.add(start * size), order);
@@ -220,31 +203,20 @@ impl Sort {
 }
 
 pub struct TopK {
-    rows: usize,
-    cols: usize,
-    k: usize,
-    dtype: DType,
-    input: At,
-    values: At,
-    indices: At,
+    call: TopKJson,
     room: Room,
 }
 
 impl TopK {
-    pub fn new(json: &TopKJson, mut checker: Checker) -> Result<TopK> {
-        let (rows, cols, k) = (json.rows, json.cols, json.count);
-        if k > cols {
-            bail!("there are no {k} largest of {cols} elements");
+    pub fn new(call: TopKJson) -> Result<TopK> {
+        let TopKJson { rows, cols, count, dtype, .. } = call;
+        if count > cols {
+            bail!("there are no {count} largest of {cols} elements");
         }
-        refuse_half(json.dtype)?;
+        refuse_half(dtype)?;
         positions(cols)?;
-        checker.read_all("in", json.input, json.dtype, &[rows, cols])?;
-        let [values, indices] = json.outputs[..] else { bail!("gives values and indices") };
-        checker.write_all("out[0]", values, json.dtype, &[rows, k])?;
-        checker.write_all("out[1]", indices, DType::I32, &[rows, k])?;
-        checker.finish(false)?;
-        let room = Room::new::<Pair>(rows.div_ceil(per_task(cols)), cols.max(room(k)))?;
-        Ok(TopK { rows, cols, k, dtype: json.dtype, input: json.input, values, indices, room })
+        let room = Room::new::<Pair>(rows.div_ceil(per_task(cols)), cols.max(room(count)))?;
+        Ok(TopK { call, room })
     }
 }
 
@@ -254,26 +226,27 @@ impl Kernel for TopK {
     }
 
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        for_number!(self.dtype, T => unsafe { self.typed::<T>(run) });
+        for_number!(self.call.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
 }
 
 impl TopK {
     unsafe fn typed<T: Key>(&self, run: &Run) {
-        let per_task = per_task(self.cols);
-        run.pool.run(self.rows.div_ceil(per_task), self.room.workers, |worker, task| {
+        let TopKJson { rows, cols, count, input, ref outputs, .. } = self.call;
+        let per_task = per_task(cols);
+        run.pool.run(rows.div_ceil(per_task), self.room.workers, |worker, task| {
             let memory = &mut *self.room.of::<Pair>(run, 0, worker);
-            for row in task * per_task..self.rows.min((task + 1) * per_task) {
-                let from = run.ptr::<T>(self.input).add(row * self.cols);
-                let pairs = &mut memory[..self.cols];
+            for row in task * per_task..rows.min((task + 1) * per_task) {
+                let from = run.ptr::<T>(input).add(row * cols);
+                let pairs = &mut memory[..cols];
                 fill(from, pairs, true);
-                if self.k > 0 && self.k < self.cols {
-                    pairs.select_nth_unstable(self.k - 1);
+                if count > 0 && count < cols {
+                    pairs.select_nth_unstable(count - 1);
                 }
-                let order = sorted(memory, self.k, T::BITS);
-                follow(from, run.ptr::<T>(self.values).add(row * self.k), order);
-                let places = run.ptr::<i32>(self.indices).add(row * self.k);
+                let order = sorted(memory, count, T::BITS);
+                follow(from, run.ptr::<T>(outputs[0]).add(row * count), order);
+                let places = run.ptr::<i32>(outputs[1]).add(row * count);
                 for (i, pair) in order.iter().enumerate() {
                     *places.add(i) = pair.place as i32;
                 }

@@ -3,12 +3,12 @@
 use crate::dtype::DType;
 use crate::exec::{kernels, Kernel, Part, Run, TransferCall, Way};
 use crate::program::{ReceiveJson, SendJson};
-use crate::verify::{At, Checker};
+use crate::verify::At;
 use crate::{bail, Result};
 
 kernels! {
-    "send" Transfer::send;
-    "receive" Transfer::receive;
+    send = |call: SendJson| Transfer::new(call.label, Way::To(call.to), call.axis, call.dtype, call.parts.iter().map(|part| (part.input, part.count)));
+    receive = |call: ReceiveJson| Transfer::new(call.label, Way::From(call.from), call.axis, call.dtype, call.parts.iter().map(|part| (part.out, part.count)));
 }
 
 pub struct Transfer {
@@ -21,24 +21,14 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub fn send(json: &SendJson, mut checker: Checker) -> Result<Transfer> {
-        let SendJson { axis, to, dtype, .. } = *json;
-        let parts: Vec<(At, usize)> = json.parts.iter().map(|part| (part.input, part.count)).collect();
-        for (i, (at, count)) in parts.iter().enumerate() {
-            checker.read_all(&format!("parts[{i}].in"), *at, dtype, &[*count])?;
-        }
-        checker.finish(false)?;
-        Ok(Transfer { way: Way::To(to), axis, dtype, parts, label: json.label.clone().unwrap_or_default() })
-    }
-
-    pub fn receive(json: &ReceiveJson, mut checker: Checker) -> Result<Transfer> {
-        let ReceiveJson { axis, from, dtype, .. } = *json;
-        let parts: Vec<(At, usize)> = json.parts.iter().map(|part| (part.out, part.count)).collect();
-        for (i, (at, count)) in parts.iter().enumerate() {
-            checker.write_all(&format!("parts[{i}].out"), *at, dtype, &[*count])?;
-        }
-        checker.finish(false)?;
-        Ok(Transfer { way: Way::From(from), axis, dtype, parts, label: json.label.clone().unwrap_or_default() })
+    fn new(
+        label: Option<String>,
+        way: Way,
+        axis: usize,
+        dtype: DType,
+        parts: impl Iterator<Item = (At, usize)>,
+    ) -> Result<Transfer> {
+        Ok(Transfer { way, axis, dtype, parts: parts.collect(), label: label.unwrap_or_default() })
     }
 }
 

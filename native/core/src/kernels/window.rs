@@ -1,17 +1,19 @@
 //! Pooling windows, channels last, vectorised over channels.
 
-use super::fold::{defined, for_fold, join, settle, Fold, CHAIN};
-use crate::dtype::{for_float, for_number, DType, Element};
+use std::ops::Range;
+
+use super::fold::{defined, for_fold, join, settle, Fold, Max, Min, CHAIN};
+use crate::dtype::{for_float, for_number, Element};
 use crate::exec::{kernels, Kernel, Run};
-use crate::isa::{by_isa, Level};
+use crate::isa::{by_isa, Isa, Level};
 use crate::program::{ReduceOp, WindowJson};
-use crate::verify::{count, At, Checker};
+use crate::verify::count;
 use crate::{bail, Result};
 
 kernels! {
-    "reduceWindow" |call: &WindowJson, checker| Window::new(Kind::Reduce, call, checker);
-    "selectAndScatter" |call: &WindowJson, checker| Window::new(Kind::Scatter, call, checker);
-    "windowTake" |call: &WindowJson, checker| Window::new(Kind::Take, call, checker);
+    reduceWindow = |call| Window::new(Kind::Reduce, call);
+    selectAndScatter = |call| Window::new(Kind::Scatter, call);
+    windowTake = |call| Window::new(Kind::Take, call);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,31 +25,13 @@ pub enum Kind {
 
 pub struct Window {
     kind: Kind,
-    op: ReduceOp,
-    dtype: DType,
-    n: usize,
-    d: usize,
-    h: usize,
-    w: usize,
-    c: usize,
-    od: usize,
-    oh: usize,
-    ow: usize,
-    window: [usize; 3],
-    strides: [usize; 3],
-    dilation: [usize; 3],
-    padding: [[i64; 2]; 3],
-    input: At,
-    source: Option<At>,
-    out: At,
-    gate: bool,
+    call: WindowJson,
     /// Each input lies in exactly one window.
     tiled: bool,
 }
 
 impl Window {
-    pub fn new(kind: Kind, json: &WindowJson, mut checker: Checker) -> Result<Window> {
-        let j = json;
+    pub fn new(kind: Kind, j: WindowJson) -> Result<Window> {
         let sizes = [j.n, j.d, j.h, j.w, j.c, j.od, j.oh, j.ow];
         let steps = [j.window, j.strides, j.dilation].concat();
         if sizes.iter().chain(&steps).any(|s| *s > 1 << 24) || j.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
@@ -67,13 +51,6 @@ impl Window {
         if kind == Kind::Scatter && !j.dtype.is_float() {
             bail!("{} is not a float", j.dtype.name());
         }
-        let (large, small) = ([j.n, j.d, j.h, j.w, j.c], [j.n, j.od, j.oh, j.ow, j.c]);
-        checker.read_all("in", j.input, j.dtype, &large)?;
-        if kind != Kind::Reduce {
-            let Some(source) = j.source else { bail!("source is missing") };
-            checker.read_all("source", source, j.dtype, if kind == Kind::Take { &large } else { &small })?;
-        }
-        checker.write_all("out", j.out, j.dtype, if kind == Kind::Scatter { &large } else { &small })?;
         let tiled = |axis: usize, out: usize, size: usize| {
             j.window[axis] == j.strides[axis] && j.padding[axis][0] == 0 && out * j.strides[axis] >= size
         };
@@ -85,85 +62,49 @@ impl Window {
         if j.gate && (kind != Kind::Scatter || !tiled) {
             bail!("a gate needs windows that cover the input without overlap");
         }
-        checker.finish(j.gate)?;
-        Ok(Window {
-            kind,
-            op: j.op,
-            dtype: j.dtype,
-            n: j.n,
-            d: j.d,
-            h: j.h,
-            w: j.w,
-            c: j.c,
-            od: j.od,
-            oh: j.oh,
-            ow: j.ow,
-            window: j.window,
-            strides: j.strides,
-            dilation: j.dilation,
-            padding: j.padding,
-            input: j.input,
-            source: j.source,
-            out: j.out,
-            gate: j.gate,
-            tiled,
-        })
+        Ok(Window { kind, tiled, call: j })
     }
 }
 
 impl Kernel for Window {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        if self.n * self.c == 0 {
+        let WindowJson { op, dtype, n, c, .. } = self.call;
+        if n * c == 0 {
             return Ok(());
         }
+        let max = op == ReduceOp::Max;
         match self.kind {
-            Kind::Reduce => for_fold!((self.op, self.dtype), T, F => unsafe { self.reduce::<T, F>(run) }),
-            Kind::Take => for_number!(self.dtype, T => unsafe { self.select::<T, Taking>(run) }),
-            Kind::Scatter => for_float!(self.dtype, T => unsafe { self.select::<T, Scattering>(run) }),
+            Kind::Reduce => for_fold!((op, dtype), T, F => self.images::<T>(run, reduce_windows::<T, F>)),
+            Kind::Take if max => for_number!(dtype, T => self.images::<T>(run, select::<T, Max, false>)),
+            Kind::Take => for_number!(dtype, T => self.images::<T>(run, select::<T, Min, false>)),
+            Kind::Scatter if self.tiled && max => for_float!(dtype, T => self.images::<T>(run, scatter::<T, Max>)),
+            Kind::Scatter if self.tiled => for_float!(dtype, T => self.images::<T>(run, scatter::<T, Min>)),
+            Kind::Scatter if max => for_float!(dtype, T => self.images::<T>(run, select::<T, Max, true>)),
+            Kind::Scatter => for_float!(dtype, T => self.images::<T>(run, select::<T, Min, true>)),
         }
         Ok(())
     }
 }
 
 impl Window {
-    unsafe fn reduce<T: Element, F: Fold>(&self, run: &Run) {
-        let tasks = self.tasks();
-        run.pool.run(tasks, usize::MAX, |_, task| {
-            let input: *const T = run.ptr::<T>(self.input);
-            let out: *mut T = run.ptr(self.out);
-            let (first, last) = (self.n * task / tasks, self.n * (task + 1) / tasks);
-            reduce_windows::<T, F>(run.isa, self, input, out, first, last);
-        });
-    }
-
-    unsafe fn select<T: Element, M: Mode>(&self, run: &Run) {
-        let tasks = self.tasks();
+    /// Calls `body` for groups of images of enough work each.
+    fn images<T: Element>(&self, run: &Run, body: unsafe fn(Isa, &WindowJson, &Pointers<T>, Range<usize>)) {
+        let w = &self.call;
+        let taps: usize = w.window.iter().product();
+        let work = (w.d * w.h * w.w + w.od * w.oh * w.ow * taps) * w.c;
+        let tasks = (w.n * work / (1 << 16)).clamp(1, w.n.max(1));
         run.pool.run(tasks, usize::MAX, |_, task| {
             let pointers = Pointers::<T> {
-                input: run.ptr::<T>(self.input),
-                source: self.source.map_or(std::ptr::null(), |at| run.ptr::<T>(at).cast_const()),
-                out: run.ptr(self.out),
+                input: run.ptr::<T>(w.input),
+                source: w.source.map_or(std::ptr::null(), |at| run.ptr::<T>(at).cast_const()),
+                out: run.ptr(w.out),
             };
-            let (first, last) = (self.n * task / tasks, self.n * (task + 1) / tasks);
-            if M::SCATTER && self.tiled && self.op == ReduceOp::Max {
-                scatter_max::<T>(run.isa, self, &pointers, first, last);
-            } else if M::SCATTER && self.tiled {
-                scatter_min::<T>(run.isa, self, &pointers, first, last);
-            } else if self.op == ReduceOp::Max {
-                select_max::<T, M>(run.isa, self, &pointers, first, last);
-            } else {
-                select_min::<T, M>(run.isa, self, &pointers, first, last);
-            }
+            unsafe { body(run.isa, w, &pointers, w.n * task / tasks..w.n * (task + 1) / tasks) };
         });
     }
+}
 
-    /// Groups of images of enough work each.
-    fn tasks(&self) -> usize {
-        let taps: usize = self.window.iter().product();
-        let work = (self.d * self.h * self.w + self.od * self.oh * self.ow * taps) * self.c;
-        (self.n * work / (1 << 16)).clamp(1, self.n.max(1))
-    }
-
+impl WindowJson {
     /// Taps of a window that lie inside: first and past-last along one dim, and the input coordinate of the first tap.
     #[inline(always)]
     fn taps(&self, axis: usize, out: usize, size: usize) -> (usize, usize, i64) {
@@ -181,9 +122,9 @@ impl Window {
 
     /// Calls `f` with the image, the place of the result and the taps inside along each axis, for the windows of some images.
     #[inline(always)]
-    fn each_window(&self, first: usize, last: usize, mut f: impl FnMut(usize, usize, &Taps)) {
-        let mut place = first * self.od * self.oh * self.ow * self.c;
-        for (image, z) in (first..last).flat_map(|i| (0..self.od).map(move |z| (i, z))) {
+    fn each_window(&self, images: Range<usize>, mut f: impl FnMut(usize, usize, &Taps)) {
+        let mut place = images.start * self.od * self.oh * self.ow * self.c;
+        for (image, z) in images.flat_map(|i| (0..self.od).map(move |z| (i, z))) {
             let along_z = self.taps(0, z, self.d);
             for y in 0..self.oh {
                 let along_y = self.taps(1, y, self.h);
@@ -222,22 +163,16 @@ struct Pointers<T> {
 }
 
 by_isa! {
-    fn reduce_windows<T: Element, F: Fold>(w: &Window, input: *const T, out: *mut T, first: usize, last: usize) =>
-        reduce_body, wide if T::WIDE
+    fn reduce_windows<T: Element, F: Fold>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) =>
+        reduce_body, wide if T::WIDE, vector if T::FLOAT
 }
 
 /// Channels at a time; their running values stay in registers.
 const GROUP: usize = 32;
 
 #[inline(always)]
-unsafe fn reduce_body<L: Level, T: Element, F: Fold>(
-    w: &Window,
-    input: *const T,
-    out: *mut T,
-    first: usize,
-    last: usize,
-) {
-    w.each_window(first, last, |image, place, taps| {
+unsafe fn reduce_body<L: Level, T: Element, F: Fold>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) {
+    w.each_window(images, |image, place, taps| {
         let mut channel = 0;
         while channel < w.c {
             let n = GROUP.min(w.c - channel);
@@ -250,7 +185,7 @@ unsafe fn reduce_body<L: Level, T: Element, F: Fold>(
                     best.fill(F::identity());
                 }
                 tap += 1;
-                let from = input.add(offset + channel);
+                let from = p.input.add(offset + channel);
                 if n == GROUP {
                     for (l, b) in best.iter_mut().enumerate() {
                         *b = F::fold(*b, *from.add(l));
@@ -266,75 +201,74 @@ unsafe fn reduce_body<L: Level, T: Element, F: Fold>(
                 settle::<T, F>(&mut totals, &lost);
                 best = totals;
             }
-            std::ptr::copy_nonoverlapping(best.as_ptr(), out.add(place + channel), n);
+            std::ptr::copy_nonoverlapping(best.as_ptr(), p.out.add(place + channel), n);
             channel += n;
         }
     });
 }
 
-/// What is done with the position of a window's extreme.
-pub trait Mode: 'static {
-    const SCATTER: bool;
-}
-struct Scattering;
-struct Taking;
-impl Mode for Scattering {
-    const SCATTER: bool = true;
-}
-impl Mode for Taking {
-    const SCATTER: bool = false;
+/// Folds that pick a value of a window.
+trait Extreme: Fold {
+    fn beats<T: Element>(value: T, best: T) -> bool;
 }
 
-by_isa! { fn select_max<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_max_body, wide if T::WIDE }
-by_isa! { fn select_min<T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => select_min_body, wide if T::WIDE }
-
-#[inline(always)]
-unsafe fn select_max_body<L: Level, T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
-    select_body::<T, M, true>(w, p, first, last)
-}
-#[inline(always)]
-unsafe fn select_min_body<L: Level, T: Element, M: Mode>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
-    select_body::<T, M, false>(w, p, first, last)
-}
-
-#[inline(always)]
-unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
-    if M::SCATTER {
-        let image = w.d * w.h * w.w * w.c;
-        std::slice::from_raw_parts_mut(p.out.add(first * image), (last - first) * image).fill(T::ZERO);
+impl Extreme for Max {
+    #[inline(always)]
+    fn beats<T: Element>(value: T, best: T) -> bool {
+        value > best
     }
-    w.each_window(first, last, |image, small, taps| {
+}
+
+impl Extreme for Min {
+    #[inline(always)]
+    fn beats<T: Element>(value: T, best: T) -> bool {
+        value < best
+    }
+}
+
+/// Adds each value of the source where its window has the extreme, or takes the value of the source that lies there.
+unsafe fn select<T: Element, F: Extreme, const SCATTER: bool>(
+    _: Isa,
+    w: &WindowJson,
+    p: &Pointers<T>,
+    images: Range<usize>,
+) {
+    if SCATTER {
+        let image = w.d * w.h * w.w * w.c;
+        std::slice::from_raw_parts_mut(p.out.add(images.start * image), images.len() * image).fill(T::ZERO);
+    }
+    w.each_window(images, |image, small, taps| {
         let mut channel = 0;
         while channel < w.c {
             let n = GROUP.min(w.c - channel);
-            let mut best = [if MAX { T::LOWEST } else { T::HIGHEST }; GROUP];
+            let mut best = [F::identity::<T>(); GROUP];
             let mut which = [i32::MAX; GROUP];
             let mut tap = 0;
             w.each_tap(image, taps, |offset| {
                 let from = p.input.add(offset + channel);
                 if n == GROUP {
-                    improve::<T, MAX>(&mut best, &mut which, from, tap, GROUP);
+                    improve::<T, F>(&mut best, &mut which, from, tap, GROUP);
                 } else {
-                    improve::<T, MAX>(&mut best, &mut which, from, tap, n);
+                    improve::<T, F>(&mut best, &mut which, from, tap, n);
                 }
                 tap += 1;
             });
             tap = 0;
             w.each_tap(image, taps, |offset| {
                 let large = offset + channel;
-                let (from, to) = if M::SCATTER {
+                let (from, to) = if SCATTER {
                     (p.source.add(small + channel), p.out.add(large))
                 } else {
                     (p.source.add(large), p.out.add(small + channel))
                 };
                 if n == GROUP {
-                    route::<T, M>(&which, from, to, tap, GROUP);
+                    route::<T, SCATTER>(&which, from, to, tap, GROUP);
                 } else {
-                    route::<T, M>(&which, from, to, tap, n);
+                    route::<T, SCATTER>(&which, from, to, tap, n);
                 }
                 tap += 1;
             });
-            if tap == 0 && !M::SCATTER {
+            if tap == 0 && !SCATTER {
                 std::slice::from_raw_parts_mut(p.out.add(small + channel), n).fill(T::ZERO);
             }
             channel += n;
@@ -342,22 +276,14 @@ unsafe fn select_body<T: Element, M: Mode, const MAX: bool>(w: &Window, p: &Poin
     });
 }
 
-by_isa! { fn scatter_max<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_max_body, wide if T::WIDE }
-by_isa! { fn scatter_min<T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) => scatter_min_body, wide if T::WIDE }
-
-#[inline(always)]
-unsafe fn scatter_max_body<L: Level, T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
-    scatter_body::<T, true>(w, p, first, last)
-}
-#[inline(always)]
-unsafe fn scatter_min_body<L: Level, T: Element>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
-    scatter_body::<T, false>(w, p, first, last)
+by_isa! {
+    fn scatter<T: Element, F: Extreme>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) => scatter_body, wide if T::WIDE
 }
 
 /// Every output is written once, where windows neither overlap nor leave anything out.
 #[inline(always)]
-unsafe fn scatter_body<T: Element, const MAX: bool>(w: &Window, p: &Pointers<T>, first: usize, last: usize) {
-    for (i, oy) in (first..last).flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
+unsafe fn scatter_body<L: Level, T: Element, F: Extreme>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) {
+    for (i, oy) in images.flat_map(|i| (0..w.oh).map(move |y| (i, y))) {
         let y = oy * w.strides[1];
         let rows = w.window[1].min(w.h.saturating_sub(y));
         for ox in 0..w.ow {
@@ -370,9 +296,9 @@ unsafe fn scatter_body<T: Element, const MAX: bool>(w: &Window, p: &Pointers<T>,
                 let n = GROUP.min(w.c - channel);
                 let at = corner * w.c + channel;
                 if n == GROUP {
-                    scatter_group::<T, MAX>(w, p, (rows, columns), at, small + channel, GROUP);
+                    scatter_group::<T, F>(w, p, (rows, columns), at, small + channel, GROUP);
                 } else {
-                    scatter_group::<T, MAX>(w, p, (rows, columns), at, small + channel, n);
+                    scatter_group::<T, F>(w, p, (rows, columns), at, small + channel, n);
                 }
                 channel += n;
             }
@@ -381,20 +307,20 @@ unsafe fn scatter_body<T: Element, const MAX: bool>(w: &Window, p: &Pointers<T>,
 }
 
 #[inline(always)]
-unsafe fn scatter_group<T: Element, const MAX: bool>(
-    w: &Window,
+unsafe fn scatter_group<T: Element, F: Extreme>(
+    w: &WindowJson,
     p: &Pointers<T>,
     (rows, columns): (usize, usize),
     at: usize,
     source: usize,
     n: usize,
 ) {
-    let mut best = [if MAX { T::LOWEST } else { T::HIGHEST }; GROUP];
+    let mut best = [F::identity::<T>(); GROUP];
     let mut which = [i32::MAX; GROUP];
     for y in 0..rows {
         for x in 0..columns {
             let from = p.input.add(at + (y * w.w + x) * w.c);
-            improve::<T, MAX>(&mut best, &mut which, from, (y * columns + x) as i32, n);
+            improve::<T, F>(&mut best, &mut which, from, (y * columns + x) as i32, n);
         }
     }
     let mut values = [T::ZERO; GROUP];
@@ -417,7 +343,7 @@ unsafe fn scatter_group<T: Element, const MAX: bool>(
 }
 
 #[inline(always)]
-unsafe fn improve<T: Element, const MAX: bool>(
+unsafe fn improve<T: Element, F: Extreme>(
     best: &mut [T; GROUP],
     which: &mut [i32; GROUP],
     from: *const T,
@@ -426,15 +352,14 @@ unsafe fn improve<T: Element, const MAX: bool>(
 ) {
     for l in 0..n {
         let value = *from.add(l);
-        let beats = if MAX { value > best[l] } else { value < best[l] };
-        let takes = beats | (value.nan() & !best[l].nan()) | (tap == 0);
+        let takes = F::beats(value, best[l]) | (value.nan() & !best[l].nan()) | (tap == 0);
         best[l] = if takes { value } else { best[l] };
         which[l] = if takes { tap } else { which[l] };
     }
 }
 
 #[inline(always)]
-unsafe fn route<T: Element, M: Mode>(which: &[i32; GROUP], from: *const T, to: *mut T, tap: i32, n: usize) {
+unsafe fn route<T: Element, const SCATTER: bool>(which: &[i32; GROUP], from: *const T, to: *mut T, tap: i32, n: usize) {
     // Values go through arrays so that the loop vectorises although source and target might alias.
     let mut values = [T::ZERO; GROUP];
     for (l, v) in values.iter_mut().enumerate().take(n) {
@@ -446,7 +371,7 @@ unsafe fn route<T: Element, M: Mode>(which: &[i32; GROUP], from: *const T, to: *
     }
     for l in 0..n {
         let hit = which[l] == tap;
-        old[l] = if M::SCATTER {
+        old[l] = if SCATTER {
             // Adding zero would turn -0 into 0 and spread NaN: keep the old value instead.
             if hit {
                 old[l].add(values[l])

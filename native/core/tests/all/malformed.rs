@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::damage::{in_ops, name, paths, refusals, replaced};
-use crate::common::seeds::{contents, seeds, ARENA, BYTES};
+use crate::common::seeds::{contents, seeds, steps, ARENA, BYTES};
 use crate::common::*;
 use heddle_core::buffer::Buffer;
 use heddle_core::exec::{Alone, Device};
@@ -129,7 +129,7 @@ fn parse(steps: &[Value]) -> heddle_core::Result<Program> {
 
 #[test]
 fn every_valid_step_runs() {
-    for step in seeds() {
+    for step in steps() {
         let program = parse(std::slice::from_ref(&step)).unwrap_or_else(|e| panic!("{e}: {step}"));
         for isa in Isa::available() {
             let result = guarded(isa, 2, &program, &contents());
@@ -144,8 +144,9 @@ fn every_valid_step_runs() {
 fn damage_is_refused() {
     let mut count = 0;
     let mut accepted = Vec::new();
-    for step in seeds() {
-        for damaged in refusals(&step) {
+    for seed in seeds() {
+        let step = &seed.step;
+        for damaged in refusals(&seed) {
             count += 1;
             // Sizes of a collective's outputs are known when it runs.
             let late = |program| step["k"] == "collective" && guarded(Isa::Scalar, 1, &program, &contents()).is_err();
@@ -164,7 +165,7 @@ const DTYPES: [&str; 11] = ["f32", "f64", "f16", "bf16", "i32", "u32", "u8", "i8
 #[test]
 fn what_is_not_refused_stays_within_its_buffers() {
     let (mut refused, mut ran) = (0, 0);
-    for (i, step) in seeds().iter().enumerate() {
+    for (i, step) in steps().iter().enumerate() {
         let mut all = Vec::new();
         paths(step, String::new(), &mut all);
         for path in &all {
@@ -286,7 +287,7 @@ fn scribbled(text: String, random: &mut Random) -> String {
 #[test]
 fn mutated_programs_never_crash() {
     let mut random = Random(20260827);
-    let seeds = seeds();
+    let seeds = steps();
     let contents: Vec<Vec<u8>> =
         (0..4).map(|_| (0..BYTES).map(|_| random.below(3) as u8 * (random.below(5) == 0) as u8).collect()).collect();
     let (mut accepted, mut ran) = (0, 0);

@@ -10,14 +10,14 @@ use super::random::fill;
 use crate::dtype::{for_float, DType};
 use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
-use crate::program::{AttentionForwardJson, AttentionJson, DropoutJson, StridedJson};
+use crate::program::{AttentionForwardJson, AttentionJson, StridedJson};
 use crate::scalar::Float;
-use crate::verify::{contiguous, count, At, Checker};
+use crate::verify::{contiguous, count, At};
 use crate::{bail, Result};
 
 kernels! {
-    "attention" Attention::new;
-    "attentionGrad" gradient::AttentionGrad::new;
+    attention = Attention::new;
+    attentionGrad = gradient::AttentionGrad::new;
 }
 
 /// Queries and keys of a block.
@@ -26,20 +26,16 @@ const COLUMNS: usize = 128;
 const LANES: usize = 16;
 
 /// An operand of which the head's first element is found by the indices of the leading dims.
-struct Heads {
+struct Heads<'a> {
     at: At,
-    strides: Vec<isize>,
+    strides: &'a [isize],
 }
 
-impl Heads {
-    fn new(json: &StridedJson) -> Heads {
-        Heads { at: json.at, strides: json.strides.clone() }
-    }
-
+impl Heads<'_> {
     /// Offset of head `index` of the dims `lead`, counted row-major.
     fn offset(&self, lead: &[usize], mut index: usize) -> isize {
         let mut offset = 0;
-        for (size, stride) in lead.iter().zip(&self.strides).rev() {
+        for (size, stride) in lead.iter().zip(self.strides).rev() {
             offset += (index % size) as isize * stride;
             index /= size;
         }
@@ -52,40 +48,21 @@ impl Heads {
     }
 }
 
-struct Mask {
-    heads: Heads,
-    added: bool,
-}
-
-struct Dropout {
-    words: At,
-    start: At,
-    total: Vec<usize>,
-    strides: Vec<isize>,
-    threshold: u32,
-    factor: f64,
+impl StridedJson {
+    fn heads(&self) -> Heads<'_> {
+        Heads { at: self.at, strides: &self.strides }
+    }
 }
 
 /// What forward and backward share.
 struct Shape {
-    dtype: DType,
-    /// The dims of groups, and those with the repeats of a group behind them.
-    groups: Vec<usize>,
+    call: AttentionJson,
+    /// The dims of groups with the repeats of a group behind them.
     heads: Vec<usize>,
-    r: usize,
-    n: usize,
-    m: usize,
-    d: usize,
-    e: usize,
-    scale: f64,
-    causal: bool,
-    query: Heads,
-    key: Heads,
-    value: Heads,
-    mask: Option<Mask>,
-    dropout: Option<Dropout>,
-    scratch: At,
-    slots: usize,
+    /// Distances of scores in the whole of which words are drawn.
+    strides: Vec<isize>,
+    /// Bytes of a worker's scratch.
+    slot: usize,
 }
 
 /// The worker's own memory.
@@ -97,66 +74,35 @@ struct Slot<T> {
     words: *mut u32,
 }
 
-fn slot_bytes(width: usize) -> usize {
-    2 * ROWS * COLUMNS * width + 4 * ROWS * width + 4 * COLUMNS
-}
-
 impl Shape {
-    fn new(json: &AttentionJson, checker: &mut Checker) -> Result<Shape> {
-        let dtype = json.dtype;
-        if !matches!(dtype, DType::F32 | DType::F64) {
+    fn new(call: AttentionJson) -> Result<Shape> {
+        let AttentionJson { dtype, n, m, slots, .. } = call;
+        if !dtype.is_float() {
             bail!("attention of {} is not supported", dtype.name());
         }
-        if json.slots == 0 || json.m == 0 {
+        if slots == 0 || m == 0 {
             bail!("slots and keys must be positive");
         }
-        let groups = json.lead.clone();
-        let heads = [&groups[..], &[json.r]].concat();
-        let (n, m, d, e) = (json.n, json.m, json.d, json.e);
-        let shaped = |lead: &[usize], rows: usize, columns: usize| [lead, &[rows, columns]].concat();
-        count(&shaped(&heads, n, m))?;
-        checker.read("query", json.query.at, dtype, &shaped(&heads, n, d), &json.query.strides)?;
-        checker.read("key", json.key.at, dtype, &shaped(&groups, m, d), &json.key.strides)?;
-        checker.read("value", json.value.at, dtype, &shaped(&groups, m, e), &json.value.strides)?;
-        let mask = match &json.mask {
-            None => None,
-            Some(mask) => {
-                let added = mask.dtype == dtype;
-                if !added && mask.dtype != DType::Bool {
-                    bail!("a mask of {} for {}", mask.dtype.name(), dtype.name());
-                }
-                checker.read("mask", mask.at, mask.dtype, &shaped(&heads, n, m), &mask.strides)?;
-                Some(Mask { heads: Heads { at: mask.at, strides: mask.strides.clone() }, added })
+        let heads = [&call.lead[..], &[call.r]].concat();
+        let scores = [&heads[..], &[n, m]].concat();
+        count(&scores)?;
+        if let Some(mask) = call.mask.as_ref().filter(|mask| mask.dtype != dtype && mask.dtype != DType::Bool) {
+            bail!("a mask of {} for {}", mask.dtype.name(), dtype.name());
+        }
+        let mut strides = Vec::new();
+        if let Some(dropout) = &call.dropout {
+            count(&dropout.total)?;
+            if dropout.total.len() != scores.len() {
+                bail!("scores {scores:?} and total {:?} differ in rank", dropout.total);
             }
-        };
-        let dropout = match &json.dropout {
-            None => None,
-            Some(dropout) => Some(Dropout::new(dropout, &shaped(&heads, n, m), checker)?),
-        };
-        checker.scratch("scratch", json.scratch, json.slots.saturating_mul(slot_bytes(dtype.size())))?;
-        Ok(Shape {
-            dtype,
-            groups,
-            heads,
-            r: json.r,
-            n,
-            m,
-            d,
-            e,
-            scale: json.scale,
-            causal: json.causal,
-            query: Heads::new(&json.query),
-            key: Heads::new(&json.key),
-            value: Heads::new(&json.value),
-            mask,
-            dropout,
-            scratch: json.scratch,
-            slots: json.slots,
-        })
+            strides = contiguous(&dropout.total);
+        }
+        let slot = call.slot().get("slot")?;
+        Ok(Shape { heads, strides, slot, call })
     }
 
     unsafe fn slot<T>(&self, run: &Run, worker: usize) -> Slot<T> {
-        let weights = run.ptr::<u8>(self.scratch).add(worker * slot_bytes(self.dtype.size())).cast::<T>();
+        let weights = run.ptr::<u8>(self.call.scratch).add(worker * self.slot).cast::<T>();
         let changes = weights.add(ROWS * COLUMNS);
         let top = changes.add(ROWS * COLUMNS);
         Slot { weights, changes, top, sum: top.add(ROWS), words: top.add(4 * ROWS).cast() }
@@ -164,10 +110,10 @@ impl Shape {
 
     /// Columns that the rows before `end` may see.
     fn seen(&self, end: usize) -> usize {
-        if self.causal {
-            self.m.min(end)
+        if self.call.causal {
+            self.call.m.min(end)
         } else {
-            self.m
+            self.call.m
         }
     }
 
@@ -180,24 +126,25 @@ impl Shape {
         (j0, j1): (usize, usize),
         to: *mut T,
     ) {
-        let q = self.query.matrix::<T>(run, &self.heads, head).from(i0, 0);
-        let k = self.key.matrix::<T>(run, &self.groups, head / self.r).from(j0, 0);
-        product(run.isa, i1 - i0, j1 - j0, self.d, q, k.transposed(), block(to), false);
+        let q = self.call.query.heads().matrix::<T>(run, &self.heads, head).from(i0, 0);
+        let k = self.call.key.heads().matrix::<T>(run, &self.call.lead, head / self.call.r).from(j0, 0);
+        product(run.isa, i1 - i0, j1 - j0, self.call.d, q, k.transposed(), block(to), false);
         for i in i0..i1 {
             let row = std::slice::from_raw_parts_mut(to.add((i - i0) * COLUMNS), j1 - j0);
-            let sight = if self.causal { (i + 1).saturating_sub(j0).min(row.len()) } else { row.len() };
-            scale(run.isa, T::from_f64(self.scale), sight, row);
-            if let Some(mask) = &self.mask {
-                let own: Matrix<u8> = mask.heads.matrix(run, &self.heads, head);
+            let sight = if self.call.causal { (i + 1).saturating_sub(j0).min(row.len()) } else { row.len() };
+            scale(run.isa, T::from_f64(self.call.scale), sight, row);
+            if let Some(mask) = &self.call.mask {
+                let places = Heads { at: mask.at, strides: &mask.strides };
+                let own: Matrix<u8> = places.matrix(run, &self.heads, head);
                 let start = i as isize * own.rows + j0 as isize * own.columns;
                 for (j, s) in row[..sight].iter_mut().enumerate() {
                     let place = start + j as isize * own.columns;
-                    if !mask.added {
+                    if mask.dtype == DType::Bool {
                         if *own.ptr.offset(place) == 0 {
                             *s = T::LOWEST;
                         }
                     } else {
-                        let added: Matrix<T> = mask.heads.matrix(run, &self.heads, head);
+                        let added: Matrix<T> = places.matrix(run, &self.heads, head);
                         *s = *s + *added.ptr.offset(place);
                     }
                 }
@@ -207,7 +154,7 @@ impl Shape {
 
     /// Multiplies a row's values by 0 where its weight is dropped, else by what makes up for it.
     unsafe fn drop<T: Real>(&self, run: &Run, head: usize, i: usize, j0: usize, slot: &Slot<T>, rows: &mut [&mut [T]]) {
-        let Some(dropout) = &self.dropout else { return };
+        let Some(dropout) = &self.call.dropout else { return };
         let Some(length) = rows.first().map(|row| row.len()) else { return };
         let words = std::slice::from_raw_parts_mut(slot.words, length);
         let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
@@ -223,7 +170,7 @@ impl Shape {
                     own
                 }
             };
-            index += (start[dim] as u64 + own as u64) * dropout.strides[dim] as u64;
+            index += (start[dim] as u64 + own as u64) * self.strides[dim] as u64;
         }
         fill(run.isa, *run.ptr::<[u32; 2]>(dropout.words), 0, index, words);
         let factor = T::from_f64(dropout.factor);
@@ -236,34 +183,15 @@ impl Shape {
 
     /// Refuses a block that is not within the whole of which words are drawn.
     unsafe fn check(&self, run: &Run) -> Result<()> {
-        let Some(dropout) = &self.dropout else { return Ok(()) };
+        let Some(dropout) = &self.call.dropout else { return Ok(()) };
         let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
-        let shape = self.heads.iter().chain([&self.n, &self.m]);
+        let shape = self.heads.iter().chain([&self.call.n, &self.call.m]);
         for ((at, size), total) in start.iter().zip(shape).zip(&dropout.total) {
             if *at < 0 || *at as usize + size > *total {
                 bail!("start {at} puts {size} scores outside the {total} of the whole");
             }
         }
         Ok(())
-    }
-}
-
-impl Dropout {
-    fn new(json: &DropoutJson, shape: &[usize], checker: &mut Checker) -> Result<Dropout> {
-        count(&json.total)?;
-        if json.total.len() != shape.len() {
-            bail!("scores {shape:?} and total {:?} differ in rank", json.total);
-        }
-        checker.read_all("words", json.words, DType::U32, &[2])?;
-        checker.read_all("start", json.start, DType::I32, &[shape.len()])?;
-        Ok(Dropout {
-            words: json.words,
-            start: json.start,
-            strides: contiguous(&json.total),
-            total: json.total.clone(),
-            threshold: json.threshold,
-            factor: json.factor,
-        })
     }
 }
 
@@ -357,39 +285,34 @@ pub struct Attention {
 }
 
 impl Attention {
-    pub fn new(json: &AttentionForwardJson, mut checker: Checker) -> Result<Attention> {
-        let s = Shape::new(&json.shared, &mut checker)?;
-        let (out, lse) = (json.out, json.lse);
-        checker.write_all("out", out, s.dtype, &[&s.heads[..], &[s.n, s.e]].concat())?;
-        checker.write_all("lse", lse, s.dtype, &[&s.heads[..], &[s.n]].concat())?;
-        checker.finish(false)?;
-        Ok(Attention { s, out, lse })
+    pub fn new(call: AttentionForwardJson) -> Result<Attention> {
+        Ok(Attention { out: call.out, lse: call.lse, s: Shape::new(call.shared)? })
     }
 }
 
 impl Kernel for Attention {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
         unsafe { self.s.check(run)? };
-        for_float!(self.s.dtype, T => unsafe { self.typed::<T>(run) });
+        for_float!(self.s.call.dtype, T => unsafe { self.typed::<T>(run) });
         Ok(())
     }
 }
 
 impl Attention {
     unsafe fn typed<T: Real>(&self, run: &Run) {
-        let s = &self.s;
-        let blocks = s.n.div_ceil(ROWS);
+        let (s, c) = (&self.s, &self.s.call);
+        let blocks = c.n.div_ceil(ROWS);
         let heads: usize = s.heads.iter().product();
-        run.pool.run(heads * blocks, s.slots, |worker, task| {
+        run.pool.run(heads * blocks, c.slots, |worker, task| {
             let (head, i0) = (task / blocks, task % blocks * ROWS);
-            self.rows::<T>(run, head, (i0, s.n.min(i0 + ROWS)), &s.slot(run, worker));
+            self.rows::<T>(run, head, (i0, c.n.min(i0 + ROWS)), &s.slot(run, worker));
         });
     }
 
     unsafe fn rows<T: Real>(&self, run: &Run, head: usize, (i0, i1): (usize, usize), slot: &Slot<T>) {
-        let s = &self.s;
-        let out = run.ptr::<T>(self.out).add((head * s.n + i0) * s.e);
-        let values = s.value.matrix::<T>(run, &s.groups, head / s.r);
+        let (s, c) = (&self.s, &self.s.call);
+        let out = run.ptr::<T>(self.out).add((head * c.n + i0) * c.e);
+        let values = c.value.heads().matrix::<T>(run, &c.lead, head / c.r);
         let tops = std::slice::from_raw_parts_mut(slot.top, i1 - i0);
         let sums = std::slice::from_raw_parts_mut(slot.sum, i1 - i0);
         tops.fill(T::LOWEST);
@@ -400,16 +323,16 @@ impl Attention {
                 let row = std::slice::from_raw_parts_mut(slot.weights.add(i * COLUMNS), j1 - j0);
                 let before = advance(run.isa, row, &mut tops[i], &mut sums[i]);
                 if j0 > 0 {
-                    times(run.isa, std::slice::from_raw_parts_mut(out.add(i * s.e), s.e), before);
+                    times(run.isa, std::slice::from_raw_parts_mut(out.add(i * c.e), c.e), before);
                 }
                 s.drop(run, head, i0 + i, j0, slot, &mut [row]);
             }
             let weights = block(slot.weights.cast_const());
-            product(run.isa, i1 - i0, s.e, j1 - j0, weights, values.from(j0, 0), whole(out, s.e), j0 > 0);
+            product(run.isa, i1 - i0, c.e, j1 - j0, weights, values.from(j0, 0), whole(out, c.e), j0 > 0);
         }
-        let lse = run.ptr::<T>(self.lse).add(head * s.n + i0);
+        let lse = run.ptr::<T>(self.lse).add(head * c.n + i0);
         for i in 0..i1 - i0 {
-            let row = std::slice::from_raw_parts_mut(out.add(i * s.e), s.e);
+            let row = std::slice::from_raw_parts_mut(out.add(i * c.e), c.e);
             let nothing = sums[i] == T::ZERO;
             let total = if nothing { T::ONE } else { sums[i] };
             row.iter_mut().for_each(|x| *x = *x / total);

@@ -10,15 +10,16 @@ mod tile;
 use heddle_half::{Bf16, Half, Odd, F16};
 use serde_json::Value;
 
+use crate::control::Reader;
 use crate::dtype::DType;
 use crate::exec::{kernels, Kernel, Run};
 use crate::program::{FusedJson, ReduceOp};
-use crate::verify::{count, At, Checker};
+use crate::verify::{count, At};
 use crate::{bail, Result};
 use ops::Loop;
 
 kernels! {
-    "fused" Fused::new;
+    fused(reader) = Fused::new;
 }
 
 /// Bytes of registers of one worker, on its stack.
@@ -109,12 +110,11 @@ pub(crate) struct Register {
 }
 
 impl Fused {
-    pub fn new(json: &FusedJson, mut checker: Checker) -> Result<Fused> {
+    pub fn new(json: FusedJson, reader: &Reader) -> Result<Fused> {
         let total = count(&json.shape)?;
         let mut registers = Vec::new();
         let mut operands = Vec::new();
-        for (i, input) in json.inputs.iter().enumerate() {
-            checker.read(&format!("in[{i}]"), input.at, input.dtype, &json.shape, &input.strides)?;
+        for input in &json.inputs {
             registers.push(Register { source: Source::Input(operands.len()), dtype: input.dtype });
             operands.push(Operand {
                 at: Some(input.at),
@@ -129,7 +129,6 @@ impl Fused {
         }
         let mut outputs = Vec::new();
         for (i, out) in json.outputs.iter().enumerate() {
-            checker.write(&format!("out[{i}]"), out.at, out.dtype, &json.shape, &out.strides)?;
             let Some(register) = registers.get(out.reg) else {
                 bail!("out[{i}]: register {} does not exist", out.reg);
             };
@@ -144,9 +143,7 @@ impl Fused {
                 contiguous: false,
             });
         }
-        let generate = checker.generate;
-        checker.finish(true)?;
-        plan::plan(total, &json.shape, operands, registers, &outputs, generate)
+        plan::plan(total, &json.shape, operands, registers, &outputs, reader.generate)
     }
 }
 

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::group::{read, Group};
 use super::pass::{gather, Address, Builder, Pass, Place, VIEWS};
+use crate::control::Reader;
 use crate::dtype::{read_bits, write_bits, DType, Element};
 use crate::exec::{Kernel, Run};
 use crate::isa::{by_isa, Level};
@@ -13,7 +14,6 @@ use crate::kernels::fused::generated::streams;
 use crate::kernels::fused::Source;
 use crate::kernels::reduce::chunks;
 use crate::program::{FusedJson, ReduceOp};
-use crate::verify::Checker;
 use crate::{bail, Result};
 
 /// Most folds of a group.
@@ -36,9 +36,8 @@ pub struct FusedColumns {
 struct Lanes(MaybeUninit<[u8; FOLDS * WIDTH * 8]>);
 
 impl FusedColumns {
-    pub fn new(json: &FusedJson, checker: Checker) -> Result<FusedColumns> {
-        let generate = checker.generate;
-        let group = read(json, checker, 0)?;
+    pub fn new(json: FusedJson, reader: &Reader) -> Result<FusedColumns> {
+        let group = read(&json, 0)?;
         let mut builder = Builder::new(&group, false);
         let mut folds = Vec::new();
         for output in group.outputs.iter().filter(|o| o.single) {
@@ -60,7 +59,7 @@ impl FusedColumns {
             bail!("{} folds: a group of columns has 1 to {FOLDS}", folds.len());
         }
         stream(&group, &mut builder);
-        let pass = builder.finish(generate)?;
+        let pass = builder.finish(reader.generate)?;
         let columns = *group.dims.last().unwrap_or(&1);
         let chunks = chunks(group.rows / columns.max(1), columns, group.length);
         // Lowering knows this too: src/lower/partials.ts.

@@ -11,18 +11,19 @@ use super::fold::{finish, pair, pairwise, start, LANES, RUN};
 use super::fused::generated::streams;
 use super::fused::{Source, Value8};
 use super::reduce::{PIECE, TASK};
+use crate::control::Reader;
 use crate::dtype::{read_bits, write_bits, DType};
 use crate::exec::{kernels, Kernel, Run};
 use crate::generate::Generate;
 use crate::program::{FusedJson, ReduceOp};
-use crate::verify::{Checker, MAX_RANK};
+use crate::verify::MAX_RANK;
 use crate::{bail, Result};
 use group::{read, Group, Output};
 use pass::{fill, gather, Address, Builder, Pass, Place, VIEWS};
 
 kernels! {
-    "fusedRows" FusedRows::new;
-    "fusedColumns" columns::FusedColumns::new;
+    fusedRows(reader) = FusedRows::new;
+    fusedColumns(reader) = columns::FusedColumns::new;
 }
 
 /// Rows that go through the passes together, at most.
@@ -60,15 +61,14 @@ struct Layout {
 }
 
 impl FusedRows {
-    pub fn new(json: &FusedJson, checker: Checker) -> Result<FusedRows> {
-        let generate = checker.generate;
-        let group = read(json, checker, json.shape.len().saturating_sub(1))?;
+    pub fn new(json: FusedJson, reader: &Reader) -> Result<FusedRows> {
+        let group = read(&json, json.shape.len().saturating_sub(1))?;
         if group.length > PIECE {
             bail!("rows of {} elements are longer than {PIECE}", group.length);
         }
         let plan = Plan::new(&group)?;
         let (kept, block, layout) = (plan.kept.clone(), plan.block, plan.layout()?);
-        let passes = plan.finish(generate)?;
+        let passes = plan.finish(reader.generate)?;
         let mut levels: Vec<(Vec<usize>, Option<Pass>)> = Vec::new();
         let mut singles = vec![0; group.registers.len()];
         let mut count = 0;

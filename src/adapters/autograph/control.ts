@@ -1,0 +1,469 @@
+/**
+ * @module What `if`, `for`, `while` and jumps of transformed functions become. Where a condition is no tensor they do what
+ * JavaScript does, statement by statement; where it is a traced one, branches and loops of the graph.
+ */
+
+import { type FlatTree, flattenTree, HeddleError, unflattenTree } from "../../extend/browser.ts";
+import {
+  and,
+  cond,
+  full,
+  isTensor,
+  isTracing,
+  not,
+  or,
+  scan,
+  type Tensor,
+  traceApart,
+  whileLoop,
+} from "../../functions/index.ts";
+import { formatType } from "../../ir/index.ts";
+import { type Bounded, within as bodyWithin, checkBound, optionsOf } from "./bound.ts";
+import { asCount, countOf } from "./counts.ts";
+import {
+  type Merged,
+  type MergedLeaf,
+  mergeTrees,
+  missing,
+  type Naming,
+  type Side,
+  type Source,
+  sourceTensor,
+} from "./merge.ts";
+
+/** The variables of a function that a statement changes, as the transformed source hands them over. */
+export interface State {
+  readonly get: () => unknown[];
+  readonly set: (values: readonly unknown[]) => void;
+  readonly names: readonly string[];
+  /** `file:line:column` of the statement. */
+  readonly where: string;
+  /** What cannot be done under a condition that is a tensor, each with its place. */
+  readonly refused?: readonly (readonly [what: string, where: string])[];
+}
+
+/** Whether a jump is taken: known, or a bool scalar. */
+type Flag = boolean | Tensor;
+
+/** How a piece of a function ended otherwise than at its end: each way for certain, perhaps, or not. */
+export class Signal {
+  /** Whether the loop has ended by `break`. */
+  readonly broke: Flag;
+  /** Whether the pass has ended by `continue`. */
+  readonly continued: Flag;
+  /** Whether the function has returned. */
+  readonly returned: Flag;
+  /** What it returned. */
+  readonly value: unknown;
+  constructor(broke: Flag, continued: Flag, returned: Flag, value: unknown) {
+    this.broke = broke;
+    this.continued = continued;
+    this.returned = returned;
+    this.value = value;
+  }
+}
+
+export type Ending = Signal | undefined;
+
+/** `break`, `continue` and `return` in a piece of a function. */
+export const broke = (): Signal => new Signal(true, false, false, missing);
+/** `continue`: what follows in the iteration does not run. */
+export const continued = (): Signal => new Signal(false, true, false, missing);
+/** `return value`: what follows in the function does not run. */
+export const returned = (value?: unknown): Signal => new Signal(false, false, true, value);
+
+const either = (left: Flag, right: Flag): Flag => {
+  if (left === true || right === true) return true;
+  if (left === false) return right;
+  return right === false ? left : or(left, right);
+};
+const stopOf = (signal: Signal): Flag => either(either(signal.broke, signal.continued), signal.returned);
+const orNothing = (signal: Signal): Ending => (stopOf(signal) === false ? undefined : signal);
+/** What ends a loop: not a `continue`. */
+const leaving = (ending: Ending): Ending =>
+  ending === undefined ? undefined : orNothing(new Signal(ending.broke, false, ending.returned, ending.value));
+/** What goes on beyond a loop: its `return`. */
+const returning = (ending: Ending): Ending =>
+  ending === undefined ? undefined : orNothing(new Signal(false, false, ending.returned, ending.value));
+
+/**
+ * A condition as JavaScript sees it, unless it is a traced bool, or a number that a tensor decides. Tensors of other dtypes are
+ * objects, and so true, as ever; outside of a trace a bool is read.
+ *
+ * @throws HeddleError `autograph` for a bool tensor that is no scalar.
+ */
+export function decide(test: unknown, where: string): boolean | Tensor {
+  if (isTensor(test) && countOf(test) !== undefined) return test.ne(0);
+  if (!isTensor(test) || test.dtype !== "bool") return Boolean(test);
+  if (test.shape.length > 0)
+    throw new HeddleError("autograph", `a condition must be one truth value, got ${formatType(test)}`, {
+      where,
+      hint: "reduce it with all(condition) or any(condition), or choose by element with select(condition, a, b)",
+    });
+  return isTracing() ? test : Boolean(test.itemSync());
+}
+
+/** The condition of what cannot be turned: anything but a traced bool. */
+export function plain(test: unknown, what: string, where: string): unknown {
+  if (typeof decide(test, where) === "boolean")
+    return isTensor(test) && test.dtype === "bool" ? decide(test, where) : test;
+  throw new HeddleError("autograph", `${what} cannot depend on a tensor`, {
+    where,
+    hint: "docs/autograph.md lists what can; cond, whileLoop and select say it directly",
+  });
+}
+
+function refuse({ refused = [] }: Pick<State, "refused">): void {
+  const [first] = refused;
+  if (first === undefined) return;
+  const what = refused.map(([one]) => one).join("; ");
+  throw new HeddleError("autograph", `under a condition that is a tensor: ${what}`, {
+    where: first[1],
+    hint: "both branches are traced, so effects would be those of both: return what changes and assign it to variables here",
+  });
+}
+
+/** How many branches and loop bodies under conditions that are tensors are being traced, one within another. */
+let undecided = 0;
+
+/** What `throw` threw last in one of them, and where. */
+let lastThrown: { readonly error: unknown; readonly where: string } | undefined;
+/** Errors that came out of one of them: whether they are thrown, nobody knows. */
+const escaped = new WeakSet<object>();
+
+/** The most of them at once since there were none, and where the last one was written. */
+let deepest = { undecided: 0, where: "" };
+/** No program that ends nests so many; a stack has room for more. */
+const recursive = 32;
+
+/** Traces what runs only if a tensor says so, by a condition that is written at `where`. */
+function perhaps<T>(where: string, piece: () => T): T {
+  if (undecided === 0) deepest = { undecided: 0, where };
+  undecided += 1;
+  if (undecided > deepest.undecided) deepest = { undecided, where };
+  try {
+    return piece();
+  } catch (error) {
+    // The innermost ones have no room on the stack for more than to pass it on.
+    if (undecided === 1 && error instanceof RangeError && deepest.undecided >= recursive) throw endlessRecursion(error);
+    const known = lastThrown !== undefined && Object.is(lastThrown.error, error) ? refusedThrow(lastThrown) : error;
+    if (typeof known === "object" && known !== null) escaped.add(known);
+    throw known;
+  } finally {
+    undecided -= 1;
+    lastThrown = undefined;
+  }
+}
+
+const refusedThrow = ({ error, where }: { readonly error: unknown; readonly where: string }): HeddleError =>
+  new HeddleError("autograph", `throw under a condition that is a tensor: ${String(error)}`, {
+    where,
+    hint: "both branches of such a condition are traced, so it would always be thrown: return a value that says so instead",
+  });
+
+const endlessRecursion = (cause: RangeError): HeddleError =>
+  new HeddleError("autograph", "recursion under a condition that is a tensor has no end", {
+    where: deepest.where,
+    hint: "both branches of such a condition are traced, so every call makes another one: write a loop, or let a plain number end it",
+    cause,
+  });
+
+/** What `throw` throws: where it leaves a branch on a tensor, its place is known. */
+export function thrown(error: unknown, where: string): unknown {
+  if (undecided > 0) lastThrown = { error, where };
+  return error;
+}
+
+/** At the start of a `catch`: what cannot be traced is no error of the function, and nothing it could go on from. */
+export function rethrow(error: unknown): void {
+  const refusal = error instanceof HeddleError && error.code === "autograph" && isTracing();
+  if (refusal || (typeof error === "object" && error !== null && escaped.has(error))) throw error;
+}
+
+const flat = (tree: unknown): FlatTree<Tensor> => flattenTree(tree, isTensor);
+/** What values are on one side, with what is known of the whole numbers among them. */
+const sideOf = ({ shape, leaves }: FlatTree<Tensor>, when: string): Side => ({
+  shape,
+  leaves: leaves.map((leaf) => ({ type: leaf, count: countOf(leaf) })),
+  when,
+});
+/** Tensors that are whole numbers where those before them were. */
+const counted = (tensors: readonly Tensor[], like: readonly (Tensor | MergedLeaf)[]): Tensor[] =>
+  tensors.map((one, at) => {
+    const known = like[at] as Tensor | MergedLeaf;
+    return asCount(one, isTensor(known) ? countOf(known) : known.count);
+  });
+
+/** Values of the two branches of a traced condition, brought together. */
+function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, naming: Naming): unknown {
+  const [left, right] = perhaps(
+    naming.where,
+    () => [traceApart("onTrue", [], onTrue), traceApart("onFalse", [], onFalse)] as const,
+  );
+  const sides = [
+    sideOf(flat(left.output), "where the condition holds"),
+    sideOf(flat(right.output), "where it does not"),
+  ] as const;
+  const both = mergeTrees(...sides, naming);
+  if (both.leaves.length === 0) return unflattenTree(both.shape, []);
+  const [whenTrue, whenFalse] = ([left, right] as const).map((one, place) => (): Tensor[] => {
+    const leaves = one.place();
+    return both.leaves.map(({ type, sources }) => sourceTensor(sources[place] as Source, type, leaves));
+  }) as [() => Tensor[], () => Tensor[]];
+  const made = cond(
+    test,
+    () => whenTrue(),
+    () => whenFalse(),
+  );
+  return unflattenTree(both.shape, counted(made, both.leaves));
+}
+
+const namingOf = ({ names, where }: State): Naming => ({
+  where,
+  name: ([part, variable]) => (part === 0 ? `'${names[variable as number]}'` : "the result of the function"),
+});
+
+type Packed = readonly [values: readonly unknown[], broke: Flag, continued: Flag, returned: Flag, value: unknown];
+
+const pack = (values: readonly unknown[], ending: Ending): Packed => [
+  values,
+  ending?.broke ?? false,
+  ending?.continued ?? false,
+  ending?.returned ?? false,
+  ending === undefined ? missing : ending.value,
+];
+
+function unpack([values, ...ending]: Packed, state: State): Ending {
+  state.set(values);
+  return orNothing(new Signal(...ending));
+}
+
+/** Both branches on the variables as they are, and what comes of them. */
+function tensorBranch(test: Tensor, onTrue: () => Ending, onFalse: () => Ending, state: State): Ending {
+  refuse(state);
+  const before = state.get();
+  const from = (branch: () => Ending) => (): unknown => {
+    state.set(before);
+    const ending = branch();
+    return pack(state.get(), ending);
+  };
+  try {
+    return unpack(merged(test, from(onTrue), from(onFalse), namingOf(state)) as Packed, state);
+  } catch (error) {
+    state.set(before);
+    throw error;
+  }
+}
+
+/** The rest of a function, unless it has ended. */
+function andThen(ending: Ending, rest: (() => Ending) | undefined, state: State): Ending {
+  if (rest === undefined) return ending;
+  if (ending === undefined) return rest();
+  const stop = stopOf(ending);
+  return typeof stop === "boolean" ? ending : tensorBranch(stop, () => certain(ending), rest, state);
+}
+
+/** What is known of an ending where it is one: if it can be of one kind only, it is of that. */
+function certain({ broke, continued, returned, value }: Signal): Signal {
+  const possible = [broke, continued, returned].map((flag) => flag !== false);
+  if (possible.filter(Boolean).length > 1) return new Signal(broke, continued, returned, value);
+  const [one, two, three] = possible as [boolean, boolean, boolean];
+  return new Signal(one, two, three, value);
+}
+
+/** `if (test) onTrue else onFalse`, and what follows where one of them may jump. */
+export function branch(
+  test: unknown,
+  onTrue: () => Ending,
+  onFalse: (() => Ending) | undefined,
+  state: State,
+  rest?: () => Ending,
+): Ending {
+  const decided = decide(test, state.where);
+  const [whenTrue, whenFalse] = [onTrue, onFalse ?? (() => undefined)].map(
+    (one) => (): Ending => andThen(one(), rest, state),
+  ) as [() => Ending, () => Ending];
+  if (typeof decided === "boolean") return decided ? whenTrue() : whenFalse();
+  return tensorBranch(decided, whenTrue, whenFalse, state);
+}
+
+/** `test ? onTrue : onFalse`. */
+export function choose(test: unknown, onTrue: () => unknown, onFalse: () => unknown, where: string): unknown {
+  const decided = decide(test, where);
+  if (typeof decided === "boolean") return decided ? onTrue() : onFalse();
+  return merged(decided, onTrue, onFalse, { where, name: () => "the value of the condition" });
+}
+
+/** How a loop is written. */
+export interface LoopParts {
+  readonly test: () => unknown;
+  readonly update?: (() => unknown) | undefined;
+  readonly body: () => Ending;
+  /** Whether the body runs before the first test. */
+  readonly bodyFirst?: boolean;
+  /** Whether nothing but a jump ends it. */
+  readonly endless?: boolean;
+}
+
+/** `while`, `do … while` and `for (;;)`. */
+export function loop(parts: LoopParts, state: State, rest?: () => Ending): Ending {
+  let ending: Ending;
+  const bounded: Bounded = { bound: undefined, may: true };
+  const body = (): Ending => bodyWithin(bounded, parts.body);
+  for (let iterations = 0; ; iterations++) {
+    const go = (iterations === 0 && parts.bodyFirst === true) || decide(parts.test(), state.where);
+    if (typeof go !== "boolean" || (parts.endless === true && ending !== undefined)) {
+      ending = tensorLoop({ ...parts, body }, state, ending, bounded, iterations);
+      // Without a `break` in it, only a `return` ends such a loop.
+      if (parts.endless === true && ending?.broke === false) ending = returned(ending.value);
+      break;
+    }
+    if (!go) break;
+    // Where a traced jump may have ended it, nobody knows whether it goes on.
+    if (ending === undefined) checkBound(bounded, iterations, state.where);
+    ending = leaving(onward(ending, body, state));
+    if (ending !== undefined && stopOf(ending) === true) break;
+    parts.update?.();
+  }
+  return andThen(returning(ending), rest, state);
+}
+
+/** One more iteration, unless a traced jump has ended the loop. */
+function onward(ending: Ending, body: () => Ending, state: State): Ending {
+  const stop = ending === undefined ? false : stopOf(ending);
+  if (typeof stop === "boolean") return body();
+  return tensorBranch(stop, () => ending, body, state);
+}
+
+/** What an iteration makes of the variables and of how it ended. */
+type Iteration = (carry: Packed, row: Tensor | undefined) => Packed;
+
+/** The carry of a loop in the form in which every iteration gives it: what changes is tensors. */
+function stableCarry(first: Packed, iteration: Iteration, state: State, row: Tensor | undefined) {
+  let start = flat(first);
+  const naming = namingOf(state);
+  for (;;) {
+    const types = row === undefined ? [] : [{ dtype: row.dtype, shape: row.shape.slice(1) }];
+    const given = start;
+    const { output } = traceApart("probe", [...start.leaves, ...types], (...leaves) =>
+      iteration(
+        unflattenTree(given.shape, counted(leaves.slice(0, given.leaves.length), given.leaves)) as Packed,
+        row === undefined ? undefined : leaves.at(-1),
+      ),
+    );
+    const carry = mergeTrees(sideOf(start, "before an iteration"), sideOf(flat(output), "after it"), naming, true);
+    if (carry.leaves.every((leaf, at) => isAs(leaf, at, given.leaves))) return { start, carry };
+    const grown = carry.leaves.map(({ type, sources }) => sourceTensor(sources[0], type, given.leaves));
+    start = flat(unflattenTree(carry.shape, counted(grown, carry.leaves)));
+  }
+}
+
+/** Whether a carry is what the first value is already. */
+function isAs({ type, count, sources: [source] }: MergedLeaf, at: number, leaves: readonly Tensor[]): boolean {
+  const leaf = leaves[at];
+  return "leaf" in source && source.leaf === at && leaf?.dtype === type.dtype && countOf(leaf) === count;
+}
+
+/** The leaves that the next iteration gets. */
+function nextLeaves(packed: Packed, carry: Merged, naming: Naming, start: FlatTree<Tensor>): Tensor[] {
+  const made = flat(packed);
+  const again = mergeTrees(sideOf(start, "before an iteration"), sideOf(made, "after it"), naming, true);
+  return carry.leaves.map(({ type }, at) =>
+    sourceTensor((again.leaves[at] as MergedLeaf).sources[1], type, made.leaves),
+  );
+}
+
+/** A loop whose end is not known when it is traced. */
+function tensorLoop(
+  { test, update, body }: LoopParts,
+  state: State,
+  ending: Ending,
+  bounded: Bounded,
+  done: number,
+): Ending {
+  refuse(state);
+  const iteration: Iteration = ([values]) => {
+    state.set(values);
+    const made = perhaps(state.where, () => leaving(body()));
+    perhaps(state.where, () => update?.());
+    return pack(state.get(), made);
+  };
+  const first = pack(state.get(), ending);
+  const { start, carry } = stableCarry(first, iteration, state, undefined);
+  const packedOf = (leaves: readonly Tensor[]): Packed =>
+    unflattenTree(start.shape, counted(leaves, start.leaves)) as Packed;
+  const goesOn = (leaves: readonly Tensor[]): Tensor => {
+    const [values, ...flags] = packedOf(leaves);
+    state.set(values);
+    const go = decide(test(), state.where);
+    const stop = stopOf(new Signal(...flags));
+    const asked = typeof go === "boolean" ? full([], Number(go), { dtype: "bool" }) : go;
+    return typeof stop === "boolean" ? asked : and(not(stop), asked);
+  };
+  // The name is for the error of a loop that runs past its bound.
+  const name = `loop-of-line-${/:(\d+):\d+$/.exec(state.where)?.[1] ?? ""}`;
+  const next = (leaves: readonly Tensor[]): readonly Tensor[] =>
+    nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start);
+  const made = whileLoop<readonly Tensor[]>(
+    goesOn,
+    Object.defineProperty(next, "name", { value: name }),
+    start.leaves,
+    optionsOf(bounded, done, state.where),
+  );
+  return unpack(packedOf(made), state);
+}
+
+const unbounded: Bounded = { bound: undefined, may: false };
+
+/** `for (const element of elements)`: of a tensor, its slices along dim 0, in a loop that has a gradient. */
+export function each(elements: unknown, body: (element: unknown) => Ending, state: State, rest?: () => Ending): Ending {
+  let ending: Ending;
+  if (isTensor(elements) && isTracing()) ending = tensorRows(elements, body, state);
+  else
+    for (const element of isTensor(elements) ? rowsOf(elements) : (elements as Iterable<unknown>)) {
+      ending = leaving(onward(ending, () => bodyWithin(unbounded, () => body(element)), state));
+      if (ending !== undefined && stopOf(ending) === true) break;
+    }
+  return andThen(returning(ending), rest, state);
+}
+
+function rowsOf(x: Tensor): Tensor[] {
+  const [length = 0, ...shape] = x.shape;
+  const zeros = shape.map(() => 0);
+  return Array.from({ length }, (_unused, at) => x.slice([at, ...zeros], [at + 1, ...shape]).reshape(shape));
+}
+
+function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: State): Ending {
+  if (rows.shape.length === 0)
+    throw new HeddleError("autograph", `${formatType(rows)} has no dim to go through`, { where: state.where });
+  refuse(state);
+  const iteration: Iteration = ([values, ...flags], row) => {
+    state.set(values);
+    const made = perhaps(state.where, () =>
+      leaving(onward(orNothing(new Signal(...flags)), () => bodyWithin(unbounded, () => body(row)), state)),
+    );
+    return pack(state.get(), made);
+  };
+  const { start, carry } = stableCarry(pack(state.get(), undefined), iteration, state, rows);
+  const packedOf = (leaves: readonly Tensor[]): Packed =>
+    unflattenTree(start.shape, counted(leaves, start.leaves)) as Packed;
+  const [made] = scan(
+    (leaves: readonly Tensor[], row: Tensor): [readonly Tensor[], Tensor[]] => [
+      nextLeaves(iteration(packedOf(leaves), row), carry, namingOf(state), start),
+      [],
+    ],
+    start.leaves as readonly Tensor[],
+    rows,
+  );
+  return unpack(packedOf(made), state);
+}
+
+/** What a function returns in the end. */
+export function leave(ending: Ending, where: string): unknown {
+  if (ending === undefined || ending.returned === false) return undefined;
+  if (ending.returned === true) return ending.value;
+  throw new HeddleError("autograph", "the function returns a value for one condition and nothing for another", {
+    where,
+    hint: "end it with a return",
+  });
+}

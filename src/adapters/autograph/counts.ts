@@ -1,0 +1,60 @@
+/**
+ * @module Whole numbers that a branch or a loop on a tensor changes: i32 scalars, which count right where f32 ends at 2^24. They
+ * are the user's numbers and no tensors of theirs, so operators treat them as JavaScript does: a quotient has its fraction.
+ */
+
+import { isTensor, type Tensor, type TensorLike } from "../../functions/index.ts";
+import { isFloat } from "../../ir/index.ts";
+
+/** How a whole number came about: products may grow out of i32 within few iterations, so that a loop carries them as f32. */
+export type Count = "sum" | "product";
+
+const counts = new WeakMap<Tensor, Count>();
+
+/** What is known of a tensor that stands for a whole number of the user's; undefined: it is no such number. */
+export const countOf = (x: unknown): Count | undefined => (isTensor(x) ? counts.get(x) : undefined);
+
+/** Marks a tensor as a whole number, where it is one. */
+export function asCount(x: Tensor, count: Count | undefined): Tensor {
+  if (count !== undefined) counts.set(x, count);
+  return x;
+}
+
+/** Whether a number is one of i32. That has no -0. */
+export const isCount = (x: unknown): x is number => typeof x === "number" && Object.is(x | 0, x);
+
+/** The operators on two numbers. */
+export type NumberOperator = "add" | "sub" | "mul" | "div" | "rem" | "pow" | Comparison;
+type Comparison = "lt" | "le" | "gt" | "ge" | "eq";
+
+const comparisons: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq"]);
+const kept: ReadonlySet<string> = new Set(["add", "sub", "mul", "rem"]);
+
+/** An operator where an operand is a whole number that a tensor decides; undefined where it is as of any two tensors. */
+export function onCounts(
+  operator: NumberOperator,
+  apply: (x: TensorLike, y: TensorLike) => Tensor,
+  x: unknown,
+  y: unknown,
+): Tensor | undefined {
+  const own = [countOf(x), countOf(y)];
+  if (own.every((one) => one === undefined)) return undefined;
+  const both = [x, y] as const;
+  const inFloat = (dtype: "f32" | "f64"): Tensor => {
+    const [left, right] = both.map((one) => (isTensor(one) ? one.cast(dtype) : (one as number)));
+    return apply(left as TensorLike, right as TensorLike);
+  };
+  const isNumber = both.every((one, at) => own[at] !== undefined || typeof one === "number");
+  const isWhole = both.every((one, at) => own[at] !== undefined || isCount(one));
+  if (comparisons.has(operator)) {
+    // f32 would take 2^24 + 1 for 2^24.
+    const isMixed = !isWhole && both.every((one) => typeof one === "number" || (isTensor(one) && mixes(one)));
+    return isMixed ? inFloat("f64") : apply(x as TensorLike, y as TensorLike);
+  }
+  if (!isNumber) return undefined;
+  if (!isWhole || !kept.has(operator) || (operator === "rem" && y === 0)) return inFloat("f32");
+  const isProduct = operator !== "rem" && (operator === "mul" || own.includes("product"));
+  return asCount(apply(x as TensorLike, y as TensorLike), isProduct ? "product" : "sum");
+}
+
+const mixes = (x: Tensor): boolean => counts.has(x) || isFloat(x.dtype);

@@ -1,0 +1,59 @@
+/** @module Bytes of the files that users name, at once. (Its types need none of Node's: extensions have these functions.) */
+import { type FileHandle, open } from "node:fs/promises";
+import { resolve } from "node:path";
+import { HeddleError } from "../util/errors.ts";
+import { formatBytes } from "../util/text.ts";
+import { checkPath, fill, openFile, readPart, unreadable } from "./read.ts";
+
+/**
+ * So many bytes of a file from `position` on, fewer where it ends before; `what` is the function that users call.
+ *
+ * @throws HeddleError `argument` for what is no path; `file` when it cannot be read.
+ */
+export async function readRange(what: string, path: string, position: number, length: number): Promise<Uint8Array> {
+  const handle = await openFile(what, path);
+  try {
+    const { size } = await handle.stat();
+    return await readPart(handle, position, Math.min(length, Math.max(0, size - position)));
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
+ * All bytes of a file of any size, or of a pipe; `what` is the function that users call.
+ *
+ * @throws HeddleError `argument` for what is no path; `file` when it cannot be read, `memory` when no array is as long; the reason of a signal.
+ */
+export async function readWhole(
+  what: string,
+  path: string,
+  options: { readonly signal?: AbortSignal } = {},
+): Promise<Uint8Array> {
+  checkPath(what, path);
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(path);
+    const stat = await handle.stat();
+    // Of a pipe nobody knows the size; of a folder this is the error.
+    if (!stat.isFile()) return await handle.readFile(options);
+    const bytes = allocate(what, path, stat.size);
+    const cut = () => new HeddleError("file", `${what}: ${resolve(path)} became shorter while it was read`);
+    await fill(handle, bytes, 0, cut, { signal: options.signal });
+    return bytes;
+  } catch (error) {
+    throw unreadable(what, path, error);
+  } finally {
+    await handle?.close();
+  }
+}
+
+function allocate(what: string, path: string, bytes: number): Uint8Array {
+  try {
+    return new Uint8Array(bytes);
+  } catch (cause) {
+    throw new HeddleError("memory", `${what}: ${resolve(path)} takes ${formatBytes(bytes)}: no array is as long`, {
+      cause,
+    });
+  }
+}
