@@ -276,7 +276,7 @@ function hashOf(name: string): number {
 /** Path and kind of the innermost layer that an error came from. */
 const paths = new WeakMap<HeddleError, { readonly path: string; readonly kind: string; readonly text: string }>();
 
-/** Errors of layers that name the layer's kind. */
+/** Errors of layers that begin with the layer's kind. */
 const named = new WeakSet<HeddleError>();
 
 /** Runs a part of a layer. Its errors name the layer's kind, unless they name the kind or a child's path already. */
@@ -323,7 +323,7 @@ export function inLayer<Result>(name: string, layer: Layer, body: () => Result):
   }
 }
 
-/** `speaker`: who the ops of the layer are to errors of a run, which the path names too. */
+/** Names the path of a layer. `speaker` is the name that errors of a run in this layer begin with. */
 function withPath(error: HeddleError, name: string, layer: Layer, speaker: string): HeddleError {
   const inner = paths.get(error);
   const path = inner === undefined ? name : `${name}.${inner.path}`;

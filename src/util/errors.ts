@@ -7,7 +7,7 @@ import { capturePosition, describePosition, type Speaker, speakerNow, speakingAs
 export interface HeddleErrorOptions {
   /** One sentence that says what the user can do. */
   readonly hint?: string;
-  /** Who says it, which the message given here leaves out; default how that begins, as `matmul: …`. */
+  /** The op, function or layer that failed; the message passed leaves it out. Default: the beginning of the message, as in `matmul: …`. */
   readonly by?: string | undefined;
   readonly cause?: unknown;
   /** Position in the user's code where the failing value was made, as `file:line:column`; default the call that threw. */
@@ -33,11 +33,11 @@ export class HeddleError extends Error {
   readonly isPlaced: boolean;
   /** The message without source line and hint. */
   readonly plain: string;
-  /** Who says it: the op, function or layer that failed, with which the message begins; undefined where it names none. */
+  /** The op, function or layer that failed, with which the message begins; undefined when it names none. */
   readonly by: string | undefined;
-  /** What it says: {@link HeddleError.plain} without {@link HeddleError.by}. */
+  /** {@link HeddleError.plain} without {@link HeddleError.by}. */
   readonly said: string;
-  /** What went wrong as data, of an error of a run: `kind` with fields such as `index`, `position` and `size`. */
+  /** For an error of a run, what went wrong as data: `kind` with fields such as `index`, `position` and `size`. */
   readonly fault: Fault | undefined;
 
   constructor(code: ErrorCode, message: string, options: HeddleErrorOptions = {}) {
@@ -64,12 +64,12 @@ export class HeddleError extends Error {
     return this.saying(this.plain, where);
   }
 
-  /** The same error as one of another function or layer; the line stays where it was given, unless there is another. */
+  /** The same error in the name of another function or layer; it keeps the position that was passed, unless there is a new one. */
   toldAs(by: string, said: string = this.said, where?: string): HeddleError {
     return this.again(said, where, by);
   }
 
-  /** The same error in other words; the line stays where it was given, unless there is another. */
+  /** The same error with another message; it keeps the position that was passed, unless there is a new one. */
   saying(message: string, where?: string): HeddleError {
     return this.again(message, where, undefined);
   }
@@ -86,7 +86,7 @@ export class HeddleError extends Error {
   }
 }
 
-/** How a message begins that names the op or function that failed. Whoever asks an error who says it reads {@link HeddleError.by}. */
+/** The beginning of a message: the op or function that failed. Only the constructor reads it; others ask {@link HeddleError.by}. */
 const speaker = /^([a-z]\w*(?: [a-z]\w*)?): /i;
 
 function spoken(message: string): { readonly by: string | undefined; readonly said: string } {
@@ -100,12 +100,12 @@ function spoken(message: string): { readonly by: string | undefined; readonly sa
  */
 export function toldBy(name: string, error: unknown): unknown {
   if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.code === "internal") return error;
-  // What is said more of the function, such as the letters of an einsum, stands behind its name.
+  // More about the function, such as the letters of an einsum, follows its name.
   if (error.by?.split(" ", 1)[0] === name) return error;
   return error.toldAs(name);
 }
 
-/** The error of a fault. */
+/** Makes the error for a fault. */
 export function faultError(fault: Fault, options: Omit<HeddleErrorOptions, "fault" | "by"> = {}): HeddleError {
   const { by, said } = spokenOf(fault);
   return new HeddleError(codeOf(fault), said, { ...options, by, fault });

@@ -166,7 +166,7 @@ export function sentenceOf(fault: Fault): string {
   return by === undefined ? said : `${by}: ${said}`;
 }
 
-/** The sentence of a fault in two: who says it, with whom it begins, and what. */
+/** The sentence for a fault in two parts: the function or worker that it begins with, and the rest. */
 export function spokenOf(fault: Fault): { readonly by: string | undefined; readonly said: string } {
   const { worker, by, iterations = [], training, evaluation, program } = fault;
   const way = by === undefined && program === undefined ? [] : iterations;

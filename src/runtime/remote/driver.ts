@@ -375,7 +375,7 @@ function explained(error: unknown, program: Program, launch: SourcePosition): un
   const line = describePosition(launch);
   if (fault === undefined || node === undefined) {
     const more = { ...(hint === undefined ? {} : { hint }), ...(line === undefined ? {} : { where: line }) };
-    return new HeddleError(code, `${peer}: ${said}`, { ...more, fault, cause: error });
+    return new HeddleError(code, said, { by: peer, ...more, fault, cause: error });
   }
   const position = positionOf(node);
   const by = position === undefined ? launch.by : position.by;

@@ -111,8 +111,8 @@ export class WorkerError extends HeddleError {
   /** The number of the node that refused a value, in the program that was sent. */
   readonly mark: number | undefined;
 
-  constructor(peer: string, said: string, { code, hint, fault, mark }: WorkerProblem) {
-    super(code, said, { by: peer, fault, ...(hint === undefined ? {} : { hint }) });
+  constructor(peer: string, text: string, { code, hint, fault, mark }: WorkerProblem) {
+    super(code, text, { by: peer, fault, ...(hint === undefined ? {} : { hint }) });
     this.peer = peer;
     this.mark = mark;
   }
