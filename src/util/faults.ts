@@ -165,8 +165,8 @@ export function sentenceOf(fault: Fault): string {
   const { worker, by, iterations = [], training, evaluation, program } = fault;
   const way = by === undefined && program === undefined ? [] : iterations;
   const parts = [worker, by ?? nativePlace(fault), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
-  const said = parts.filter((part) => part !== undefined).join(": ");
-  return `${said}${countedOn(fault)}${inRun({ training, evaluation })}`;
+  const sentence = parts.filter((part) => part !== undefined).join(": ");
+  return `${sentence}${countedOn(fault)}${inRun({ training, evaluation })}`;
 }
 
 /** Whose rows, positions or matrices those of a sentence are, where there are several devices. */
