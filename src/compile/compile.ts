@@ -48,20 +48,21 @@ export interface Planned extends PlannedPrograms {
  * @throws HeddleError `plan` for a given plan of another graph or mesh
  */
 export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = {}): Planned {
-  const { onPass, plan: given } = options;
+  const { onPass, plan: givenPlan } = options;
   const { before, after } = passesFor(options.executor);
   const simplified = runPasses(graph, before, { onPass });
-  if (given !== undefined) checkPlanOf(given, simplified, mesh, options.outputNames);
-  const { pipeline, donate, ...asked } = given === undefined ? options : withLayouts(options, given, simplified);
-  if (pipeline !== undefined) checkUses(simplified, asked);
+  if (givenPlan !== undefined) checkPlanOf(givenPlan, simplified, mesh, options.outputNames);
+  const { pipeline, donate, ...planOptions } =
+    givenPlan === undefined ? options : withLayouts(options, givenPlan, simplified);
+  if (pipeline !== undefined) checkUses(simplified, planOptions);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
   const machine = options.machine ?? environmentMachine();
   checkAxisNames("machine: links has", Object.keys(machine?.links ?? {}), mesh);
-  const told = { ...asked, machine, finish };
-  const make = (): Plan =>
-    pipeline === undefined ? planGraph(simplified, mesh, told) : planPipeline(simplified, mesh, pipeline, told);
-  const plan = given !== undefined && "classes" in given ? verified(given) : make();
+  const settings = { ...planOptions, machine, finish };
+  const makePlan = (): Plan =>
+    pipeline === undefined ? planGraph(simplified, mesh, settings) : planPipeline(simplified, mesh, pipeline, settings);
+  const plan = givenPlan !== undefined && "classes" in givenPlan ? verified(givenPlan) : makePlan();
   return { graph: simplified, ...withPrograms(plan, donate, pipeline?.updates) };
 }
 
@@ -71,7 +72,7 @@ function verified(plan: Plan): Plan {
   } catch (error) {
     if (!(error instanceof HeddleError)) throw error;
     throw new HeddleError(error.code, error.plain, {
-      hint: "leave the graphs out of the plan's text to have them made by its layouts",
+      hint: "leave the graphs out of the plan's text to plan by its layouts again",
       cause: error,
     });
   }
@@ -88,7 +89,9 @@ function withPrograms(
   return { plan, programs, program: (programs[0] as DeviceProgram).program };
 }
 
-/** Each output takes over the donated input that it updates, or else the first one of its type and layout that is still free. */
+/**
+ * Each output takes over the donated input that it updates, or else the first one of its type and layout that is still free.
+ */
 function pairDonations(plan: Plan, donate: readonly number[], updates: PipelineOptions["updates"] = []) {
   const free = new Set(donate);
   return plan.outputs.map((output, place): number | undefined => {
@@ -124,7 +127,8 @@ export function compileGraph(graph: Graph, runtime: Runtime, options: CompileOpt
 }
 
 /**
- * Makes a plan ready on a runtime, without the function that it was made of: one that is read back from its text, or made by hand.
+ * Makes a plan ready on a runtime, without the function that it was made of: one that is read back from its text, or made
+ * by hand.
  *
  * @param donate indices of inputs whose memory outputs may take over; default: none
  * @throws HeddleError `verify` where layouts and graphs do not fit each other; `plan` for another mesh than the runtime's
@@ -166,10 +170,11 @@ export interface Donor {
 }
 
 /**
- * Enqueues a run; outputs are values at once, their contents come later. `donors` are the inputs as their owners know them: those that an
- * output takes over are marked as donated, until a run fails that has not yet changed them.
+ * Enqueues a run; outputs are values at once, their contents come later. `donors` are the inputs as their owners know
+ * them: those that an output takes over are marked as donated, until a run fails that has not yet changed them.
  *
- * @throws HeddleError `donation` where memory is both given away and used by another input; `layout` for a value that is elsewhere
+ * @throws HeddleError `donation` where memory is both given away and used by another input; `layout` for a value that is
+ * elsewhere
  */
 export function runCompiled(compiled: Compiled, inputs: readonly Value[], donors: readonly Donor[] = []): Value[] {
   const { runtime, plan, executable, local } = compiled;

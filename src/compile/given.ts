@@ -1,4 +1,7 @@
-/** @module Plans that are given instead of made: read back from a file, edited by hand. They must be of what is to be run. */
+/**
+ * @module Plans that the caller provides: read back from a file, or edited by hand. They must be of the graph that is to
+ * be run.
+ */
 import { graphFingerprint, inputSpecs } from "../ir/graph.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
@@ -9,7 +12,7 @@ import { nearest } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import type { CompileOptions } from "./options.ts";
 
-/** A plan that says what it is of, for texts that are read back. */
+/** The plan with the fingerprint of its graph, for texts that are read back. */
 export const withSource = <Layouts extends PlanLayouts>(plan: Layouts, graph: Graph): Layouts => ({
   ...plan,
   source: graphFingerprint(graph),
@@ -17,15 +20,16 @@ export const withSource = <Layouts extends PlanLayouts>(plan: Layouts, graph: Gr
 
 /** @throws HeddleError `plan` unless the plan is for the mesh. */
 export function checkMeshOf(plan: PlanLayouts, mesh: Mesh): void {
-  const [planned, here] = [formatMesh(plan.mesh), formatMesh(mesh)];
-  if (planned === here) return;
-  throw new HeddleError("plan", `${planTitle(plan)} is for mesh ${planned}, the devices are ${here}`, {
+  const [planned, actual] = [formatMesh(plan.mesh), formatMesh(mesh)];
+  if (planned === actual) return;
+  throw new HeddleError("plan", `${planTitle(plan)} is for mesh ${planned}, the devices are ${actual}`, {
     hint: "plan again for this mesh: layouts have a placement for each of its axes",
   });
 }
 
 /**
- * Compares a plan with the graph that is to be run by it, after the passes before planning. A plan without graphs need not name all values.
+ * Compares a plan with the graph that is to be run by it, after the passes before planning. A plan without graphs need not
+ * name all values.
  *
  * @throws HeddleError `plan` naming what differs, on both sides
  */
@@ -45,39 +49,44 @@ export function checkPlanOf(
     ...differences("input", plan.inputs, inputSpecs(graph), isWhole),
     ...differences("output", plan.outputs, outputs, isWhole),
   ];
-  const [planned, here] = [plan.source, graphFingerprint(graph)];
-  if (different.length === 0 && (planned === undefined || planned === here)) return;
-  const what = different.length > 0 ? listed(different) : "values are alike, what is computed is not";
-  const prints = planned === undefined ? "" : ` (graph ${planned} there, ${here} here)`;
+  const [planned, actual] = [plan.source, graphFingerprint(graph)];
+  if (different.length === 0 && (planned === undefined || planned === actual)) return;
+  const what = different.length > 0 ? listed(different) : "the values are the same, the computation differs";
+  const prints = planned === undefined ? "" : ` (graph ${planned} there, ${actual} here)`;
   throw new HeddleError("plan", `${planTitle(plan)} is of another function than '${graph.name}'${prints}: ${what}`, {
-    hint: "print the plan again; it is of the function as it was",
+    hint: "print the plan again; the function has changed since",
   });
 }
 
-/** What is in a plan and not among the values that there are, or of another type; where it is whole, also what it lacks. */
+/**
+ * The values of a plan that the function lacks or that have another type; for a whole plan, also the values that the plan
+ * lacks.
+ */
 function differences(
   what: string,
   planned: readonly PlannedValue[],
-  here: readonly { readonly name: string; readonly type: TensorType }[],
+  actual: readonly { readonly name: string; readonly type: TensorType }[],
   isWhole: boolean,
 ): string[] {
-  const types = new Map(here.map(({ name, type }) => [name, formatType(type)]));
+  const types = new Map(actual.map(({ name, type }) => [name, formatType(type)]));
   const known = new Set(planned.map(({ name }) => name));
   return [
     ...planned.flatMap(({ name, type, line }) => {
-      const own = types.get(name);
+      const actualType = types.get(name);
       const value = `${what} '${name}'${line === undefined ? "" : ` (line ${line})`}`;
-      if (own === undefined) {
+      if (actualType === undefined) {
         const near = nearest(name, [...types.keys()]);
         return [`${value} is in the plan only${near === undefined ? "" : `; did you mean '${near}'?`}`];
       }
-      return own === formatType(type) ? [] : [`${value} is ${formatType(type)} in the plan and ${own} here`];
+      return actualType === formatType(type)
+        ? []
+        : [`${value} is ${formatType(type)} in the plan and ${actualType} here`];
     }),
-    ...here.flatMap(({ name }) => (isWhole && !known.has(name) ? [`${what} '${name}' is not in the plan`] : [])),
+    ...actual.flatMap(({ name }) => (isWhole && !known.has(name) ? [`${what} '${name}' is not in the plan`] : [])),
   ];
 }
 
-/** What a compile is told, with the layouts and the schedule that a plan has. */
+/** The options of a compile, with the layouts and the schedule of a plan. */
 export function withLayouts(options: CompileOptions, plan: PlanLayouts, graph: Graph): CompileOptions {
   const [inputs, outputs] = [plan.inputs, plan.outputs].map(
     (values) => new Map(values.map((value) => [value.name, value])),

@@ -1,27 +1,27 @@
-/** @module What a compile is told besides the graph. */
+/** @module The options of a compile. */
 import type { Machine } from "../cost/index.ts";
 import type { Layout, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts";
 import type { Executor } from "../runtime/executor.ts";
 import type { PassReport } from "./passes.ts";
 
-/** What a compile is told besides the graph. */
+/** The options of a compile besides the graph. */
 export interface CompileOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
-  /** Layout that each input is used in, where that is another than it is kept in; a pipeline has none such. */
+  /** Layout in which each input is used, where it differs from the layout in which it is stored; not for pipelines. */
   readonly uses?: readonly (Layout | undefined)[] | undefined;
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];
   /** Inputs whose buffers outputs may take over. */
   readonly donate?: readonly number[];
-  /** What the planner assumes of devices and links; default that of the runtime, or of `--machine`. */
+  /** The machine that the planner assumes; default: the runtime's, or that of `--machine`. */
   readonly machine?: Machine | undefined;
-  /** Whose passes it goes through; default those of the runtime's, or of the first that is registered. */
+  /** The executor whose passes run; default: the runtime's, or the first registered executor. */
   readonly executor?: Pick<Executor, "passes"> | undefined;
-  /** Makes it a pipeline. */
+  /** Makes the plan a pipeline. */
   readonly pipeline?: PipelineOptions | undefined;
-  /** A plan to go by, for the same graph: one with graphs is run as it is; of one without the layouts and the schedule are taken. */
+  /** A plan for the same graph: a plan with graphs runs as it is; a plan without graphs gives its layouts and its schedule. */
   readonly plan?: Plan | PlanLayouts | undefined;
-  /** Is told of each pass, in order; one after planning is told of for every class of devices and every body of a loop. */
+  /** Called after each pass, in order; passes after planning run for every class of devices and every body of a loop. */
   readonly onPass?: ((report: PassReport) => void) | undefined;
 }

@@ -1,6 +1,7 @@
 /**
- * @module All passes of a compile on one page: those before planning, which see the whole graph, and those after it, which see the graph
- * of one device. What stands between them is the planner (`src/plan`), which decides layouts and formats and changes nothing else.
+ * @module All passes of a compile on one page: those before planning, which see the whole graph, and those after it, which
+ * see the graph of one device. What stands between them is the planner (`src/plan`), which decides layouts and formats and
+ * changes nothing else.
  */
 import "../runtime/executors.ts";
 import type { Graph } from "../ir/node.ts";
@@ -15,27 +16,27 @@ import { RewriteTrace } from "../rewrite/index.ts";
 import type { Executor } from "../runtime/executor.ts";
 import { defaultExecutor } from "../runtime/registry.ts";
 
-/** A pass of the page, which may be told more than one of an executor's. */
+/** A pass of this page, which takes settings besides the graph. */
 export interface Pass extends Omit<GraphPass, "run"> {
   readonly run: (graph: Graph, trace: RewriteTrace, settings: PassSettings) => Graph;
 }
 
-/** What passes may be told besides the graph. */
+/** Settings of passes. */
 export interface PassSettings {
   /** Sizes of buckets; default 1 MiB for the first of an axis and 25 MiB for the others. */
   readonly buckets?: BucketSizes | undefined;
 }
 
-/** What every graph goes through before it is planned, in this order; each says why it stands where it does. */
+/** The passes over every graph before planning, in this order; each has the reason for its position. */
 const everyGraph: readonly Pass[] = [
   {
     name: "open",
-    why: "remat and derivatives of one's own are graphs with a wish for the transforms, which are done; before prune, which looks into loops",
+    why: "remat and custom derivatives are graphs that instruct the transforms, which have run; before prune, which looks into loops",
     run: open,
   },
   {
     name: "prune",
-    why: "scans stack their carries for a gradient that may not be asked for; early, since what goes needs no other pass",
+    why: "scans stack their carries for a gradient that may not be requested; early, since removed nodes need no other pass",
     run: prune,
   },
   {
@@ -52,7 +53,7 @@ const everyGraph: readonly Pass[] = [
   },
 ];
 
-/** What the graph of each class of devices, and of each body of its loops and branches, goes through after planning. */
+/** The passes after planning, over the graph of each class of devices and over each body of its loops and branches. */
 const everyDevice: readonly Pass[] = [
   {
     name: "buckets",
@@ -61,7 +62,7 @@ const everyDevice: readonly Pass[] = [
   },
 ];
 
-/** All passes of a compile for an executor, default the first that is registered: those of every graph, then its own. */
+/** All passes of a compile for an executor, default the first registered executor: the common passes, then the executor's. */
 export function passesFor({ passes = {} }: Pick<Executor, "passes"> = defaultExecutor()): {
   readonly before: readonly Pass[];
   readonly after: readonly Pass[];
@@ -80,7 +81,7 @@ export const passesBeforePlanning = byDefault.before;
 /** The passes after planning of the default executor. */
 export const passesAfterPlanning = byDefault.after;
 
-/** A pass as it went. */
+/** The report of one pass. */
 export interface PassReport {
   readonly name: string;
   readonly milliseconds: number;
@@ -89,22 +90,23 @@ export interface PassReport {
   readonly trace: RewriteTrace;
 }
 
-/** What {@link runPasses} may be told besides graph and passes. */
+/** Options of {@link runPasses}. */
 export interface PassOptions extends PassSettings {
   /** Names of passes to leave out. */
   readonly skip?: readonly string[] | undefined;
   /**
-   * Whether each use of a rule is checked to lower the order of its pass; tests do so, a user's own rules have none.
+   * Whether each use of a rule is checked to lower the order of its pass, as in tests; a user's rules have no order.
    */
   readonly check?: boolean | undefined;
-  /** Is told of each pass, in order. */
+  /** Called after each pass, in order. */
   readonly onPass?: ((report: PassReport) => void) | undefined;
 }
 
 /**
- * Runs passes in order (default: those before planning); what a pass has changed is verified.
+ * Runs passes in order (default: those before planning); a graph that a pass has changed is verified.
  *
- * @throws HeddleError `rewrite` naming a rule that does not lower its order; `verify` where a pass has left a graph that is malformed.
+ * @throws HeddleError `rewrite` naming a rule that does not lower its order; `verify` where a pass has returned a
+ * malformed graph.
  */
 export function runPasses(
   graph: Graph,

@@ -1,4 +1,6 @@
-/** @module A value that is at one coordinate of an axis, planned to be everywhere: who holds it sends it to the others in turn. */
+/**
+ * @module Programs that copy a value at one coordinate of an axis to all devices: the holder sends it to the others in turn.
+ */
 import { traceGraph } from "../ir/graph.ts";
 import { range, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, replicate, withPlacement } from "../plan/layout.ts";
@@ -10,7 +12,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import { type Compiled, loadPlanned, type PlannedPrograms } from "./compile.ts";
 
-/** Compiles what brings a value in a layout such as `O(1)` to all devices of that axis; its other placements stay. */
+/** Compiles the copy of a value in a layout such as `O(1)` to all devices of that axis; its other placements stay. */
 export const compileSpread = (type: TensorType, layout: Layout, axis: number, runtime: Runtime): Compiled =>
   loadPlanned(planSpread(type, layout, axis, meshOf(runtime)), runtime);
 
@@ -33,9 +35,9 @@ function planSpread(type: TensorType, layout: Layout, axis: number, mesh: Mesh):
     const devices = range(deviceCount(mesh)).filter((device) => coordinatesOf(mesh, device)[axis] === coordinate);
     return { ...builder.finish(keyOf, () => true), devices };
   });
-  const given: PlannedValue = { name: "x", type, layout };
+  const input: PlannedValue = { name: "x", type, layout };
   const graph = traceGraph(name, [local], (x) => [x]);
-  const plan = { name, mesh, formats: [], inputs: [given], outputs: [{ ...given, layout: everywhere }], local: graph };
-  // No graph says what is sent: messages are steps of programs.
+  const plan = { name, mesh, formats: [], inputs: [input], outputs: [{ ...input, layout: everywhere }], local: graph };
+  // The messages are steps of the programs, not nodes of a graph.
   return { plan: { ...plan, classes: [] }, programs, program: (programs[holder] as DeviceProgram).program };
 }

@@ -1,4 +1,4 @@
-/** @module The concrete contents of a tensor: one buffer per local device, and the layout that says what they hold. */
+/** @module The concrete contents of a tensor: one buffer per local device, and the layout that tells which parts they hold. */
 
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
@@ -13,14 +13,14 @@ export interface Value {
   readonly type: TensorType;
   readonly runtime: Runtime;
   readonly layout: Layout;
-  /** One per local device; empty on devices that hold no part. */
+  /** One buffer per local device; empty on devices that hold no part. */
   readonly shards: readonly DeviceBuffer[];
 }
 
 const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>
   dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape));
 
-/** What a device has of a value that is elsewhere. */
+/** The buffer of a device that holds no part of a value. */
 export const nothing: DeviceBuffer = {
   bytes: 0,
   ready: true,
@@ -40,7 +40,7 @@ export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedA
   return { type, runtime, layout: replicated(meshOf(runtime)), shards };
 }
 
-/** Cuts host data of the whole value into the parts of the local devices. */
+/** Splits host data of the whole value into the parts of the local devices. */
 export function distributedValue(runtime: Runtime, type: TensorType, wanted: Layout, data: TypedArray): Value {
   const layout = resolved(type, wanted, meshOf(runtime));
   const shards = runtime.local.map(({ coordinates }, index) => {
@@ -57,7 +57,7 @@ export function distributedValue(runtime: Runtime, type: TensorType, wanted: Lay
   return { type, runtime, layout, shards };
 }
 
-/** Calls `visit` with the places of each element of a device's part: in the part, and in the whole value. */
+/** Calls `visit` with the offsets of each element of a device's part: in the part, and in the whole value. */
 function eachOfPart(
   { type, layout, runtime }: Pick<Value, "type" | "layout" | "runtime">,
   coordinates: readonly number[],
@@ -97,11 +97,11 @@ const deviceCountOf = ({ axes }: Runtime): number => axes.reduce((product, axis)
 export const isHere = (value: Value): boolean =>
   isReplicated(value) || value.runtime.local.length === deviceCountOf(value.runtime);
 
-/** Whether a device has a part of a value in this layout; those elsewhere than `O(k)` says have none. */
+/** Whether a device has a part of a value in this layout: not if it is at another coordinate than `O(k)`. */
 export const holdsPart = (layout: Layout, coordinates: readonly number[]): boolean =>
   layout.every((placement, axis) => placement.kind !== "only" || placement.coordinate === coordinates[axis]);
 
-/** The parts that are here, each with its device. */
+/** The parts on local devices, each with the coordinates of its device. */
 function heldShards({ runtime, layout, shards }: Value): { coordinates: readonly number[]; shard: DeviceBuffer }[] {
   return runtime.local.flatMap(({ coordinates }, device) =>
     holdsPart(layout, coordinates) ? [{ coordinates, shard: shards[device] as DeviceBuffer }] : [],
@@ -142,7 +142,7 @@ function assemble(value: Value, parts: readonly Uint8Array[]): TypedArray {
  */
 export function onRuntime(value: Value, runtime: Runtime): Value {
   if (value.runtime === runtime) return value;
-  // Between executors a value is copied through the host, which waits for it: not for one in another process.
+  // Between executors a value is copied through the host, which blocks; so not for an executor in another process.
   const copies = value.runtime.executor.name !== runtime.executor.name;
   const reachable = !copies || (value.runtime.axes.length === 0 && value.runtime.executor.elsewhere !== true);
   if (!isReplicated(value) || !reachable) {

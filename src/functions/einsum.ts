@@ -14,7 +14,7 @@ interface Term {
 }
 
 const fail = (spec: string, problem: string, hint?: string): HeddleError =>
-  new HeddleError("shape", `product '${spec}': ${problem}`, hint === undefined ? {} : { hint });
+  new HeddleError("shape", problem, { by: `einsum '${spec}'`, ...(hint === undefined ? {} : { hint }) });
 
 const placeName = (fromRight: number): string => `.${fromRight}`;
 

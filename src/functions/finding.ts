@@ -58,7 +58,7 @@ function isBefore(x: Node, y: Node): Node {
 function placesOf(sorted: Node, given: Operand, right: boolean): Node {
   if (sorted.shape.length !== 1)
     throw new HeddleError("shape", `searchsorted: takes a sorted vector, got ${formatType(sorted)}`, {
-      hint: "several vectors, each with its own values, are vmap(placesOf)",
+      hint: "several vectors, each with its own values, are vmap(searchsorted)",
     });
   const values = typeof given === "object" ? given : literal("searchsorted", sorted.dtype, given);
   if (sorted.dtype !== values.dtype)

@@ -3,7 +3,7 @@
 import type { Node } from "../ir/node.ts";
 import type * as ops from "../ops/index.ts";
 import { operandChecks } from "../ops/spelling.ts";
-import { compared, operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
+import { compared, isTensor, operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 
 /** A function of one tensor. */
 export type Unary = (x: Tensor) => Tensor;
@@ -21,7 +21,7 @@ export const unary =
 export const binary =
   (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
   (x, y) => {
-    operandChecks[name]?.(x, y);
+    if (isTensor(x)) operandChecks[name]?.(x, y);
     return operate(name, build, [x, y]);
   };
 

@@ -1,5 +1,5 @@
 /**
- * @module Spelling values in StableHLO text: what the `stablehlo` rule of an op writes with. Everything is in MLIR's generic
+ * @module A writer of StableHLO text, which the `stablehlo` rule of an op uses. Everything is written in MLIR's generic
  * form, which does not change when the pretty form of an op does.
  */
 
@@ -9,7 +9,7 @@ import type { Attrs, Graph } from "../ir/node.ts";
 import type { Shape, TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 
-/** StableHLO has more dtypes than graphs do; `u64` and the complex ones are used within some ops. */
+/** StableHLO has more dtypes than graphs do; `u64` and complex dtypes are used within some ops. */
 export type HloDType = DType | "u64" | "c64" | "c128";
 
 export interface HloType {
@@ -17,7 +17,7 @@ export interface HloType {
   readonly dtype: HloDType;
 }
 
-/** A value that has been spelled: its name in the text, and its type. */
+/** A value in the text: its name and its type. */
 export interface HloValue {
   readonly name: string;
   readonly type: HloType;
@@ -29,7 +29,7 @@ export interface HloRegion {
   readonly body: (hlo: HloBlock, inputs: readonly HloValue[]) => readonly HloValue[];
 }
 
-/** What an op is given to spell itself. */
+/** The arguments of an op's rule. */
 export interface HloContext<A extends Attrs> {
   readonly hlo: HloBlock;
   readonly attrs: A;
@@ -48,7 +48,7 @@ export interface HloAxis {
   readonly groups: readonly (readonly number[])[];
 }
 
-/** What the text around a block answers. */
+/** The module around a block, as far as the block needs it. */
 export interface HloSurroundings {
   /** @throws HeddleError `argument` when the mesh of the text has no such axis. */
   axis(name: string): HloAxis;
@@ -77,7 +77,7 @@ export function hloType({ shape, dtype }: HloType): string {
   return `tensor<${[...shape, elementNames[dtype]].join("x")}>`;
 }
 
-/** A number as it stands in `dense<…>`: what is not finite by its bits. */
+/** A number as it stands in `dense<…>`: NaN and infinities by their bits. */
 export function hloLiteral(dtype: HloDType, value: number | bigint): string {
   if (dtype === "bool") return value === 0 ? "false" : "true";
   if (dtype === "i64" || dtype === "u64") return String(BigInt(value));
@@ -119,9 +119,9 @@ export const hloCombine = (name: string, dtype: HloDType): HloRegion => ({
 
 /** Lines of one function or region. */
 export class HloBlock {
-  /** What is written so far. */
+  /** The lines so far. */
   readonly lines: string[] = [];
-  /** The module around it. */
+  /** The module around the block. */
   readonly surroundings: HloSurroundings;
   private readonly indent: string;
   private readonly names: { next: number };
@@ -160,14 +160,14 @@ export class HloBlock {
     return this.one(name, inputs, inputs[0].type);
   }
 
-  /** Every element `value`. Constants are shared within the block: a region may not use values from outside. */
+  /** A constant with every element `value`. Constants are shared within the block: a region may not use values from outside. */
   constant(type: HloType, value: number | bigint): HloValue {
     const text = `dense<${hloLiteral(type.dtype, value)}> : ${hloType(type)}`;
     const known = this.constants.get(text);
     if (known !== undefined) return known;
-    const made = this.one("constant", [], type, { value: text });
-    this.constants.set(text, made);
-    return made;
+    const constant = this.one("constant", [], type, { value: text });
+    this.constants.set(text, constant);
+    return constant;
   }
 
   /** A constant of the type of `x`. */
@@ -195,7 +195,7 @@ export class HloBlock {
     return this.one("convert", [x], { shape: x.type.shape, dtype });
   }
 
-  /** `x` in a larger shape: dim i of it is dim `dims[i]` there. */
+  /** `x` broadcast to a larger shape: dim i of `x` becomes dim `dims[i]`. */
   broadcast(x: HloValue, shape: Shape, dims: readonly number[]): HloValue {
     const type = { shape, dtype: x.type.dtype };
     return this.one("broadcast_in_dim", [x], type, { broadcast_dimensions: hloIntegers(dims) });
@@ -233,10 +233,10 @@ export class HloBlock {
   ): HloValue[] {
     const name = `%${this.names.next++}`;
     const bodies = regions.map((region) => this.region(region));
-    const left = outputs.length === 1 ? name : `${name}:${outputs.length}`;
+    const resultName = outputs.length === 1 ? name : `${name}:${outputs.length}`;
     const entries = Object.entries(attributes).map(([key, value]) => `${key} = ${value}`);
     const parts = [
-      `${this.indent}${left} = "${op}"(${names(inputs)})`,
+      `${this.indent}${resultName} = "${op}"(${names(inputs)})`,
       bodies.length === 0 ? "" : ` (${bodies.join(", ")})`,
       entries.length === 0 ? "" : ` {${entries.join(", ")}}`,
       ` : (${types(inputs)}) -> ${hloResults(outputs)}`,
@@ -263,7 +263,7 @@ export function hloResults(outputs: readonly HloType[]): string {
   return outputs.length === 1 ? text : `(${text})`;
 }
 
-/** The one StableHLO op that says the same as an op on the same inputs. */
+/** The rule of an op that is one StableHLO op on the same inputs. */
 export const hloSame =
   (name: string) =>
   ({ hlo, inputs, outputs }: Pick<HloContext<Attrs>, "hlo" | "inputs" | "outputs">): HloValue[] =>
@@ -271,15 +271,15 @@ export const hloSame =
 
 /** Row-major coordinates of replicas over the axes of a mesh. */
 export function hloAxis(axes: readonly { readonly name: string; readonly size: number }[], name: string): HloAxis {
-  const place = axes.findIndex((axis) => axis.name === name);
-  if (place < 0) {
+  const position = axes.findIndex((axis) => axis.name === name);
+  if (position < 0) {
     throw new HeddleError("argument", `stablehlo: the text has no mesh axis '${name}'`, {
       hint: "give the axes of the mesh: stablehloText(graph, { axes })",
     });
   }
   const product = (list: readonly { readonly size: number }[]): number => list.reduce((all, { size }) => all * size, 1);
-  const { size } = axes[place] as { size: number };
-  const inner = product(axes.slice(place + 1));
+  const { size } = axes[position] as { size: number };
+  const inner = product(axes.slice(position + 1));
   const firsts = Array.from({ length: product(axes) }, (_unused, replica) => replica).filter(
     (replica) => Math.floor(replica / inner) % size === 0,
   );

@@ -1,4 +1,4 @@
-/** @module What communicates, in StableHLO. */
+/** @module Collectives in StableHLO. */
 import type { CollectiveAttrs } from "../ir/communication.ts";
 import type { Reduction } from "../ir/equation.ts";
 import { absent } from "../ir/node.ts";
@@ -20,8 +20,8 @@ stablehloRules.define({
     const { size, inner } = hlo.surroundings.axis(attrs.axis);
     const replica = hlo.one("replica_id", [], { shape: [], dtype: "u32" });
     const outer = hlo.same("divide", replica, hlo.like(replica, inner));
-    const here = hlo.same("remainder", outer, hlo.like(replica, size));
-    return hlo.op("convert", [here], outputs);
+    const coordinate = hlo.same("remainder", outer, hlo.like(replica, size));
+    return hlo.op("convert", [coordinate], outputs);
   },
   allReduce: ({ hlo, inputs, outputs, attrs }: HloContext<CollectiveAttrs & { reduction: Reduction }>) =>
     inputs.map((input, index) =>

@@ -10,15 +10,15 @@ const counter: HloType = { shape: [], dtype: "i32" };
 /** Slice `at` of dim 0, without the dim. */
 function sliceAt(hlo: HloBlock, x: HloValue, at: HloValue): HloValue {
   const { dtype, shape } = x.type;
-  const [, ...rest] = shape;
-  const starts = [at, ...rest.map(() => hlo.constant(counter, 0))];
+  const [, ...sliceShape] = shape;
+  const starts = [at, ...sliceShape.map(() => hlo.constant(counter, 0))];
   const part = hlo.one(
     "dynamic_slice",
     [x, ...starts],
-    { dtype, shape: [1, ...rest] },
-    { slice_sizes: hloIntegers([1, ...rest]) },
+    { dtype, shape: [1, ...sliceShape] },
+    { slice_sizes: hloIntegers([1, ...sliceShape]) },
   );
-  return hlo.one("reshape", [part], { dtype, shape: rest });
+  return hlo.one("reshape", [part], { dtype, shape: sliceShape });
 }
 
 /** The stack with `value` as slice `at`. */
@@ -29,17 +29,17 @@ function withSlice(hlo: HloBlock, stack: HloValue, value: HloValue, at: HloValue
 }
 
 /**
- * A loop as `while` over everything it touches: the counter, the carries, what is sliced, the constants, and the stacks
- * that are filled slice by slice.
+ * A loop as `while` over all values that it touches: the counter, the carries, the sliced inputs, the constants, and the
+ * stacks that are filled slice by slice.
  */
 function loopHlo(hlo: HloBlock, inputs: readonly HloValue[], outputs: readonly HloType[], control: LoopControl) {
   const { carries, slices, length, reverse, condition, body } = control;
   const stacks = outputs.slice(carries).map((type) => hlo.constant(type, 0));
-  // No slice can be taken of nothing, not even in a body that never runs.
+  // An empty dim cannot be sliced, not even in a body that never runs.
   if (length === 0) return [...inputs.slice(0, carries), ...stacks];
   const start = hlo.constant(counter, reverse ? (length ?? 1) - 1 : 0);
   const state = [start, ...inputs, ...stacks];
-  const parts = (values: readonly HloValue[]) => ({
+  const partition = (values: readonly HloValue[]) => ({
     at: values[0] as HloValue,
     carried: values.slice(1, 1 + carries),
     sliced: values.slice(1 + carries, 1 + carries + slices),
@@ -47,12 +47,12 @@ function loopHlo(hlo: HloBlock, inputs: readonly HloValue[], outputs: readonly H
     stacked: values.slice(1 + inputs.length),
   });
   const test = (inner: HloBlock, values: readonly HloValue[]): HloValue[] => {
-    const { at, carried, constants } = parts(values);
+    const { at, carried, constants } = partition(values);
     if (condition !== undefined) return [...inner.inline(condition, [at, ...carried, ...constants])];
     return [inner.compare(reverse ? "GE" : "LT", at, inner.like(at, reverse ? 0 : (length as number)))];
   };
   const step = (inner: HloBlock, values: readonly HloValue[]): HloValue[] => {
-    const { at, carried, sliced, constants, stacked } = parts(values);
+    const { at, carried, sliced, constants, stacked } = partition(values);
     const xs = sliced.map((x) => sliceAt(inner, x, at));
     const results = inner.inline(body, [at, ...carried, ...xs, ...constants]);
     const next = inner.same(reverse ? "subtract" : "add", at, inner.like(at, 1));
@@ -60,15 +60,15 @@ function loopHlo(hlo: HloBlock, inputs: readonly HloValue[], outputs: readonly H
     return [next, ...results.slice(0, carries), ...sliced, ...constants, ...filled];
   };
   const types = state.map(({ type }) => type);
-  const done = hlo.op("while", state, types, {}, [
+  const final = hlo.op("while", state, types, {}, [
     { arguments: types, body: test },
     { arguments: types, body: step },
   ]);
-  const { carried, stacked } = parts(done);
+  const { carried, stacked } = partition(final);
   return [...carried, ...stacked];
 }
 
-/** How an op that owns graphs is spelled: `while` for a loop, `if` for a branch. */
+/** The rule of an op that owns graphs: `while` for a loop, `if` for a branch. */
 const controlRule =
   <A extends Attrs>({ control }: OpDef<A>): HloRule<A> =>
   ({ hlo, attrs, inputs, outputs }) => {

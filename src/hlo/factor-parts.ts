@@ -6,7 +6,7 @@ import { hloExtreme, hloPlaces } from "./shared.ts";
 const letterOf = (dtype: HloDType): string => (dtype === "f64" ? "d" : "s");
 const code = (letter: string): string => `${letter.charCodeAt(0)} : ui8`;
 
-/** Matrices column after column, as LAPACK has them. */
+/** Layouts of matrices by columns, as LAPACK has them. */
 const layouts = (types: readonly HloType[]): string => {
   const order: { readonly [rank: number]: string } = { 1: "0", 2: "[1, 0]", 3: "[1, 2, 0]" };
   return `[${types.map(({ shape }) => `dense<${order[shape.length]}> : tensor<${shape.length}xindex>`).join(", ")}]`;
@@ -52,18 +52,18 @@ export function firstColumns(hlo: HloBlock, x: HloValue, columns: number, rows =
 /** The matrices with zeros above (or below) the diagonal. */
 export function triangle(hlo: HloBlock, x: HloValue, lower: boolean): HloValue {
   const { shape } = x.type;
-  const place = (dim: number): HloValue =>
+  const index = (dim: number): HloValue =>
     hlo.one("iota", [], { shape, dtype: "i32" }, { iota_dimension: `${dim} : i64` });
-  const inside = hlo.compare(lower ? "GE" : "LE", place(shape.length - 2), place(shape.length - 1));
+  const inside = hlo.compare(lower ? "GE" : "LE", index(shape.length - 2), index(shape.length - 1));
   return hlo.select(inside, x, hlo.like(x, 0));
 }
 
 /** The product of each row of a matrix. */
 export function products(hlo: HloBlock, x: HloValue): HloValue {
   const { shape, dtype } = x.type;
-  const one = hlo.constant({ shape: [], dtype }, 1);
+  const unit = hlo.constant({ shape: [], dtype }, 1);
   const type = { shape: shape.slice(0, 1), dtype };
-  return hlo.one("reduce", [x, one], type, { dimensions: hloIntegers([1]) }, [hloCombine("multiply", dtype)]);
+  return hlo.one("reduce", [x, unit], type, { dimensions: hloIntegers([1]) }, [hloCombine("multiply", dtype)]);
 }
 
 /** -1 where a value is negative, else 1. */
@@ -74,12 +74,12 @@ export const signs = (hlo: HloBlock, x: HloValue): HloValue =>
 export function diagonals(hlo: HloBlock, x: HloValue): HloValue {
   const { shape, dtype } = x.type;
   const [batch, rows] = shape as [number, number];
-  const place = (dim: number): HloValue =>
+  const index = (dim: number): HloValue =>
     hlo.one("iota", [], { shape, dtype: "i32" }, { iota_dimension: `${dim} : i64` });
-  const own = hlo.select(hlo.compare("EQ", place(1), place(2)), x, hlo.like(x, 0));
+  const diagonal = hlo.select(hlo.compare("EQ", index(1), index(2)), x, hlo.like(x, 0));
   const zero = hlo.constant({ shape: [], dtype }, 0);
   const type = { shape: [batch, rows], dtype };
-  return hlo.one("reduce", [own, zero], type, { dimensions: hloIntegers([2]) }, [hloCombine("add", dtype)]);
+  return hlo.one("reduce", [diagonal, zero], type, { dimensions: hloIntegers([2]) }, [hloCombine("add", dtype)]);
 }
 
 /** The sign of the first component of each column that is no less than 0.3 of the largest in size. */
@@ -88,27 +88,27 @@ export function columnSigns(hlo: HloBlock, x: HloValue): HloValue {
   const [batch, , columns] = shape as [number, number, number];
   const size = hlo.same("abs", x);
   const type = { shape: [batch, columns], dtype };
-  const none = hlo.constant({ shape: [], dtype }, 0);
+  const zero = hlo.constant({ shape: [], dtype }, 0);
   const over = { dimensions: hloIntegers([1]) };
-  const largest = hlo.one("reduce", [size, none], type, over, [hloCombine("maximum", dtype)]);
+  const largest = hlo.one("reduce", [size, zero], type, over, [hloCombine("maximum", dtype)]);
   const limit = hlo.broadcast(hlo.same("multiply", largest, hlo.like(largest, 0.3)), shape, [0, 2]);
   const counts = hlo.compare("GE", size, limit);
-  // The first place that counts: the value there is the extreme of places, earlier ones being larger.
+  // The first index that counts: the reduction takes the value at the least index.
   const { places, none: last } = hloPlaces(hlo, shape, 1);
   const candidate = hlo.select(counts, places, hlo.like(places, shape[1] as number));
   const start = hlo.constant({ shape: [], dtype: "i32" }, 2147483647);
   const indices = { shape: [batch, columns], dtype: "i32" as const };
-  const [, , value] = hlo.op("reduce", [candidate, places, x, start, last, none], [indices, indices, type], over, [
+  const [, , value] = hlo.op("reduce", [candidate, places, x, start, last, zero], [indices, indices, type], over, [
     hloExtreme("min", ["i32", "i32", dtype]),
   ]);
   return signs(hlo, value as HloValue);
 }
 
-/** Each column (or row) times the number of its place. */
+/** Each column (or row) times its factor. */
 export const timesColumns = (hlo: HloBlock, x: HloValue, factors: HloValue, dim: 1 | 2 = 2): HloValue =>
   hlo.same("multiply", x, hlo.broadcast(factors, x.type.shape, [0, dim]));
 
-/** The results, NaN all over for a matrix with numbers that are not finite: LAPACK leaves them open. */
+/** The results; all NaN for a matrix with numbers that are not finite, for which LAPACK defines nothing. */
 export function ofFinite(hlo: HloBlock, x: HloValue, results: readonly HloValue[]): HloValue[] {
   const { shape, dtype } = x.type;
   // Zero by zero, or NaN.
@@ -117,8 +117,8 @@ export function ofFinite(hlo: HloBlock, x: HloValue, results: readonly HloValue[
   const type = { shape: shape.slice(0, 1), dtype };
   const over = { dimensions: hloIntegers([1, 2]) };
   const sum = hlo.one("reduce", [differences, zero], type, over, [hloCombine("add", dtype)]);
-  const fine = hlo.compare("EQ", sum, sum);
+  const isFinite = hlo.compare("EQ", sum, sum);
   return results.map((result) =>
-    hlo.select(hlo.broadcast(fine, result.type.shape, [0]), result, hlo.like(result, Number.NaN)),
+    hlo.select(hlo.broadcast(isFinite, result.type.shape, [0]), result, hlo.like(result, Number.NaN)),
   );
 }

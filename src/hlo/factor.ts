@@ -6,18 +6,18 @@ import * as spell from "./factor-parts.ts";
 import { stablehloRules } from "./rules.ts";
 import { hloInSingle } from "./shared.ts";
 
-/** Does something to matrices with one dim of batch, and gives the results their shapes. */
+/** Applies `body` to matrices with one batch dim, and restores the batch dims of the results. */
 export function flat(
   hlo: HloBlock,
   inputs: readonly HloValue[],
   outputs: readonly TensorType[],
   body: (inputs: HloValue[]) => HloValue[],
 ): HloValue[] {
-  const given = inputs.map((x) => {
+  const flattened = inputs.map((x) => {
     const { shape } = x.type;
     return spell.reshaped(hlo, x, [sizeOf(shape.slice(0, -2)), ...shape.slice(-2)]);
   });
-  return body(given).map((result, index) => spell.reshaped(hlo, result, (outputs[index] as TensorType).shape));
+  return body(flattened).map((result, index) => spell.reshaped(hlo, result, (outputs[index] as TensorType).shape));
 }
 
 function hloQr(hlo: HloBlock, x: HloValue): HloValue[] {
@@ -32,38 +32,38 @@ function hloQr(hlo: HloBlock, x: HloValue): HloValue[] {
   const r = spell.triangle(hlo, spell.firstColumns(hlo, packed, n, k), false);
   const flips = spell.signs(hlo, spell.diagonals(hlo, r));
   const reflected = hlo.select(hlo.compare("NE", taus, hlo.like(taus, 0)), hlo.like(taus, -1), hlo.like(taus, 1));
-  const own = hlo.same("multiply", spell.products(hlo, reflected), spell.products(hlo, flips));
-  const sign = m === n ? own : hlo.like(own, 1);
+  const determinantSign = hlo.same("multiply", spell.products(hlo, reflected), spell.products(hlo, flips));
+  const sign = m === n ? determinantSign : hlo.like(determinantSign, 1);
   return [spell.timesColumns(hlo, q as HloValue, flips), spell.timesColumns(hlo, r, flips, 1), sign];
 }
 
-/** LAPACK's rows are swaps, one after the other: the order that they come to is written out, swap by swap. */
+/** LAPACK gives row swaps, one after another: the order that results from them is written out, swap by swap. */
 function hloLu(hlo: HloBlock, x: HloValue): HloValue[] {
   const { shape, dtype } = x.type;
   const [batch, n] = shape as [number, number];
   const rows = { shape: [batch, n], dtype: "i32" as const };
-  const made = spell.lapack(hlo, "getrf", [x], [x.type, rows, { shape: [batch], dtype: "i32" }]);
-  const [packed, swaps] = made as [HloValue, HloValue];
-  const places = hlo.one("iota", [], rows, { iota_dimension: "1 : i64" });
+  const results = spell.lapack(hlo, "getrf", [x], [x.type, rows, { shape: [batch], dtype: "i32" }]);
+  const [packed, swaps] = results as [HloValue, HloValue];
+  const indices = hlo.one("iota", [], rows, { iota_dimension: "1 : i64" });
   const zero = hlo.constant({ shape: [], dtype: "i32" }, 0);
   const over = { dimensions: hloIntegers([1]) };
-  /** What a row of places holds where it is marked, all along the row. */
-  const held = (mark: HloValue, values: HloValue): HloValue => {
-    const kept = hlo.select(mark, values, hlo.like(values, 0));
-    const one = hlo.one("reduce", [kept, zero], { shape: [batch], dtype: "i32" }, over, [hloCombine("add", "i32")]);
-    return hlo.broadcast(one, rows.shape, [0]);
+  /** The value at the marked index of each row, broadcast along the row. */
+  const valueAt = (mark: HloValue, values: HloValue): HloValue => {
+    const masked = hlo.select(mark, values, hlo.like(values, 0));
+    const value = hlo.one("reduce", [masked, zero], { shape: [batch], dtype: "i32" }, over, [hloCombine("add", "i32")]);
+    return hlo.broadcast(value, rows.shape, [0]);
   };
   const targets = hlo.same("subtract", swaps, hlo.like(swaps, 1));
-  let order = places;
+  let order = indices;
   for (let step = 0; step < n; step++) {
-    const own = hlo.compare("EQ", places, hlo.like(places, step));
-    const other = hlo.compare("EQ", places, held(own, targets));
-    const [first, second] = [held(own, order), held(other, order)];
-    order = hlo.select(own, second, hlo.select(other, first, order));
+    const isStep = hlo.compare("EQ", indices, hlo.like(indices, step));
+    const isTarget = hlo.compare("EQ", indices, valueAt(isStep, targets));
+    const [first, second] = [valueAt(isStep, order), valueAt(isTarget, order)];
+    order = hlo.select(isStep, second, hlo.select(isTarget, first, order));
   }
-  const moved = hlo.compare("NE", targets, places);
+  const isSwapped = hlo.compare("NE", targets, indices);
   const signs = hlo.select(
-    moved,
+    isSwapped,
     hlo.constant({ shape: rows.shape, dtype }, -1),
     hlo.constant({ shape: rows.shape, dtype }, 1),
   );
@@ -94,10 +94,10 @@ stablehloRules.define({
         [batch, m, k],
         [batch, k, n],
       ].map((shape) => ({ shape, dtype }));
-      const made = spell.lapack(hlo, "gesdd", [x as HloValue], [...types, { shape: [batch], dtype: "i32" }], {
+      const factors = spell.lapack(hlo, "gesdd", [x as HloValue], [...types, { shape: [batch], dtype: "i32" }], {
         mode: "S",
       });
-      const [, s, u, vt] = made as [HloValue, HloValue, HloValue, HloValue];
+      const [, s, u, vt] = factors as [HloValue, HloValue, HloValue, HloValue];
       const flips = spell.columnSigns(hlo, u);
       const results = [spell.timesColumns(hlo, u, flips), s, spell.timesColumns(hlo, vt, flips, 1)];
       return spell.ofFinite(hlo, x as HloValue, results);
@@ -112,8 +112,8 @@ stablehloRules.define({
         { shape: [batch, n], dtype },
         { shape: [batch], dtype: "i32" as const },
       ];
-      const made = spell.lapack(hlo, "syevd", [x as HloValue], types, { mode: "V", uplo: "L" });
-      const [vectors, values] = made as [HloValue, HloValue];
+      const factors = spell.lapack(hlo, "syevd", [x as HloValue], types, { mode: "V", uplo: "L" });
+      const [vectors, values] = factors as [HloValue, HloValue];
       const results = [spell.timesColumns(hlo, vectors, spell.columnSigns(hlo, vectors)), values];
       return spell.ofFinite(hlo, spell.triangle(hlo, x as HloValue, true), results);
     }).reverse(),

@@ -14,7 +14,7 @@ const fftTypes: { readonly [K in FftAttrs["kind"]]: string } = {
 
 const hloComplex = (dtype: HloDType): HloDType => (dtype === "f64" ? "c128" : "c64");
 
-/** One of the two parts of a complex tensor as an own tensor. */
+/** The real or the imaginary part of a complex tensor, as a tensor. */
 function hloPart(hlo: HloBlock, x: HloValue, part: number): HloValue {
   const { shape, dtype } = x.type;
   const rank = shape.length;
@@ -39,9 +39,9 @@ function hloFft(hlo: HloBlock, x: HloValue, output: TensorType, { kind, length }
   const attributes = { fft_type: `#stablehlo<fft_type ${fftTypes[kind]}>`, fft_length: hloIntegers(length) };
   if (realOutput(kind)) return hlo.one("fft", [from], output, attributes);
   const shape = output.shape.slice(0, -1);
-  const made = hlo.one("fft", [from], { shape, dtype: complex }, attributes);
+  const transformed = hlo.one("fft", [from], { shape, dtype: complex }, attributes);
   const parts = ["real", "imag"].map((name) => {
-    const part = hlo.one(name, [made], { shape, dtype });
+    const part = hlo.one(name, [transformed], { shape, dtype });
     return hlo.one("reshape", [part], { shape: [...shape, 1], dtype });
   });
   return hlo.one("concatenate", parts, output, { dimension: `${shape.length} : i64` });

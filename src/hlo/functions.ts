@@ -1,4 +1,4 @@
-/** @module Scalar functions that StableHLO lacks, in ops that it has. */
+/** @module Scalar functions that StableHLO lacks, composed of ops that it has. */
 import { bernoulli } from "../ops/special.ts";
 import type { HloBlock, HloValue } from "./block.ts";
 import { erf } from "./powers.ts";
@@ -16,19 +16,19 @@ class Maths {
   private value(x: HloValue | number): HloValue {
     return typeof x === "number" ? this.hlo.like(this.model, x) : x;
   }
-  private readonly two =
+  private readonly binary =
     (name: string) =>
     (x: HloValue | number, y: HloValue | number): HloValue =>
       this.hlo.same(name, this.value(x), this.value(y));
-  readonly add = this.two("add");
-  readonly sub = this.two("subtract");
-  readonly mul = this.two("multiply");
-  readonly div = this.two("divide");
-  readonly max = this.two("maximum");
-  readonly min = this.two("minimum");
-  readonly pow = this.two("power");
-  readonly atan2 = this.two("atan2");
-  one(name: string, x: HloValue): HloValue {
+  readonly add = this.binary("add");
+  readonly sub = this.binary("subtract");
+  readonly mul = this.binary("multiply");
+  readonly div = this.binary("divide");
+  readonly max = this.binary("maximum");
+  readonly min = this.binary("minimum");
+  readonly pow = this.binary("power");
+  readonly atan2 = this.binary("atan2");
+  unary(name: string, x: HloValue): HloValue {
     return this.hlo.same(name, x);
   }
   compare(direction: string, x: HloValue, y: HloValue | number): HloValue {
@@ -37,15 +37,15 @@ class Maths {
   select(condition: HloValue, x: HloValue | number, y: HloValue | number): HloValue {
     return this.hlo.select(condition, this.value(x), this.value(y));
   }
-  /** |x| with the sign of another value, of zero too. */
+  /** |x| with the sign of another value, also of a zero. */
   withSign(x: HloValue, of: HloValue): HloValue {
     // 1 / ±0 tells the zeros apart; x is not negative.
     const below = this.compare("LT", this.select(this.compare("EQ", of, 0), this.div(1, of), of), 0);
-    return this.select(below, this.one("negate", x), x);
+    return this.select(below, this.unary("negate", x), x);
   }
 }
 
-/** In f64 whatever the dtype: what cancels in f32 is then below its rounding. */
+/** Computes in f64 for every dtype, so that cancellation stays below the rounding of f32. */
 const inDouble =
   (spelling: Spelling): Spelling =>
   (hlo, x) =>
@@ -53,7 +53,7 @@ const inDouble =
 
 const trunc: Spelling = (hlo, x) => {
   const m = new Maths(hlo, x);
-  return m.withSign(m.one("floor", m.one("abs", x)), x);
+  return m.withSign(m.unary("floor", m.unary("abs", x)), x);
 };
 
 const tan: Spelling = inDouble((hlo, x) => hlo.same("divide", hlo.same("sine", x), hlo.same("cosine", x)));
@@ -61,53 +61,53 @@ const tan: Spelling = inDouble((hlo, x) => hlo.same("divide", hlo.same("sine", x
 const atan: Spelling = (hlo, x) => hlo.same("atan2", x, hlo.like(x, 1));
 
 /** sqrt((1 - x)(1 + x)). */
-const otherSide = (m: Maths, x: HloValue): HloValue => m.one("sqrt", m.mul(m.sub(1, x), m.add(1, x)));
+const complementRoot = (m: Maths, x: HloValue): HloValue => m.unary("sqrt", m.mul(m.sub(1, x), m.add(1, x)));
 
-const asin: Spelling = inDouble((hlo, x) => hlo.same("atan2", x, otherSide(new Maths(hlo, x), x)));
+const asin: Spelling = inDouble((hlo, x) => hlo.same("atan2", x, complementRoot(new Maths(hlo, x), x)));
 
-const acos: Spelling = inDouble((hlo, x) => hlo.same("atan2", otherSide(new Maths(hlo, x), x), x));
+const acos: Spelling = inDouble((hlo, x) => hlo.same("atan2", complementRoot(new Maths(hlo, x), x), x));
 
 const sinh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
-  const a = m.one("abs", x);
-  const e = m.one("exponential_minus_one", a);
+  const a = m.unary("abs", x);
+  const e = m.unary("exponential_minus_one", a);
   const near = m.mul(0.5, m.add(e, m.div(e, m.add(e, 1))));
-  const half = m.one("exponential", m.mul(a, 0.5));
+  const half = m.unary("exponential", m.mul(a, 0.5));
   const far = m.mul(m.mul(half, 0.5), half);
   return m.withSign(m.select(m.compare("GT", a, 30), far, near), x);
 });
 
 const cosh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
-  const a = m.one("abs", x);
-  const half = m.one("exponential", m.mul(a, 0.5));
-  const e = m.one("exponential", m.one("negate", a));
+  const a = m.unary("abs", x);
+  const half = m.unary("exponential", m.mul(a, 0.5));
+  const e = m.unary("exponential", m.unary("negate", a));
   return m.add(m.mul(m.mul(half, 0.5), half), m.mul(e, 0.5));
 });
 
 const asinh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
-  const a = m.one("abs", x);
+  const a = m.unary("abs", x);
   const square = m.mul(a, a);
-  const more = m.div(square, m.add(1, m.one("sqrt", m.add(square, 1))));
-  const near = m.one("log_plus_one", m.add(a, more));
-  const far = m.add(m.one("log", a), Math.LN2);
+  const more = m.div(square, m.add(1, m.unary("sqrt", m.add(square, 1))));
+  const near = m.unary("log_plus_one", m.add(a, more));
+  const far = m.add(m.unary("log", a), Math.LN2);
   return m.withSign(m.select(m.compare("GT", a, 1e9), far, near), x);
 });
 
 const acosh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const t = m.sub(x, 1);
-  const near = m.one("log_plus_one", m.add(t, m.one("sqrt", m.mul(t, m.add(t, 2)))));
-  const far = m.add(m.one("log", x), Math.LN2);
+  const near = m.unary("log_plus_one", m.add(t, m.unary("sqrt", m.mul(t, m.add(t, 2)))));
+  const far = m.add(m.unary("log", x), Math.LN2);
   const y = m.select(m.compare("GT", x, 1e9), far, near);
   return m.select(m.compare("LT", x, 1), Number.NaN, y);
 });
 
 const atanh: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
-  const a = m.one("abs", x);
-  const y = m.mul(0.5, m.one("log_plus_one", m.div(m.mul(2, a), m.sub(1, a))));
+  const a = m.unary("abs", x);
+  const y = m.mul(0.5, m.unary("log_plus_one", m.div(m.mul(2, a), m.sub(1, a))));
   return m.withSign(y, x);
 });
 
@@ -115,8 +115,8 @@ const exp2: Spelling = (hlo, x) => hlo.same("power", hlo.like(x, 2), x);
 
 const log2: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
-  const quotient = m.div(m.one("log", x), Math.LN2);
-  // A power of 2 has no bits after its exponent, of which the sign is a part.
+  const quotient = m.div(m.unary("log", x), Math.LN2);
+  // A power of 2 has no mantissa bits; a negative number fails the test of the exponent, which includes the sign.
   const bits = hlo.one("bitcast_convert", [x], { shape: x.type.shape, dtype: "i64" });
   const mantissa = hlo.same("and", bits, hlo.like(bits, 2n ** 52n - 1n));
   const exponent = hlo.same("shift_right_logical", bits, hlo.like(bits, 52));
@@ -156,8 +156,8 @@ function polynomial(m: Maths, x: HloValue, coefficients: readonly number[]): Hlo
 
 function erfcInDouble(hlo: HloBlock, x: HloValue): HloValue {
   const m = new Maths(hlo, x);
-  const a = m.min(m.one("abs", x), 30);
-  const decay = m.one("exponential", m.one("negate", m.mul(a, a)));
+  const a = m.min(m.unary("abs", x), 30);
+  const decay = m.unary("exponential", m.unary("negate", m.mul(a, a)));
   const middle = m.div(polynomial(m, a, erfcP), polynomial(m, a, erfcQ));
   const outer = m.div(polynomial(m, a, erfcR), polynomial(m, a, erfcS));
   const tail = m.mul(decay, m.select(m.compare("LT", a, 8), middle, outer));
@@ -166,19 +166,19 @@ function erfcInDouble(hlo: HloBlock, x: HloValue): HloValue {
 }
 const erfc: Spelling = inDouble(erfcInDouble);
 
-/** The first guess of S. Winitzki and steps of Halley's, as in `special.ts`. */
+/** Winitzki's first guess, refined by Halley's method, as in `special.ts`. */
 const erfInv: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
-  const a = m.one("abs", x);
-  const rest = m.sub(1, a);
-  const w = m.one("negate", m.one("log", m.mul(rest, m.add(1, a))));
+  const a = m.unary("abs", x);
+  const complement = m.sub(1, a);
+  const w = m.unary("negate", m.unary("log", m.mul(complement, m.add(1, a))));
   const half = m.sub(2 / (Math.PI * 0.147), m.mul(w, 0.5));
-  const guess = m.sub(m.one("sqrt", m.add(m.mul(half, half), m.div(w, 0.147))), half);
-  let y = m.one("sqrt", m.max(guess, 0));
+  const guess = m.sub(m.unary("sqrt", m.add(m.mul(half, half), m.div(w, 0.147))), half);
+  let y = m.unary("sqrt", m.max(guess, 0));
   for (let step = 0; step < 4; step++) {
     const inner = m.sub(erf(hlo, y), a);
-    const error = m.select(m.compare("LT", a, 0.5), inner, m.sub(rest, erfcInDouble(hlo, y)));
-    const slope = m.mul(m.one("exponential", m.one("negate", m.mul(y, y))), 2 / Math.sqrt(Math.PI));
+    const error = m.select(m.compare("LT", a, 0.5), inner, m.sub(complement, erfcInDouble(hlo, y)));
+    const slope = m.mul(m.unary("exponential", m.unary("negate", m.mul(y, y))), 2 / Math.sqrt(Math.PI));
     y = m.sub(y, m.div(error, m.add(slope, m.mul(y, error))));
   }
   const inside = m.select(m.compare("EQ", a, 0), x, m.withSign(y, x));
@@ -188,7 +188,7 @@ const erfInv: Spelling = inDouble((hlo, x) => {
 
 const halfLogTwoPi = 0.5 * Math.log(2 * Math.PI);
 
-/** The value at a positive x by steps up to 10 and more, each of which `gathers`, and an asymptotic `series` there. */
+/** Moves a positive x up by steps of 1 to at least `below`, and accumulates `gather` over the steps. */
 function stepped(
   m: Maths,
   x: HloValue,
@@ -196,14 +196,14 @@ function stepped(
   start: number,
   below = 10,
 ): { x: HloValue; sum: HloValue } {
-  let at = x;
+  let current = x;
   let sum = m.hlo.like(x, start);
   for (let step = 0; step < below; step++) {
-    const low = m.compare("LT", at, below);
-    sum = m.select(low, gather(sum, at), sum);
-    at = m.select(low, m.add(at, 1), at);
+    const low = m.compare("LT", current, below);
+    sum = m.select(low, gather(sum, current), sum);
+    current = m.select(low, m.add(current, 1), current);
   }
-  return { x: at, sum };
+  return { x: current, sum };
 }
 
 /** sum of B2k · weight(k) · x^-(2k - power). */
@@ -222,31 +222,31 @@ const lgamma: Spelling = inDouble((hlo, x) => {
   const positive = (value: HloValue): HloValue => {
     const { x: z, sum } = stepped(m, value, (product, at) => m.mul(product, at), 1);
     const series = bernoulliSeries(m, z, (k) => 1 / (2 * k * (2 * k - 1)), 1);
-    const main = m.sub(m.mul(m.sub(z, 0.5), m.one("log", z)), z);
-    return m.sub(m.add(m.add(main, halfLogTwoPi), series), m.one("log", sum));
+    const main = m.sub(m.mul(m.sub(z, 0.5), m.unary("log", z)), z);
+    return m.sub(m.add(m.add(main, halfLogTwoPi), series), m.unary("log", sum));
   };
   const below = m.compare("LT", x, 0.5);
-  const at = positive(m.select(below, m.sub(1, x), x));
-  // Whole periods are taken off before the sine.
-  const part = m.one("abs", m.sub(x, m.one("round_nearest_even", x)));
-  const sine = m.one("sine", m.mul(part, Math.PI));
-  const reflected = m.sub(m.sub(Math.log(Math.PI), m.one("log", sine)), at);
-  const whole = hlo.same("and", below, m.compare("EQ", part, 0));
-  const y = m.select(whole, Infinity, m.select(below, reflected, at));
-  return m.select(m.compare("EQ", m.one("abs", x), Infinity), Infinity, y);
+  const atPositive = positive(m.select(below, m.sub(1, x), x));
+  // The sine takes the distance to the nearest integer.
+  const part = m.unary("abs", m.sub(x, m.unary("round_nearest_even", x)));
+  const sine = m.unary("sine", m.mul(part, Math.PI));
+  const reflected = m.sub(m.sub(Math.log(Math.PI), m.unary("log", sine)), atPositive);
+  const isPole = hlo.same("and", below, m.compare("EQ", part, 0));
+  const y = m.select(isPole, Infinity, m.select(below, reflected, atPositive));
+  return m.select(m.compare("EQ", m.unary("abs", x), Infinity), Infinity, y);
 });
 
 const digamma: Spelling = inDouble((hlo, x) => {
   const m = new Maths(hlo, x);
   const below = m.compare("LT", x, 0);
-  const part = m.sub(x, m.one("round_nearest_even", x));
+  const part = m.sub(x, m.unary("round_nearest_even", x));
   const { x: z, sum } = stepped(m, m.select(below, m.sub(1, x), x), (total, at) => m.sub(total, m.div(1, at)), 0);
   const series = bernoulliSeries(m, z, (k) => 1 / (2 * k), 2);
-  const at = m.sub(m.sub(m.add(sum, m.one("log", z)), m.div(0.5, z)), series);
+  const atPositive = m.sub(m.sub(m.add(sum, m.unary("log", z)), m.div(0.5, z)), series);
   const angle = m.mul(part, Math.PI);
-  const cotangent = m.div(m.one("cosine", angle), m.one("sine", angle));
-  const reflected = m.select(m.compare("EQ", part, 0), Number.NaN, m.sub(at, m.mul(cotangent, Math.PI)));
-  const y = m.select(below, reflected, m.select(m.compare("EQ", x, Infinity), Infinity, at));
+  const cotangent = m.div(m.unary("cosine", angle), m.unary("sine", angle));
+  const reflected = m.select(m.compare("EQ", part, 0), Number.NaN, m.sub(atPositive, m.mul(cotangent, Math.PI)));
+  const y = m.select(below, reflected, m.select(m.compare("EQ", x, Infinity), Infinity, atPositive));
   const negative = m.select(m.compare("EQ", x, -Infinity), Number.NaN, y);
   return m.select(m.compare("EQ", x, 0), m.div(-1, x), negative);
 });
@@ -257,7 +257,7 @@ export function polygamma(hlo: HloBlock, order: HloValue, at: HloValue): HloValu
   const [n, x] = [hlo.convert(order, "f64"), hlo.convert(at, "f64")];
   const m = new Maths(hlo, x);
   const s = m.add(n, 1);
-  const power = (value: HloValue): HloValue => m.pow(value, m.one("negate", s));
+  const power = (value: HloValue): HloValue => m.pow(value, m.unary("negate", s));
   const { x: a, sum } = stepped(m, x, (total, value) => m.add(total, power(value)), 0, 32);
   const last = power(a);
   let zeta = m.add(sum, m.add(m.div(m.mul(a, last), m.sub(s, 1)), m.mul(0.5, last)));
@@ -269,18 +269,18 @@ export function polygamma(hlo: HloBlock, order: HloValue, at: HloValue): HloValu
     zeta = m.add(zeta, m.mul(factor, b / factorial));
     factor = m.div(m.mul(factor, m.mul(m.add(s, k - 1), m.add(s, k))), m.mul(a, a));
   });
-  const odd = m.compare("NE", m.one("floor", m.mul(n, 0.5)), m.mul(n, 0.5));
-  const gamma = m.one("exponential", lgamma(hlo, s));
-  const between = m.mul(m.select(odd, gamma, m.one("negate", gamma)), zeta);
-  // From both sides of a pole the odd ones go up, the even ones apart.
-  const pole = hlo.same("and", m.compare("LE", x, 0), m.compare("EQ", m.one("floor", x), x));
+  const odd = m.compare("NE", m.unary("floor", m.mul(n, 0.5)), m.mul(n, 0.5));
+  const gamma = m.unary("exponential", lgamma(hlo, s));
+  const between = m.mul(m.select(odd, gamma, m.unary("negate", gamma)), zeta);
+  // At a pole, odd orders go to infinity from both sides; even orders have no limit.
+  const pole = hlo.same("and", m.compare("LE", x, 0), m.compare("EQ", m.unary("floor", x), x));
   const beside = m.select(pole, m.select(odd, Infinity, Number.NaN), between);
   const lowest = m.select(m.compare("EQ", x, -Infinity), Number.NaN, beside);
   const higher = m.select(m.compare("EQ", x, Infinity), 0, lowest);
   const bounded = hlo.same("and", m.compare("GE", n, 0), m.compare("LE", n, 170));
-  const defined = hlo.same("and", bounded, m.compare("EQ", m.one("floor", n), n));
-  const whole = m.select(m.compare("EQ", n, 0), digamma(hlo, x), higher);
-  return hlo.convert(m.select(defined, whole, Number.NaN), dtype);
+  const defined = hlo.same("and", bounded, m.compare("EQ", m.unary("floor", n), n));
+  const ofOrder = m.select(m.compare("EQ", n, 0), digamma(hlo, x), higher);
+  return hlo.convert(m.select(defined, ofOrder, Number.NaN), dtype);
 }
 
 /** Functions of one value that StableHLO lacks, by the names of their ops. */

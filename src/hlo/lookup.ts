@@ -14,7 +14,7 @@ import {
 import { stablehloRules } from "./rules.ts";
 import { hloReductions } from "./shared.ts";
 
-/** Rank of the indices, and the dims that StableHLO calls batching and those of a row in the gathered value. */
+/** The rank of the indices, StableHLO's batching dims, and the dims of a row in the gathered value. */
 function hloRows(indexRank: number, tableRank: number, batchDims: number) {
   const row = range(tableRank - batchDims - 1).map((dim) => indexRank + dim);
   return { rank: indexRank, batch: range(batchDims).join(", "), rest: row.join(", ") };
@@ -43,7 +43,7 @@ export function scatterNumbers(indexRank: number, tableRank: number, batchDims: 
 }
 
 /** Indices counted from the first row of the block. */
-function moved(hlo: HloBlock, indices: HloValue, start: HloValue): HloValue {
+function localIndices(hlo: HloBlock, indices: HloValue, start: HloValue): HloValue {
   return hlo.same("subtract", indices, hlo.broadcast(start, indices.type.shape, []));
 }
 
@@ -72,16 +72,16 @@ stablehloRules.define({
   dynamicUpdateSlice: hloSame("dynamic_update_slice"),
   gatherPart: ({ hlo, inputs, outputs, attrs: { batchDims } }: HloContext<{ batchDims: number; total: number }>) => {
     const [x, indices, start] = inputs as [HloValue, HloValue, HloValue];
-    const row = moved(hlo, indices, start);
+    const row = localIndices(hlo, indices, start);
     const size = x.type.shape[batchDims] as number;
     const inside = hlo.same(
       "and",
       hlo.compare("GE", row, hlo.like(row, 0)),
       hlo.compare("LT", row, hlo.like(row, size)),
     );
-    const [found] = gatherHlo(hlo, [x, row], outputs, batchDims) as [HloValue];
-    const own = hlo.broadcast(inside, found.type.shape, range(row.type.shape.length));
-    return [hlo.select(own, found, hlo.like(found, 0))];
+    const [gathered] = gatherHlo(hlo, [x, row], outputs, batchDims) as [HloValue];
+    const mask = hlo.broadcast(inside, gathered.type.shape, range(row.type.shape.length));
+    return [hlo.select(mask, gathered, hlo.like(gathered, 0))];
   },
   scatterAddPart: ({
     hlo,
@@ -90,8 +90,8 @@ stablehloRules.define({
     attrs: { batchDims },
   }: HloContext<{ batchDims: number; size: number; total: number }>) => {
     const [updates, indices, start] = inputs as [HloValue, HloValue, HloValue];
-    // StableHLO leaves updates outside the operand out.
-    const row = moved(hlo, indices, start);
+    // StableHLO ignores updates outside the operand.
+    const row = localIndices(hlo, indices, start);
     const zeros = hlo.constant(outputs[0] as TensorType, 0);
     const attributes = scatterNumbers(row.type.shape.length, zeros.type.shape.length, batchDims);
     return hlo.op("scatter", [zeros, row, updates], outputs, attributes, [hloCombine("add", updates.type.dtype)]);

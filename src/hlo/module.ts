@@ -1,6 +1,6 @@
 /**
- * @module StableHLO text of a graph: a module that XLA compiles. Ops are spelled by the rules of this folder; composites become functions of
- * their bodies. docs/stablehlo.md says where the meaning differs.
+ * @module StableHLO text of a graph: a module that XLA compiles. Ops are spelled by the rules of this folder; composites
+ * become functions of their bodies. docs/stablehlo.md says where the meaning differs.
  */
 
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
@@ -32,7 +32,7 @@ class ModuleWriter {
   private readonly functions: string[] = [];
   /** Name of the function of each composite's body, by the text of the body. */
   private readonly bodies = new Map<string, string>();
-  private readonly taken = new Set(["main"]);
+  private readonly usedNames = new Set(["main"]);
   private readonly surroundings: HloSurroundings;
   private readonly replicas: number;
 
@@ -57,8 +57,8 @@ class ModuleWriter {
     const block = new HloBlock(this.surroundings, "    ");
     block.end("func.return", this.inline(block, graph, inputs));
     const results = graph.outputs.map((node) => node.types[0] as TensorType);
-    const given = inputs.map(({ name, type }) => `${name}: ${hloType(type)}`).join(", ");
-    return `  func.func ${head}(${given}) -> ${hloResults(results)} {\n${block.lines.join("\n")}\n  }`;
+    const parameters = inputs.map(({ name, type }) => `${name}: ${hloType(type)}`).join(", ");
+    return `  func.func ${head}(${parameters}) -> ${hloResults(results)} {\n${block.lines.join("\n")}\n  }`;
   }
 
   private inline(hlo: HloBlock, graph: Graph, inputs: readonly HloValue[]): HloValue[] {
@@ -67,8 +67,8 @@ class ModuleWriter {
     );
     for (const node of topological(graph.outputs)) {
       if (values.has(node)) continue;
-      const own = node.inputs.flatMap((input) => values.get(input) as readonly HloValue[]);
-      values.set(node, this.node(hlo, node, own));
+      const operands = node.inputs.flatMap((input) => values.get(input) as readonly HloValue[]);
+      values.set(node, this.node(hlo, node, operands));
     }
     return graph.outputs.map((output) => (values.get(output) as readonly HloValue[])[0] as HloValue);
   }
@@ -83,7 +83,7 @@ class ModuleWriter {
     return hlo.call(this.bodyOf(node), inputs, types);
   }
 
-  /** The function that holds the body of a composite; equal bodies share one. */
+  /** The name of the function with the body of a composite; equal bodies share a function. */
   private bodyOf({ op, inputs, attrs }: Node): string {
     const types = inputs.flatMap((input) => input.types);
     const body = bodyGraph(op, types, attrs as Attrs);
@@ -96,13 +96,13 @@ class ModuleWriter {
     return name;
   }
 
-  private unique(wanted: string): string {
-    let name = wanted;
-    for (let count = 1; this.taken.has(name); count++) name = `${wanted}_${count}`;
-    this.taken.add(name);
+  private unique(preferred: string): string {
+    let name = preferred;
+    for (let count = 1; this.usedNames.has(name); count++) name = `${preferred}_${count}`;
+    this.usedNames.add(name);
     return name;
   }
 }
 
-/** A name as MLIR writes it without quotes. */
+/** A name that MLIR accepts without quotes. */
 const symbol = (name: string): string => name.replace(/^(?![A-Za-z_])/, "_").replace(/[^\w.$]/g, "_");

@@ -1,4 +1,4 @@
-/** @module Values that are moved, cut, joined and converted, in StableHLO. */
+/** @module Moving, slicing, joining and converting values, in StableHLO. */
 import { type DType, dtypes, isFloat, isLong, isSigned, longBounds, roundTo } from "../ir/dtype.ts";
 import { absent } from "../ir/node.ts";
 import type { Shape, TensorType } from "../ir/shape.ts";
@@ -6,7 +6,7 @@ import type { PadAttrs, SliceAttrs } from "../ops/slicing.ts";
 import { type HloBlock, type HloContext, type HloValue, hloIntegers, hloSame } from "./block.ts";
 import { stablehloRules } from "./rules.ts";
 
-/** StableHLO leaves open what becomes of values that do not fit, so each case is spelled out. */
+/** StableHLO does not define conversions of values that do not fit, so each case is written out. */
 function castHlo(hlo: HloBlock, x: HloValue, to: DType): HloValue {
   const from = x.type.dtype as DType;
   if (from === to) return x;
@@ -23,22 +23,22 @@ function castHlo(hlo: HloBlock, x: HloValue, to: DType): HloValue {
   return isFloat(from) || isFloat(to) || from === "bool" ? hlo.convert(x, to) : wrapHlo(hlo, x, to);
 }
 
-/** Integers among each other, modulo the width of the result. */
+/** Conversion between integers, modulo the width of the result. */
 function wrapHlo(hlo: HloBlock, x: HloValue, to: DType): HloValue {
   const from = x.type.dtype as DType;
-  const [had, has] = [dtypes[from].bytes * 8, dtypes[to].bytes * 8];
-  const as = (value: HloValue, dtype: DType): HloValue =>
+  const [fromBits, toBits] = [dtypes[from].bytes * 8, dtypes[to].bytes * 8];
+  const bitcast = (value: HloValue, dtype: DType): HloValue =>
     value.type.dtype === dtype ? value : hlo.one("bitcast_convert", [value], { shape: x.type.shape, dtype });
-  if (had === has) return as(x, to);
-  // Negative values keep their sign on the way to more bits.
-  if (had < has) return as(hlo.convert(x, `${isSigned(from) ? "i" : "u"}${has}` as DType), to);
+  if (fromBits === toBits) return bitcast(x, to);
+  // Negative values keep their sign when widened.
+  if (fromBits < toBits) return bitcast(hlo.convert(x, `${isSigned(from) ? "i" : "u"}${toBits}` as DType), to);
   if (!isSigned(to)) {
-    const bits = as(x, `u${had}` as DType);
-    return hlo.convert(hlo.same("and", bits, hlo.like(bits, 2 ** has - 1)), to);
+    const bits = bitcast(x, `u${fromBits}` as DType);
+    return hlo.convert(hlo.same("and", bits, hlo.like(bits, 2 ** toBits - 1)), to);
   }
-  const bits = as(x, `i${had}` as DType);
-  const by = hlo.like(bits, had - has);
-  return hlo.convert(hlo.same("shift_right_arithmetic", hlo.same("shift_left", bits, by), by), to);
+  const bits = bitcast(x, `i${fromBits}` as DType);
+  const shift = hlo.like(bits, fromBits - toBits);
+  return hlo.convert(hlo.same("shift_right_arithmetic", hlo.same("shift_left", bits, shift), shift), to);
 }
 
 stablehloRules.define({

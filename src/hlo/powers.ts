@@ -21,16 +21,16 @@ const erfQ: Polynomial = [
   2246.3376081871097, 1656.6630919416134, 557.5353408177277,
 ];
 
-function polynomial(hlo: HloBlock, x: HloValue, [first, ...rest]: Polynomial): HloValue {
-  return rest.reduce(
+function polynomial(hlo: HloBlock, x: HloValue, [first, ...others]: Polynomial): HloValue {
+  return others.reduce(
     (value, coefficient) => hlo.same("add", hlo.same("multiply", value, x), hlo.like(x, coefficient)),
     hlo.like(x, first as number),
   );
 }
 
-/** The error function, which StableHLO lacks. */
+/** The error function. */
 export function erf(hlo: HloBlock, x: HloValue): HloValue {
-  // Beyond 6 it is 1 to the last bit; the bound keeps the polynomials finite.
+  // Beyond 6 the result is 1 to the last bit; the bound keeps the polynomials finite.
   const size = hlo.same("minimum", hlo.same("abs", x), hlo.like(x, 6));
   const square = hlo.same("multiply", size, size);
   const ratio = hlo.same("divide", polynomial(hlo, square, erfT), polynomial(hlo, square, erfU));
@@ -41,7 +41,7 @@ export function erf(hlo: HloBlock, x: HloValue): HloValue {
   return hlo.select(isNear, hlo.same("multiply", x, ratio), hlo.same("multiply", hlo.same("sign", x), far));
 }
 
-/** `power` of floats, of 16 bits in f32. Of integers XLA's looks at six bits of the exponent alone, so those go by squares. */
+/** Powers; 16-bit floats in f32. XLA reads only six bits of an integer exponent, so integer powers are computed by squaring. */
 export function power(hlo: HloBlock, x: HloValue, y: HloValue): HloValue {
   const dtype = x.type.dtype as DType;
   if (isHalf(dtype)) return hlo.convert(hlo.same("power", hlo.convert(x, "f32"), hlo.convert(y, "f32")), dtype);
@@ -51,8 +51,8 @@ export function power(hlo: HloBlock, x: HloValue, y: HloValue): HloValue {
 function integerPower(hlo: HloBlock, x: HloValue, y: HloValue, dtype: DType): HloValue {
   const [zero, one] = [hlo.like(x, 0), hlo.like(x, 1)];
   const bit = (place: number): HloValue => {
-    const moved = place === 0 ? y : hlo.same("shift_right_logical", y, hlo.like(y, place));
-    return hlo.compare("NE", hlo.same("and", moved, one), zero);
+    const shifted = place === 0 ? y : hlo.same("shift_right_logical", y, hlo.like(y, place));
+    return hlo.compare("NE", hlo.same("and", shifted, one), zero);
   };
   const width = dtypes[dtype].bytes * 8;
   const bits = isSigned(dtype) ? width - 1 : width;
@@ -62,7 +62,7 @@ function integerPower(hlo: HloBlock, x: HloValue, y: HloValue, dtype: DType): Hl
     result = hlo.select(bit(place), hlo.same("multiply", result, square), result);
   }
   if (!isSigned(dtype)) return result;
-  // To a negative power 1 and -1 are themselves or 1, others 0.
+  // A negative power of 1 or -1 is 1 or -1; that of other integers is 0.
   const unit = hlo.compare("EQ", hlo.same("abs", x), one);
   const quotient = hlo.select(unit, hlo.select(bit(0), x, one), zero);
   return hlo.select(hlo.compare("LT", y, zero), quotient, result);

@@ -6,7 +6,7 @@ import { stablehloRules } from "./rules.ts";
 
 const mask = 0xffffffff;
 
-/** One round of Philox 4x32 on words of 32 bits that are held in 64. */
+/** One round of Philox 4x32 on 32-bit words in 64-bit integers. */
 function philoxRound(hlo: HloBlock, words: readonly HloValue[], keys: readonly HloValue[]): HloValue[] {
   const [c0, c1, c2, c3] = words as [HloValue, HloValue, HloValue, HloValue];
   const low = (x: HloValue): HloValue => hlo.same("and", x, hlo.like(x, mask));
@@ -30,8 +30,8 @@ export function hloPhilox(
   const position = shape.reduce(
     (total, _size, dim) => {
       const iota = hlo.one("iota", [], wide, { iota_dimension: `${dim} : i64` });
-      const place = hlo.same("add", iota, spread(hlo.element(start, dim)));
-      return hlo.same("add", total, hlo.same("multiply", place, hlo.constant(wide, strides[dim] as number)));
+      const coordinate = hlo.same("add", iota, spread(hlo.element(start, dim)));
+      return hlo.same("add", total, hlo.same("multiply", coordinate, hlo.constant(wide, strides[dim] as number)));
     },
     hlo.constant(wide, 0),
   );
@@ -45,15 +45,15 @@ export function hloPhilox(
   const keys = [spread(hlo.element(key, 0)), spread(hlo.element(key, 1))];
   const steps = [0x9e3779b9, 0xbb67ae85];
   for (let round = 0; round < 10; round++) {
-    const now = keys.map((word, index) => {
+    const roundKeys = keys.map((word, index) => {
       const sum = hlo.same("add", word, hlo.constant(wide, round * (steps[index] as number)));
       return hlo.same("and", sum, hlo.constant(wide, mask));
     });
-    words = philoxRound(hlo, words, now);
+    words = philoxRound(hlo, words, roundKeys);
   }
   const lane = hlo.same("and", position, hlo.constant(wide, 3));
-  const chosen = words.reduceRight((rest, word, index) =>
-    hlo.select(hlo.compare("EQ", lane, hlo.constant(wide, index)), word, rest),
+  const chosen = words.reduceRight((others, word, index) =>
+    hlo.select(hlo.compare("EQ", lane, hlo.constant(wide, index)), word, others),
   );
   return hlo.convert(chosen, "u32");
 }

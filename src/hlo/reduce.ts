@@ -1,4 +1,4 @@
-/** @module What combines elements along dims, in StableHLO: reductions, sorts, products of matrices. */
+/** @module Reductions, sorts and matrix products in StableHLO. */
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import type { CumulativeAttrs } from "../ops/cumulative.ts";
@@ -32,7 +32,7 @@ const hloLogAddExp = (dtype: DType): HloRegion => ({
   },
 });
 
-/** Whether the first of two tuples comes first: stable sorts ask for no more. */
+/** The comparator of a stable sort: whether the first of two tuples comes before the second. */
 const hloBefore = (dtypesOf: readonly DType[], descending: boolean): HloRegion => ({
   arguments: dtypesOf.flatMap((dtype) => [
     { shape: [], dtype },
@@ -79,12 +79,12 @@ stablehloRules.define({
       .op("reduce", values, types, { dimensions: hloIntegers([attrs.dim]) }, [hloExtreme("max", [dtype, "i32"])])
       .slice(1);
   },
-  // StableHLO has no cumulative ops: a window over all elements so far.
+  // StableHLO has no cumulative ops: each result is a window over all elements so far.
   cumulative: hloInSingle<CumulativeAttrs>(({ hlo, inputs, outputs, attrs: { kind, dim } }) => {
     const { shape, dtype } = outputs[0] as TensorType;
     if (sizeOf(shape) === 0) return inputs;
-    const along = (here: number, elsewhere: number): number[] =>
-      shape.map((_size, other) => (other === dim ? here : elsewhere));
+    const along = (onDim: number, onOthers: number): number[] =>
+      shape.map((_size, other) => (other === dim ? onDim : onOthers));
     const size = shape[dim] as number;
     const attributes = {
       window_dimensions: hloIntegers(along(size, 1)),
@@ -103,12 +103,12 @@ stablehloRules.define({
   topK: ({ hlo, inputs, outputs }) => {
     const [x] = inputs as [HloValue];
     const { shape } = x.type;
-    const place = hlo.one("iota", [], { shape, dtype: "i32" }, { iota_dimension: `${shape.length - 1} : i64` });
+    const indices = hlo.one("iota", [], { shape, dtype: "i32" }, { iota_dimension: `${shape.length - 1} : i64` });
     const limit = outputs[0]?.shape as readonly number[];
     const ones = shape.map(() => 1);
     const attributes = { start_indices: shape.map(() => 0), limit_indices: limit, strides: ones };
     const text = Object.fromEntries(Object.entries(attributes).map(([name, list]) => [name, hloIntegers(list)]));
-    return hloSort(hlo, [x, place], true).map((value, index) =>
+    return hloSort(hlo, [x, indices], true).map((value, index) =>
       hlo.one("slice", [value], outputs[index] as TensorType, text),
     );
   },

@@ -1,9 +1,9 @@
-/** @module How ops are spelled in StableHLO: a table of rules by the names of ops. */
+/** @module The StableHLO rules of ops, in a table by op name. */
 import { RuleTable, registerTarget } from "../ir/target.ts";
 import type { HloRule } from "./block.ts";
 
 /**
- * The spelling of each op; one without a rule is spelled as its body. Where the meaning differs, docs/stablehlo.md says so.
+ * The spelling of each op; an op without a rule is spelled as its body. Where the meaning differs, docs/stablehlo.md says so.
  *
  * @example stablehloRules.define({ roll: ({ hlo, inputs, outputs, attrs }: HloContext<{ by: number }>) => [...] })
  */

@@ -1,4 +1,4 @@
-/** @module Scalar functions in StableHLO: by name where it has them, else composed. */
+/** @module Scalar functions in StableHLO: by name where StableHLO has them, else composed. */
 import { type DType, isSigned } from "../ir/dtype.ts";
 import type { Attrs } from "../ir/node.ts";
 import { binaryRows, scalarNames, unaryRows } from "../ops/scalar.ts";

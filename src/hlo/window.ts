@@ -17,7 +17,7 @@ import { scatterNumbers } from "./lookup.ts";
 import { stablehloRules } from "./rules.ts";
 import { hloExtreme, hloInSingle, hloKeeps, hloPlaces, hloReductions } from "./shared.ts";
 
-/** StableHLO's convolution; with groups, those of the input lie in its features, and those of the output in its own. */
+/** StableHLO's convolution; groups are parts of the input's features and of the output's features. */
 function hloConv({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>, groups = 1): readonly HloValue[] {
   const { x, kernel, out, spatial } = convDims(attrs.layout);
   const parts = [x, kernel, out].map((letters) => `[${[...letters].join(", ")}]`);
@@ -34,7 +34,7 @@ function hloConv({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>, groups 
   });
 }
 
-/** StableHLO counts groups within the features: `g` goes before `f` and `o`, and is merged with them. */
+/** StableHLO has groups within the features: `g` is moved before `f` and `o`, and merged with them. */
 function hloGrouped({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>): readonly HloValue[] {
   const dims = convDims(attrs.layout);
   const spatial = dims.spatial.join("");
@@ -44,26 +44,26 @@ function hloGrouped({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>): rea
     const type = { shape: order.map((dim) => shape[dim] as number), dtype };
     return hlo.one("transpose", [value], type, { permutation: hloIntegers(order) });
   };
-  const merged = ([, , ...rest]: Shape, [first, second]: Shape, lead: Shape): number[] => [
+  const merged = ([, , ...others]: Shape, [first, second]: Shape, lead: Shape): number[] => [
     ...lead,
     (first as number) * (second as number),
-    ...rest,
+    ...others,
   ];
-  const together = (value: HloValue, letters: string, wanted: string, lead: number): HloValue => {
-    const moved = permute(value, orderFor(letters, wanted));
-    const { shape, dtype } = moved.type;
-    const made = merged(shape.slice(lead), shape.slice(lead), shape.slice(0, lead));
-    return hlo.one("reshape", [moved], { shape: made, dtype });
+  const mergeGroups = (value: HloValue, letters: string, target: string, lead: number): HloValue => {
+    const transposed = permute(value, orderFor(letters, target));
+    const { shape, dtype } = transposed.type;
+    const mergedShape = merged(shape.slice(lead), shape.slice(lead), shape.slice(0, lead));
+    return hlo.one("reshape", [transposed], { shape: mergedShape, dtype });
   };
-  const x = together(inputs[0] as HloValue, dims.x, `bgf${spatial}`, 1);
-  const kernel = together(inputs[1] as HloValue, dims.kernel, `goi${spatial}`, 0);
+  const x = mergeGroups(inputs[0] as HloValue, dims.x, `bgf${spatial}`, 1);
+  const kernel = mergeGroups(inputs[1] as HloValue, dims.kernel, `goi${spatial}`, 0);
   const { shape, dtype } = outputs[0] as TensorType;
   const order = orderFor(dims.out, `bgf${spatial}`);
-  const apart = order.map((dim) => shape[dim] as number);
-  const out = { shape: merged(apart.slice(1), apart.slice(1), apart.slice(0, 1)), dtype };
-  const plain = { ...attrs, layout: `bf${spatial},oi${spatial}->bf${spatial}` };
-  const [made] = hloConv({ hlo, inputs: [x, kernel], outputs: [out], attrs: plain }, groups);
-  const wide = hlo.one("reshape", [made as HloValue], { shape: apart, dtype });
+  const splitShape = order.map((dim) => shape[dim] as number);
+  const out = { shape: merged(splitShape.slice(1), splitShape.slice(1), splitShape.slice(0, 1)), dtype };
+  const ungrouped = { ...attrs, layout: `bf${spatial},oi${spatial}->bf${spatial}` };
+  const [result] = hloConv({ hlo, inputs: [x, kernel], outputs: [out], attrs: ungrouped }, groups);
+  const wide = hlo.one("reshape", [result as HloValue], { shape: splitShape, dtype });
   return [permute(wide, inverseOrder(order))];
 }
 
@@ -78,7 +78,7 @@ const hloDilated = (attrs: WindowAttrs) => ({
   ...(attrs.dilation === undefined ? {} : { window_dilations: hloIntegers(attrs.dilation) }),
 });
 
-/** The place (row-major number in x) of each window's extreme, and the element of a second tensor there. */
+/** The row-major index in x of each window's extreme, and the element of a second tensor at that index. */
 function hloTaken(hlo: HloBlock, [x, source]: readonly [HloValue, HloValue], type: TensorType, attrs: WindowAttrs) {
   const { shape, dtype } = type;
   const places = hloPlaces(hlo, x.type.shape);
@@ -86,11 +86,11 @@ function hloTaken(hlo: HloBlock, [x, source]: readonly [HloValue, HloValue], typ
   const starts = [scalar(identityOf(attrs.op, dtype)), places.none, scalar(0)];
   const types = [type, { shape, dtype: "i32" as const }, type];
   const region = hloExtreme(attrs.op === "min" ? "min" : "max", [dtype, "i32", dtype]);
-  const all = hlo.op("reduce_window", [x, places.places, source, ...starts], types, hloDilated(attrs), [region]);
-  return { place: all[1] as HloValue, taken: all[2] as HloValue };
+  const results = hlo.op("reduce_window", [x, places.places, source, ...starts], types, hloDilated(attrs), [region]);
+  return { place: results[1] as HloValue, taken: results[2] as HloValue };
 }
 
-/** StableHLO's select_and_scatter knows no gaps: the places of the extremes, and a scatter to them. */
+/** StableHLO's select_and_scatter has no dilation: this finds the indices of the extremes and scatters to them. */
 function hloScattered(
   hlo: HloBlock,
   inputs: readonly HloValue[],

@@ -276,8 +276,8 @@ function hashOf(name: string): number {
 /** Path and kind of the innermost layer that an error came from. */
 const paths = new WeakMap<HeddleError, { readonly path: string; readonly kind: string; readonly text: string }>();
 
-/** Messages of errors before the layer's kind was put in front. */
-const unnamed = new WeakMap<HeddleError, string>();
+/** Errors of layers that name the layer's kind. */
+const named = new WeakSet<HeddleError>();
 
 /** Runs a part of a layer. Its errors name the layer's kind, unless they name the kind or a child's path already. */
 export function ofLayer<Result>(kind: string, body: () => Result): Result {
@@ -285,10 +285,11 @@ export function ofLayer<Result>(kind: string, body: () => Result): Result {
     return speakingAs(speakerNow() ?? { name: kind }, body);
   } catch (error) {
     if (!(error instanceof HeddleError) || error.constructor !== HeddleError) throw error;
-    if (paths.has(error) || unnamed.has(error) || error.plain.startsWith(kind)) throw error;
-    const named = error.saying(`${kind}: ${error.plain}`);
-    unnamed.set(named, error.plain);
-    throw named;
+    if (paths.has(error) || named.has(error) || [kind, speakerNow()?.name ?? kind].includes(error.by ?? ""))
+      throw error;
+    const told = error.toldAs(kind, error.plain);
+    named.add(told);
+    throw told;
   }
 }
 
@@ -311,32 +312,25 @@ export function watchingLayers<Result>(watch: Watcher, body: () => Result): Resu
 export function inLayer<Result>(name: string, layer: Layer, body: () => Result): Result {
   const outerPath = speakerNow()?.path;
   const path = outerPath === undefined ? name : `${outerPath}.${name}`;
+  const speaker = `layer ${path} (${layer.kind})`;
   try {
-    const result = speakingAs({ name: `layer ${path} (${layer.kind})`, path, madeAt: positions.get(layer) }, body);
+    const result = speakingAs({ name: speaker, path, madeAt: positions.get(layer) }, body);
     watcher?.(path, result);
     return result;
   } catch (error) {
     if (!(error instanceof HeddleError)) throw error;
-    throw withPath(error, name, layer);
+    throw withPath(error, name, layer, speaker);
   }
 }
 
-/** A message without the layer's kind in front, since the path names the layer. */
-function withoutKind(text: string, kind: string): string {
-  const kindStart = text.startsWith("layer ") ? text.indexOf("(") + 1 : 0;
-  const separator = /^\)?: /.exec(text.slice(kindStart + kind.length));
-  return text.startsWith(kind, kindStart) && separator !== null
-    ? text.slice(kindStart + kind.length + separator[0].length)
-    : text;
-}
-
-function withPath(error: HeddleError, name: string, layer: Layer): HeddleError {
+/** `speaker`: who the ops of the layer are to errors of a run, which the path names too. */
+function withPath(error: HeddleError, name: string, layer: Layer, speaker: string): HeddleError {
   const inner = paths.get(error);
   const path = inner === undefined ? name : `${name}.${inner.path}`;
   const kind = inner?.kind ?? layer.kind;
-  const text = inner?.text ?? withoutKind(unnamed.get(error) ?? error.plain, kind);
+  const text = inner?.text ?? (error.by === kind || error.by === speaker ? error.said : error.plain);
   const where = inner === undefined ? (describePosition(positions.get(layer)) ?? error.where) : error.where;
-  const located = error.saying(`layer ${path} (${kind}): ${text}`, where);
+  const located = error.toldAs(`layer ${path} (${kind})`, text, where);
   paths.set(located, { path, kind, text });
   return located;
 }

@@ -39,11 +39,10 @@ function inferFft(inputs: readonly TensorType[], attrs: FftAttrs): TensorType {
   const dims = attrs.length.length;
   const fits = found.length === from.length && found.every((size, dim) => size === from[dim]);
   if (!fits || dims < 1 || dims > 3 || attrs.length.some((size) => size < 1)) {
-    throw new HeddleError(
-      "shape",
-      `fft ${attrs.kind} of length ${formatShape(attrs.length)}: needs ${formatShape(from)} as the last dims, got ${formatType(input)}`,
-      { hint: "a complex tensor has a last dim of size 2: the real and the imaginary parts" },
-    );
+    throw new HeddleError("shape", `needs ${formatShape(from)} as the last dims, got ${formatType(input)}`, {
+      by: `fft ${attrs.kind} of length ${formatShape(attrs.length)}`,
+      hint: "a complex tensor has a last dim of size 2: the real and the imaginary parts",
+    });
   }
   return { dtype: input.dtype, shape: [...batch, ...output] };
 }

@@ -1,6 +1,6 @@
 /**
- * @module When a worker of a parameter server may go on: bulk-synchronous, stale-synchronous and asynchronous updates as
- * one state machine. It knows no time and no network: events go in, grants come out, so it is tested under virtual time.
+ * @module Consistency of a parameter server: bulk-synchronous, stale-synchronous and asynchronous updates as one state
+ * machine. It knows neither time nor network: events go in, grants come out, so it is tested under virtual time.
  *
  * Stale-synchronous (Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", 2013):
  * a worker that has finished c clocks may begin the next one while no other worker is more than `staleness` clocks
@@ -8,22 +8,22 @@
  */
 import { HeddleError } from "../util/errors.ts";
 
-/** A worker that may have the parameters now, for its clock. */
+/** A worker that may pull the parameters now, for its clock. */
 export interface Grant {
   readonly worker: number;
-  /** Clocks that the worker has finished. */
+  /** The number of clocks that the worker has finished. */
   readonly clock: number;
 }
 
 type Phase = "idle" | "waiting" | "working";
 
-/** Decides over pulls. */
+/** Decides when workers may pull. */
 export class StaleSynchronous {
-  /** Clocks that a worker may be ahead of the slowest. */
+  /** The clocks that a worker may be ahead of the slowest worker. */
   readonly staleness: number;
   private readonly clocks = new Map<number, number>();
   private readonly phases = new Map<number, Phase>();
-  /** Workers that wait, in the order in which they asked. */
+  /** Waiting workers, in the order of their requests. */
   private waiting: number[] = [];
 
   /** @throws HeddleError `option` */
@@ -41,12 +41,12 @@ export class StaleSynchronous {
     }
   }
 
-  /** Clocks that the slowest worker has finished. */
+  /** The number of clocks that the slowest worker has finished. */
   get slowest(): number {
     return Math.min(...this.clocks.values());
   }
 
-  /** A worker asks for the parameters. Gives the workers that may have them now: none or this one. */
+  /** A worker requests the parameters. Returns the workers that may have them now: none or this worker. */
   pull(worker: number): Grant[] {
     this.expect(worker, "idle", "pulls");
     this.phases.set(worker, "waiting");
@@ -54,7 +54,7 @@ export class StaleSynchronous {
     return this.release();
   }
 
-  /** A worker's update was applied: its clock has ended. Gives the workers that may go on because of it. */
+  /** A worker's update was applied, so its clock has ended. Returns the workers that may continue because of this. */
   push(worker: number): Grant[] {
     this.expect(worker, "working", "pushes");
     this.phases.set(worker, "idle");
@@ -62,7 +62,7 @@ export class StaleSynchronous {
     return this.release();
   }
 
-  /** A worker has finished or is gone: nobody waits for it any more. */
+  /** A worker has finished or failed: no worker waits for it any more. */
   leave(worker: number): Grant[] {
     this.clocks.delete(worker);
     this.phases.delete(worker);
@@ -71,17 +71,17 @@ export class StaleSynchronous {
   }
 
   private expect(worker: number, phase: Phase, what: string): void {
-    const found = this.phases.get(worker);
-    if (found === phase) return;
-    const problem = found === undefined ? "is not among the workers" : `is ${found}`;
+    const actual = this.phases.get(worker);
+    if (actual === phase) return;
+    const problem = actual === undefined ? "is not among the workers" : `is ${actual}`;
     throw new HeddleError("protocol", `worker ${worker} ${what}, but it ${problem}`);
   }
 
   private release(): Grant[] {
     const { slowest } = this;
-    const granted = this.waiting.filter((worker) => (this.clocks.get(worker) as number) - slowest <= this.staleness);
-    this.waiting = this.waiting.filter((worker) => !granted.includes(worker));
-    return granted.map((worker) => {
+    const allowed = this.waiting.filter((worker) => (this.clocks.get(worker) as number) - slowest <= this.staleness);
+    this.waiting = this.waiting.filter((worker) => !allowed.includes(worker));
+    return allowed.map((worker) => {
       this.phases.set(worker, "working");
       return { worker, clock: this.clocks.get(worker) as number };
     });

@@ -1,4 +1,4 @@
-/** @module A server device: it keeps state and runs its handlers, one after another, in the order in which they are asked. */
+/** @module A server device: it has state and runs its handlers, one after another, in the order of the requests. */
 
 import { type CompiledFunction, compileFunction, isTensor, meshOf, planFunction } from "../functions/index.ts";
 import { typeOf } from "../ir/shape.ts";
@@ -7,7 +7,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
-/** A handler as a user writes it: the state and what comes with the request, to the next state and a reply. */
+/** A handler as a user writes it: from the state and the arguments of a request to the next state and a reply. */
 export interface HandlerFunction<State> {
   /** Pure. A handler that gives no `state` only reads. */
   // biome-ignore lint/suspicious/noExplicitAny: arguments of any form; their types are given beside
@@ -26,7 +26,7 @@ export class ServeDevice<State> {
   private state: State;
   private readonly handlers: ReadonlyMap<string, { readonly compiled: Compiled; readonly writes: boolean }>;
 
-  /** @throws HeddleError `verify` when a handler does not keep to the state. */
+  /** @throws HeddleError `verify` when a handler does not fit the state. */
   constructor(
     runtime: Runtime,
     name: string,
@@ -37,17 +37,20 @@ export class ServeDevice<State> {
     const types = flattenTree(state, isTensor);
     const stateTypes = unflattenTree(types.shape, types.leaves.map(typeOf));
     const compiled = Object.entries(handlers).map(([handler, { run, inputs }]) => {
-      const traced = (current: State, ...rest: unknown[]): unknown => {
-        const { state: next = [], reply = [] } = run(current, ...rest);
+      const traced = (current: State, ...requestInputs: unknown[]): unknown => {
+        const { state: next = [], reply = [] } = run(current, ...requestInputs);
         return [next, reply];
       };
       const example = [stateTypes, ...inputs];
-      // What is only read must not be given away: first see whether the handler gives a next state.
+      // A state that is only read must not be donated, so this first looks whether the handler returns a next state.
       const options = { name: handler, argumentNames: ["state"] };
       const { outputPaths } = planFunction(traced, example, meshOf(runtime), options);
       const writes = outputPaths.some((path) => path.split(".")[0] === "0");
-      const made = compileFunction(traced, example, runtime, { ...options, donate: writes ? ["state"] : [] });
-      return [handler, { compiled: made as Compiled, writes }] as const;
+      const handlerFunction = compileFunction(traced, example, runtime, {
+        ...options,
+        donate: writes ? ["state"] : [],
+      });
+      return [handler, { compiled: handlerFunction as Compiled, writes }] as const;
     });
     this.handlers = new Map(compiled);
     this.step = {
@@ -55,7 +58,11 @@ export class ServeDevice<State> {
       name,
       state: types.leaves.map((leaf, index) => ({ name: types.paths[index] as string, type: typeOf(leaf) })),
       handlers: compiled.map(
-        ([handler, { compiled: made, writes }]): Handler => ({ name: handler, program: made.compiled.program, writes }),
+        ([handler, { compiled: handlerFunction, writes }]): Handler => ({
+          name: handler,
+          program: handlerFunction.compiled.program,
+          writes,
+        }),
       ),
     };
     verifyServe(this.step);

@@ -1,6 +1,6 @@
 /**
  * @module A parameter server: one device keeps the parameters and their update rule, workers pull parameters and push
- * gradients, and a consistency policy says who may go on. What was applied is logged in order; the same log replayed
+ * gradients, and a consistency policy decides which workers may continue. Events are logged in order; the same log replayed
  * gives the same bits.
  */
 
@@ -20,13 +20,13 @@ import { ServeDevice } from "./device.ts";
 export interface Applied {
   readonly kind: "pull" | "push";
   readonly worker: number;
-  /** Of the worker, counted from 0. */
+  /** The clock of the worker, counted from 0. */
   readonly clock: number;
-  /** Updates applied before it. */
+  /** The number of updates applied before the event. */
   readonly version: number;
 }
 
-/** What is trained, and by whom. */
+/** The model, its data and the devices of a training. */
 export interface ParameterServerOptions<Batch extends Tensors> {
   /** First values, on any one device. */
   readonly params: Tensors;
@@ -45,15 +45,15 @@ export interface ParameterServerOptions<Batch extends Tensors> {
   readonly staleness?: number;
 }
 
-/** What came of it. */
+/** The result of a training. */
 export interface ParameterServerResult {
   readonly params: Tensors;
   readonly log: readonly Applied[];
-  /** Of each push, in the order of the log. */
+  /** The loss of each push, in the order of the log. */
   readonly losses: readonly number[];
 }
 
-/** Trains: workers run at their own pace, as far as the policy lets them. */
+/** Trains: workers run at their own pace, within the bounds of the policy. */
 export async function trainOnServer<Batch extends Tensors>(
   options: ParameterServerOptions<Batch>,
 ): Promise<ParameterServerResult> {
@@ -84,7 +84,7 @@ export async function trainOnServer<Batch extends Tensors>(
  * Repeats a run from its log, one event after another: the same parameters to the bit, on executors of the same
  * instruction set.
  *
- * @throws HeddleError `log` when the log is not one of these options.
+ * @throws HeddleError `log` when the log does not fit the options.
  */
 export async function replayOnServer<Batch extends Tensors>(
   options: ParameterServerOptions<Batch>,
@@ -107,7 +107,7 @@ export async function replayOnServer<Batch extends Tensors>(
   return server.result();
 }
 
-/** Parameters on their way: what was copied on the server, read to the host. */
+/** A snapshot of the parameters, copied on the server and read to the host. */
 type Snapshot = Promise<Host>;
 type Host = readonly TypedArray[];
 interface Gradient {
@@ -141,11 +141,11 @@ class Server<Batch extends Tensors> {
     const state = { params: place(params), slots: place(optimizer.init(params)) };
     const types = unflattenTree(shape, leaves.map(typeOf)) as Tensors;
     this.device = new ServeDevice<State>(server, "parameters", state, {
-      pull: { inputs: [], run: (kept) => ({ reply: kept.params }) },
+      pull: { inputs: [], run: (state) => ({ reply: state.params }) },
       push: {
         inputs: [types, { shape: [], dtype: "i32" }, { shape: learningRatesAt(optimizer, 0).shape, dtype: "f32" }],
-        run: ({ params: kept, slots }, grads: Tensors, step: Tensor, learningRate: Tensor) => {
-          const updated = optimizer.update(grads, slots, kept, { step, learningRate });
+        run: ({ params: current, slots }, grads: Tensors, step: Tensor, learningRate: Tensor) => {
+          const updated = optimizer.update(grads, slots, current, { step, learningRate });
           return { state: { params: updated.params, slots: updated.state } };
         },
       },

@@ -104,8 +104,7 @@ export function defaultExecutor(): ExecutorPlugin {
 export function chooseExecutor(name?: string): LocalPlugin {
   const plugin = name === undefined ? undefined : executorNamed(name);
   if (plugin === undefined) {
-    for (const candidate of plugins.values())
-      if (hasDevices(candidate) && candidate.unavailable() === undefined) return candidate;
+    for (const entry of plugins.values()) if (hasDevices(entry) && entry.unavailable() === undefined) return entry;
     throw new HeddleError("executor", "no executor can be used", { hint: "run heddle doctor" });
   }
   const reason = plugin.unavailable();

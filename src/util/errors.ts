@@ -1,12 +1,14 @@
 /** @module The one error type of Heddle: a stable code, a message that names the cause, and a hint. */
 import type { ErrorCode } from "./error-codes.ts";
-import { codeOf, type Fault, type FaultPlace, sentenceOf } from "./faults.ts";
+import { codeOf, type Fault, type FaultPlace, spokenOf } from "./faults.ts";
 import { capturePosition, describePosition, type Speaker, speakerNow, speakingAs } from "./source.ts";
 
 /** Options of a {@link HeddleError}. */
 export interface HeddleErrorOptions {
   /** One sentence that says what the user can do. */
   readonly hint?: string;
+  /** Who says it, which the message given here leaves out; default how that begins, as `matmul: …`. */
+  readonly by?: string | undefined;
   readonly cause?: unknown;
   /** Position in the user's code where the failing value was made, as `file:line:column`; default the call that threw. */
   readonly where?: string;
@@ -31,7 +33,11 @@ export class HeddleError extends Error {
   readonly isPlaced: boolean;
   /** The message without source line and hint. */
   readonly plain: string;
-  /** For an error of a run, what went wrong as data: `kind` with fields such as `index`, `position` and `size`. */
+  /** Who says it: the op, function or layer that failed, with which the message begins; undefined where it names none. */
+  readonly by: string | undefined;
+  /** What it says: {@link HeddleError.plain} without {@link HeddleError.by}. */
+  readonly said: string;
+  /** What went wrong as data, of an error of a run: `kind` with fields such as `index`, `position` and `size`. */
   readonly fault: Fault | undefined;
 
   constructor(code: ErrorCode, message: string, options: HeddleErrorOptions = {}) {
@@ -39,13 +45,17 @@ export class HeddleError extends Error {
     const where = options.where ?? (new.target === HeddleError ? describePosition(capturePosition()) : undefined);
     const place = where === undefined ? "" : `\n  at ${where}`;
     const hint = options.hint === undefined ? "" : `\n  hint: ${options.hint}`;
-    super(message + place + hint, options.cause === undefined ? undefined : { cause: options.cause });
+    const { by, said } = options.by === undefined ? spoken(message) : { by: options.by, said: message };
+    const plain = by === undefined ? said : `${by}: ${said}`;
+    super(plain + place + hint, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = "HeddleError";
     this.code = code;
     this.hint = options.hint;
     this.where = where;
     this.isPlaced = options.where !== undefined;
-    this.plain = message;
+    this.plain = plain;
+    this.by = by;
+    this.said = said;
     this.fault = options.fault;
   }
 
@@ -54,9 +64,20 @@ export class HeddleError extends Error {
     return this.saying(this.plain, where);
   }
 
-  /** The same error with another message; it keeps the position that was passed, unless there is a new one. */
-  saying(message: string, where: string | undefined = this.isPlaced ? this.where : undefined): HeddleError {
+  /** The same error as one of another function or layer; the line stays where it was given, unless there is another. */
+  toldAs(by: string, said: string = this.said, where?: string): HeddleError {
+    return this.again(said, where, by);
+  }
+
+  /** The same error in other words; the line stays where it was given, unless there is another. */
+  saying(message: string, where?: string): HeddleError {
+    return this.again(message, where, undefined);
+  }
+
+  private again(message: string, given: string | undefined, by: string | undefined): HeddleError {
+    const where = given ?? (this.isPlaced ? this.where : undefined);
     return new HeddleError(this.code, message, {
+      by,
       ...(where === undefined ? {} : { where }),
       ...(this.hint === undefined ? {} : { hint: this.hint }),
       fault: this.fault,
@@ -65,8 +86,13 @@ export class HeddleError extends Error {
   }
 }
 
-/** The beginning of a message: the op or function that failed. */
-const speaker = /^[a-z]\w*(?: [a-z]\w*)?: /i;
+/** How a message begins that names the op or function that failed. Whoever asks an error who says it reads {@link HeddleError.by}. */
+const speaker = /^([a-z]\w*(?: [a-z]\w*)?): /i;
+
+function spoken(message: string): { readonly by: string | undefined; readonly said: string } {
+  const found = speaker.exec(message);
+  return found === null ? { by: undefined, said: message } : { by: found[1], said: message.slice(found[0].length) };
+}
 
 /**
  * Names the function that the user called instead of its parts: `softmax: dim 5 …`, not `max: dim 5 …`. Other errors than a
@@ -74,13 +100,16 @@ const speaker = /^[a-z]\w*(?: [a-z]\w*)?: /i;
  */
 export function toldBy(name: string, error: unknown): unknown {
   if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.code === "internal") return error;
-  if (error.plain.startsWith(name)) return error;
-  return error.saying(`${name}: ${error.plain.replace(speaker, "")}`);
+  // What is said more of the function, such as the letters of an einsum, stands behind its name.
+  if (error.by?.split(" ", 1)[0] === name) return error;
+  return error.toldAs(name);
 }
 
-/** Makes the error for a fault. */
-export const faultError = (fault: Fault, options: Omit<HeddleErrorOptions, "fault"> = {}): HeddleError =>
-  new HeddleError(codeOf(fault), sentenceOf(fault), { ...options, fault });
+/** The error of a fault. */
+export function faultError(fault: Fault, options: Omit<HeddleErrorOptions, "fault" | "by"> = {}): HeddleError {
+  const { by, said } = spokenOf(fault);
+  return new HeddleError(codeOf(fault), said, { ...options, by, fault });
+}
 
 /** Origin of the node that refused a value. */
 export interface RefusalPlace {

@@ -162,11 +162,17 @@ export const describeFault = (fault: Fault): string => (kinds[fault.kind][1] as 
 
 /** The sentence for a fault. */
 export function sentenceOf(fault: Fault): string {
+  const { by, said } = spokenOf(fault);
+  return by === undefined ? said : `${by}: ${said}`;
+}
+
+/** The two parts of a fault's sentence: its beginning, the name of who reports it (`by`), and the rest (`said`). */
+export function spokenOf(fault: Fault): { readonly by: string | undefined; readonly said: string } {
   const { worker, by, iterations = [], training, evaluation, program } = fault;
   const way = by === undefined && program === undefined ? [] : iterations;
-  const parts = [worker, by ?? nativePlace(fault), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
-  const sentence = parts.filter((part) => part !== undefined).join(": ");
-  return `${sentence}${countedOn(fault)}${inRun({ training, evaluation })}`;
+  const speakers = [worker, by ?? nativePlace(fault)].filter((part) => part !== undefined);
+  const parts = [...speakers.slice(1), ...way.map((count) => `iteration ${count}`), describeFault(fault)];
+  return { by: speakers[0], said: `${parts.join(": ")}${countedOn(fault)}${inRun({ training, evaluation })}` };
 }
 
 /** Whose rows, positions or matrices those of a sentence are, where there are several devices. */

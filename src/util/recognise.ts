@@ -101,17 +101,12 @@ export function recognise(bytes: Uint8Array): FileKind | undefined {
  * Refuses a file that is recognised as something else. Readers call it with the first bytes, before they parse.
  *
  * @param format the expected format, as in "is not a valid ONNX file"
- * @param ownKinds kinds of files that this format has
+ * @param own kinds of files that this format has
  * @throws HeddleError `format` with the file and its kind.
  */
-export function checkRecognised(
-  bytes: Uint8Array,
-  file: string,
-  format: string,
-  ownKinds: readonly FileKind[] = [],
-): void {
+export function checkRecognised(bytes: Uint8Array, file: string, format: string, own: readonly FileKind[] = []): void {
   const kind = recognise(bytes);
-  if (kind === undefined || ownKinds.includes(kind)) return;
+  if (kind === undefined || own.includes(kind)) return;
   const { is, hint }: Kind = kinds[kind];
   const options = hint === undefined ? {} : { hint };
   throw new HeddleError("format", `${file} is not a valid ${format} file: it is ${is}`, options);

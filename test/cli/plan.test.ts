@@ -206,7 +206,7 @@ describe("a plan as a file", () => {
       text.replace("f32[3,4]", "f32[3,5]"),
       / \(\S+wrong\) is of .* 'params\.0\.weight' \(line 2\) is f32\[3,5\] in the plan and f32\[3,4\] here/,
     ],
-    ["of another step", text.replace(/of \w+ on/, "of 123 on"), /graph 123 there, \w+ here\): values are alike/],
+    ["of another step", text.replace(/of \w+ on/, "of 123 on"), /graph 123 there, \w+ here\): the values are the same/],
     [
       "with its batch elsewhere",
       text.replace("batch.x: f32[12,4] S(0) R", "batch.x: f32[12,4] R R"),

@@ -105,7 +105,7 @@ test.each<[string, () => unknown, RegExp]>([
     "a plan of a function that computes something else",
     () =>
       planFunction(({ w, x }: Step) => ({ ...step({ w, x }), w }), example, two, { plan: parseAnyPlan(head(text)) }),
-    /\(graph \w+ there, \w+ here\): values are alike, what is computed is not\n/,
+    /\(graph \w+ there, \w+ here\): the values are the same, the computation differs\n/,
   ],
   [
     "a value that is not there",

@@ -29,6 +29,8 @@ try {
 }
 \`\`\`
 
+Its fields hold the parts of the message: \`by\`, the op, function or layer that reports it, and \`said\`, the rest (\`plain\` is both).
+
 An error of a run also has its cause as data: \`fault\`, with a \`kind\` and its fields. The native core, the reference executor
 and workers elsewhere give the same fault for the same values; the message is made from it (\`src/util/faults.ts\`).
 

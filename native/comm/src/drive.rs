@@ -18,7 +18,7 @@ const SPINS: u32 = 40;
 const YIELDS: u32 = 40;
 /// Longest sleep before looking again at deadlines and at what other peers have sent.
 const NAP: Duration = Duration::from_millis(25);
-/// Time that a peer's last words get to arrive after its data link ended, or carried what does not belong.
+/// Time for a peer's last notice to arrive after its data link ended, or carried bytes that do not belong.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 /// Time without a byte after which a rank looks at what other peers have sent.
 const STALLED: Duration = Duration::from_millis(100);
@@ -31,11 +31,11 @@ pub(crate) struct Job<'a> {
     pub(crate) schedule: Messages<'a>,
     pub(crate) memory: Memory<'a>,
     pub(crate) reduce: (Dtype, Reduction),
-    /// Header of its messages, without what differs between them.
+    /// Header of its messages, without the fields that differ between them.
     pub(crate) header: Header,
-    /// What it is, for people.
+    /// Description for people.
     pub(crate) what: &'a str,
-    /// The same as peers get it: description, a zero byte, name of the group.
+    /// Description for peers: the text, a zero byte, the name of the group.
     pub(crate) text: &'a [u8],
     /// Its number in the flight recorder.
     pub(crate) flight: u64,
@@ -58,7 +58,7 @@ struct Incoming {
     text_len: usize,
     /// Bytes of text and payload so far.
     done: usize,
-    /// Bytes of payload that are combined already; those after them are in staging.
+    /// Bytes of payload that are combined already; later bytes are in staging.
     combined: usize,
     peer: usize,
     ordinal: u32,
@@ -261,7 +261,7 @@ impl<'a> Drive<'a> {
                     self.incoming.combined += whole;
                     return Ok(whole);
                 }
-                // An element that is cut by the end of the link's memory is put together in staging.
+                // An element across the end of the link's memory is assembled in staging.
                 Some(at) => end = (at - at % element + element).min(end),
             }
         }
@@ -272,7 +272,7 @@ impl<'a> Drive<'a> {
         Ok(count)
     }
 
-    /// Receives payload up to a position, to where it belongs or into staging.
+    /// Receives payload up to a position, into its place or into staging.
     fn pull_until(&mut self, message: &Receive, end: usize) -> std::result::Result<usize, LinkError> {
         let incoming = &mut self.incoming;
         let mut iov: [IoSliceMut<'_>; IOV] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
@@ -296,7 +296,7 @@ impl<'a> Drive<'a> {
         self.transport.try_receive(self.job.ranks[message.peer], &mut iov[..used])
     }
 
-    /// Combines what is in staging of a message, up to a position.
+    /// Combines the staged part of a message, up to a position.
     fn combine_staged(&mut self, message: &Receive, end: usize) {
         let from = self.incoming.combined;
         if message.with.is_some() && from < end {
@@ -346,7 +346,7 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Reads the description of a collective that is not ours.
+    /// Reads the description of a collective that is not this rank's.
     fn read_text(&mut self, peer: usize, length: usize) -> Result<Vec<u8>> {
         let deadline = Instant::now() + Duration::from_secs(1);
         let mut got = 0;
@@ -361,7 +361,7 @@ impl<'a> Drive<'a> {
     }
 
     fn mismatch(&self, rank: usize, header: &Header, text: &[u8]) -> Error {
-        // What a peer sent before it failed agrees with nothing that comes after: its failure is the cause.
+        // Bytes that a peer sent before it failed may not match: its failure is the cause.
         if let Some(error) = self.last_words() {
             return error;
         }
@@ -389,7 +389,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// What a peer says of its failure, which comes by another link than its data, and so may come a little later.
+    /// The notice of a peer's failure, which comes over another link than its data and so may come a little later.
     fn last_words(&self) -> Option<Error> {
         let deadline = Instant::now() + LAST_WORDS;
         loop {
@@ -403,7 +403,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Spins briefly, then yields, then sleeps until a link or another thread has something.
+    /// Spins briefly, then yields, then sleeps until a link or another thread is ready.
     fn rest(&mut self) -> Result<()> {
         self.idle += 1;
         if self.idle <= SPINS {
@@ -442,7 +442,7 @@ impl<'a> Drive<'a> {
         Waiting { group: self.job.header.group, sequence: self.job.header.sequence, rank }
     }
 
-    /// Names whom this rank waits for, and for whom that one does.
+    /// Describes the rank that this rank waits for, and the rank that that one waits for.
     fn culprit(&self, whom: Option<usize>) -> String {
         let Some(rank) = whom else { return "its peers".into() };
         let culprit = self.job.shared.signals.culprit(self.waiting(rank));
@@ -452,7 +452,7 @@ impl<'a> Drive<'a> {
         format!("rank {rank}, which waits for rank {culprit},")
     }
 
-    /// While nothing moves: is a peer gone, or in another collective, that is not the one waited for?
+    /// While no bytes move: checks whether another peer than the awaited one is gone or in another collective.
     fn look_around(&mut self, waiting_for: Option<usize>) -> Result<()> {
         for rank in self.job.ranks.iter().copied().filter(|rank| *rank != self.job.shared.rank) {
             if Some(rank) != waiting_for {

@@ -1,4 +1,4 @@
-//! The one error type of this crate, as data. Sentences are made of it in `src/util/faults.ts`.
+//! The error type of this crate, as data. Its sentences are made in `src/util/faults.ts`.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum Error {
     Timeout {
         /// The limit that passed.
         limit: Duration,
-        /// Who or what was waited for, such as `rank 1`.
+        /// The peer or thing that was waited for, such as `rank 1`.
         waiting_for: String,
         /// What this rank was doing, such as `allReduce sum f32 x 10 'loss' (sequence 3, message 0)`.
         during: String,
@@ -31,7 +31,7 @@ pub enum Error {
         /// What this rank was doing.
         during: String,
     },
-    /// Another rank called `abort`, or failed and told the others.
+    /// Another rank called `abort`, or failed and notified the others.
     PeerAborted {
         /// The rank that aborted.
         rank: usize,
@@ -53,7 +53,7 @@ pub enum Error {
     Protocol {
         /// The peer, such as `rank 1` or `127.0.0.1:4000`.
         peer: String,
-        /// What is wrong with them.
+        /// What is wrong with the bytes.
         detail: String,
     },
     /// The mutual authentication failed.

@@ -20,7 +20,7 @@ const MAX_LABEL: usize = 120;
 
 /// An ordered choice of ranks of a world. `Send`; used from one thread at a time.
 ///
-/// The parts of a call are one bucket: they travel as one flat vector. A call that is wrong in itself gives
+/// The parts of a call are one bucket: they travel as one flat vector. An invalid call gives
 /// [`Error::Invalid`] before anything is sent; the caller should then `abort` the world, since the others wait.
 pub struct Group {
     shared: Arc<Shared>,
@@ -34,7 +34,7 @@ pub struct Group {
     listed: Listed,
     ends: Vec<usize>,
     text: String,
-    /// This rank and another, the sender first, for what travels between two ranks alone.
+    /// This rank and another, the sender first, for messages between two ranks alone.
     pairs: Vec<Group>,
 }
 
@@ -112,14 +112,14 @@ impl Group {
         self.run(parts, Call::new(Pattern::ReduceScatter, dtype, reduction, label))
     }
 
-    /// Each input and output is `size` blocks: block `r` goes to rank `r`, and what comes is in rank order.
+    /// Each input and output is `size` blocks: block `r` goes to rank `r`, and received blocks are in rank order.
     pub fn all_to_all(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
         self.run(parts, Call::new(Pattern::AllToAll, dtype, Reduction::Sum, label))
     }
 
     /// Each rank sends the counts of elements in `sends` (position in the group, count), packed one after another in the
-    /// input, and gets those in `receives`, packed in the output; both sides must agree on each pair's count. What a rank
-    /// sends to itself is copied.
+    /// input, and gets those in `receives`, packed in the output; both sides must agree on each pair's count. Elements
+    /// that a rank sends to itself are copied.
     pub fn exchange(
         &mut self,
         part: Part<'_>,
@@ -177,12 +177,12 @@ impl Group {
     }
 
     /// Sends the inputs to the rank at position `to` of the group, which must be in `receive`; outputs are not written,
-    /// and are as long as their inputs. Only the two take part: each direction of each pair is numbered by itself.
+    /// and are as long as their inputs. Only the two ranks take part: each direction of each pair has its own numbers.
     pub fn send(&mut self, parts: &[Part<'_>], dtype: Dtype, to: usize, label: &str) -> Result<()> {
         self.transfer(parts, dtype, (self.index, to), label)
     }
 
-    /// Fills the outputs with what the rank at position `from` of the group sends; inputs are not read.
+    /// Fills the outputs with the elements that the rank at position `from` of the group sends; inputs are not read.
     pub fn receive(&mut self, parts: &[Part<'_>], dtype: Dtype, from: usize, label: &str) -> Result<()> {
         self.transfer(parts, dtype, (from, self.index), label)
     }
@@ -352,7 +352,7 @@ impl<'a> Call<'a> {
         format!("{} {} '{}': {what}", self.op(), self.dtype, self.short_label())
     }
 
-    /// Writes what peers and people are told; `count` is that of one block.
+    /// Writes the descriptions for peers and people; `count` is that of one block.
     fn describe(&self, text: &mut String, count: usize, size: usize) {
         text.clear();
         let dtype = self.dtype;
@@ -380,7 +380,7 @@ impl<'a> Call<'a> {
         let root = if let Pattern::Broadcast { root } = self.pattern { root } else { 0 };
         let hash = Fnv::new().text(self.op()).word(root as u64).text(self.dtype.name()).text(self.reduction.name());
         let hash = hash.text(self.label).word(parts.len() as u64);
-        // Of an exchange, each message's length is checked when it comes.
+        // In an exchange, the length of each message is checked when it arrives.
         let sizes = |part: &Part<'_>| if self.pattern == Pattern::Exchange { 0 } else { part.output_bytes as u64 };
         parts.iter().fold(hash, |hash, part| hash.word(sizes(part))).finish()
     }

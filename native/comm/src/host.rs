@@ -1,15 +1,15 @@
 //! Agrees, pair by pair over the new data links, which ranks share memory.
 //!
 //! ```text
-//! both ways        offer     what each wants, and a digest of its host
+//! both ways        offer     the transport that each wants, and a digest of its host
 //! lower → higher   invite    a socket's name, the size of the rings, a nonce; or why not
 //! by that socket   the memory and both bells, as descriptors
-//! higher → lower   answer    a nonce; or why not. Each nonce must be found in the memory by the other side
+//! higher → lower   answer    a nonce; or why not. Each side must find the other's nonce in the memory
 //! lower → higher   verdict
 //! ```
 //!
-//! The links are authenticated, so what comes over the socket is believed only as far as nonces sent over the links show
-//! that both sides map the same memory. A rank that closes its link meanwhile is left to the first collective to name.
+//! The links are authenticated; the memory that comes over the socket is trusted only if nonces sent over the links show
+//! that both sides map the same memory. If a rank closes its link meanwhile, the first collective reports it.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -36,21 +36,22 @@ const FRAME: usize = 256;
 const REASON: usize = FRAME - 44;
 /// Time for descriptors to pass between two processes that both run.
 const HANDOVER: Duration = Duration::from_secs(5);
-/// Visitors at a door that have not spoken yet. The one that is expected speaks at once, so beyond these the oldest goes.
+/// The most connections to a socket that have sent nothing yet. The expected peer sends at once, so beyond this number
+/// the oldest is dropped.
 const VISITORS: usize = 16;
 
-/// What the agreement gives a rank.
+/// The result of the agreement for one rank.
 pub(crate) struct Memories {
     /// By peer.
     pub(crate) links: Vec<Option<SharedLink>>,
-    /// What peers ring.
+    /// The bell that the peers ring.
     pub(crate) bell: Waker,
-    /// Peers on this host that TCP carries the data to, against the wish of both sides, and why.
+    /// Peers on this host that use TCP although both sides wanted memory, with the reason.
     pub(crate) refused: Vec<(usize, String)>,
 }
 
 impl Memories {
-    /// A sentence for people, if a pair goes without memory against its will.
+    /// A sentence for people, if a pair wanted memory and has none.
     pub(crate) fn fallback(&self) -> Option<String> {
         let (_, reason) = self.refused.first()?;
         let ranks: Vec<String> = self.refused.iter().map(|(peer, _)| peer.to_string()).collect();
@@ -59,7 +60,7 @@ impl Memories {
     }
 }
 
-/// Who can reach whom through descriptors: one system since its start, one network namespace.
+/// The scope in which descriptors can be passed: one system since its start, one network namespace.
 fn host() -> [u8; 32] {
     let read = |path: &str| std::fs::read(path).unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/net").map(|link| link.into_os_string().into_encoded_bytes());
@@ -77,15 +78,15 @@ pub(crate) fn agree(config: &Config, links: &[Option<TcpStream>], deadline: Inst
     let mine = Offer { kind: config.transport, host: host() };
     let pairs = || links.iter().enumerate().filter_map(|(peer, link)| Some((peer, link.as_ref()?)));
     for (_, link) in pairs() {
-        // One that has closed is found below.
+        // A closed link is found below.
         let _ = write_by(link, &mine.encode(), deadline);
     }
-    // In ascending order of (lower, higher) on every rank, so that none waits in a circle.
+    // In ascending order of (lower, higher) on every rank, so that no cycle of waits arises.
     for (peer, link) in pairs() {
         let talk = Talk { link, peer, deadline };
         let outcome = match talk.meet(config, &mine, &all.bell) {
             Ok(outcome) => outcome,
-            // Its death is the first collective's to tell, as if there had been nothing to agree on.
+            // The first collective reports its death, as if there had been no agreement.
             Err(Trouble::Cut(Cut::Closed | Cut::Failed(_))) => continue,
             Err(Trouble::Cut(Cut::TimedOut)) => return Err(talk.late(config)),
             Err(Trouble::Broken(detail)) => {
@@ -134,7 +135,7 @@ impl Offer {
 
 /// A later message of the agreement.
 struct Frame {
-    /// Bytes of a ring, or why there is none.
+    /// Bytes of a ring, or the reason for having none.
     ring: std::result::Result<u64, String>,
     socket: [u8; NONCE],
     nonce: [u8; NONCE],
@@ -184,9 +185,9 @@ impl From<Cut> for Trouble {
     }
 }
 
-/// Why a pair shares no memory, though it could talk about it.
+/// Why a pair shares no memory, although both sides took part in the agreement.
 enum Refusal {
-    /// It is on another host, or one side does not want to.
+    /// The peer is on another host, or one side does not want memory.
     Elsewhere,
     Here(String),
 }
@@ -289,7 +290,7 @@ impl Talk<'_> {
     }
 }
 
-/// A socket of this host, under a name that is in no file system and goes with it.
+/// A socket of this host, under a name that is in no file system and ends with the socket.
 struct Door {
     socket: OwnedFd,
     name: [u8; NONCE],
@@ -309,7 +310,7 @@ fn socket() -> std::result::Result<OwnedFd, String> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(refused("a socket of this host"))
 }
 
-/// The first in the list of those that can be read, as soon as one can be in time.
+/// The index of the first descriptor that can be read, within the time limit.
 fn first_of(list: &[BorrowedFd<'_>], deadline: Instant) -> Option<usize> {
     while let left = deadline.saturating_duration_since(Instant::now())
         && !left.is_zero()
@@ -332,16 +333,16 @@ impl Door {
         Ok(Self { socket, name })
     }
 
-    /// Gives the descriptors to the processes of the same user that come, for the bell that the first one brings. An
-    /// answer on the link before that says that it will not come.
+    /// Passes the descriptors to connecting processes of the same user, and takes the bell of the first one that sends
+    /// it. An answer on the link before that means that the peer will not connect.
     ///
-    /// The name can be listed by anyone here: who brings nothing is waited for beside the others.
+    /// Any process here can list the name and connect, so connections that send nothing are awaited beside the others.
     fn pass(&self, link: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 2]) -> std::result::Result<Waker, String> {
         let deadline = Instant::now() + HANDOVER;
         let mut visitors: VecDeque<OwnedFd> = VecDeque::new();
         loop {
             let doors = [self.socket.as_fd(), link];
-            // Visitors first: the one that is expected may answer on the link as soon as it has brought its bell.
+            // Connections first: the expected peer may answer on the link as soon as it has sent its bell.
             let all: Vec<BorrowedFd<'_>> = visitors.iter().map(AsFd::as_fd).chain(doors).collect();
             let Some(first) = first_of(&all, deadline) else { break };
             if let Some(visitor) = visitors.remove(first) {
@@ -358,7 +359,7 @@ impl Door {
         Err("the other side did not come for the memory".into())
     }
 
-    /// One who comes, if it is a process of the same user and takes the descriptors.
+    /// The next connection, if its process belongs to the same user and takes the descriptors.
     fn admit(&self, fds: &[BorrowedFd<'_>]) -> Option<OwnedFd> {
         let stream = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
         let peer = sockopt::socket_peercred(&stream).ok()?;
@@ -366,7 +367,7 @@ impl Door {
     }
 }
 
-/// Goes to the other side's door, gives the own bell and gets the memory and the other bell.
+/// Connects to the peer's socket, sends this rank's bell and receives the memory and the peer's bell.
 fn fetch(name: &[u8; NONCE], bell: BorrowedFd<'_>) -> std::result::Result<[OwnedFd; 2], String> {
     let stream = socket()?;
     connect(&stream, &address(name)?).map_err(refused("the other side's socket"))?;
@@ -445,7 +446,7 @@ mod tests {
         let mut count = [0; 8];
         rustix::io::read(there.fd(), &mut count).unwrap();
         assert_eq!(u64::from_ne_bytes(count), 1);
-        // An answer on the link means that nobody comes.
+        // An answer on the link means that the peer will not connect.
         idle.wake();
         let error = door.pass(idle.fd(), [here.fd(), here.fd()]).unwrap_err();
         assert_eq!(error, "the other side did not come for the memory");

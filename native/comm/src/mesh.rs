@@ -16,7 +16,7 @@ use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, host};
 
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const MAX_SIZE: usize = 4096;
-/// Room for strangers beside the expected connections.
+/// The number of unexpected connections that are accepted beside the expected ones.
 const EXTRA_HELLOS: usize = 64;
 
 type Link = (Identity, TcpStream);
@@ -194,7 +194,7 @@ struct PorterInner {
     stop: Waker,
     stopped: AtomicBool,
     hellos: AtomicUsize,
-    /// The last connection that was refused, for the error of a rank that never comes.
+    /// The last refused connection, for the error of a rank that never connects.
     refused: Mutex<Option<(SocketAddr, AuthReason)>>,
 }
 
@@ -263,7 +263,7 @@ impl PorterInner {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
-            // Strangers may fill the margin, not the memory.
+            // Unexpected connections may fill the margin, not the memory.
             if self.hellos.load(Ordering::Relaxed) > 2 * self.size + EXTRA_HELLOS {
                 continue;
             }
@@ -293,7 +293,7 @@ impl PorterInner {
             Err(_) => Err(AuthReason::Malformed),
         };
         match result {
-            // The receiver is gone once this rank has failed or needs nobody else.
+            // The receiver is dropped once this rank has failed or has all its links.
             Ok(who) => drop(arrivals.send((who, stream))),
             Err(reason) => {
                 *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some((from, reason));

@@ -1,4 +1,4 @@
-//! What other threads and ranks tell the thread that runs a collective.
+//! Notices of other threads and ranks to the thread that runs a collective.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ pub(crate) enum Notice {
     Peer { rank: usize, reason: String },
     /// A peer found that ranks are in different collectives.
     Mismatch(String),
-    /// A peer's control link carried something else than its protocol.
+    /// A peer's control link carried bytes outside its protocol.
     Broken { rank: usize, detail: String },
 }
 
@@ -30,7 +30,7 @@ impl Notice {
     }
 }
 
-/// In which collective a rank has long been waiting, and for whom.
+/// The collective in which a rank has long been waiting, and the rank that it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) group: u64,
@@ -74,7 +74,7 @@ impl Signals {
         self.raised.store(true, Ordering::Release);
     }
 
-    /// The notice, if there is one; a single load while there is none.
+    /// The notice, if any; a single load without one.
     pub(crate) fn notice(&self) -> Option<Notice> {
         if self.raised.load(Ordering::Acquire) { self.lock().clone() } else { None }
     }
@@ -83,11 +83,11 @@ impl Signals {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)[rank] = Waiting::read(text);
     }
 
-    /// Follows who waits for whom, from `mine` to a rank that has not said that it waits.
+    /// Follows the chain of waiting ranks, from `mine` to a rank that has not reported waiting.
     pub(crate) fn culprit(&self, mine: Waiting) -> usize {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut at = mine.rank;
-        // A circle ends after as many steps as there are ranks.
+        // A cycle ends after as many steps as there are ranks.
         for _ in 0..waiting.len() {
             match waiting.get(at).copied().flatten() {
                 Some(next) if (next.group, next.sequence) == (mine.group, mine.sequence) => at = next.rank,
@@ -97,7 +97,7 @@ impl Signals {
         mine.rank
     }
 
-    /// Notes that a peer ended without a word. Data that it sent before may still be on its way.
+    /// Records that a peer ended without a notice. Data that it sent before may still be on its way.
     pub(crate) fn mark_gone(&self, rank: usize) {
         self.gone[rank].store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! A rank's membership in a world, and what its groups share.
+//! A rank's membership in a world, and the state that its groups share.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,15 +15,15 @@ use crate::{Error, Group, Result, mesh};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What carries data between ranks; TCP carries everything else.
+/// The transport of data between ranks; everything else uses TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransportKind {
-    /// Memory between ranks that share a host, if they can; TCP else.
+    /// Memory between ranks that share a host, where possible; else TCP.
     #[default]
     Auto,
     /// TCP.
     Tcp,
-    /// Memory between all ranks; where it cannot be had, connecting fails.
+    /// Memory between all ranks; where that is impossible, connecting fails.
     Shared,
 }
 
@@ -34,7 +34,7 @@ pub struct Config {
     pub run_id: String,
     /// Membership epoch: every re-formed world takes a new one.
     pub epoch: u64,
-    /// Tells apart worlds of one run that work side by side; usually `main`.
+    /// Distinguishes worlds of one run that work side by side; usually `main`.
     pub name: String,
     /// This rank.
     pub rank: usize,
@@ -50,9 +50,9 @@ pub struct Config {
     pub timeout: Duration,
     /// Deadline of meeting the other ranks.
     pub connect_timeout: Duration,
-    /// Where to keep the flight recorder, if anywhere; where it cannot be made, the world has a warning instead.
+    /// Path of the flight recorder, if any; where the file cannot be created, the world has a warning instead.
     pub flight: Option<PathBuf>,
-    /// What carries data. A rank that wants TCP alone gets it, whatever its peers want.
+    /// The transport of data. A rank that wants TCP gets it, whatever its peers want.
     pub transport: TransportKind,
     /// Bytes of memory for data under way from one rank to another of its host; by the number of ranks if not given. The
     /// lower rank's word counts.
@@ -95,7 +95,7 @@ impl Config {
     }
 }
 
-/// What a world and its groups share.
+/// State that a world and its groups share.
 pub(crate) struct Shared {
     pub(crate) rank: usize,
     pub(crate) size: usize,
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Runs a collective: alone in this world, not at all after a failure, and with its own failure made known.
+    /// Runs a collective: one at a time in this world, none after a failure; its own failure is sent to the peers.
     pub(crate) fn exclusively(
         &self,
         what: &str,
@@ -131,11 +131,11 @@ impl Shared {
         collective(transport.as_mut()).map_err(|error| self.fail(error))
     }
 
-    /// Remembers the first failure, tells the peers, and returns the first failure.
+    /// Stores the first failure, notifies the peers, and returns the first failure.
     fn fail(&self, error: Error) -> Error {
         let first = self.failure.get_or_init(|| error);
         match first {
-            // The peers have heard of these from where they arose.
+            // The rank where these arose has notified the peers.
             Error::PeerAborted { .. } | Error::Aborted { .. } => {}
             Error::Mismatch(text) => self.control.tell(Word::Mismatch, text),
             other => self.control.tell(Word::Abort, &other.to_string()),
@@ -143,7 +143,7 @@ impl Shared {
         first.clone()
     }
 
-    /// Tells the peers for whom this rank has long been waiting.
+    /// Notifies the peers which rank this rank has long been waiting for.
     pub(crate) fn say_waiting(&self, waiting: Waiting) {
         self.control.tell(Word::Waiting, &waiting.write());
     }
@@ -182,9 +182,9 @@ pub(crate) struct Wiring {
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) control: Box<dyn Control>,
     pub(crate) signals: Arc<Signals>,
-    /// Peers that memory carries data to.
+    /// Peers whose data goes through memory.
     pub(crate) in_memory: Vec<usize>,
-    /// Why there is none to others on this host.
+    /// Why there is no shared memory with other peers on this host.
     pub(crate) fallback: Option<String>,
 }
 
@@ -277,19 +277,19 @@ impl World {
         self.shared.failure.get().cloned().or_else(noticed)
     }
 
-    /// Why this world goes without the flight recorder that it was to have: the record of an error.
+    /// Why this world has no flight recorder although one was requested: the record of an error.
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
 
-    /// Why ranks of this host share no memory though they would.
+    /// Why ranks of this host share no memory although they want to.
     #[must_use]
     pub fn fallback(&self) -> Option<&str> {
         self.fallback.as_deref()
     }
 
-    /// The ranks that memory carries data to; TCP carries it to the others.
+    /// The ranks whose data goes through memory; data of the others goes over TCP.
     #[must_use]
     pub fn in_memory(&self) -> &[usize] {
         &self.in_memory

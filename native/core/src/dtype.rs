@@ -83,6 +83,8 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
     const ALL: Self;
     fn bit_and(self, other: Self) -> Self;
     fn bit_or(self, other: Self) -> Self;
+    /// A number that counts.
+    fn from_index(index: usize) -> Self;
     /// The bits, above which are zeros.
     fn bits(self) -> u64;
     fn of_bits(bits: u64) -> Self;
@@ -150,6 +152,9 @@ macro_rules! element {
             fn bit_or(self, other: Self) -> Self {
                 $from($to(self) | $to(other))
             }
+            fn from_index(index: usize) -> Self {
+                index as $t
+            }
             #[inline(always)]
             fn bits(self) -> u64 {
                 u64::from($to(self))
@@ -204,6 +209,28 @@ integer!(u64, u64, same, same);
 // Stands for 16-bit floats where they are moved.
 integer!(u16, u16, same, same);
 
+/// A block with `$t` standing for a type.
+macro_rules! with_type {
+    ($t:ident = $of:ty, $body:expr) => {{
+        type $t = $of;
+        $body
+    }};
+}
+pub(crate) use with_type;
+
+/// Runs a block with `$t` standing for what has so many bytes.
+macro_rules! for_size {
+    ($size:expr, $t:ident => $body:expr) => {
+        match $size {
+            8 => $crate::dtype::with_type!($t = u64, $body),
+            4 => $crate::dtype::with_type!($t = u32, $body),
+            2 => $crate::dtype::with_type!($t = u16, $body),
+            _ => $crate::dtype::with_type!($t = u8, $body),
+        }
+    };
+}
+pub(crate) use for_size;
+
 /// The bits of one element.
 ///
 /// # Safety
@@ -222,50 +249,21 @@ pub unsafe fn read_bits(size: usize, from: *const u8) -> u64 {
 /// # Safety
 /// There must be room for an element of `size` bytes at `to`.
 pub unsafe fn write_bits(size: usize, bits: u64, to: *mut u8) {
-    match size {
-        8 => *to.cast() = bits,
-        4 => *to.cast() = bits as u32,
-        2 => *to.cast() = bits as u16,
-        _ => *to = bits as u8,
-    }
+    for_size!(size, T => *to.cast() = bits as T)
 }
 
 /// Runs a block with `$t` standing for the Rust type of a dtype's numbers; verification has refused 16-bit floats.
 macro_rules! for_number {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            $crate::dtype::DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            $crate::dtype::DType::F64 => {
-                type $t = f64;
-                $body
-            }
-            $crate::dtype::DType::I32 => {
-                type $t = i32;
-                $body
-            }
-            $crate::dtype::DType::U32 => {
-                type $t = u32;
-                $body
-            }
-            $crate::dtype::DType::U8 | $crate::dtype::DType::Bool => {
-                type $t = u8;
-                $body
-            }
-            $crate::dtype::DType::I8 => {
-                type $t = i8;
-                $body
-            }
-            $crate::dtype::DType::I64 => {
-                type $t = i64;
-                $body
-            }
-            $crate::dtype::DType::U64 => {
-                type $t = u64;
-                $body
-            }
+            $crate::dtype::DType::F32 => $crate::dtype::with_type!($t = f32, $body),
+            $crate::dtype::DType::F64 => $crate::dtype::with_type!($t = f64, $body),
+            $crate::dtype::DType::I32 => $crate::dtype::with_type!($t = i32, $body),
+            $crate::dtype::DType::U32 => $crate::dtype::with_type!($t = u32, $body),
+            $crate::dtype::DType::U8 | $crate::dtype::DType::Bool => $crate::dtype::with_type!($t = u8, $body),
+            $crate::dtype::DType::I8 => $crate::dtype::with_type!($t = i8, $body),
+            $crate::dtype::DType::I64 => $crate::dtype::with_type!($t = i64, $body),
+            $crate::dtype::DType::U64 => $crate::dtype::with_type!($t = u64, $body),
             $crate::dtype::DType::F16 | $crate::dtype::DType::Bf16 => {
                 unreachable!("nothing is computed in 16-bit floats")
             }
@@ -278,18 +276,9 @@ pub(crate) use for_number;
 macro_rules! for_bits {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype.size() {
-            8 => {
-                type $t = u64;
-                $body
-            }
-            4 => {
-                type $t = u32;
-                $body
-            }
-            1 => {
-                type $t = u8;
-                $body
-            }
+            8 => $crate::dtype::with_type!($t = u64, $body),
+            4 => $crate::dtype::with_type!($t = u32, $body),
+            1 => $crate::dtype::with_type!($t = u8, $body),
             _ => unreachable!("nothing is computed in 16-bit floats"),
         }
     };
@@ -300,14 +289,8 @@ pub(crate) use for_bits;
 macro_rules! for_wrapping {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            $crate::dtype::DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            $crate::dtype::DType::F64 => {
-                type $t = f64;
-                $body
-            }
+            $crate::dtype::DType::F32 => $crate::dtype::with_type!($t = f32, $body),
+            $crate::dtype::DType::F64 => $crate::dtype::with_type!($t = f64, $body),
             dtype => $crate::dtype::for_bits!(dtype, $t => $body),
         }
     };
@@ -318,14 +301,8 @@ pub(crate) use for_wrapping;
 macro_rules! for_float {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            $crate::dtype::DType::F64 => {
-                type $t = f64;
-                $body
-            }
-            _ => {
-                type $t = f32;
-                $body
-            }
+            $crate::dtype::DType::F64 => $crate::dtype::with_type!($t = f64, $body),
+            _ => $crate::dtype::with_type!($t = f32, $body),
         }
     };
 }

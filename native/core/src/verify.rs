@@ -50,7 +50,8 @@ impl Region {
     /// Whether the two share bytes that at least one of them changes.
     pub(crate) fn collides(&self, other: &Region) -> bool {
         let apart = self.space != other.space || self.high <= other.low || other.high <= self.low;
-        !apart && !(self.role.reads() && other.role.reads())
+        let changed = !self.role.reads() || !other.role.reads();
+        changed && !apart
     }
 }
 

@@ -27,17 +27,16 @@ export function historyOf(epochs: readonly EpochRecord[]): History {
 export const severalHint =
   'several inputs and outputs are train\'s: train({ model, data, input: ["image", "meta"], target: ["kind", "price"], loss: { kind: …, price: … }, … })';
 
-/** How errors begin that are not of the function that was called, but of what it is made of. */
-const inner = /^(train|evaluate|predict): /;
+/** Whose errors are not of the function that was called, but of what it is made of. */
+const inner: readonly (string | undefined)[] = ["train", "evaluate", "predict"];
 
 /** Runs a part of a function of the model; errors of what is trained or evaluated name the function. */
 export async function toldOf<Result>(what: string, body: () => Promise<Result>): Promise<Result> {
   try {
     return await body();
   } catch (error) {
-    if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.plain.startsWith(`${what}: `))
-      throw error;
-    if (!inner.test(error.plain) && error.code !== "shape" && error.code !== "dtype") throw error;
-    throw error.saying(`${what}: ${error.plain.replace(inner, "")}`, error.where);
+    if (!(error instanceof HeddleError) || error.constructor !== HeddleError || error.by === what) throw error;
+    if (!inner.includes(error.by) && error.code !== "shape" && error.code !== "dtype") throw error;
+    throw error.toldAs(what, inner.includes(error.by) ? error.said : error.plain, error.where);
   }
 }

@@ -370,12 +370,12 @@ const isConsequence = (error: unknown): boolean => error instanceof HeddleError 
 /** A worker's error with the user's line: the line of the node that it names, otherwise of the run. */
 function explained(error: unknown, program: Program, launch: SourcePosition): unknown {
   if (!(error instanceof WorkerError)) return error;
-  const { peer, text, mark, code, hint, fault } = error;
+  const { peer, said, mark, code, hint, fault } = error;
   const node = mark === undefined ? undefined : nodesRun(program)[mark];
   const line = describePosition(launch);
   if (fault === undefined || node === undefined) {
     const more = { ...(hint === undefined ? {} : { hint }), ...(line === undefined ? {} : { where: line }) };
-    return new HeddleError(code, `${peer}: ${text}`, { ...more, fault, cause: error });
+    return new HeddleError(code, `${peer}: ${said}`, { ...more, fault, cause: error });
   }
   const position = positionOf(node);
   const by = position === undefined ? launch.by : position.by;

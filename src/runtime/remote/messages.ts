@@ -108,15 +108,12 @@ export function errorHead(n: number, error: unknown): Frame["head"] {
 /** An error of a worker. */
 export class WorkerError extends HeddleError {
   readonly peer: string;
-  /** The worker's message. */
-  readonly text: string;
   /** The number of the node that refused a value, in the program that was sent. */
   readonly mark: number | undefined;
 
-  constructor(peer: string, text: string, { code, hint, fault, mark }: WorkerProblem) {
-    super(code, `${peer}: ${text}`, { fault, ...(hint === undefined ? {} : { hint }) });
+  constructor(peer: string, said: string, { code, hint, fault, mark }: WorkerProblem) {
+    super(code, said, { by: peer, fault, ...(hint === undefined ? {} : { hint }) });
     this.peer = peer;
-    this.text = text;
     this.mark = mark;
   }
 }

@@ -193,6 +193,10 @@ const sorts: readonly Row[] = [
     [0, 0, 1, 1],
     [2, 4, 1, 3],
   ]),
+  sortRow("16-bit floats beside keys", [vector("f32", [3, 1, 2]), vector("bf16", [-0.5, 1, 2.5])], false, [
+    [1, 2, 3],
+    [1, 2.5, -0.5],
+  ]),
   sortRow("nothing", [given("f32", [0, 3], [])], false, [[]]),
   sortRow("rows of nothing", [given("f32", [3, 0], [])], false, [[]]),
   sortRow("a long row", [vector("f32", long), vector("i32", counts(3000))], false, [

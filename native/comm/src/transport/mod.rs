@@ -35,7 +35,7 @@ pub(crate) trait Transport: Send {
         Ok(None)
     }
 
-    /// Gives so many of the bytes that are `here` back.
+    /// Gives back `count` of the bytes that `here` returned.
     fn take(&mut self, _peer: usize, _count: usize) {}
 
     /// Copies bytes from `peer` that are here now without taking them.
@@ -52,22 +52,22 @@ pub(crate) fn ring_bytes(size: usize) -> usize {
     (TOTAL / size).clamp(64 << 10, 512 << 10)
 }
 
-/// What a rank tells all others beside the data.
+/// Notices of a rank to all others, beside the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// It failed, for a reason.
+    /// The rank failed, for a reason.
     Abort = 1,
-    /// It found ranks in different collectives.
+    /// The rank found ranks in different collectives.
     Mismatch = 2,
-    /// It leaves in order.
+    /// The rank leaves in order.
     Goodbye = 3,
-    /// It has long been waiting for someone, see `Waiting`.
+    /// The rank has long been waiting for another rank, see `Waiting`.
     Waiting = 4,
 }
 
 /// The side channel to all other ranks. Used from any thread.
 pub(crate) trait Control: Send + Sync {
-    /// Tells all peers, without waiting for any of them for long.
+    /// Notifies all peers, without a long wait for any of them.
     fn tell(&self, word: Word, text: &str);
 
     /// Wakes this rank's own `Transport::wait`.

@@ -1,8 +1,8 @@
 //! Ranks as processes of one host: two rings per pair in memory that both map, beside the TCP links to the others.
 //!
-//! The TCP data link of such a pair stays open and idle. That it ends is how the death of the peer is noticed, whatever
-//! the rings hold. Whoever finds nothing to do says so in the memory and sleeps in `poll`; the peer then rings its bell,
-//! an eventfd.
+//! The TCP data link of such a pair stays open and idle. Its end shows the death of the peer, whatever
+//! the rings hold. A rank without work marks itself as asleep in the memory and sleeps in `poll`; the peer then rings
+//! its bell, an eventfd.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -25,13 +25,13 @@ use crate::net::{Waker, sleep};
 /// Bytes before the rings.
 const HEAD: usize = 4096;
 pub(crate) const NONCE: usize = 16;
-/// Where each rank writes what shows that it maps this memory.
+/// Where each rank writes its nonce, which shows that it maps this memory.
 const NONCES: usize = HEAD - 2 * NONCE;
 
-/// What stands before the rings. All zeros is its first state.
+/// The header before the rings. Its first state is all zeros.
 #[repr(C)]
 struct Head {
-    /// From each rank to the other, that of the lower rank first.
+    /// The queues from each rank to the other, the lower rank's first.
     counters: [Counters; 2],
     /// Whether each rank sleeps until its bell rings.
     asleep: [Bed; 2],
@@ -61,7 +61,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Asks the system for it; the descriptor is for the other process. Every page is reserved now, and the size is sealed,
+    /// Allocates the memory; the descriptor is for the other process. Every page is reserved now, and the size is sealed,
     /// so that no later access can fail.
     pub(crate) fn create(ring: usize) -> Result<(Self, OwnedFd), String> {
         let refused = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
@@ -119,7 +119,7 @@ impl Segment {
         unsafe { self.nonce_at(side).write_volatile(nonce) };
     }
 
-    /// What a rank has left. Before the first message only.
+    /// The nonce of a rank. Before the first message only.
     pub(crate) fn signature(&self, side: Side) -> [u8; NONCE] {
         // SAFETY: as in `sign`.
         unsafe { self.nonce_at(side).read_volatile() }
@@ -164,14 +164,14 @@ pub(crate) struct SharedTransport {
     tcp: TcpTransport,
     /// By peer; nothing where TCP carries the data.
     links: Vec<Option<SharedLink>>,
-    /// What became of the TCP links of those that share memory.
+    /// The state of the TCP links of peers that share memory.
     ended: Vec<Option<LinkError>>,
     bell: Waker,
     waker: Arc<Waker>,
 }
 
 impl SharedTransport {
-    /// `bell` is what the peers ring.
+    /// `bell` is the eventfd that the peers ring.
     pub(crate) fn new(tcp: TcpTransport, links: Vec<Option<SharedLink>>, bell: Waker, waker: Arc<Waker>) -> Self {
         let ended = links.iter().map(|_| None).collect();
         Self { tcp, links, ended, bell, waker }
@@ -181,12 +181,12 @@ impl SharedTransport {
         self.ended[peer].clone().map_or(Ok(()), Err)
     }
 
-    /// Nothing came from a peer: is that because it ended? Asked after the ring was looked at a last time.
+    /// Whether a peer from which nothing came has ended. Called after a last look at the ring.
     fn nothing_from(&self, peer: usize, ended_before: bool) -> Result<usize, LinkError> {
         if ended_before { self.ended(peer).map(|()| 0) } else { Ok(0) }
     }
 
-    /// Nothing travels on the TCP link of a pair that shares memory: what there is to read is its end.
+    /// Nothing is sent on the TCP link of a pair that shares memory, so only its end can be read.
     fn look_at_end(&mut self, peer: usize) {
         let mut byte = [0_u8];
         self.ended[peer] = match self.tcp.try_receive(peer, &mut [IoSliceMut::new(&mut byte)]) {
@@ -254,7 +254,7 @@ impl Transport for SharedTransport {
         fence(Ordering::SeqCst);
         let room = to.is_some_and(|link| !link.outgoing().is_full());
         let bytes = from.is_some_and(|link| !link.incoming().is_empty());
-        // Of a peer that shares memory, the link only tells that it ended.
+        // The link of a peer that shares memory only shows that the peer ended.
         let flags = |shared: bool, flags| if shared { PollFlags::IN } else { flags };
         let mut fds = [
             PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),

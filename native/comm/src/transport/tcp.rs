@@ -1,5 +1,5 @@
-//! Ranks as processes: one TCP connection per pair for data, read and written by the calling thread, and one for what
-//! must not queue behind data, watched by a thread that sleeps.
+//! Ranks as processes: one TCP connection per pair for data, read and written by the calling thread, and one for
+//! messages that must not queue behind data, watched by a thread that sleeps.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ impl TcpTransport {
         Self { links, waker }
     }
 
-    /// What to poll for a side; one that is missing watches the waker.
+    /// The descriptor to poll for a side; a missing side polls the waker.
     pub(super) fn watch(&self, peer: Option<usize>, flags: PollFlags) -> PollFd<'_> {
         match peer.and_then(|peer| self.links[peer].as_ref()) {
             Some(link) => PollFd::from_borrowed_fd(link.as_fd(), flags),

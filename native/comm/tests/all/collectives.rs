@@ -190,14 +190,12 @@ fn small_over_shared_memory() {
 fn large(over: Over) {
     const COUNT: usize = 3_000_001;
     for size in 1..=5 {
-        on_each(worlds(over, size), |_, mut group| {
-            match size {
-                1 => every_collective::<u8>(&mut group, COUNT, &[Reduction::Sum]),
-                2 => every_collective::<f64>(&mut group, COUNT, &[Reduction::Max]),
-                3 => every_collective::<i32>(&mut group, COUNT, &[Reduction::Sum]),
-                4 => every_collective::<Bf16>(&mut group, COUNT, &[Reduction::Min]),
-                _ => every_collective::<f32>(&mut group, COUNT, &[Reduction::Sum]),
-            }
+        on_each(worlds(over, size), |_, mut group| match size {
+            1 => every_collective::<u8>(&mut group, COUNT, &[Reduction::Sum]),
+            2 => every_collective::<f64>(&mut group, COUNT, &[Reduction::Max]),
+            3 => every_collective::<i32>(&mut group, COUNT, &[Reduction::Sum]),
+            4 => every_collective::<Bf16>(&mut group, COUNT, &[Reduction::Min]),
+            _ => every_collective::<f32>(&mut group, COUNT, &[Reduction::Sum]),
         });
     }
 }

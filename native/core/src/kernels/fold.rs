@@ -32,32 +32,37 @@ pub trait Fold: 'static {
     }
 }
 
-pub struct And;
-pub struct Or;
-pub struct Max;
-pub struct Min;
+/// Folds by what they start from, and what they make of two values.
+macro_rules! folds {
+    ($($(#[$doc:meta])* $name:ident from $first:expr, |$a:ident, $b:ident| $made:expr;)*) => {$(
+        $(#[$doc])*
+        pub struct $name;
+
+        impl Fold for $name {
+            #[inline(always)]
+            fn identity<T: Element>() -> T {
+                $first
+            }
+            #[inline(always)]
+            fn fold<T: Element>($a: T, $b: T) -> T {
+                $made
+            }
+        }
+    )*};
+}
+
+folds! {
+    Max from T::LOWEST, |a, b| a.max_nan(b);
+    Min from T::HIGHEST, |a, b| a.min_nan(b);
+    And from T::ALL, |a, b| a.bit_and(b);
+    Or from T::ZERO, |a, b| a.bit_or(b);
+    Prod from T::ONE, |a, b| a.mul(b);
+    /// The last one.
+    Replace from T::ZERO, |_a, b| b;
+}
+
 pub struct Sum;
 
-impl Fold for Max {
-    #[inline(always)]
-    fn identity<T: Element>() -> T {
-        T::LOWEST
-    }
-    #[inline(always)]
-    fn fold<T: Element>(a: T, b: T) -> T {
-        a.max_nan(b)
-    }
-}
-impl Fold for Min {
-    #[inline(always)]
-    fn identity<T: Element>() -> T {
-        T::HIGHEST
-    }
-    #[inline(always)]
-    fn fold<T: Element>(a: T, b: T) -> T {
-        a.min_nan(b)
-    }
-}
 impl Fold for Sum {
     const ROUNDS: bool = true;
     #[inline(always)]
@@ -110,52 +115,32 @@ pub fn add_rows<T: Element>(isa: Isa, totals: &mut [T], lost: &mut [T], values: 
 pub fn settle<T: Element, F: Fold>(totals: &mut [T], lost: &[T]) {
     totals.iter_mut().zip(lost).for_each(|(t, l)| *t = F::settle(*t, *l));
 }
-impl Fold for And {
-    #[inline(always)]
-    fn identity<T: Element>() -> T {
-        T::ALL
-    }
-    #[inline(always)]
-    fn fold<T: Element>(a: T, b: T) -> T {
-        a.bit_and(b)
-    }
-}
-impl Fold for Or {
-    #[inline(always)]
-    fn identity<T: Element>() -> T {
-        T::ZERO
-    }
-    #[inline(always)]
-    fn fold<T: Element>(a: T, b: T) -> T {
-        a.bit_or(b)
-    }
-}
 
 /// Runs a block with `$f` standing for the operation and `$t` for the type of the numbers, one type for all dtypes of which
 /// the operation makes the same bits.
 macro_rules! for_fold {
     (($op:expr, $dtype:expr), $t:ident, $f:ident => $body:expr) => {
         match $op {
-            $crate::program::ReduceOp::Sum => {
-                type $f = $crate::kernels::fold::Sum;
+            $crate::program::ReduceOp::Sum => $crate::dtype::with_type!(
+                $f = $crate::kernels::fold::Sum,
                 $crate::dtype::for_wrapping!($dtype, $t => $body)
-            }
-            $crate::program::ReduceOp::Max => {
-                type $f = $crate::kernels::fold::Max;
+            ),
+            $crate::program::ReduceOp::Max => $crate::dtype::with_type!(
+                $f = $crate::kernels::fold::Max,
                 $crate::dtype::for_number!($dtype, $t => $body)
-            }
-            $crate::program::ReduceOp::Min => {
-                type $f = $crate::kernels::fold::Min;
+            ),
+            $crate::program::ReduceOp::Min => $crate::dtype::with_type!(
+                $f = $crate::kernels::fold::Min,
                 $crate::dtype::for_number!($dtype, $t => $body)
-            }
-            $crate::program::ReduceOp::And => {
-                type $f = $crate::kernels::fold::And;
+            ),
+            $crate::program::ReduceOp::And => $crate::dtype::with_type!(
+                $f = $crate::kernels::fold::And,
                 $crate::dtype::for_bits!($dtype, $t => $body)
-            }
-            $crate::program::ReduceOp::Or => {
-                type $f = $crate::kernels::fold::Or;
+            ),
+            $crate::program::ReduceOp::Or => $crate::dtype::with_type!(
+                $f = $crate::kernels::fold::Or,
                 $crate::dtype::for_bits!($dtype, $t => $body)
-            }
+            ),
         }
     };
 }
@@ -206,7 +191,10 @@ pub fn pairwise(pair: Pair, low: usize, high: usize, value: &dyn Fn(usize) -> u6
     pair(pairwise(pair, low, low + left, value), pairwise(pair, low + left, high, value))
 }
 
-by_isa! { fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body, wide if T::WIDE }
+by_isa! {
+    fn trees<T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) => trees_body,
+    wide if T::WIDE, vector if T::FLOAT
+}
 
 #[inline(always)]
 unsafe fn trees_body<L: Level, T: Element, F: Fold>(lanes: *const T, used: usize, rows: usize, out: *mut T) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::dtype::{for_wrapping, DType, Element};
 use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::fold::Sum;
+use crate::kernels::place;
 use crate::kernels::row_walk::{check_scratch, ranges_of, RowWalk};
 use crate::program::{GatherJson, SliceJson};
 use crate::verify::{contiguous, given, At};
@@ -208,12 +209,7 @@ impl DynamicSlice {
         let (large, small) = (large as usize, small as usize);
         run.pool.run(rows.div_ceil(per_task), usize::MAX, |_, task| {
             for row in task * per_task..rows.min((task + 1) * per_task) {
-                let mut rest = row;
-                let mut at = window;
-                for d in (0..cut).rev() {
-                    at += (rest % self.call.sizes[d]) as isize * self.strides[d];
-                    rest /= self.call.sizes[d];
-                }
+                let at = window + place(&self.call.sizes[..cut], &self.strides, row);
                 let a = (large as *mut u8).add(at as usize * self.element);
                 let b = (small as *mut u8).add(row * bytes);
                 let (from, to) = if read { (a, b) } else { (b, a) };

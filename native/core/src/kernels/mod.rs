@@ -29,6 +29,16 @@ pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, Load)> {
     .flatten()
 }
 
+/// Where element number `index` of some dims lies, counted row-major; there may be more strides than dims.
+pub(crate) fn place(sizes: &[usize], strides: &[isize], mut index: usize) -> isize {
+    let mut offset = 0;
+    for (size, stride) in sizes.iter().zip(strides).rev() {
+        offset += (index % size) as isize * stride;
+        index /= size;
+    }
+    offset
+}
+
 pub mod attention;
 pub mod collective;
 pub mod conv;

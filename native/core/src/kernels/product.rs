@@ -82,26 +82,17 @@ pub unsafe fn product<T: Real>(
         return product(isa, n, m, k, b.transposed(), a.transposed(), out.transposed(), accumulate);
     }
     if k > SPAN {
-        return long(isa, m, n, k, a, b, out, accumulate);
+        return long(isa, [m, n, k], [a, b, out], accumulate);
     }
-    short(isa, m, n, k, a, b, out, accumulate, DEPTH);
+    short(isa, [m, n, k], [a, b, out], (accumulate, DEPTH));
 }
 
 /// Sums of spans of the contracted dim, in totals that keep what rounding takes from them.
-unsafe fn long<T: Real>(
-    isa: Isa,
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    out: Matrix<T>,
-    accumulate: bool,
-) {
+unsafe fn long<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
     totals(isa, m * n, |tally| {
         let target = Matrix { ptr: tally.sums.as_ptr(), rows: n as isize, columns: 1 };
         for p in (0..k).step_by(SPAN) {
-            short(isa, m, n, SPAN.min(k - p), a.from(0, p), b.from(p, 0), target, false, CHAIN);
+            short(isa, [m, n, SPAN.min(k - p)], [a.from(0, p), b.from(p, 0), target], (false, CHAIN));
             tally.join();
         }
         tally.settle();
@@ -115,14 +106,9 @@ unsafe fn long<T: Real>(
 
 unsafe fn short<T: Real>(
     isa: Isa,
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    out: Matrix<T>,
-    accumulate: bool,
-    chain: usize,
+    [m, n, k]: [usize; 3],
+    [a, b, out]: [Matrix<T>; 3],
+    (accumulate, chain): (bool, usize),
 ) {
     if k == 0 {
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -143,7 +129,7 @@ unsafe fn short<T: Real>(
         for p in (0..k).step_by(DEPTH) {
             let depth = DEPTH.min(k - p);
             let add = p > 0 || (accumulate && direct);
-            block(isa, m, n, depth, a.from(0, p), b.from(p, 0), target, (add, chain), left, right);
+            block(isa, [m, n, depth], [a.from(0, p), b.from(p, 0), target], (add, chain), [&mut *left, &mut *right]);
         }
         if !direct {
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -154,17 +140,13 @@ unsafe fn short<T: Real>(
         }
     });
 }
+
 unsafe fn block<T: Real>(
     isa: Isa,
-    m: usize,
-    n: usize,
-    depth: usize,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    out: Matrix<T>,
+    [m, n, depth]: [usize; 3],
+    [a, b, out]: [Matrix<T>; 3],
     (add, chain): (bool, usize),
-    left: &mut Vec<u64>,
-    right: &mut Vec<u64>,
+    [left, right]: [&mut Vec<u64>; 2],
 ) {
     let width = T::columns(isa);
     let mut x = Block {

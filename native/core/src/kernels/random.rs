@@ -2,6 +2,7 @@
 
 use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
+use crate::kernels::place;
 use crate::program::RandomBitsJson;
 use crate::verify::{contiguous, count};
 use crate::{bail, Result};
@@ -55,12 +56,7 @@ impl Kernel for RandomBits {
         let out = run.ptr::<u32>(self.call.out) as usize;
         run.pool.run(self.count / length * pieces, usize::MAX, |_, task| {
             let (row, piece) = (task / pieces, task % pieces);
-            let mut rest = row;
-            let mut index = first as u64 + (piece * PIECE) as u64;
-            for d in (0..cut).rev() {
-                index += (rest % self.call.shape[d]) as u64 * strides[d] as u64;
-                rest /= self.call.shape[d];
-            }
+            let index = (first + place(&self.call.shape[..cut], strides, row) as i64) as u64 + (piece * PIECE) as u64;
             let n = PIECE.min(length - piece * PIECE);
             unsafe {
                 let to = (out as *mut u32).add(row * length + piece * PIECE);

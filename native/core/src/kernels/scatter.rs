@@ -2,7 +2,7 @@
 
 use crate::dtype::{for_bits, for_number, for_wrapping, DType, Element};
 use crate::exec::{kernels, Kernel, Run};
-use crate::kernels::fold::{Fold, Max, Min, Sum};
+use crate::kernels::fold::{Fold, Max, Min, Prod, Replace, Sum};
 use crate::kernels::row_walk::{check_scratch, ranges_of, RowWalk};
 use crate::program::{GatherJson, ScatterOp};
 use crate::verify::{given, At};
@@ -10,31 +10,6 @@ use crate::{bail, Fault, Result};
 
 kernels! {
     scatter = Scatter::new;
-}
-
-struct Prod;
-/// The last one.
-struct Replace;
-
-impl Fold for Prod {
-    #[inline(always)]
-    fn identity<T: Element>() -> T {
-        T::ONE
-    }
-    #[inline(always)]
-    fn fold<T: Element>(a: T, b: T) -> T {
-        a.mul(b)
-    }
-}
-impl Fold for Replace {
-    #[inline(always)]
-    fn identity<T: Element>() -> T {
-        T::ZERO
-    }
-    #[inline(always)]
-    fn fold<T: Element>(_: T, new: T) -> T {
-        new
-    }
 }
 
 pub struct Scatter {

@@ -1,7 +1,7 @@
 //! Sorting along the last dim, and its k largest elements: keys become integers in the order wanted, pairs of key and
 //! position are sorted, and operands follow the positions. The order is total, so threads change nothing.
 
-use crate::dtype::{for_number, DType};
+use crate::dtype::{for_number, for_size, DType};
 use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::room::Room;
 use crate::program::{SortJson, TopKJson};
@@ -137,11 +137,7 @@ unsafe fn follow<T: Copy>(from: *const T, to: *mut T, pairs: &[Pair]) {
 }
 
 unsafe fn follow_bytes(size: usize, from: *const u8, to: *mut u8, pairs: &[Pair]) {
-    match size {
-        8 => follow(from.cast::<u64>(), to.cast(), pairs),
-        4 => follow(from.cast::<u32>(), to.cast(), pairs),
-        _ => follow(from, to, pairs),
-    }
+    for_size!(size, T => follow(from.cast::<T>(), to.cast(), pairs))
 }
 
 fn positions(cols: usize) -> Result<()> {

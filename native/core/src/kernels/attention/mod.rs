@@ -5,6 +5,7 @@
 pub mod gradient;
 
 use super::micro::Real;
+use super::place;
 use super::product::{product, Matrix};
 use super::random::fill;
 use crate::dtype::{for_float, DType};
@@ -32,19 +33,9 @@ struct Heads<'a> {
 }
 
 impl Heads<'_> {
-    /// Offset of head `index` of the dims `lead`, counted row-major.
-    fn offset(&self, lead: &[usize], mut index: usize) -> isize {
-        let mut offset = 0;
-        for (size, stride) in lead.iter().zip(self.strides).rev() {
-            offset += (index % size) as isize * stride;
-            index /= size;
-        }
-        offset
-    }
-
     unsafe fn matrix<T>(&self, run: &Run, lead: &[usize], index: usize) -> Matrix<T> {
         let [rows, columns] = self.strides[self.strides.len() - 2..] else { unreachable!() };
-        Matrix { ptr: run.ptr::<T>(self.at).offset(self.offset(lead, index)).cast_const(), rows, columns }
+        Matrix { ptr: run.ptr::<T>(self.at).offset(place(lead, self.strides, index)).cast_const(), rows, columns }
     }
 }
 

@@ -5,7 +5,7 @@
 pub(crate) mod generated;
 pub mod ops;
 pub(crate) mod plan;
-mod tile;
+pub(crate) mod tile;
 
 use heddle_half::{Bf16, Half, Odd, F16};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::control::Reader;
 use crate::dtype::DType;
 use crate::exec::{kernels, Kernel, Run};
-use crate::program::{FusedJson, ReduceOp};
+use crate::program::{FusedJson, FusedOut, ReduceOp};
 use crate::verify::{count, At};
 use crate::{bail, Result};
 use ops::Loop;
@@ -36,6 +36,12 @@ pub(crate) struct Operand {
     pub strides: Vec<isize>,
     /// Its dims are contiguous over the whole iteration space.
     pub contiguous: bool,
+}
+
+impl Operand {
+    fn new(at: At, dtype: DType, strides: &[isize]) -> Operand {
+        Operand { at: Some(at), dtype, strides: strides.to_vec(), contiguous: false }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,36 +118,12 @@ pub(crate) struct Register {
 impl Fused {
     pub fn new(json: FusedJson, reader: &Reader) -> Result<Fused> {
         let total = count(&json.shape)?;
-        let mut registers = Vec::new();
-        let mut operands = Vec::new();
-        for input in &json.inputs {
-            registers.push(Register { source: Source::Input(operands.len()), dtype: input.dtype });
-            operands.push(Operand {
-                at: Some(input.at),
-                dtype: input.dtype,
-                strides: input.strides.clone(),
-                contiguous: false,
-            });
-        }
-        for (i, op) in json.ops.iter().enumerate() {
-            let register = instruction(op, &json.shape, &registers, &mut operands);
-            registers.push(register.map_err(|e| e.at(format!("ops[{i}]")))?);
-        }
+        let (registers, mut operands) = read(&json, |_, _| None)?;
         let mut outputs = Vec::new();
         for (i, out) in json.outputs.iter().enumerate() {
-            let Some(register) = registers.get(out.reg) else {
-                bail!("out[{i}]: register {} does not exist", out.reg);
-            };
-            if register.dtype != out.dtype {
-                bail!("out[{i}]: register {} is {}, not {}", out.reg, register.dtype.name(), out.dtype.name());
-            }
+            check(out, &registers).map_err(|e| e.at(format!("out[{i}]")))?;
             outputs.push((operands.len(), out.reg));
-            operands.push(Operand {
-                at: Some(out.at),
-                dtype: out.dtype,
-                strides: out.strides.clone(),
-                contiguous: false,
-            });
+            operands.push(Operand::new(out.at, out.dtype, &out.strides));
         }
         plan::plan(total, &json.shape, operands, registers, &outputs, reader.generate)
     }
@@ -156,12 +138,35 @@ impl Kernel for Fused {
     }
 }
 
-pub(crate) fn instruction(
-    op: &[Value],
-    shape: &[usize],
-    registers: &[Register],
-    operands: &mut Vec<Operand>,
-) -> Result<Register> {
+/// The registers of a group's inputs and instructions, and their operands. `other` reads instructions of its own.
+pub(crate) fn read(
+    json: &FusedJson,
+    other: impl Fn(&[Value], &[Register]) -> Option<Result<Register>>,
+) -> Result<(Vec<Register>, Vec<Operand>)> {
+    let (mut registers, mut operands) = (Vec::new(), Vec::new());
+    for (i, input) in json.inputs.iter().enumerate() {
+        registers.push(Register { source: Source::Input(i), dtype: input.dtype });
+        operands.push(Operand::new(input.at, input.dtype, &input.strides));
+    }
+    for (i, op) in json.ops.iter().enumerate() {
+        let register = other(op, &registers).unwrap_or_else(|| instruction(op, &json.shape, &registers, &mut operands));
+        registers.push(register.map_err(|e| e.at(format!("ops[{i}]")))?);
+    }
+    Ok((registers, operands))
+}
+
+/// Checks that an output is of a register that there is.
+pub(crate) fn check(out: &FusedOut, registers: &[Register]) -> Result<()> {
+    match registers.get(out.reg) {
+        None => bail!("register {} does not exist", out.reg),
+        Some(Register { dtype, .. }) if *dtype != out.dtype => {
+            bail!("register {} is {}, not {}", out.reg, dtype.name(), out.dtype.name())
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn instruction(op: &[Value], shape: &[usize], registers: &[Register], operands: &mut Vec<Operand>) -> Result<Register> {
     let (Some(name), Some(dtype)) = (op.first().and_then(Value::as_str), op.get(1)) else {
         bail!("an instruction is [name, dtype, …], got {op:?}");
     };

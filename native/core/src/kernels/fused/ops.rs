@@ -2,7 +2,7 @@
 
 use heddle_half::{Bf16, Half, Odd, F16};
 
-use crate::dtype::{DType, Element};
+use crate::dtype::{for_bits, for_size, DType, Element};
 use crate::isa::{by_isa, Isa, Level};
 use crate::scalar::ops::Plain;
 use crate::scalar::table::{binary_functions, unary_functions};
@@ -467,19 +467,10 @@ pub fn cast(from: DType, to: DType) -> Loop {
 }
 
 pub fn select(dtype: DType) -> Loop {
-    match dtype.size() {
-        8 => run_choose::<u64>,
-        4 => run_choose::<u32>,
-        2 => run_choose::<u16>,
-        _ => run_choose::<u8>,
-    }
+    for_size!(dtype.size(), T => run_choose::<T>)
 }
 
 /// Whether any of `n` integers is zero.
 pub(super) unsafe fn any_zero(dtype: DType, ptr: *const u8, n: usize) -> bool {
-    match dtype.size() {
-        8 => slice::<u64>(ptr, n).contains(&0),
-        4 => slice::<u32>(ptr, n).contains(&0),
-        _ => slice::<u8>(ptr, n).contains(&0),
-    }
+    for_bits!(dtype, T => slice::<T>(ptr, n).contains(&0))
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::transpose::transpose;
 use super::{ops, Action, Fused, Operand, Place, Shape, Value8, REGISTERS};
-use crate::dtype::for_number;
+use crate::dtype::{for_number, for_size, Element};
 use crate::exec::Run;
 use crate::verify::MAX_RANK;
 use crate::{Fault, Result};
@@ -137,32 +137,19 @@ fn offset(step: &Fused, operand: &Operand, index: &[usize; MAX_RANK]) -> isize {
     (0..step.dims.len()).map(|d| index[d] as isize * operand.strides[d]).sum()
 }
 
-unsafe fn fill(value: Value8, to: *mut u8, n: usize) {
-    match value.size {
-        8 => std::slice::from_raw_parts_mut(to.cast::<u64>(), n).fill(value.bits),
-        4 => std::slice::from_raw_parts_mut(to.cast::<u32>(), n).fill(value.bits as u32),
-        2 => std::slice::from_raw_parts_mut(to.cast::<u16>(), n).fill(value.bits as u16),
-        _ => std::slice::from_raw_parts_mut(to, n).fill(value.bits as u8),
-    }
+pub(crate) unsafe fn fill(value: Value8, to: *mut u8, n: usize) {
+    for_size!(value.size, T => std::slice::from_raw_parts_mut(to.cast::<T>(), n).fill(value.bits as T))
 }
 
 unsafe fn load(step: &Fused, run: &Run, operand: &Operand, tile: &Tile, to: *mut u8) {
-    match operand.dtype.size() {
-        _ if operand.at.is_none() => iota(step, operand, tile, to),
-        8 => walk(step, run, operand, tile, to.cast::<u64>(), read_run, read_block),
-        4 => walk(step, run, operand, tile, to.cast::<u32>(), read_run, read_block),
-        2 => walk(step, run, operand, tile, to.cast::<u16>(), read_run, read_block),
-        _ => walk(step, run, operand, tile, to, read_run, read_block),
+    if operand.at.is_none() {
+        return iota(step, operand, tile, to);
     }
+    for_size!(operand.dtype.size(), T => walk(step, run, operand, tile, to.cast::<T>(), read_run, read_block))
 }
 
 unsafe fn store(step: &Fused, run: &Run, operand: &Operand, tile: &Tile, from: *mut u8) {
-    match operand.dtype.size() {
-        8 => walk(step, run, operand, tile, from.cast::<u64>(), write_run, write_block),
-        4 => walk(step, run, operand, tile, from.cast::<u32>(), write_run, write_block),
-        2 => walk(step, run, operand, tile, from.cast::<u16>(), write_run, write_block),
-        _ => walk(step, run, operand, tile, from, write_run, write_block),
-    }
+    for_size!(operand.dtype.size(), T => walk(step, run, operand, tile, from.cast::<T>(), write_run, write_block))
 }
 
 type RunOf<T> = unsafe fn(memory: *mut T, stride: isize, register: *mut T, n: usize);
@@ -254,20 +241,7 @@ unsafe fn iota(step: &Fused, operand: &Operand, tile: &Tile, to: *mut u8) {
     for_number!(operand.dtype, T => iota_typed::<T>(step, operand, tile, to.cast()));
 }
 
-trait FromIndex: Copy {
-    fn from_index(i: isize) -> Self;
-}
-
-macro_rules! from_index {
-    ($($t:ty)+) => { $(impl FromIndex for $t {
-        fn from_index(i: isize) -> Self {
-            i as $t
-        }
-    })+ };
-}
-from_index!(f32 f64 i32 u32 u8 i8 i64 u64);
-
-unsafe fn iota_typed<T: FromIndex>(step: &Fused, operand: &Operand, tile: &Tile, to: *mut T) {
+unsafe fn iota_typed<T: Element>(step: &Fused, operand: &Operand, tile: &Tile, to: *mut T) {
     let inner = step.dims.len() - 1;
     let mut index = tile.index;
     let mut place = 0;
@@ -277,7 +251,7 @@ unsafe fn iota_typed<T: FromIndex>(step: &Fused, operand: &Operand, tile: &Tile,
     };
     for _ in 0..tile.rows {
         for _ in 0..tile.columns {
-            *to.add(place) = T::from_index(offset(step, operand, &index));
+            *to.add(place) = T::from_index(offset(step, operand, &index) as usize);
             place += 1;
             index[inner] += 1;
             for d in (1..=inner).rev() {

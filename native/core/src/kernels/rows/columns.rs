@@ -12,6 +12,7 @@ use crate::isa::{by_isa, Level};
 use crate::kernels::fold::{for_fold, join, pair, pairwise, settle, start, Fold, CHAIN};
 use crate::kernels::fused::generated::streams;
 use crate::kernels::fused::Source;
+use crate::kernels::place;
 use crate::kernels::reduce::chunks;
 use crate::program::{FusedJson, ReduceOp};
 use crate::{bail, Result};
@@ -98,12 +99,8 @@ impl Kernel for FusedColumns {
 impl FusedColumns {
     /// Elements of an operand before those of outer dims number `outer`.
     fn before(&self, operand: usize, outer: usize) -> isize {
-        let (group, mut rest, mut offset) = (&self.group, outer, 0);
-        for d in (0..group.dims.len() - 1).rev() {
-            offset += (rest % group.dims[d]) as isize * group.operands[operand].strides[d];
-            rest /= group.dims[d];
-        }
-        offset
+        let dims = &self.group.dims;
+        place(&dims[..dims.len() - 1], &self.group.operands[operand].strides, outer)
     }
 
     fn inner(&self, operand: usize) -> isize {

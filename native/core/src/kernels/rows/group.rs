@@ -2,10 +2,11 @@
 
 use crate::kernels::fold::defined;
 use crate::kernels::fused::plan::merge;
-use crate::kernels::fused::{instruction, Operand, Register, Source};
+use crate::kernels::fused::{self, Operand, Register, Source};
 use crate::program::{FusedJson, ReduceOp};
 use crate::verify::count;
 use crate::{bail, Result};
+use serde_json::Value;
 
 pub(super) struct Output {
     pub operand: usize,
@@ -45,35 +46,18 @@ pub(super) fn read(json: &FusedJson, folded: usize) -> Result<Group> {
         bail!("a group of shape {shape:?} has no dim to fold");
     }
     let total = count(shape)?;
-    let (mut registers, mut operands) = (Vec::new(), Vec::new());
-    for input in &json.inputs {
-        registers.push(Register { source: Source::Input(operands.len()), dtype: input.dtype });
-        let strides = input.strides.clone();
-        operands.push(Operand { at: Some(input.at), dtype: input.dtype, strides, contiguous: false });
-    }
-    for (i, op) in json.ops.iter().enumerate() {
-        let register = match op.first().and_then(|name| name.as_str()) {
-            Some("fold") => fold(op, &registers),
-            _ => instruction(op, shape, &registers, &mut operands),
-        };
-        registers.push(register.map_err(|e| e.at(format!("ops[{i}]")))?);
-    }
+    let is_fold = |op: &[Value]| op.first().and_then(Value::as_str) == Some("fold");
+    let (registers, mut operands) = fused::read(json, |op, registers| is_fold(op).then(|| fold(op, registers)))?;
     let natures = natures(&registers, &operands, folded);
     let kept: Vec<usize> = (0..shape.len()).filter(|d| *d != folded).map(|d| shape[d]).collect();
     let mut outputs = Vec::new();
     for (i, out) in json.outputs.iter().enumerate() {
-        let name = format!("out[{i}]");
-        let Some(register) = registers.get(out.reg) else {
-            bail!("{name}: register {} does not exist", out.reg);
-        };
-        if register.dtype != out.dtype {
-            bail!("{name}: register {} is {}, not {}", out.reg, register.dtype.name(), out.dtype.name());
-        }
+        fused::check(out, &registers).map_err(|e| e.at(format!("out[{i}]")))?;
         let single = out.strides.len() < shape.len();
         let mut strides = out.strides.clone();
         if single {
             if !natures[out.reg].single {
-                bail!("{name}: register {} has more than one value per row", out.reg);
+                bail!("out[{i}]: register {} has more than one value per row", out.reg);
             }
             strides.insert(folded.min(strides.len()), 0);
         }
@@ -102,7 +86,7 @@ fn refuse(registers: &[Register], operands: &[Operand], folded: usize) -> Result
     Ok(())
 }
 
-fn fold(op: &[serde_json::Value], registers: &[Register]) -> Result<Register> {
+fn fold(op: &[Value], registers: &[Register]) -> Result<Register> {
     let [_, dtype, name, register] = op else { bail!("a fold is [\"fold\", dtype, op, register], got {op:?}") };
     let Some(what) = name.as_str().and_then(ReduceOp::named) else { bail!("fold: unknown op {name}") };
     let Some(from) = register.as_u64().map(|r| r as usize).filter(|r| *r < registers.len()) else {

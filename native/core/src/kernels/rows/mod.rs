@@ -9,17 +9,18 @@ use std::mem::MaybeUninit;
 
 use super::fold::{finish, pair, pairwise, start, LANES, RUN};
 use super::fused::generated::streams;
+use super::fused::tile::fill;
 use super::fused::{Source, Value8};
+use super::place;
 use super::reduce::{PIECE, TASK};
 use crate::control::Reader;
-use crate::dtype::{read_bits, write_bits, DType};
+use crate::dtype::{for_number, read_bits, write_bits, DType, Element};
 use crate::exec::{kernels, Kernel, Run};
 use crate::generate::Generate;
 use crate::program::{FusedJson, ReduceOp};
-use crate::verify::MAX_RANK;
 use crate::{bail, Result};
 use group::{read, Group, Output};
-use pass::{fill, gather, Address, Builder, Pass, Place, VIEWS};
+use pass::{gather, Address, Builder, Pass, Place, VIEWS};
 
 kernels! {
     fusedRows(reader) = FusedRows::new;
@@ -108,18 +109,10 @@ impl Kernel for FusedRows {
 impl FusedRows {
     /// Rows `first..last` of the innermost dim of rows.
     unsafe fn part(&self, run: &Run, outer: usize, first: usize, last: usize) {
-        let group = &self.group;
-        let inner = group.dims.len() - 1;
-        let mut index = [0usize; MAX_RANK];
-        let mut rest = outer;
-        for d in (0..inner).rev() {
-            index[d] = rest % group.dims[d];
-            rest /= group.dims[d];
-        }
         let mut scratch = Scratch(MaybeUninit::uninit());
         let scratch = scratch.0.as_mut_ptr().cast::<u8>();
         for row in (first..last).step_by(self.block) {
-            let block = Block { step: self, run, index: &index, row, rows: self.block.min(last - row), scratch };
+            let block = Block { step: self, run, outer, row, rows: self.block.min(last - row), scratch };
             block.run();
         }
     }
@@ -130,18 +123,10 @@ fn ramps(group: &Group) -> Vec<(usize, Vec<u64>)> {
     counted
         .map(|(k, operand)| {
             let mut memory = vec![0u64; group.length];
-            let to = memory.as_mut_ptr();
-            for i in 0..group.length {
-                unsafe {
-                    match operand.dtype {
-                        DType::F32 => *to.cast::<f32>().add(i) = i as f32,
-                        DType::F64 => *to.cast::<f64>().add(i) = i as f64,
-                        DType::I32 | DType::U32 => *to.cast::<u32>().add(i) = i as u32,
-                        DType::I64 | DType::U64 => *to.add(i) = i as u64,
-                        _ => *to.cast::<u8>().add(i) = i as u8,
-                    }
-                }
-            }
+            for_number!(operand.dtype, T => {
+                let to: *mut T = memory.as_mut_ptr().cast();
+                (0..group.length).for_each(|i| unsafe { *to.add(i) = T::from_index(i) });
+            });
             (k, memory)
         })
         .collect()
@@ -261,8 +246,8 @@ struct Scratch(MaybeUninit<[u8; SCRATCH]>);
 struct Block<'a> {
     step: &'a FusedRows,
     run: &'a Run<'a>,
-    /// Of the outer dims.
-    index: &'a [usize],
+    /// Place along the outer dims.
+    outer: usize,
     row: usize,
     rows: usize,
     scratch: *mut u8,
@@ -292,8 +277,8 @@ impl Block<'_> {
             return (ramp.map_or(std::ptr::null_mut(), |(_, m)| m.as_ptr() as *mut u8), 0);
         };
         let inner = group.dims.len() - 1;
-        let outer: isize = (0..inner).map(|d| self.index[d] as isize * operand.strides[d]).sum();
-        let offset = outer + self.row as isize * operand.strides[inner];
+        let offset =
+            place(&group.dims[..inner], &operand.strides, self.outer) + self.row as isize * operand.strides[inner];
         (self.run.ptr::<u8>(at).wrapping_offset(offset * operand.dtype.size() as isize), operand.strides[inner])
     }
 

@@ -4,12 +4,13 @@
 use std::mem::MaybeUninit;
 
 use super::group::Group;
-use crate::dtype::{read_bits, DType};
+use crate::dtype::{for_size, read_bits, DType};
 use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View, HEAD};
 use crate::isa::Isa;
 use crate::kernels::fold::{start, LANES};
 use crate::kernels::fused::generated::OPERANDS;
 use crate::kernels::fused::ops::{find_binary, Loop};
+use crate::kernels::fused::tile::fill;
 use crate::kernels::fused::{Source, Value8, REGISTERS};
 use crate::program::ReduceOp;
 use crate::{bail, Result};
@@ -317,15 +318,6 @@ impl Pass {
     }
 }
 
-pub(super) unsafe fn fill(value: Value8, to: *mut u8, n: usize) {
-    match value.size {
-        8 => std::slice::from_raw_parts_mut(to.cast::<u64>(), n).fill(value.bits),
-        4 => std::slice::from_raw_parts_mut(to.cast::<u32>(), n).fill(value.bits as u32),
-        2 => std::slice::from_raw_parts_mut(to.cast::<u16>(), n).fill(value.bits as u16),
-        _ => std::slice::from_raw_parts_mut(to, n).fill(value.bits as u8),
-    }
-}
-
 unsafe fn spread(dtype: DType, from: *const u8, stride: isize, to: *mut u8, n: usize) {
     if stride != 0 {
         return gather(dtype, from, stride, to, 1, n);
@@ -341,11 +333,6 @@ pub(super) unsafe fn gather(dtype: DType, from: *const u8, by: isize, to: *mut u
     }
     for i in 0..n as isize {
         let (from, to) = (from.offset(i * by * size as isize), to.offset(i * step * size as isize));
-        match size {
-            8 => *to.cast::<u64>() = *from.cast::<u64>(),
-            4 => *to.cast::<u32>() = *from.cast::<u32>(),
-            2 => *to.cast::<u16>() = *from.cast::<u16>(),
-            _ => *to = *from,
-        }
+        for_size!(size, T => *to.cast::<T>() = *from.cast::<T>())
     }
 }
