@@ -84,10 +84,10 @@ function overlap(a: Thing["box"], b: Thing["box"]): number {
 
 /** Boxes by descending score, without boxes that overlap a better one. */
 function suppressed(boxes: readonly Found[]): Found[] {
-  const kept: Found[] = [];
+  const selected: Found[] = [];
   for (const candidate of [...boxes].sort((a, b) => b.score - a.score))
-    if (kept.every(({ box }) => overlap(box, candidate.box) < 0.3)) kept.push(candidate);
-  return kept;
+    if (selected.every(({ box }) => overlap(box, candidate.box) < 0.3)) selected.push(candidate);
+  return selected;
 }
 
 /** What the network sees in a scene: outputs `[channels, cells, cells]` as boxes. */

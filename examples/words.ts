@@ -55,10 +55,10 @@ function examples(): { word: Tensor; others: Tensor } {
   const others = new Int32Array(batch * (1 + negatives));
   for (let row = 0; row < batch; row++) {
     const [sentence, place] = places[below(places.length)]!;
-    const near = text[sentence]!.slice(Math.max(0, place - window), place + window + 1);
-    near.splice(Math.min(place, window), 1);
+    const neighbours = text[sentence]!.slice(Math.max(0, place - window), place + window + 1);
+    neighbours.splice(Math.min(place, window), 1);
     word[row] = text[sentence]![place]!;
-    others[row * (1 + negatives)] = near[below(near.length)]!;
+    others[row * (1 + negatives)] = neighbours[below(neighbours.length)]!;
     for (let k = 1; k <= negatives; k++) others[row * (1 + negatives) + k] = noise[below(noise.length)]!;
   }
   return { word: tensor(word), others: tensor(others, { shape: [batch, 1 + negatives] }) };

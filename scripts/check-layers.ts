@@ -158,7 +158,7 @@ function problemOf(
     return `may not import ${specifier}: ${why}`;
   const to = folderOf(target);
   if (isAdapter(from) && from !== to && !isExported(target))
-    return `an adapter may import only the modules that package.json exports, not ${specifier}`;
+    return `an adapter may not import ${specifier}: it imports only modules that package.json exports`;
   return layerProblem(from, to);
 }
 

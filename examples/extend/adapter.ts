@@ -1,8 +1,8 @@
 /**
- * An adapter of one's own: networks of another library, here as JSON, read into a model with its weights. Whatever is wrong with a file is
- * said with its name and what can be done. Heddle's own adapters are written in this way.
+ * Your own adapter: reads networks of another library, here as JSON, into a model with its weights. An error names the file, the
+ * mistake and a remedy. Heddle's own adapters are written in the same way.
  *
- *     npx heddle run examples/extend/adapter.ts     # reads a network that knows XOR, and one with a mistake; 2 s
+ *     npx heddle run examples/extend/adapter.ts     # reads a network for XOR, and a network with a mistake; 2 s
  */
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { io, nn, tensor } from "heddle";
 import { called, checkOptions, checkRecognised, HeddleError, isRecord, nearest, readWhole, shown } from "heddle/extend";
 
-/** The layers of the format, by their type there. */
+/** The layers of the format, by type. */
 const kinds: { readonly [type: string]: (layer: { readonly [field: string]: unknown }) => nn.Layer } = {
   dense: ({ units }) => nn.linear(units as number),
   tanh: () => nn.tanh(),
@@ -21,9 +21,9 @@ function layerOf(layer: { readonly [field: string]: unknown }, file: string): nn
   const type = String(layer["type"]);
   const make = Object.hasOwn(kinds, type) ? kinds[type] : undefined;
   if (make !== undefined) return make(layer);
-  const near = nearest(type, Object.keys(kinds));
+  const suggestion = nearest(type, Object.keys(kinds));
   throw new HeddleError("format", `${file}: there is no layer of type ${shown(type)}`, {
-    hint: near === undefined ? `types are ${Object.keys(kinds).join(", ")}` : `did you mean '${near}'?`,
+    hint: suggestion === undefined ? `types are ${Object.keys(kinds).join(", ")}` : `did you mean '${suggestion}'?`,
   });
 }
 
@@ -47,7 +47,7 @@ function loadNetwork(path: string, options: { readonly name?: string } = {}) {
     const variables = await io.loadVariables(tensors, model, {
       input: [1, ...input],
       transpose: "**.weight",
-      names: (own) => own.replace("weight", "kernel"),
+      names: (parameterName) => parameterName.replace("weight", "kernel"),
     });
     return { model, variables };
   });

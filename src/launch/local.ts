@@ -246,8 +246,8 @@ const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
 
 function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
   if (!existsSync(file)) {
-    const near = scripts.map((extension) => file + extension).find(existsSync);
-    const hint = near === undefined ? {} : { hint: `did you mean ${near}?` };
+    const similarFile = scripts.map((extension) => file + extension).find(existsSync);
+    const hint = similarFile === undefined ? {} : { hint: `did you mean ${similarFile}?` };
     throw new HeddleError("file", `there is no file ${file}`, hint);
   }
   if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);

@@ -51,14 +51,14 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   if (stack !== undefined) lines.push(indent(stack));
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
   // Which step they had begun by then would be a second number for the same one.
-  const told = first.error?.step !== undefined;
+  const hasStep = first.error?.step !== undefined;
   const alike = others.filter(({ error }) => error !== undefined && error.message === first.error?.message);
   if (alike.length > 0)
     lines.push(`  the same on rank${alike.length > 1 ? "s" : ""} ${listed(alike.map(({ rank }) => String(rank)))}`);
   for (const other of others) {
     if (alike.includes(other)) continue;
-    const known = told ? { ...other, step: undefined } : other;
-    lines.push(`  then ${stoppedWith(other, first) ?? firstLine(describe(known, workers))}`);
+    const shownWorker = hasStep ? { ...other, step: undefined } : other;
+    lines.push(`  then ${stoppedWith(other, first) ?? firstLine(describe(shownWorker, workers))}`);
   }
   return lines.join("\n");
 }

@@ -39,8 +39,8 @@ function missingExport(error: Error): string | undefined {
   if (match === null || place === undefined) return undefined;
   const [, module, name] = match as unknown as [string, string, string];
   const names = exportsOf(module, place.file);
-  const near = (module === "heddle" ? nameHint(name, names) : undefined) ?? nearest(name, names);
-  return described(place, `'${module}' has no export '${name}'`, near);
+  const suggestion = (module === "heddle" ? nameHint(name, names) : undefined) ?? nearest(name, names);
+  return described(place, `'${module}' has no export '${name}'`, suggestion);
 }
 
 /** A call of a missing member: of a namespace of Heddle (`nn.Linear`), or a method known from another library (`model.fit`). */
@@ -52,8 +52,8 @@ function missingMember(error: Error): string | undefined {
   if (place === undefined || !/["']heddle["']/.test(linesOf(place.file).join("\n"))) return undefined;
   const members = membersOf(space, place.file);
   if (members.length > 0) {
-    const near = nameHint(name, members) ?? nearest(name, members);
-    const whole = near === undefined || near.includes(".") ? near : `${space}.${near}`;
+    const suggestion = nameHint(name, members) ?? nearest(name, members);
+    const whole = suggestion === undefined || suggestion.includes(".") ? suggestion : `${space}.${suggestion}`;
     return described(place, `'${space}' has no '${name}'`, whole);
   }
   const hint = methodHint(name);

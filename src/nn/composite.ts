@@ -235,14 +235,14 @@ function initialisedChild(layer: Layer, name: string, key: Tensor, input: Tensor
 
 /** @throws HeddleError `shape` when the second use of a shared layer would need other parameters than the first. */
 function checkSame({ name, params }: { name: string; params: Tensors }, types: unknown): void {
-  const here = flattenTree<TensorType>(types, isTensorType);
+  const flatTypes = flattenTree<TensorType>(types, isTensorType);
   const firstPlace = flattenTree(params, isTensor);
-  here.leaves.forEach((type, index) => {
+  flatTypes.leaves.forEach((type, index) => {
     const parameter = firstPlace.leaves[index];
     if (parameter === undefined || sameType(parameter, type)) return;
     throw new HeddleError(
       "shape",
-      `is the layer '${name}' again, with the same parameters: its ${here.paths[index]} is ${formatType(parameter)} there, but would have to be ${formatType(type)} here`,
+      `is the layer '${name}' again, with the same parameters: its ${flatTypes.paths[index]} is ${formatType(parameter)} there, but would have to be ${formatType(type)} here`,
       { hint: "give both uses inputs of one width, or make two layers" },
     );
   });

@@ -256,7 +256,7 @@ function checkedApply(layer: Layer, variables: Variables, x: Tensor, options: Ap
 }
 
 /** Whether a value is a record, not empty, whose values all pass the test. */
-export const recordOf = (value: unknown, isOne: (one: unknown) => boolean): boolean =>
+export const recordOf = (value: unknown, isOne: (element: unknown) => boolean): boolean =>
   isRecord(value) && Object.keys(value).length > 0 && Object.values(value).every(isOne);
 
 /** The key of a scope inside another: different names, and different ordinals, give different keys. */

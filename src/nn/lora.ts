@@ -100,7 +100,7 @@ function adapted(layer: Layer, rank: number, scale: number): Layer {
       return { params: { ...markFrozen(params), ...adapters }, state, output };
     },
     apply({ params, state }, x, options) {
-      const { own: frozenParams, a, b } = splitParams(params);
+      const { rest: frozenParams, a, b } = splitParams(params);
       const { y } = layer.apply({ params: constant(frozenParams), state }, x, options);
       const adapterOutput = linearly(linearly(x, { weight: a }), { weight: b });
       return { y: y.add(scale === 1 ? adapterOutput : adapterOutput.mul(scale)), state };
@@ -111,8 +111,8 @@ function adapted(layer: Layer, rank: number, scale: number): Layer {
 }
 
 /** The layer's own parameters and those of the adapter. */
-function splitParams({ lora_a: a, lora_b: b, ...own }: Tensors): { own: Tensors; a: Tensor; b: Tensor } {
-  return { own, a: a as Tensor, b: b as Tensor };
+function splitParams({ lora_a: a, lora_b: b, ...rest }: Tensors): { rest: Tensors; a: Tensor; b: Tensor } {
+  return { rest, a: a as Tensor, b: b as Tensor };
 }
 
 /**
@@ -137,10 +137,10 @@ export function mergeLora<const L extends Layer>(
   if (adapters.length === 0) throw new HeddleError("model", `mergeLora: no layer of this ${layer.kind} has an adapter`);
   let params = variables.params as Tensors;
   for (const [name, scale] of adapters) {
-    const { own, a, b } = splitParams(name === "" ? params : treeAt(params, name));
+    const { rest, a, b } = splitParams(name === "" ? params : treeAt(params, name));
     // The parameters of a shared layer are stored once, under its first name.
     if (!isTensor(a)) continue;
-    const merged = { ...own, weight: (own["weight"] as Tensor).add(b.matmul(a).mul(scale)) };
+    const merged = { ...rest, weight: (rest["weight"] as Tensor).add(b.matmul(a).mul(scale)) };
     params = name === "" ? merged : withSubtree(params, name.split("."), merged);
   }
   return { params: params as Merged<ParamsOf<L>>, state: variables.state };

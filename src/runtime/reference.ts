@@ -251,13 +251,13 @@ function namingCaller(error: unknown): unknown {
 }
 
 /** A run in an iteration of a loop, which its errors name. */
-const namingIteration = (count: number, run: DeviceRun): DeviceRun => told(run, (error) => inIteration(count, error));
+const namingIteration = (count: number, run: DeviceRun): DeviceRun => recast(run, (error) => inIteration(count, error));
 
 /** A run on one of several devices, which its errors name. */
 const toldOn = (device: number, devices: number, run: DeviceRun): DeviceRun =>
-  told(run, (error) => onDevice(device, devices, error));
+  recast(run, (error) => onDevice(device, devices, error));
 
-function* told(run: DeviceRun, say: (error: unknown) => unknown): DeviceRun {
+function* recast(run: DeviceRun, say: (error: unknown) => unknown): DeviceRun {
   try {
     return yield* run;
   } catch (error) {

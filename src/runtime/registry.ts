@@ -83,9 +83,9 @@ export function executorNamed(name: string): ExecutorPlugin | undefined {
   const plugin = plugins.get(name);
   if (plugin !== undefined || name === anyExecutor) return plugin;
   const names = [...executorNames(), anyExecutor];
-  const near = nearest(name, names);
+  const suggestion = nearest(name, names);
   throw new HeddleError("executor", `there is no executor '${name}'`, {
-    hint: `${near === undefined ? "" : `did you mean ${near}? `}there are ${names.join(", ")}; registerExecutor of heddle/runtime adds one`,
+    hint: `${suggestion === undefined ? "" : `did you mean ${suggestion}? `}there are ${names.join(", ")}; registerExecutor of heddle/runtime adds one`,
   });
 }
 
@@ -101,15 +101,15 @@ export function defaultExecutor(): ExecutorPlugin {
  *
  * @throws HeddleError `executor` for an unknown name, or an executor that cannot be used here.
  */
-export function chooseExecutor(wanted?: string): LocalPlugin {
-  const plugin = wanted === undefined ? undefined : executorNamed(wanted);
+export function chooseExecutor(name?: string): LocalPlugin {
+  const plugin = name === undefined ? undefined : executorNamed(name);
   if (plugin === undefined) {
-    for (const one of plugins.values()) if (hasDevices(one) && one.unavailable() === undefined) return one;
+    for (const entry of plugins.values()) if (hasDevices(entry) && entry.unavailable() === undefined) return entry;
     throw new HeddleError("executor", "no executor can be used", { hint: "run heddle doctor" });
   }
   const reason = plugin.unavailable();
   if (reason === undefined && hasDevices(plugin)) return plugin;
-  throw new HeddleError("executor", `the ${wanted} executor cannot be used: ${reason}`, {
+  throw new HeddleError("executor", `the ${name} executor cannot be used: ${reason}`, {
     hint: "run heddle doctor, or use the reference executor",
   });
 }
@@ -118,8 +118,8 @@ export function chooseExecutor(wanted?: string): LocalPlugin {
 export function joinRuntime(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
   const { executor } = readEnvironment();
   const named = executor === undefined ? undefined : executorNamed(executor);
-  for (const one of [named, ...plugins.values()]) {
-    const runtime = one?.join?.(mesh, attempt);
+  for (const plugin of [named, ...plugins.values()]) {
+    const runtime = plugin?.join?.(mesh, attempt);
     if (runtime !== undefined) return runtime;
   }
   return undefined;

@@ -12,8 +12,8 @@ export function checkOptions(what: string, options: object, allowed: readonly st
   checkRecord(what, options, allowed[0]);
   for (const name of Object.keys(options)) {
     if (allowed.includes(name)) continue;
-    const near = nearest(name, allowed);
-    const hint = near === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${near}'?`;
+    const suggestion = nearest(name, allowed);
+    const hint = suggestion === undefined ? `options are ${allowed.join(", ")}` : `did you mean '${suggestion}'?`;
     throw new HeddleError("option", `${what}: unknown option '${name}'`, { hint: optionHint(name, allowed) ?? hint });
   }
 }

@@ -42,12 +42,12 @@ export function matching(what: string, pattern: Pattern): (name: string) => bool
 export function checkMatches(what: string, pattern: Pattern, names: readonly string[]): void {
   for (const { text, matches } of partsOf(pattern)) {
     if (names.some((name) => matches.test(name))) continue;
-    const near = nearest(text, names);
+    const suggestion = nearest(text, names);
     throw new HeddleError("option", `${what}: "${text}" matches none of the names`, {
       hint:
-        near === undefined
+        suggestion === undefined
           ? `the names are ${folded(names)}`
-          : `did you mean "${near}"? The names are ${folded(names)}`,
+          : `did you mean "${suggestion}"? The names are ${folded(names)}`,
     });
   }
 }

@@ -191,10 +191,10 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_EPOCH: { says: "the membership epoch", by: "run" },
   HEDDLE_SECRET: { says: "the secret with which workers authenticate", by: "run" },
   HEDDLE_RUN_DIR: { says: "the folder of the run's flight records", by: "run" },
-  WORLD_SIZE: { says: "number of processes", by: "run" },
-  RANK: { says: "number of this process", by: "run" },
-  MASTER_ADDR: { says: "where the store of the run listens", by: "run" },
-  MASTER_PORT: { says: "its port", by: "run" },
+  WORLD_SIZE: { says: "the number of processes", by: "run" },
+  RANK: { says: "the number of this process", by: "run" },
+  MASTER_ADDR: { says: "the address of the run's store", by: "run" },
+  MASTER_PORT: { says: "the port of the run's store", by: "run" },
   XDG_CACHE_HOME: { says: "the folder in which `heddle machine` keeps its figures, in `heddle`; default `~/.cache`" },
 };
 
@@ -279,8 +279,8 @@ export function unknownVariables(variables: Variables = ownVariables()): string[
   const knownNames = [...Object.keys(readers), ...cloneVariables];
   const unknown = Object.keys(variables).filter((name) => name.startsWith("HEDDLE_") && !knownNames.includes(name));
   return unknown.sort().map((name) => {
-    const near = nearest(name, knownNames);
-    return `the environment variable ${name} means nothing${near === undefined ? "" : `; did you mean ${near}?`}`;
+    const suggestion = nearest(name, knownNames);
+    return `the environment variable ${name} means nothing${suggestion === undefined ? "" : `; did you mean ${suggestion}?`}`;
   });
 }
 

@@ -247,6 +247,7 @@ const noOptimizers = [
   "lazy",
   "minimize",
   "learningRateAt",
+  "biasCorrection",
   "perParameter",
   "weightsOnly",
 ];

@@ -29,10 +29,13 @@ try {
 }
 \`\`\`
 
-Its fields are what the message is made of: \`by\`, the op, function or layer that says it, and \`said\`, the rest (\`plain\` is both).
+Its fields hold the parts of the message: \`by\`, the op, function or layer that reports it, and \`said\`, the rest (\`plain\` is both).
 
-An error of a run has what went wrong as data, too: \`fault\`, with a \`kind\` and its fields. The native core, the reference executor
-and workers elsewhere give the same one for the same values; the message is made of it (\`src/util/faults.ts\`).
+An error of a run also has its cause as data: \`fault\`, with a \`kind\` and its fields. The native core, the reference executor
+and workers elsewhere give the same fault for the same values; the message is made from it (\`src/util/faults.ts\`).
+
+On a mesh of several devices a message may end with \`(counted on device 1 of 4)\` (\`fault.device\`, \`fault.devices\`): its rows, positions
+and matrices are then those of this device's part. \`train\` and its evaluation give rows of the whole batch and of the data where they can.
 
 \`\`\`ts
 import { HeddleError, take, tensor } from "heddle";

@@ -164,7 +164,7 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const prepared = { programs: ready, alone, short, quick: short && keeps, note };
   return {
     program,
-    arenaBytes: Math.max(...ready.map((one) => one.native.arenaBytes)),
+    arenaBytes: Math.max(...ready.map((program) => program.native.arenaBytes)),
     run: (inputs) => run(prepared, machinery, inputs as readonly (readonly NativeMemory[])[]),
   };
 }

@@ -38,9 +38,9 @@ export function refusalOf(
   if (codeOf(error.fault) !== "value" || call === undefined) return undefined;
   const origin = originOf(fault, call, placesOf(ran));
   const position = origin === undefined ? undefined : positionOf(origin);
-  const own = position?.by ?? (position === undefined ? by : undefined);
-  const name = own?.name ?? origin?.op.name ?? ran.program.name;
-  const place = { says: meaningAt(origin, own), where: placeOf(position) ?? where, mark: position?.mark };
+  const speaker = position?.by ?? (position === undefined ? by : undefined);
+  const name = speaker?.name ?? origin?.op.name ?? ran.program.name;
+  const place = { says: meaningAt(origin, speaker), where: placeOf(position) ?? where, mark: position?.mark };
   return refused({ ...withoutNumber(fault), ...on, by: name }, place, error);
 }
 
