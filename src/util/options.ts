@@ -102,12 +102,13 @@ export function checkNumber(
   lowest = -Number.MAX_VALUE,
   highest = Number.MAX_VALUE,
 ): void {
-  if (typeof value === "number" && Number.isFinite(value) && value >= lowest && value <= highest) return;
-  const below = highest >= Number.MAX_SAFE_INTEGER ? "" : ` and at most ${highest}`;
+  const isNumber = typeof value === "number";
+  if (isNumber && Number.isFinite(value) && value >= lowest && value <= highest) return;
+  // A bound that large is told only to whoever is above it.
+  const below = highest >= Number.MAX_SAFE_INTEGER && !(isNumber && value > highest) ? "" : ` and at most ${highest}`;
   const above = lowest === Number.MIN_VALUE ? "finite and above 0" : `at least ${lowest}`;
   const range = lowest === -Number.MAX_VALUE ? "finite" : `${above}${below}`;
-  const expected = typeof value === "number" ? range : "a number";
-  throw new HeddleError("option", `${what}: ${name} must be ${expected}, got ${shown(value)}`);
+  throw new HeddleError("option", `${what}: ${name} must be ${isNumber ? range : "a number"}, got ${shown(value)}`);
 }
 
 /** Throws unless a number is an integer in `[lowest, highest]`. */

@@ -13,7 +13,7 @@ test.each([
   { script: "test.mjs", args: ["--only", "all"], status: 2, says: "use: npm test [-- --only lint|types|" },
   { script: "test.mjs", args: ["test/launch"], status: 2, says: "use: npm test [-- --only lint|types|" },
   { script: "pack.mjs", args: [], status: 1, says: "use: node scripts/pack.mjs --out <folder> [--check]" },
-  { script: "try-cross.mjs", args: ["--all"], status: 1, says: "use: npm run test:cross [-- --write]" },
+  { script: "try-cross.mjs", args: ["--all"], status: 1, says: "use: npm run test:cross [-- --write |" },
   { script: "try-runtimes.mjs", args: ["--all"], status: 1, says: "use: npm run test:runtimes [-- --write]" },
 ])("scripts/$script $args is refused", ({ script, args, status, says }) => {
   const result = spawnSync(process.execPath, [`scripts/${script}`, ...args], { cwd: root, encoding: "utf8" });

@@ -282,7 +282,7 @@ describe("mistakes", () => {
       () => bincount(tensor([1, 9], i32), { size: 3 }).dataSync(),
       /^bincount: index 9 at position 1 is outside \[0, 3\)/,
     ],
-    ["no bins", () => histogram(tensor([1]), { bins: 0 }), /^histogram: bins must be at least 1 .*got 0/],
+    ["no bins", () => histogram(tensor([1]), { bins: 0 }), /^histogram: bins must be at least 1, got 0/],
     [
       "a range of NaN",
       () => histogram(tensor([1, Number.NaN])),

@@ -208,7 +208,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
   ],
   ["a seed with a fraction", () => random.key(1.5), "option", /random\.key: seed must be a whole number, got 1\.5/],
   ["a seed that is NaN", () => random.key(Number.NaN), "option", /seed .*got NaN/],
-  ["a negative seed", () => random.key(-1), "option", /seed must be at least 0 .*got -1/],
+  ["a negative seed", () => random.key(-1), "option", /seed must be at least 0, got -1/],
   ["a seed too large", () => random.key(2 ** 60), "option", /seed must be .*at most 9007199254740991/],
   [
     "a probability above 1",
@@ -341,7 +341,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     "a function that gives a number",
     () => n.sequential(() => 3).apply(none, tensor([1])),
     "model",
-    /must give a tensor, but gave 3/,
+    /must return a tensor, but returned 3/,
   ],
   ["no input", () => n.linear(1).apply(none), "argument", /linear: apply takes a tensor, got undefined/],
   [

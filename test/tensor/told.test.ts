@@ -23,6 +23,8 @@ const others = [
     "meshOf",
     "evalShape",
   ],
+  // What adapters are made of: they take nodes, types and weights of neighbours that their caller has checked.
+  ...["traceApart", "traceFunction", "toIndices", "resampled", "tapsOf", "sampleAt"],
   ...["compileFunction", "compilePipeline", "compilePlan", "planFunction"],
   ...[
     "jit",
