@@ -1,5 +1,8 @@
+/** @module Trees of tensors as safetensors files by dotted names, as state dicts are. */
 import { isTensor, type Tensor, type Tensors } from "../functions/index.ts";
 import type { HostTensor } from "../ir/node.ts";
+import { isTensorType } from "../ir/shape.ts";
+import type { Variables } from "../nn/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { checkOptions, chosenBy } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -24,6 +27,14 @@ function checkAllTensors(what: string, tree: unknown): void {
   );
 }
 
+/** Variables without the type of the output, which `init` gives beside them. */
+function withoutOutput(tensors: Tensors | Variables<object>): Tensors {
+  if (!isRecord(tensors) || !("params" in tensors && "output" in tensors && isTensorType(tensors["output"])))
+    return tensors as Tensors;
+  const { output: _type, ...variables } = tensors as { readonly [name: string]: unknown };
+  return variables as Tensors;
+}
+
 /** The tensors of trees by their dotted names, as `read` gives them. @throws HeddleError `tree` when two have one name. */
 export async function hostByName(
   what: string,
@@ -42,22 +53,23 @@ export async function hostByName(
 }
 
 /**
- * Writes a tree of tensors (`params`, or `{ params, state }`) as a safetensors file by dotted names, which PyTorch reads
- * with `safetensors.torch.load_file`. It appears whole or not at all.
+ * Writes a tree of tensors (`params`, or the variables of a layer, as `init` gives them) as a safetensors file by dotted names, which
+ * PyTorch reads with `safetensors.torch.load_file`. It appears whole or not at all.
  *
  * @throws HeddleError `argument` for what in the tree is no tensor; `layout` when this process holds only a part of a tensor;
  * `tree` when two have one name, or the tree contains itself; `file` when it cannot be written, `disk` when it does not fit.
  */
 export function saveTensors(
   path: string,
-  tensors: Tensors,
+  tensors: Tensors | Variables<object>,
   options: { readonly metadata?: { readonly [key: string]: string } } = {},
 ): Promise<void> {
   return called(async () => {
     checkOptions("saveTensors", options, ["metadata"]);
-    within("saveTensors", () => checkAllTensors("saveTensors", tensors));
+    const tree = withoutOutput(tensors);
+    within("saveTensors", () => checkAllTensors("saveTensors", tree));
     const metadata = new Map(Object.entries(options.metadata ?? {}));
-    await savedBy("saveTensors", path, await hostByName("saveTensors", [tensors], toHost), { metadata });
+    await savedBy("saveTensors", path, await hostByName("saveTensors", [tree], toHost), { metadata });
   });
 }
 

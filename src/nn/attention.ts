@@ -123,6 +123,8 @@ export interface AttendOptions extends ApplyOptions {
 
 /** Attention as a layer: `apply` is self-attention. */
 export interface AttentionLayer extends Layer {
+  /** As {@link Layer.apply}: attention of x to itself, with masks, or to a memory. */
+  apply(variables: Variables, x: Tensor, options?: AttendOptions): Applied;
   /**
    * Attention of `x` `[batch, n, size]` to itself or to a memory.
    *

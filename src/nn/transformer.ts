@@ -199,6 +199,8 @@ export interface TransformerMasks {
 
 /** An encoder layer. */
 export interface TransformerLayer extends Layer {
+  /** As {@link Layer.apply}, with masks. */
+  apply(variables: Variables, x: Tensor, options?: ApplyOptions & TransformerMasks): Applied;
   /** As `apply`, with masks. */
   encode(variables: Variables, x: Tensor, options?: ApplyOptions & TransformerMasks): Tensor;
 }

@@ -112,3 +112,10 @@ test("tensors of a tree come back by name, tensor by tensor", async () => {
   await open.close();
   await expect(io.openSafetensors(cut)).rejects.toThrow(/not a valid safetensors file/);
 });
+
+test("variables are saved as init gives them, whatever their type: the type of the output is no tensor of theirs", async () => {
+  const file = join(folder, "variables.safetensors");
+  const model = nn.module({ body: nn.linear(4) }, (layers, x) => layers.body(x));
+  await io.saveTensors(file, model.init(random.key(0), { shape: [1, 8], dtype: "f32" }));
+  expect(Object.keys(await io.loadTensors(file)).sort()).toEqual(["params.body.bias", "params.body.weight"]);
+});

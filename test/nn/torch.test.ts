@@ -93,12 +93,15 @@ function prepared(one: Case): { params: Params; run: Run } {
     if ("attend" in layer) {
       const [other] = more;
       const given = other === undefined ? {} : other.dtype === "bool" ? { present: other } : { memory: other };
-      return { outputs: [(layer as nn.AttentionLayer).attend(variables, x as Tensor, { train, ...given })], state: {} };
+      return {
+        outputs: [(layer as nn.AttentionLayer).apply(variables, x as Tensor, { train, ...given }).y as Tensor],
+        state: {},
+      };
     }
     if ("encode" in layer) {
       const present = more[0];
       return {
-        outputs: [(layer as nn.TransformerLayer).encode(variables, x as Tensor, { train, present })],
+        outputs: [(layer as nn.TransformerLayer).apply(variables, x as Tensor, { train, present }).y as Tensor],
         state: {},
       };
     }
