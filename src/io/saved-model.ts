@@ -12,7 +12,7 @@ import * as nn from "../nn/index.ts";
 import { isLayerLike } from "../nn/layer.ts";
 import { layerAsData, layerOfData } from "../nn/recipe.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { asRecord, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { isRecord } from "../util/tree.ts";
@@ -38,13 +38,12 @@ export interface SavedInput {
  * The metadata of a safetensors file by which {@link loadModel} makes the layers again: for {@link saveSafetensors}, of a model whose
  * variables are collected otherwise than {@link saveModel} does. `what` is the function that users call.
  *
- * @throws HeddleError `model` naming a layer that code of the user's makes
+ * @throws HeddleError `model` naming a layer that code of the user's makes; `argument` without an input
  */
-export function modelMetadata(
-  what: string,
-  model: nn.Layer,
-  { input, dtype = "f32" }: SavedInput,
-): SafetensorsMetadata {
+export function modelMetadata(what: string, model: nn.Layer, saved: SavedInput): SafetensorsMetadata {
+  const { input, dtype = "f32" } = asRecord(what, saved);
+  if (!isTensorType(input))
+    throw new HeddleError("argument", `${what}: input is { shape, dtype }, got ${shown(input)}`);
   const { shape } = input;
   const data = {
     format,

@@ -12,6 +12,7 @@ import { choice, chosenNames, type Named, type Selection } from "../functions/pa
 import { widened } from "../functions/wide.ts";
 import { isHalf, wideDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
+import { checkTensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -275,8 +276,16 @@ export function checkBetas(name: string, betas: readonly [number, number]): void
   }
 }
 
-/** `1 - base^count`, exact for few steps and bases near 1, where the plain difference would cancel. */
+/**
+ * `1 - base^count`, exact for few steps and bases near 1, where the plain difference would cancel.
+ *
+ * @throws HeddleError `argument` for a count that is neither a number nor a tensor
+ */
 export function biasCorrection(base: number, count: number | Tensor): number | Tensor {
+  if (typeof base !== "number")
+    throw new HeddleError("argument", `biasCorrection: base is a number, got ${shown(base)}`);
   const rate = Math.log(base);
-  return typeof count === "number" ? -Math.expm1(count * rate) : expm1(count.mul(rate)).neg();
+  if (typeof count === "number") return -Math.expm1(count * rate);
+  checkTensor("biasCorrection", count);
+  return expm1(count.mul(rate)).neg();
 }

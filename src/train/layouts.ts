@@ -20,8 +20,11 @@ import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { Settings } from "./options.ts";
 import { stageHolder } from "./pipeline.ts";
-import { type LayoutRule, layoutAxes, type Parameter, type ParameterLayout } from "./rules.ts";
+import type { LayoutRule, Parameter, ParameterLayout } from "./rules.ts";
 import type { ModelTypes } from "./values.ts";
+
+/** The axes that rules split over, where the mesh has them. */
+export const layoutAxes = (rules: readonly LayoutRule[]): string[] => rules.flatMap(({ axes = [] }) => axes);
 
 /** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
 export interface StateLayouts {

@@ -7,10 +7,10 @@ import { type PlannedStep, planText, rankedText } from "../report/text.ts";
 import { executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { layoutAxes } from "./layouts.ts";
 import { predictedMemory } from "./memory.ts";
 import type { Settings } from "./options.ts";
 import { planStep } from "./programs.ts";
-import { layoutAxes } from "./rules.ts";
 import type { ModelTypes } from "./values.ts";
 
 /** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */

@@ -32,9 +32,6 @@ export interface LayoutRule {
   readonly axes?: readonly string[];
 }
 
-/** The axes that rules split over, where the mesh has them. */
-export const layoutAxes = (rules: readonly LayoutRule[]): string[] => rules.flatMap(({ axes = [] }) => axes);
-
 /**
  * Splits the parameters named, each dim given over its axis: `layouts.named({ "0.weight": { model: 0 } })`. Names are patterns, such as
  * `"blocks.*.linear1.weight"`, of which the first that matches counts. A weight of

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { passesAfterPlanning, passesBeforePlanning } from "../../src/compile/index.ts";
+import "../../src/functions/composites/index.ts";
 import { parseGraph } from "../../src/ir/index.ts";
 import { parseLayouts, parsePlan, printLayouts } from "../../src/plan/index.ts";
 import { parseProgram } from "../../src/program/index.ts";
