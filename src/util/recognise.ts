@@ -4,7 +4,7 @@
  */
 import { HeddleError } from "./errors.ts";
 
-/** Number of a file's first bytes that {@link recognise} needs. */
+/** Number of a file's first bytes that `recognise` needs. */
 export const recognisedBytes = 512;
 
 /** Tests the first bytes, which are also passed as text with one character per byte. */
