@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
+import "../../src/functions/composites/index.ts";
 import { type Attrs, type HostTensor, type Node, traceGraph } from "../../src/ir/index.ts";
 import { call, evaluateGraph, lt, mul, whileLoop } from "../../src/ops/index.ts";
 import { given, makeTensor, type Source } from "../support/tensors.ts";
