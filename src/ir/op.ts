@@ -44,7 +44,7 @@ export function enter<A extends Attrs>(definition: OpDefinition<A>): OpDef<A> {
 /** The op of this name. @throws HeddleError `op` when there is none. */
 export function opNamed(name: string): AnyOpDef {
   const op = registry.get(name);
-  if (op === undefined) throw new HeddleError("op", `there is no op '${name}'`, { hint: 'import "heddle" has all' });
+  if (op === undefined) throw new HeddleError("op", `there is no op '${name}'`, { hint: 'import "heddle" first' });
   return op;
 }
 
