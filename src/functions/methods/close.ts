@@ -1,3 +1,4 @@
+/** @module Comparison with a tolerance, as a method. */
 import type { Tensor, TensorLike } from "../../tensor/tensor.ts";
 import { type CloseOptions, closeness } from "../close.ts";
 

@@ -1,3 +1,4 @@
+/** @module Softmax and its logarithm, as methods. */
 import type { Node } from "../../ir/node.ts";
 import * as ops from "../../ops/index.ts";
 import { inFloat32 } from "../../ops/wide.ts";
