@@ -8,15 +8,7 @@
 export type { Rows, RowValue, ValidationData } from "./inputs.ts";
 export type { LossName } from "./losses.ts";
 export type { MetricList, MetricName } from "./metrics.ts";
-export {
-  type CompileOptions,
-  type EvaluateOptions,
-  type FitOptions,
-  loadModel,
-  Model,
-  type ModelOptions,
-  model,
-  type PredictOptions,
-} from "./model.ts";
+export { loadModel, Model, model } from "./model.ts";
 export type { OptimizerName } from "./optimizers.ts";
+export type { CompileOptions, EvaluateOptions, FitOptions, ModelOptions, PredictOptions } from "./options.ts";
 export type { History } from "./told.ts";

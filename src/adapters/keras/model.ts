@@ -28,83 +28,23 @@ import {
   type TrainResult,
   train,
 } from "../../train/index.ts";
+import { checkClasses, datasetOf, inBatches, type Rows, splitOff, validationOf } from "./inputs.ts";
+import { type KnownLoss, lossOf } from "./losses.ts";
+import { metricsOf } from "./metrics.ts";
+import { optimizerOf } from "./optimizers.ts";
 import {
-  checkClasses,
-  datasetOf,
-  inBatches,
-  type Rows,
-  splitOff,
-  type ValidationData,
-  validationOf,
-} from "./inputs.ts";
-import { type KnownLoss, type LossName, lossOf } from "./losses.ts";
-import { type MetricList, metricsOf } from "./metrics.ts";
-import { type OptimizerName, optimizerOf } from "./optimizers.ts";
+  type CompileOptions,
+  compileOptions,
+  type EvaluateOptions,
+  type FitOptions,
+  fitOptions,
+  type Gradients,
+  type ModelOptions,
+  modelOptions,
+  type PredictOptions,
+} from "./options.ts";
 import { type History, historyOf, toldOf } from "./told.ts";
 import { checkInput } from "./weights.ts";
-
-/** Options of {@link model}. */
-export interface ModelOptions
-  extends Pick<TrainOptions, "seed" | "dtype" | "precision" | "mesh" | "layout" | "executor"> {
-  /** Shape of one example, for `summary` before any data were seen. Default: that of the data. */
-  readonly inputShape?: readonly number[];
-}
-
-const modelOptions = ["seed", "dtype", "precision", "mesh", "layout", "executor", "inputShape"];
-
-type Gradients = Pick<TrainOptions, "clip" | "ema" | "lossScale" | "accumulate">;
-
-/** Options of {@link Model.compile}; those not described here are `train`'s. */
-export interface CompileOptions extends Gradients {
-  /** An optimizer, or the name of one with Keras' defaults. */
-  readonly optimizer: Optimizer | OptimizerName | (string & {});
-  /** A function, or a name; Keras' names of cross-entropies take probabilities, Heddle's take logits. */
-  readonly loss: Loss | LossName | (string & {});
-  /** Names and functions in a list, or a record of them by the names they are reported under. Default: none. */
-  readonly metrics?: MetricList;
-}
-
-const compileOptions = ["optimizer", "loss", "metrics", "clip", "ema", "lossScale", "accumulate"];
-
-type Running = Pick<
-  TrainOptions,
-  "callbacks" | "classWeight" | "checkpoint" | "resume" | "signal" | "nan" | "initialEpoch"
->;
-
-/** Options of {@link Model.fit}; those not described here are `train`'s. */
-export interface FitOptions extends Running {
-  /** The number of the last epoch: how often to go through the data, less `initialEpoch`. Default 1. */
-  readonly epochs?: number;
-  /** Rows per step; default 32, or what the dataset says. */
-  readonly batchSize?: number;
-  /** What to evaluate on after every epoch. */
-  readonly validationData?: ValidationData;
-  /** The share of the last rows, before any shuffle, that is evaluated on and not trained on. */
-  readonly validationSplit?: number;
-  /** Read arrays in a new order each epoch; default true. A dataset has its own order. */
-  readonly shuffle?: boolean;
-  /** One weight per row of arrays; of a dataset its column `weight` is taken, where it has one. */
-  readonly sampleWeight?: Rows;
-  /** 0: nothing; 1 (default): a bar, on a terminal; 2: lines. */
-  readonly verbose?: 0 | 1 | 2;
-}
-
-const fitOptions = [
-  ...["callbacks", "classWeight", "checkpoint", "resume", "signal", "nan", "initialEpoch", "epochs", "batchSize"],
-  ...["validationData", "validationSplit", "shuffle", "sampleWeight", "verbose"],
-];
-
-/** Options of {@link Model.predict}. */
-export interface PredictOptions {
-  /** Rows that are computed at a time; default 32, or what the dataset says. */
-  readonly batchSize?: number;
-}
-
-/** Options of {@link Model.evaluate}. */
-export interface EvaluateOptions extends PredictOptions {
-  /** One weight per row, in the loss. */
-  readonly sampleWeight?: Rows;
-}
 
 interface Compiled extends Gradients {
   readonly optimizer: Optimizer;
