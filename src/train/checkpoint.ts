@@ -210,13 +210,17 @@ export async function latestCheckpoint(
   return { checkpoint: undefined, warnings };
 }
 
+/** The small file by which a run finds out, before it trains, whether a folder can be written to. */
+export const writeTest = "write-test";
+
 /** Removes what killed processes left half-written in a folder. Returns what went wrong, without harm, for the user. */
 export async function cleanCheckpoints(
   folder: string,
   options: Pick<StaleOptions, "alone"> = {},
 ): Promise<readonly string[]> {
   try {
-    await removeStaleTemporaries(folder, { ...options, only: (name) => checkpointStep(name) !== undefined });
+    const only = (name: string): boolean => name === writeTest || checkpointStep(name) !== undefined;
+    await removeStaleTemporaries(folder, { ...options, only });
     return [];
   } catch (error) {
     return codeOf(error) === "ENOENT" ? [] : [`cannot remove half-written files: ${messageOf(error)}`];

@@ -15,6 +15,7 @@ import {
   listCheckpoints,
   loadCheckpoint,
   saveCheckpoint,
+  writeTest,
 } from "./checkpoint.ts";
 import { type FolderLock, lockFolder } from "./lock.ts";
 import type { CheckpointOptions } from "./options.ts";
@@ -138,7 +139,7 @@ export async function prepareFolder(
   options: { readonly files?: CommitFiles } = {},
 ): Promise<void> {
   const { files = nodeFiles } = options;
-  const path = resolve(directory, "write-test");
+  const path = resolve(directory, writeTest);
   try {
     await commitFile(path, { bytes, chunks: [Uint8Array.of(0)] }, { files });
     await files.remove(path);

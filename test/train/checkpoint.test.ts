@@ -204,7 +204,10 @@ describe("temporaries", () => {
     const other = tag === "00000000" ? "11111111" : "00000000";
     const dead = execFileSync(process.execPath, ["-p", "process.pid"], { encoding: "utf8" }).trim();
     const name = `${checkpointFileName(3)}.tmp-a-b`;
-    const gone = [`${name}-${tag}-${dead}`, `${name}-${tag}-${process.pid}`, `${name}-${other}-1`];
+    const gone = [
+      ...[`${name}-${tag}-${dead}`, `${name}-${tag}-${process.pid}`, `${name}-${other}-1`],
+      `write-test.tmp-a-b-${tag}-${dead}`,
+    ];
     const stay = [
       `${name}-${tag}-${process.ppid}`,
       `${name}-${other}-2`,
@@ -215,7 +218,7 @@ describe("temporaries", () => {
     for (const file of [...gone, ...stay]) writeFileSync(join(folder, file), "half");
     utimesSync(join(folder, gone[2] as string), 0, 0);
     expect((await latestCheckpoint(folder, { clean: false })).checkpoint?.step).toBe(2);
-    expect(readdirSync(folder).length).toBe(10);
+    expect(readdirSync(folder).length).toBe(11);
     expect((await latestCheckpoint(folder)).checkpoint?.step).toBe(2);
     expect(readdirSync(folder).sort()).toEqual([checkpointFileName(1), checkpointFileName(2), ...stay].sort());
     // Where nobody else writes, a living process with the writer's number is another one.
