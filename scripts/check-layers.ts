@@ -25,6 +25,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],
+  ["executors"],
   ["compile"],
   ["tensor", "report"],
   ["functions"],
@@ -44,9 +45,9 @@ const allowedInGroup: ReadonlySet<string> = new Set(["lower â†’ program", "hlo â
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
   "launcher-messages/",
-  "runtime/native/",
-  "runtime/remote/",
-  "runtime/executors.ts",
+  "executors/native/",
+  "executors/remote/",
+  "executors/registered.ts",
   "runtime/packages.ts",
   "data/idx-file.ts",
   "data/mnist.ts",
@@ -63,15 +64,15 @@ const needNode: readonly string[] = [
   // Modules that list all ops, layers and rules.
   "index.ts",
   "data/index.ts",
-  "runtime/index.ts",
+  "executors/index.ts",
 ];
 
 /** Adapters import Heddle as a user's adapter does: only modules that package.json exports. */
 const isAdapter = (part: string): boolean => part.startsWith("adapters/");
 const isExported = (file: string): boolean => /^(adapters\/)?([^/]+\/)?(index|browser)\.ts$/.test(file);
 
-/** Folders whose export has another name: for users the tensor and its functions are one module. */
-const exportedAs: Readonly<Record<string, string>> = { functions: "tensor" };
+/** Folders whose export has another name: for users the tensor and its functions are one module, and so are runtimes and executors. */
+const exportedAs: Readonly<Record<string, string>> = { functions: "tensor", executors: "runtime" };
 
 /** Folders whose modules may be loaded on demand: each command loads its own modules. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { type Machine, machineFor } from "../cost/index.ts";
 import type { ThreadRates } from "../cost/machine.ts";
-import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+import type { ProgramProfile, RankProfile } from "../executors/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";

@@ -3,14 +3,14 @@
 import type { PlannedPrograms } from "../compile/index.ts";
 import { holdsPart } from "../compile/value.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/index.ts";
+import { allocatedBytes } from "../executors/native/allocation.ts";
+import { defaultThreads } from "../executors/native/threads.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { coordinatesOf, localType, type Mesh, type Plan } from "../plan/index.ts";
 import type { DeviceProgram, Program } from "../program/index.ts";
 import type { TrainingMemory } from "../report/memory.ts";
-import { allocatedBytes } from "../runtime/native/allocation.ts";
-import { defaultThreads } from "../runtime/native/threads.ts";
 import { mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";

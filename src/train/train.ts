@@ -1,6 +1,8 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { profiledSteps } from "../executors/index.ts";
+import { localRuntime } from "../executors/runtime.ts";
 import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
@@ -9,9 +11,7 @@ import { printPipeline } from "../report/index.ts";
 import { planSummary } from "../report/summary.ts";
 import { unusedAxes, unusedLines } from "../report/unused.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { profiledSteps } from "../runtime/index.ts";
 import { executorNamed } from "../runtime/registry.ts";
-import { localRuntime } from "../runtime/runtime.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";

@@ -3,9 +3,9 @@
  * predicted to be beside what the native core has counted, as one line of JSON.
  */
 import { data, layouts, losses, mesh, nn, optim, type TrainOptions, train } from "heddle";
+import { loadNative } from "../../../src/executors/native/binding.ts";
 import { deviceCount } from "../../../src/plan/index.ts";
 import { deviceBytes } from "../../../src/report/index.ts";
-import { loadNative } from "../../../src/runtime/native/binding.ts";
 import { modelTypes } from "../../../src/train/functions.ts";
 import { predictedMemory } from "../../../src/train/memory.ts";
 import { resolveOptions } from "../../../src/train/options.ts";

@@ -8,8 +8,6 @@ import type { HostTensor } from "../ir/node.ts";
 import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { evaluateGraph, sliceOf } from "../ops/index.ts";
 import type { LoopStep, Program, ProgramAxis, WorkStep } from "../program/program.ts";
-import { HeddleError, inIteration, onDevice, refusedBy } from "../util/errors.ts";
-import { speakerNow } from "../util/source.ts";
 import {
   type DeviceBuffer,
   type Executable,
@@ -18,10 +16,12 @@ import {
   type LocalDevice,
   programsFor,
   type Run,
-} from "./executor.ts";
+} from "../runtime/executor.ts";
+import type { ExecutorPlugin } from "../runtime/registry.ts";
+import { HeddleError, inIteration, onDevice, refusedBy } from "../util/errors.ts";
+import { speakerNow } from "../util/source.ts";
 import { type DeviceRun, type Meeting, together } from "./meeting.ts";
 import { nativePasses } from "./passes.ts";
-import type { ExecutorPlugin } from "./registry.ts";
 
 const live = { buffers: 0, bytes: 0 };
 

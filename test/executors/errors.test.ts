@@ -6,8 +6,8 @@ import {
   type NativeDevice,
   type NativeGroup,
   type NativeWorld,
-} from "../../src/runtime/native/binding.ts";
-import { nativeError } from "../../src/runtime/native/error.ts";
+} from "../../src/executors/native/binding.ts";
+import { nativeError } from "../../src/executors/native/error.ts";
 
 const native = loadNative();
 

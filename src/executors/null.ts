@@ -6,8 +6,14 @@
 import type { Cost } from "../cost/index.ts";
 import { bytesOf } from "../ir/shape.ts";
 import { costOf, type Program } from "../program/index.ts";
+import {
+  type DeviceBuffer,
+  type Executable,
+  type Executor,
+  type ExecutorOptions,
+  programsFor,
+} from "../runtime/executor.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type DeviceBuffer, type Executable, type Executor, type ExecutorOptions, programsFor } from "./executor.ts";
 
 /** What the null executor has counted over all runs and devices. */
 export interface Counts {

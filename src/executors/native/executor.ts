@@ -6,11 +6,11 @@ import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { deviceAt, deviceCount } from "../../plan/mesh.ts";
 import { costOf } from "../../program/cost.ts";
 import { type Program, stepsWithin } from "../../program/program.ts";
+import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../../runtime/executor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import { capturePosition } from "../../util/source.ts";
 import { formatBytes } from "../../util/text.ts";
-import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../executor.ts";
 import { nativePasses } from "../passes.ts";
 import {
   loadNative,
@@ -26,14 +26,14 @@ import { allocateMemory, type NativeMemory } from "./memory.ts";
 import type { Ran } from "./origin.ts";
 import { type Profiler, sharedProfiler } from "./profile.ts";
 import { type Launch, Queue, runFailure } from "./queue.ts";
-import type { World } from "./world.ts";
+import type { JoinedWorld } from "./world.ts";
 
 export interface NativeOptions extends ExecutorOptions {
   readonly threads: number;
   /** Instruction set: `avx512`, `avx2` or `scalar`. Default: HEDDLE_ISA, or the best of the processor. */
   readonly isa?: string;
   /** The processes of the run, if not all devices are in this process. */
-  readonly world: World | undefined;
+  readonly world: JoinedWorld | undefined;
 }
 
 /** Shorter runs are done in place: a round trip to another thread costs more. */

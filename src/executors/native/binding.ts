@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { ownPlace, requires } from "../../runtime/packages.ts";
 import { readEnvironment, setFinalize } from "../../util/settings.ts";
-import { ownPlace, requires } from "../packages.ts";
 import { finalizesAtOnce, ownPlatform } from "./platform.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */

@@ -1,5 +1,7 @@
 /** Values that an op refuses while a program runs: every executor names the user's function and line, not what it is made of. */
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   distribute,
   gatherNd,
@@ -22,8 +24,6 @@ import { losses, metrics, nn } from "../../src/index.ts";
 import { type DType, dtypes } from "../../src/ir/dtype.ts";
 import { sizeOf } from "../../src/ir/shape.ts";
 import { shard } from "../../src/plan/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 type Make = (values: readonly number[], shape?: readonly number[], dtype?: DType) => Tensor;

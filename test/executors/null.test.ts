@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { nullExecutor } from "../../src/executors/index.ts";
 import { coordinatesOf, deviceCount, mesh, planGraph, shardedOn } from "../../src/plan/index.ts";
 import { splitGraph } from "../../src/program/index.ts";
-import { nullExecutor } from "../../src/runtime/index.ts";
 import { mlpStep } from "../plan/networks.ts";
 
 describe("the null executor", () => {

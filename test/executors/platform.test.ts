@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { expect, test } from "vitest";
-import { finalizesAtOnce, namesMusl, ownPlatform, platformName } from "../../src/runtime/native/platform.ts";
+import { finalizesAtOnce, namesMusl, ownPlatform, platformName } from "../../src/executors/native/platform.ts";
 
 /** The list that native packages are built and packed by, in plain JavaScript. */
 const { targets, packages, ownTarget } = (await import(new URL("../../native/targets.mjs", import.meta.url).href)) as {

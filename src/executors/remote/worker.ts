@@ -2,13 +2,13 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { markNodes } from "../../ir/trace.ts";
 import { nodesRun, parseProgram, verifyProgram } from "../../program/index.ts";
+import type { Runtime } from "../../runtime/devices.ts";
+import type { DeviceBuffer, Executable } from "../../runtime/executor.ts";
+import type { ExecutorName } from "../../runtime/registry.ts";
 import { HeddleError } from "../../util/errors.ts";
-import type { Runtime } from "../devices.ts";
-import type { DeviceBuffer, Executable } from "../executor.ts";
 import { loadNative } from "../native/binding.ts";
 import { rethrowNative } from "../native/error.ts";
 import { distributedRuntime } from "../native/join.ts";
-import type { ExecutorName } from "../registry.ts";
 import { localRuntime } from "../runtime.ts";
 import { type Channel, greet } from "./channel.ts";
 import { errorHead, type JoinRequest, parseRequest, type Request, type RunRequest } from "./messages.ts";

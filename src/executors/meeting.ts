@@ -6,8 +6,8 @@
 import type { HostTensor } from "../ir/node.ts";
 import { communicationNamed } from "../ir/op.ts";
 import { type CollectiveStep, isTransfer, type Program, stepsWithin } from "../program/program.ts";
+import type { ExecutorOptions, LocalDevice } from "../runtime/executor.ts";
 import { HeddleError } from "../util/errors.ts";
-import type { ExecutorOptions, LocalDevice } from "./executor.ts";
 
 /** A point at which a device waits for others: a collective or a message, or a condition on which all must agree. */
 export type Meeting =

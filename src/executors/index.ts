@@ -1,4 +1,5 @@
 /** @module Runs programs: executors, their memory, and the processes of a run. */
+export type { World } from "../runtime/world.ts";
 export * from "./browser.ts";
 export { loadNative, type NativeBinding } from "./native/binding.ts";
 export { RunError } from "./native/error.ts";
@@ -12,6 +13,6 @@ export {
   type RankProfile,
 } from "./native/profile.ts";
 export { defaultThreads } from "./native/threads.ts";
-export type { World, WorldOptions } from "./native/world.ts";
+export type { WorldOptions } from "./native/world.ts";
 export { type RemoteOptions, remoteRuntime } from "./remote/driver.ts";
 export { serveDrivers, type WaitingWorker, type WorkerOptions } from "./remote/worker.ts";

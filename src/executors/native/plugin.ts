@@ -1,6 +1,7 @@
 /** @module The native executor's plug-in. */
+
+import type { ExecutorPlugin } from "../../runtime/registry.ts";
 import { nativePasses } from "../passes.ts";
-import type { ExecutorPlugin } from "../registry.ts";
 import { loadNative } from "./binding.ts";
 import { nativeExecutor } from "./executor.ts";
 import { joinFromEnvironment } from "./join.ts";

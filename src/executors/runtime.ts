@@ -1,11 +1,11 @@
 /** @module Runtimes of this process alone: the chosen executor with all devices of a mesh. */
-import "./executors.ts";
+import "./registered.ts";
 import { environmentMachine } from "../cost/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
-import { allDevices, type Runtime } from "./devices.ts";
-import { chooseExecutor, type ExecutorName } from "./registry.ts";
+import { allDevices, type Runtime } from "../runtime/devices.ts";
+import { chooseExecutor, type ExecutorName } from "../runtime/registry.ts";
 
-export type { Runtime } from "./devices.ts";
+export type { Runtime } from "../runtime/devices.ts";
 
 export interface RuntimeOptions {
   /** Axes of the mesh, whose devices are all in this process. Default: one device, no axes. */

@@ -1,7 +1,8 @@
 /** @module Buffers of the native executor, and the queued runs that determine their contents. */
+
+import type { DeviceBuffer } from "../../runtime/executor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { formatBytes } from "../../util/text.ts";
-import type { DeviceBuffer } from "../executor.ts";
 import type { NativeBinding, NativeBuffer } from "./binding.ts";
 import { byNative, nativeError } from "./error.ts";
 import type { Block, Launch, Queue } from "./queue.ts";

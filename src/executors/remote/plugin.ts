@@ -1,10 +1,10 @@
 /** @module The remote executor's plug-in: devices in waiting workers, which the environment names. */
 import type { Mesh } from "../../plan/mesh.ts";
+import type { Runtime } from "../../runtime/devices.ts";
+import type { ExecutorPlugin } from "../../runtime/registry.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
-import type { Runtime } from "../devices.ts";
 import { nativePasses } from "../passes.ts";
-import type { ExecutorPlugin } from "../registry.ts";
 import { remoteRuntime } from "./driver.ts";
 
 /** Devices in waiting workers (`heddle run --on`). */
