@@ -252,10 +252,14 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const problems: string[] = [];
   for (const [name, file] of expected) {
     const stem = file.slice(0, -".ts".length);
-    const built = (place: string) => ({ types: `./dist/${place}.d.ts`, default: `./dist/${place}.js` });
+    const types = (place: string) => ({ types: `./dist/${place}.d.ts` });
+    const built = (place: string) => ({ default: `./dist/${place}.js` });
+    const bundled = { "node-addons": `./dist/node/${name === "." ? "index" : posix.basename(name)}.js` };
     const browserFile = posix.join(posix.dirname(file), "browser");
-    const browser = files.includes(`${browserFile}.ts`) ? { browser: built(browserFile) } : {};
-    const expected = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
+    const browser = files.includes(`${browserFile}.ts`)
+      ? { browser: { ...types(browserFile), ...built(browserFile) } }
+      : {};
+    const expected = { "heddle-source": `./src/${file}`, ...browser, ...types(stem), ...bundled, ...built(stem) };
     if (JSON.stringify(exports[name]) !== JSON.stringify(expected)) {
       problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(expected)}`);
     }
