@@ -1,4 +1,4 @@
-/** @module Attention of heads to keys that groups of them share. */
+/** @module Attention in groups of heads that share keys. */
 import * as is from "./schema.ts";
 
 const shared = {
@@ -33,7 +33,7 @@ const shared = {
 /** Rows and columns of a block of scores. */
 const [rows, columns] = [64, 128] as const;
 
-/** Of each worker two blocks of scores, four numbers a row, the words of a row. */
+/** The scratch of a worker: two blocks of scores, four numbers per row, and the random words of a row. */
 const slot = `(2 * ${rows} * ${columns} + 4 * ${rows}) * bytes(dtype) + 4 * ${columns}`;
 
 const facts = {

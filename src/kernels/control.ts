@@ -1,4 +1,4 @@
-/** @module Calls that hold calls. */
+/** @module Loops and branches, whose calls hold further calls. */
 import { flag, kernel, optional, reads, size, steps, writes } from "./schema.ts";
 
 /** Runs a list of calls many times. */
@@ -27,5 +27,5 @@ export const branch = kernel(
   { doc: "Runs `steps` where `test` is not 0, else `otherwise`.", control: "branch" },
 );
 
-/** Where what a loop or branch holds has ended, in calls that are put in one row; native code has none. */
+/** Marks the end of a loop's or branch's steps in a flat list of calls; native code has no such call. */
 export const end = kernel("end", {}, { doc: "" });

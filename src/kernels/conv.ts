@@ -48,7 +48,7 @@ const extent = (out: string, window: string, axis: number): string =>
   `(reach(${out}, strides[${axis}]) + reach(${window}, kernelDilation[${axis}]) + 1)`;
 
 const sizes = {
-  /** Bytes of the weight, and of a worker's image as it is padded, or of its columns where they are smaller. */
+  /** Bytes of the weight, and of a worker's scratch: its padded image, or its columns if they are smaller. */
   weights: "aligned(g * kd * kh * kw * c * o * bytes(dtype))",
   slot: `aligned(min(${extent("od", "kd", 0)} * ${extent("oh", "kh", 1)} * ${extent("ow", "kw", 2)}, kd * kh * kw * od * oh * ow) * c * bytes(dtype))`,
   chunks: "min(n, 8)",

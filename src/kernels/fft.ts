@@ -28,7 +28,7 @@ export const fft = kernel(
   },
 );
 
-/** Longer lines get their scratch when they run. */
+/** Longer lines allocate their scratch at run time. */
 const longest = 2 ** 22;
 
 /** Complex numbers for a line and its transform. */

@@ -1,4 +1,4 @@
-/** @module Rows and blocks of tables, at places that are known when a call runs. */
+/** @module Lookups: rows and blocks of tables at places that are known at run time. */
 import * as is from "./schema.ts";
 
 const shared = { dtype: is.dtype(), outer: is.size(), size: is.size(), inner: is.size(), count: is.size() };
@@ -6,7 +6,7 @@ const [table, rows, places] = ["[outer size inner]", "[outer count inner]", "i32
 const block = { indices: is.reads(places), start: is.optional(is.reads("i32[]")), total: is.optional(is.size()) };
 const struct = "Gather";
 
-/** The bytes of the table: what the roundings of long sums lose. */
+/** Scratch of the size of the table, for the rounding errors of long sums. */
 const lost = { bytes: "outer * size * inner * bytes(dtype)" };
 
 /** Rows of a table by index. */
@@ -60,14 +60,14 @@ export const scatter = is.kernel(
 const slice = { dtype: is.dtype(), shape: is.sizes(), sizes: is.sizes() };
 const starts = is.listOf(is.reads("i32[]"));
 
-/** A block whose place is known when it runs. */
+/** A block at a place that is known at run time. */
 export const dynamicSlice = is.kernel(
   "dynamicSlice",
   { ...slice, in: is.reads("[shape]"), starts, out: is.writes("[sizes]") },
   { doc: "A block of `in`; one start per dim, clamped so that it fits.", moves: "out", struct: "Slice" },
 );
 
-/** A tensor with another over a block of it. */
+/** A copy of a tensor with a block of it replaced. */
 export const dynamicUpdateSlice = is.kernel(
   "dynamicUpdateSlice",
   {

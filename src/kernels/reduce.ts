@@ -1,9 +1,9 @@
-/** @module Folds of memory as it lies. */
+/** @module Reductions of strided memory. */
 import { dtypes } from "../ir/dtype.ts";
 import { reducePartials } from "./partials.ts";
 import { dtype, kernel, oneOf, reads, size, sizes, strides, writes } from "./schema.ts";
 
-/** What a fold does. */
+/** The operation of a reduction. */
 export const reduceOps = oneOf("ReduceOp", ["sum", "max", "min", "and", "or"]);
 
 /** Sums, extremes and conjunctions over dims. */

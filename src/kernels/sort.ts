@@ -1,10 +1,10 @@
-/** @module Orders of rows. */
+/** @module Sorting of rows. */
 import { room, tasksOf } from "./room.ts";
 import { dtype, flag, kernel, listOf, reads, records, sized, writes } from "./schema.ts";
 
 /** Bytes of a key with its place. */
 const pair = 16;
-/** Longer rows are sorted digit by digit, into a second one. */
+/** Longer rows use radix sort, with a second buffer. */
 const radix = 1024;
 const pairs = (count: number): number => (count > radix ? 2 * count : count);
 

@@ -46,7 +46,7 @@ export const selectAndScatter = is.kernel(
   },
 );
 
-/** Elements of one tensor where another has the extremes of its windows. */
+/** Elements of one tensor at the places where another has its windows' extremes. */
 export const windowTake = is.kernel(
   "windowTake",
   { ...shared, in: is.reads(large), source: is.reads(large), out: is.writes(small) },
