@@ -30,9 +30,9 @@ import { nothing, onRuntime, type Value } from "./value.ts";
 /** A plan and its programs, for a mesh that need not exist. */
 export interface PlannedPrograms {
   readonly plan: Plan;
-  /** Of device 0. */
+  /** The program of device 0. */
   readonly program: Program;
-  /** Of each class of devices, or of each rank of a pipeline's stages. */
+  /** The program of each class of devices, or of each rank of a pipeline's stages. */
   readonly programs: readonly DeviceProgram[];
 }
 

@@ -15,7 +15,7 @@ export interface Access {
   readonly at: readonly [space: number, byteOffset: number];
   readonly dtype: DType;
   readonly shape: Shape;
-  /** In elements. */
+  /** The strides, in elements. */
   readonly strides: readonly number[];
   /** Whether an output may be exactly this view. */
   readonly inPlace: boolean;

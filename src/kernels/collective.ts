@@ -89,5 +89,8 @@ export const receive = is.kernel(
     parts: is.records("ReceivedJson", { out: is.writes("[count]"), count: is.size() }),
     label: is.optional(is.text()),
   },
-  { doc: "Waits for the message of the `send` that matches: label, dtype and sizes are compared.", communicates: true },
+  {
+    doc: "Waits for the message of the matching `send`; a message with another label, dtype or size is an error of the run.",
+    communicates: true,
+  },
 );

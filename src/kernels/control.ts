@@ -13,7 +13,7 @@ export const loop = kernel(
     steps: steps(),
   },
   {
-    doc: "Runs its steps `count` times. Before each iteration the number of the iteration (0, 1, …; with `reverse`, down from `count - 1`) is written to `out`. With a `test` in the place of a count: each iteration first runs the steps of `condition`, and the loop ends when `test` then holds 0.",
+    doc: "Runs its steps `count` times. Before each iteration the number of the iteration (0, 1, …; with `reverse`, down from `count - 1`) is written to `out`. With `test` instead of `count`, each iteration first runs the steps of `condition`, and the loop ends when `test` then holds 0.",
     title: ({ count, reverse, test }) =>
       test === undefined ? `loop ${count}${reverse === true ? " reverse" : ""}` : "loop while",
     control: "loop",

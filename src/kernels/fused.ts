@@ -57,7 +57,7 @@ export const fusedRows = kernel(
   { ...fields, out: out("[init(shape)]") },
   {
     ...facts,
-    doc: "A group with folds in it, over rows: the last dim of the shape (at most 16,384 elements) is combined.",
+    doc: "An elementwise group with folds over rows: a fold combines the last dim of the shape (at most 16,384 elements).",
     title: named("fusedRows"),
     group: "rows",
   },
@@ -69,7 +69,7 @@ export const fusedColumns = kernel(
   { ...fields, out: out("[tail(shape)]") },
   {
     ...facts,
-    doc: "The same, but the first dim of the shape is combined, and nothing may be computed from a fold: each is an output. At most 8 folds.",
+    doc: "As `fusedRows`, but a fold combines the first dim of the shape, and nothing may be computed from it: each fold is an output. At most 8 folds.",
     title: named("fusedColumns"),
     group: "columns",
     work: columnBytes,

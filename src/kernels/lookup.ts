@@ -14,7 +14,7 @@ export const gather = is.kernel(
   "gather",
   { ...shared, in: is.reads(table), ...block, out: is.writes(rows) },
   {
-    doc: "Rows of `in` at indices. One outside [0, size) is an error of the run, with the index, its position and the range. With `start` and `total` the table is the `size` rows from `start` on of one of `total` rows: an index inside the larger table but outside the block gathers zeros.",
+    doc: "The rows of `in` at indices. An index outside [0, size) is an error of the run, which names the index, its position and the range. With `start` and `total`, `in` is a block of a larger table: the `size` rows from row `start` on, of `total` rows. An index inside the larger table but outside the block gathers zeros.",
     moves: "out",
     struct,
   },
@@ -32,7 +32,7 @@ export const scatterAdd = is.kernel(
     out: is.writes(table),
   },
   {
-    doc: "Zeros, to which rows of `updates` are added in order of position; the rest as `gather`. Sums of floats at more positions than max(2^8, size) have a scratch of the size of `out`, for what their roundings lose.",
+    doc: "Starts from zeros and adds the rows of `updates` at the indices, in order of position; indices, `start` and `total` are as in `gather`. Sums of floats at more positions than max(2^8, size) have a scratch of the size of `out`, which keeps the rounding errors.",
     derived: lost,
     struct,
   },
@@ -51,7 +51,7 @@ export const scatter = is.kernel(
     out: is.writes(table),
   },
   {
-    doc: "A copy of `in` into which the rows of `updates` are combined in order of position; an index outside [0, size) is an error of the run. Scratch of sums as of `scatterAdd`.",
+    doc: "A copy of `in` into which the rows of `updates` are combined by `op`, in order of position; an index outside [0, size) is an error of the run. Sums have the scratch of `scatterAdd`.",
     derived: lost,
     struct,
   },
@@ -64,7 +64,11 @@ const starts = is.listOf(is.reads("i32[]"));
 export const dynamicSlice = is.kernel(
   "dynamicSlice",
   { ...slice, in: is.reads("[shape]"), starts, out: is.writes("[sizes]") },
-  { doc: "A block of `in`; one start per dim, clamped so that it fits.", moves: "out", struct: "Slice" },
+  {
+    doc: "A block of `in` of shape `sizes`; one start per dim, clamped so that the block fits.",
+    moves: "out",
+    struct: "Slice",
+  },
 );
 
 /** A copy of a tensor with a block of it replaced. */
@@ -77,5 +81,9 @@ export const dynamicUpdateSlice = is.kernel(
     starts,
     out: is.writes("[shape]"),
   },
-  { doc: "`in` with `update` over a block of it.", moves: "update", struct: "Slice" },
+  {
+    doc: "A copy of `in` in which `update` replaces a block; one start per dim, clamped so that the block fits.",
+    moves: "update",
+    struct: "Slice",
+  },
 );

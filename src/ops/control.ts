@@ -188,7 +188,7 @@ export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
       if (!sameType(type, right[place] as TensorType))
         throw new HeddleError(
           "shape",
-          `cond: result ${place} is ${formatType(type)} of one branch and ${formatType(right[place] as TensorType)} of the other`,
+          `cond: result ${place} is ${formatType(type)} in one branch and ${formatType(right[place] as TensorType)} in the other`,
         );
     });
     return left;

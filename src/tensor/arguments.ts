@@ -13,7 +13,7 @@ export function checkFunction(what: string, fn: unknown): void {
 export function checkNoMore(what: string, more: readonly unknown[], hint: string): void {
   const [first] = more.filter((value) => value !== undefined);
   if (first !== undefined)
-    throw new HeddleError("argument", `${what}: takes one argument, got ${shown(first)} besides`, { hint });
+    throw new HeddleError("argument", `${what}: takes one argument, got also ${shown(first)}`, { hint });
 }
 
 /** Checks a dtype. @throws HeddleError `dtype` for an unknown one */

@@ -53,7 +53,7 @@ export function compilePlan(
   const names = plan.inputs.map(({ name }) => name);
   const donate = (options.donate ?? []).map((name) => {
     if (names.includes(name)) return names.indexOf(name);
-    throw new HeddleError("option", `compilePlan: '${name}' is to be donated, the inputs are ${listed(names)}`);
+    throw new HeddleError("option", `compilePlan: '${name}' cannot be donated: the inputs are ${listed(names)}`);
   });
   const compiled = loadPlan(plan, runtime, donate);
   return {

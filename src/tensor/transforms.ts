@@ -106,11 +106,14 @@ const isWithin = (path: string, whole: string): boolean => path === whole || pat
 function checkHas(name: string, wanted: string, inputs: readonly unknown[], paths: readonly string[]): void {
   const [index, ...field] = wanted.split(".");
   if (field.length === 0 && Number(index) >= inputs.length)
-    throw new HeddleError("option", `${name}: argument ${index} is to be donated, but there are ${inputs.length}`);
+    throw new HeddleError(
+      "option",
+      `${name}: argument ${index} cannot be donated: there are ${inputs.length} arguments`,
+    );
   if (field.length === 0 || paths.some((path) => isWithin(path, wanted))) return;
   throw new HeddleError(
     "option",
-    `${name}: '${field.join(".")}' is to be donated, but the first argument has no such tensors`,
+    `${name}: '${field.join(".")}' cannot be donated: the first argument has no such tensors`,
     { hint: `it is ${shown(inputs[0])}` },
   );
 }
