@@ -1,15 +1,9 @@
-/** @module Functions that build graphs: elementwise functions composed of others, and comparisons with any number. Part of `emit.ts`. */
+/** @module Functions that build graphs: `clamp`, and comparisons with any number. Part of `emit.ts`. */
 import { boundsOf, isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { type Operand, together } from "./emit-scalar.ts";
-import { abs, div, eq, ge, gt, le, lt, maximum, minimum, mul, ne } from "./spelled.ts";
-
-// The docs of these four are in function-table.ts.
-export const reciprocal = (x: Node): Node => div(1, x);
-export const square = (x: Node): Node => mul(x, x);
-export const isNaN = (x: Node): Node => ne(x, x);
-export const isInf = (x: Node): Node => eq(abs(x), Infinity);
+import { eq, ge, gt, le, lt, maximum, minimum, ne } from "./spelled.ts";
 
 /** min(max(x, low), high); all three are brought to one dtype and shape. */
 export function clamp(x: Operand, low: Operand, high: Operand): Node {

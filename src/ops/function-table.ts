@@ -20,21 +20,25 @@ export interface FunctionRow {
   readonly doc: string;
   /** What it throws, beyond what all functions of the table throw. */
   readonly throws: string | undefined;
+  /** The expression of the node `x` that computes it, for a function that is not an op. */
+  readonly expression: string | undefined;
 }
 
-type Rows = { readonly [name: string]: Pick<ScalarRow, "doc" | "throws" | "function" | "nodes"> };
+type Rows = {
+  readonly [name: string]: Pick<ScalarRow, "doc" | "throws" | "function" | "nodes"> & { expression?: string };
+};
 
 const rowsOf = (kind: FunctionRow["kind"], rows: Rows): FunctionRow[] =>
-  Object.entries(rows).map(([op, { doc, throws, function: name = op, nodes = op }]) => {
-    return { op, kind, nodes, function: name, doc, throws };
+  Object.entries(rows).map(([op, { doc, throws, function: name = op, nodes = op, expression }]) => {
+    return { op, kind, nodes, function: name, doc, throws, expression };
   });
 
-/** Functions of one operand that `emit-composed.ts` composes. */
+/** Functions of one operand that are composed of the others. */
 const composed: Rows = {
-  reciprocal: { doc: "1 / x, of floats; integers truncate toward 0." },
-  square: { doc: "x times x; integers wrap." },
-  isNaN: { doc: "Whether x is NaN; bool, false for all but floats." },
-  isInf: { doc: "Whether x is infinite; bool. Of floats only." },
+  reciprocal: { doc: "1 / x, of floats; integers truncate toward 0.", expression: "div(1, x)" },
+  square: { doc: "x times x; integers wrap.", expression: "mul(x, x)" },
+  isNaN: { doc: "Whether x is NaN; bool, false for all but floats.", expression: "ne(x, x)" },
+  isInf: { doc: "Whether x is infinite; bool. Of floats only.", expression: "eq(abs(x), Infinity)" },
 };
 
 /** Every elementwise function of one or two operands. */

@@ -1,4 +1,5 @@
 /** @module The elementwise functions over nodes: made of src/ops/function-table.ts by `npx vitest run test/ops/spelled -u`. */
+import type { Node } from "../ir/node.ts";
 import { binary, unary } from "./spelling.ts";
 
 /** -x; integers wrap, unsigned integers too: the negative of 1 in u8 is 255. Not defined for bool. */
@@ -83,6 +84,14 @@ export const isFinite = unary("isFinite");
 export const relu = unary("relu");
 /** x itself, as a constant: no derivative flows through it, in forward or reverse mode. */
 export const stopGradient = unary("stopGradient");
+/** 1 / x, of floats; integers truncate toward 0. */
+export const reciprocal = (x: Node): Node => div(1, x);
+/** x times x; integers wrap. */
+export const square = (x: Node): Node => mul(x, x);
+/** Whether x is NaN; bool, false for all but floats. */
+export const isNaN = (x: Node): Node => ne(x, x);
+/** Whether x is infinite; bool. Of floats only. */
+export const isInf = (x: Node): Node => eq(abs(x), Infinity);
 /** x + y, with broadcasting; integers wrap. Not defined for bool: use {@link or} or {@link xor}. */
 export const add = binary("add");
 /** x - y, with broadcasting; integers wrap, unsigned integers too. Not defined for bool. */

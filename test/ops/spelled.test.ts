@@ -27,8 +27,9 @@ function docstring({ doc, throws }: FunctionRow): string {
 
 const origin = "made of src/ops/function-table.ts by `npx vitest run test/ops/spelled -u`";
 function ofNodes(row: FunctionRow): string {
-  if (isAbsent(row.op)) return "";
-  return `${docstring(row)}\nexport const ${row.nodes} = ${row.kind === "unary" ? "unary" : "binary"}("${row.op}");\n`;
+  const composed = row.expression === undefined ? undefined : `(x: Node): Node => ${row.expression}`;
+  const value = composed ?? `${row.kind === "unary" ? "unary" : "binary"}("${row.op}")`;
+  return `${docstring(row)}\nexport const ${row.nodes} = ${value};\n`;
 }
 
 function ofTensors(row: FunctionRow): string {
@@ -41,6 +42,7 @@ function ofTensors(row: FunctionRow): string {
 
 test("functions over nodes", async () => {
   const text = `/** @module The elementwise functions over nodes: ${origin}. */
+import type { Node } from "../ir/node.ts";
 import { binary, unary } from "./spelling.ts";
 
 ${functionTable.map(ofNodes).join("")}`;
