@@ -89,8 +89,5 @@ export const receive = is.kernel(
     parts: is.records("ReceivedJson", { out: is.writes("[count]"), count: is.size() }),
     label: is.optional(is.text()),
   },
-  {
-    doc: "Waits for the message of the matching `send`; a message with another label, dtype or size is an error of the run.",
-    communicates: true,
-  },
+  { doc: "Waits for the message of a `send`, and checks its label, dtype and sizes.", communicates: true },
 );

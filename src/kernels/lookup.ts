@@ -64,11 +64,7 @@ const starts = is.listOf(is.reads("i32[]"));
 export const dynamicSlice = is.kernel(
   "dynamicSlice",
   { ...slice, in: is.reads("[shape]"), starts, out: is.writes("[sizes]") },
-  {
-    doc: "A block of `in` of shape `sizes`; one start per dim, clamped so that the block fits.",
-    moves: "out",
-    struct: "Slice",
-  },
+  { doc: "A block of `in`; one start per dim, clamped so that it fits.", moves: "out", struct: "Slice" },
 );
 
 /** A copy of a tensor with a block of it replaced. */
@@ -81,9 +77,5 @@ export const dynamicUpdateSlice = is.kernel(
     starts,
     out: is.writes("[shape]"),
   },
-  {
-    doc: "A copy of `in` in which `update` replaces a block; one start per dim, clamped so that the block fits.",
-    moves: "update",
-    struct: "Slice",
-  },
+  { doc: "A copy of `in` in which `update` replaces a block.", moves: "update", struct: "Slice" },
 );

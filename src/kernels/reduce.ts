@@ -30,7 +30,5 @@ export const reduce = kernel(
 export const argMax = kernel(
   "argMax",
   { dtype: dtype(), rows: size(), cols: size(), in: reads("[rows cols]"), out: writes("i32[rows]") },
-  {
-    doc: "The index of the largest element of each row: of equal elements the first, and the first NaN before all numbers.",
-  },
+  { doc: "The index of the largest element of each row; the first of ties; the first NaN wins." },
 );

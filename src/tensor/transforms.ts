@@ -106,10 +106,7 @@ const isWithin = (path: string, whole: string): boolean => path === whole || pat
 function checkHas(name: string, wanted: string, inputs: readonly unknown[], paths: readonly string[]): void {
   const [index, ...field] = wanted.split(".");
   if (field.length === 0 && Number(index) >= inputs.length)
-    throw new HeddleError(
-      "option",
-      `${name}: argument ${index} cannot be donated: there are ${inputs.length} arguments`,
-    );
+    throw new HeddleError("option", `${name}: argument ${index} cannot be donated: there are ${inputs.length}`);
   if (field.length === 0 || paths.some((path) => isWithin(path, wanted))) return;
   throw new HeddleError(
     "option",
