@@ -89,7 +89,8 @@ async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
     const { result, ranks } = await profiled({ file, workers, threads: perWorker, signal }, steps);
     report(result, workers, signal);
     if (ranks[0] === undefined) throw new HeddleError("profile", "the machine could not be measured");
-    return (name) => best((ranks[0] as RankProfile).programs.find((one) => one.name === name) as ProgramProfile);
+    return (name) =>
+      best((ranks[0] as RankProfile).programs.find((program) => program.name === name) as ProgramProfile);
   };
   const device = await bestOf(1);
   const [product, stream, calls] = [device("product"), device("stream"), device("calls")];
@@ -114,20 +115,20 @@ async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
 /** What one of the threads does alone, and how much longer than its part of a middling product all of them take. */
 function threadRates(count: number, device: (name: string) => Best, alone: (name: string) => Best): ThreadRates {
   const rate = (best: Best): number => best.flops / best.seconds;
-  const [one, all] = [alone("product"), device("product")];
+  const [single, all] = [alone("product"), device("product")];
   const [small, shared] = [alone("middling"), device("middling")];
   const stream = alone("stream");
-  const gain = Math.max(1, rate(all) / rate(one));
+  const gain = Math.max(1, rate(all) / rate(single));
   return {
     count,
-    flops: Math.round(rate(one)),
+    flops: Math.round(rate(single)),
     memory: Math.round(stream.bytes / stream.seconds),
     share: Math.max(0, shared.seconds - small.seconds / gain) / shared.calls,
   };
 }
 
 function best({ runs, calls }: ProgramProfile): Best {
-  const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, value) => total + value, 0);
   const collectives = calls.flatMap(({ kernel }, index) => (kernel.startsWith("collective") ? [index] : []));
   const times = runs.map((run) => sum(collectives.map((index) => callTime(run, index))) / collectives.length);
   return {

@@ -47,7 +47,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .option(
       "-m, --mesh <axes>",
       "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
-      (text: string, given: readonly string[] = []) => [...given, meshText(text)],
+      (text: string, meshes: readonly string[] = []) => [...meshes, meshText(text)],
     )
     .addOption(machineFlag())
     .option(

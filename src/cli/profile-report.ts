@@ -86,8 +86,8 @@ export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
     isa: first.isa,
     limits: first.limits,
     programs,
-    ranks: ranks.map(({ rank, programs: own, limits }) => {
-      const program = own.find(({ name }) => name === main);
+    ranks: ranks.map(({ rank, programs: rankPrograms, limits }) => {
+      const program = rankPrograms.find(({ name }) => name === main);
       const report = program === undefined ? undefined : reportProgram(program, limits);
       const { medianMilliseconds = 0, communicationMilliseconds = 0, hiddenMilliseconds = 0 } = report ?? {};
       return { rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds };
@@ -140,17 +140,17 @@ const communicates = (kernel: string): boolean => kernel.startsWith("collective"
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
   const total = calls.map((_call, index) => mean(runs.map((run) => callTime(run, index) / 1e6)));
   const counts = calls.map((_call, index) => mean(runs.map((run) => run[head + perCall * index + 2] as number)));
-  const own = [...total];
+  const times = [...total];
   const open: number[] = [];
   calls.forEach(({ depth }, index) => {
     open.length = depth;
     const outer = open[depth - 1];
-    if (outer !== undefined) own[outer] = (own[outer] as number) - (total[index] as number);
+    if (outer !== undefined) times[outer] = (times[outer] as number) - (total[index] as number);
     open.push(index);
   });
   return calls.map(({ kernel, text, flops, bytes, beside = false }, index) => {
     const executions = counts[index] as number;
-    const milliseconds = Math.max(0, own[index] as number);
+    const milliseconds = Math.max(0, times[index] as number);
     const work = { flops: flops * executions, bytes: bytes * executions };
     return { kernel, text, beside, calls: executions, milliseconds, ...work };
   });

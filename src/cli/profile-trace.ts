@@ -15,19 +15,19 @@ export interface TraceEvent {
 }
 
 /** Lines of a process: what the device does, and what is under way beside it. */
-const own = 0;
-const beside = 1;
+const deviceLine = 0;
+const besideLine = 1;
 
 /** Runs and their calls in the order of time; of a loop or branch, what it held is told by the event's arguments. */
 export function traceOf(ranks: readonly RankProfile[]): { readonly traceEvents: readonly TraceEvent[] } {
   const begins = ranks.flatMap(({ programs }) => programs.flatMap(({ runs }) => runs.map((run) => run[0] as number)));
   const origin = begins.reduce((least, begin) => Math.min(least, begin), Infinity);
   const traceEvents = ranks.flatMap(({ rank, programs }): TraceEvent[] => [
-    { name: "process_name", ph: "M", pid: rank, tid: own, args: { name: `rank ${rank}` } },
+    { name: "process_name", ph: "M", pid: rank, tid: deviceLine, args: { name: `rank ${rank}` } },
     ...(programs.some(({ calls }) => calls.some((call) => call.beside))
       ? [
-          { name: "thread_name", ph: "M" as const, pid: rank, tid: own, args: { name: "steps" } },
-          { name: "thread_name", ph: "M" as const, pid: rank, tid: beside, args: { name: "communication" } },
+          { name: "thread_name", ph: "M" as const, pid: rank, tid: deviceLine, args: { name: "steps" } },
+          { name: "thread_name", ph: "M" as const, pid: rank, tid: besideLine, args: { name: "communication" } },
         ]
       : []),
     ...programs.flatMap((program) => program.runs.flatMap((run) => eventsOf(program, run, rank, origin))),
@@ -38,7 +38,7 @@ export function traceOf(ranks: readonly RankProfile[]): { readonly traceEvents: 
 function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: number, origin: number): TraceEvent[] {
   const begin = (run[0] as number) - origin;
   const events: TraceEvent[] = [
-    { pid, tid: own, name, cat: "step", ph: "X", ts: begin, dur: (run[1] as number) / 1e3 },
+    { pid, tid: deviceLine, name, cat: "step", ph: "X", ts: begin, dur: (run[1] as number) / 1e3 },
   ];
   calls.forEach(({ kernel, text, depth, flops, bytes, beside: apart }, index) => {
     const [start, length, count] = run.slice(2 + 3 * index, 5 + 3 * index) as [number, number, number];
@@ -46,7 +46,7 @@ function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: 
     const inner = innerTimes(calls, run, index);
     events.push({
       pid,
-      tid: apart === true ? beside : own,
+      tid: apart === true ? besideLine : deviceLine,
       name: kernel,
       cat: kernel.startsWith("collective") || kernel === "wait" ? "communication" : "kernel",
       ph: "X",

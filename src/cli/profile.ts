@@ -71,8 +71,8 @@ async function profile(
   if (result.status !== exitStatus.ok) return result.status;
   if (trace !== undefined)
     await writeBytes("profile: the trace", trace, Buffer.from(`${JSON.stringify(traceOf(ranks))}\n`));
-  const made = reportOf(ranks);
-  process.stdout.write(`${json === true ? JSON.stringify(made, null, 2) : formatReport(made)}\n`);
+  const summary = reportOf(ranks);
+  process.stdout.write(`${json === true ? JSON.stringify(summary, null, 2) : formatReport(summary)}\n`);
   if (trace !== undefined) console.error(`heddle: the trace is in ${trace}`);
   return exitStatus.ok;
 }

@@ -57,19 +57,19 @@ function misfit(entries: ReadonlyMap<string, Found>, wanted: readonly Wanted[], 
   const missing: Wanted[] = [];
   const differs: Misfit["differs"][number][] = [];
   const twice: string[] = [];
-  for (const one of wanted) {
-    const { name, inFile, variable } = one;
+  for (const pair of wanted) {
+    const { name, inFile, variable } = pair;
     const taken = used.get(inFile);
     if (taken !== undefined) twice.push(`"${name}" and "${taken}" are both "${inFile}" of the file`);
     used.set(inFile, name);
     const entry = entries.get(inFile);
     const shape = entry === undefined || !transposes(name) ? entry?.shape : fromKeras(entry.shape);
-    if (entry === undefined || shape === undefined) missing.push(one);
+    if (entry === undefined || shape === undefined) missing.push(pair);
     else if (
       !sameShape(shape, variable.shape) ||
       (entry.dtype !== variable.dtype && !converts(entry.dtype, variable.dtype, cast))
     )
-      differs.push({ ...one, entry });
+      differs.push({ ...pair, entry });
   }
   const extra = [...entries.keys()].filter((name) => !used.has(name) && !ignore(name));
   return { missing, extra, differs, twice };
@@ -96,7 +96,7 @@ export function checkFits(
   if (missing.length + extra.length + differs.length + twice.length === 0) return;
   const front = prefixed(found);
   const others = front === undefined ? renamed(found, entries) : undefined;
-  const reasons = [front, transposed(found), rounded(found), others].filter((one) => one !== undefined);
+  const reasons = [front, transposed(found), rounded(found), others].filter((reason) => reason !== undefined);
   const lines = [
     ...reasons.map(({ text }) => text),
     ...listed(
@@ -117,7 +117,7 @@ export function checkFits(
       (all) => `unexpected: ${all.length} entries of the file have no variable here, ${folded(all)}`,
     ),
   ];
-  const hint = reasons.map((one) => one.hint).join("; ") || usual(found);
+  const hint = reasons.map((reason) => reason.hint).join("; ") || usual(found);
   throw new HeddleError("model", `${path} does not fit the model:\n  ${lines.join("\n  ")}`, { hint });
 }
 
@@ -155,11 +155,11 @@ function prefixed({ missing, extra }: Misfit): Reason | undefined {
   // By the names of the model too: a prefix that was given may be the wrong one.
   const inFile =
     commonFront(
-      missing.map((one) => one.inFile),
+      missing.map((variable) => variable.inFile),
       extra,
     ) ??
     commonFront(
-      missing.map((one) => one.name),
+      missing.map((variable) => variable.name),
       extra,
     );
   if (inFile !== undefined)
@@ -169,7 +169,7 @@ function prefixed({ missing, extra }: Misfit): Reason | undefined {
     };
   const here = commonFront(
     extra,
-    missing.map((one) => one.name),
+    missing.map((variable) => variable.name),
   );
   if (here === undefined) return undefined;
   return {
@@ -183,7 +183,7 @@ function commonFront(names: readonly string[], longer: readonly string[]): strin
   const [first] = names;
   if (first === undefined) return undefined;
   const known = new Set(longer);
-  const fronts = longer.filter((one) => one.endsWith(`.${first}`)).map((one) => one.slice(0, -first.length - 1));
+  const fronts = longer.filter((name) => name.endsWith(`.${first}`)).map((name) => name.slice(0, -first.length - 1));
   return fronts.find((front) => names.every((name) => known.has(`${front}.${name}`)));
 }
 
@@ -224,7 +224,7 @@ function renamed({ missing, extra }: Misfit, entries: ReadonlyMap<string, Found>
   const theirs = layersOf(extra.map((name) => [name, entries.get(name)?.shape ?? []]));
   const pairs: [string, string][] = [];
   for (const [layer, signature] of ours) {
-    const other = [...theirs].find(([, one]) => one === signature);
+    const other = [...theirs].find(([, theirSignature]) => theirSignature === signature);
     if (other === undefined) continue;
     theirs.delete(other[0]);
     pairs.push([layer, other[0]]);
@@ -235,7 +235,7 @@ function renamed({ missing, extra }: Misfit, entries: ReadonlyMap<string, Found>
     pairs.length < ours.size ||
     commonFront(
       [...ours.keys()],
-      pairs.map(([, one]) => one),
+      pairs.map(([, theirLayer]) => theirLayer),
     ) !== undefined
   )
     return undefined;
@@ -266,5 +266,5 @@ function layersOf(named: readonly (readonly [name: string, shape: Shape])[]): Ma
     const layer = name.slice(0, Math.max(0, at));
     layers.set(layer, [...(layers.get(layer) ?? []), `${name.slice(at + 1)}[${shape}]`]);
   }
-  return new Map([...layers].map(([layer, own]) => [layer, own.sort().join(" ")]));
+  return new Map([...layers].map(([layer, members]) => [layer, members.sort().join(" ")]));
 }

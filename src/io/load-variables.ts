@@ -121,10 +121,10 @@ export function loadPyTorch<V extends Variables>(
 ): Promise<Variables<V["params"]>> {
   return called(async () => {
     checkOptions("loadPyTorch", options, pyTorchNames);
-    const given = treesOf("loadPyTorch", variables);
+    const model = treesOf("loadPyTorch", variables);
     const file = await openWeights("loadPyTorch", path);
     try {
-      return await read("loadPyTorch", file, given, options);
+      return await read("loadPyTorch", file, model, options);
     } finally {
       await file.close();
     }
@@ -150,9 +150,11 @@ function modelOf(what: string, model: Layer | RecordModel | Variables, options: 
     throw new HeddleError("option", `${what}: the shape of the input of this ${model.kind} is not known`, {
       hint: "give the option input: [1, 784], with the batch first",
     });
-  const typeOf = (one: readonly number[] | TensorType): TensorType => (isTensorType(one) ? one : { shape: one, dtype });
-  const isOne = (one: unknown): one is readonly number[] | TensorType => isTensorType(one) || Array.isArray(one);
-  const { leaves, shape } = flattenTree(input, isOne);
+  const typeOf = (spec: readonly number[] | TensorType): TensorType =>
+    isTensorType(spec) ? spec : { shape: spec, dtype };
+  const isSpec = (value: unknown): value is readonly number[] | TensorType =>
+    isTensorType(value) || Array.isArray(value);
+  const { leaves, shape } = flattenTree(input, isSpec);
   const type = unflattenTree(shape, leaves.map(typeOf)) as OneOrMore<TensorType>;
   const init = (key: Tensor): Variables => {
     const { params, state } = withFloats(dtype, () => model.init(key, type as TensorType));
@@ -239,19 +241,21 @@ async function read<Params extends Tensors>(
   const skips = (name: string): boolean =>
     ignores(name) || again(name) || (only !== undefined && isLeftOut(name, wanted.flat(), isWanted));
   checkFits(file.path, file.entries, wanted.flat().filter(isRead), { ignore: skips, cast, transposes });
-  const made: Tensors[] = [];
+  const loaded: Tensors[] = [];
   for (const [index, list] of wanted.entries()) {
     const leaves: Tensor[] = [];
-    for (const one of list)
-      leaves.push(isRead(one) ? await readOne(file, one, transposes?.(one.name) === true) : kept(one));
-    made.push(unflattenTree((trees[index] as FlatTree<Tensor>).shape, leaves) as Tensors);
+    for (const variable of list)
+      leaves.push(
+        isRead(variable) ? await readOne(file, variable, transposes?.(variable.name) === true) : kept(variable),
+      );
+    loaded.push(unflattenTree((trees[index] as FlatTree<Tensor>).shape, leaves) as Tensors);
   }
-  return { params: made[0] as Params, state: made[1] as Tensors };
+  return { params: loaded[0] as Params, state: loaded[1] as Tensors };
 }
 
 /** Whether an entry is of a variable that `only` leaves out, or of none: with a part of the model a part of the file is meant. */
 const isLeftOut = (name: string, wanted: readonly Wanted[], isWanted: (name: string) => boolean): boolean =>
-  !wanted.some((one) => one.inFile === name && isWanted(one.name));
+  !wanted.some((variable) => variable.inFile === name && isWanted(variable.name));
 
 /** A variable that is not read: as it was given, or a counter at its beginning. */
 const kept = ({ variable }: Wanted): Tensor =>

@@ -158,14 +158,14 @@ export function decodeNpy(bytes: Uint8Array, file = "npy data"): HostTensor {
   const header = parseHeader(bytes, file);
   const { dtype, short, bigEndian, fortran, shape, start } = header;
   // Not `slice`, which is a view when the bytes are a Buffer.
-  const own = new Uint8Array(bytes.subarray(start));
+  const values = new Uint8Array(bytes.subarray(start));
   const size = bytesOfElement(header);
-  if (bigEndian && size > 1) swapBytes(own, size);
+  if (bigEndian && size > 1) swapBytes(values, size);
   const data =
     short === undefined
-      ? dtypes[dtype].view(own.buffer, 0, own.length / size)
-      : Int32Array.from(new shortArrays[short](own.buffer));
-  if (dtype === "bool" && own.some((value) => value > 1))
+      ? dtypes[dtype].view(values.buffer, 0, values.length / size)
+      : Int32Array.from(new shortArrays[short](values.buffer));
+  if (dtype === "bool" && values.some((value) => value > 1))
     throw malformed(file, "it is of bool, but holds bytes other than 0 and 1");
   return { dtype, shape, data: fortran && shape.length > 1 ? rowMajor(data, dtype, shape) : data };
 }

@@ -14,11 +14,11 @@ export class Global {
 
 /** What a pickle would make by calling something, or by an id that its writer knows. */
 export class Call {
-  readonly of: Pickled;
-  readonly given: Pickled;
-  constructor(of: Pickled, given: Pickled) {
-    this.of = of;
-    this.given = given;
+  readonly callee: Pickled;
+  readonly argument: Pickled;
+  constructor(callee: Pickled, argument: Pickled) {
+    this.callee = callee;
+    this.argument = argument;
   }
 }
 
@@ -177,9 +177,9 @@ function append(stack: Stack, values: readonly Pickled[]): void {
   if (Array.isArray(target)) for (const value of values) target.push(value);
 }
 const call: Step = (_reader, stack) => {
-  const [of, given] = stack.last(2);
-  const isDict = of instanceof Global && of.name === "collections.OrderedDict";
-  stack.push(isDict ? new Map() : new Call(of, given));
+  const [callee, argument] = stack.last(2);
+  const isDict = callee instanceof Global && callee.name === "collections.OrderedDict";
+  stack.push(isDict ? new Map() : new Call(callee, argument));
 };
 
 /** By the byte of the opcode, in the words of Python's `pickletools`. */

@@ -90,8 +90,8 @@ export async function openTorch(source: ByteSource, file: string): Promise<Torch
   return {
     entries: new Map([...stored].map(([name, { format, shape }]) => [name, { dtype: dtypeOf(format), shape, format }])),
     async read(name) {
-      const one = stored.get(name) as Stored;
-      return hostOf(one, await storage(one.storage), (problem) => malformed(`"${name}" ${problem}`));
+      const tensor = stored.get(name) as Stored;
+      return hostOf(tensor, await storage(tensor.storage), (problem) => malformed(`"${name}" ${problem}`));
     },
   };
 }
@@ -102,10 +102,10 @@ type Malformed = (problem: string, hint?: string) => HeddleError;
 function stateDict(value: Pickled, malformed: Malformed): Map<string, Stored> {
   if (!(value instanceof Map))
     throw malformed("it holds a whole module or a single value, not a state_dict", saveStates);
-  const own = tensorsOf(value, malformed);
-  if (own.size > 0) return own;
-  const inner = [...value].flatMap(([name, one]): [string, Map<string, Stored>][] =>
-    one instanceof Map && typeof name === "string" ? [[name, tensorsOf(one, malformed)]] : [],
+  const top = tensorsOf(value, malformed);
+  if (top.size > 0) return top;
+  const inner = [...value].flatMap(([name, member]): [string, Map<string, Stored>][] =>
+    member instanceof Map && typeof name === "string" ? [[name, tensorsOf(member, malformed)]] : [],
   );
   const full = inner.filter(([, tensors]) => tensors.size > 0);
   const named = full.filter(([name]) => /^(model_?)?state_dict$|^model$|^net$/.test(name));
@@ -126,13 +126,13 @@ function tensorsOf(dict: Map<Pickled, Pickled>, malformed: Malformed): Map<strin
 
 /** A tensor by what would make it; undefined for another value. */
 function tensorOf(value: Pickled, malformed: Malformed): Stored | undefined {
-  if (!(value instanceof Call) || !(value.of instanceof Global) || !Array.isArray(value.given)) return undefined;
-  const { name } = value.of;
-  if (name.startsWith("torch._utils._rebuild_parameter")) return tensorOf(value.given[0], malformed);
+  if (!(value instanceof Call) || !(value.callee instanceof Global) || !Array.isArray(value.argument)) return undefined;
+  const { name } = value.callee;
+  if (name.startsWith("torch._utils._rebuild_parameter")) return tensorOf(value.argument[0], malformed);
   if (!name.startsWith("torch._utils._rebuild_tensor")) return undefined;
-  const [storage, offset, shape, strides, , , dtype] = value.given;
+  const [storage, offset, shape, strides, , , dtype] = value.argument;
   const [kind, type, key, , count] = (
-    storage instanceof Call && Array.isArray(storage.given) ? storage.given : []
+    storage instanceof Call && Array.isArray(storage.argument) ? storage.argument : []
   ) as Pickled[];
   const isTensor =
     kind === "storage" && type instanceof Global && typeof key === "string" && isCount(count) && isCount(offset);
@@ -152,18 +152,18 @@ function hostOf(
   buffer: ArrayBuffer,
   wrong: (problem: string) => HeddleError,
 ): HostTensor {
-  const own = formats[format];
+  const stored = formats[format];
   const dtype = dtypeOf(format);
-  if (own === undefined || dtype === undefined)
+  if (stored === undefined || dtype === undefined)
     throw new HeddleError("dtype", `${wrong(`is ${format}, which is not supported`).plain}`);
-  const bytes = isShort(own) ? 2 : dtypes[dtype].bytes;
+  const bytes = isShort(stored) ? 2 : dtypes[dtype].bytes;
   if (count * bytes > buffer.byteLength)
     throw wrong(`has a storage of ${buffer.byteLength} bytes for ${count} elements`);
   const size = sizeOf(shape);
   const last = shape.reduce((at, length, dim) => at + Math.max(0, length - 1) * (strides[dim] as number), offset);
   if (size > 0 && last >= count) throw wrong("lies outside of its storage");
-  const values: TypedArray = isShort(own)
-    ? Int32Array.from(new shortArrays[own](buffer, 0, count))
+  const values: TypedArray = isShort(stored)
+    ? Int32Array.from(new shortArrays[stored](buffer, 0, count))
     : dtypes[dtype].view(buffer, 0, count);
   return { dtype, shape, data: inOrder(values, offset, shape, strides, size) };
 }
@@ -181,7 +181,9 @@ function inOrder(values: TypedArray, offset: number, shape: Shape, strides: Shap
   const result = new data(size);
   const place = shape.map(() => 0);
   for (let index = 0; index < size; index++) {
-    result[index] = values[place.reduce((at, one, dim) => at + one * (strides[dim] as number), offset)] as never;
+    result[index] = values[
+      place.reduce((at, position, dim) => at + position * (strides[dim] as number), offset)
+    ] as never;
     for (let dim = shape.length - 1; dim >= 0; dim--) {
       place[dim] = (place[dim] as number) + 1;
       if ((place[dim] as number) < (shape[dim] as number)) break;

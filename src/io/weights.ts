@@ -24,10 +24,10 @@ export interface WeightsFile {
 }
 
 /** A file's weights, or tensors that were read already. @throws HeddleError `file` when it cannot be read, `format` when it is none of these. */
-export async function openWeights(what: string, given: string | HostTensors): Promise<WeightsFile> {
-  if (given instanceof Map) return inMemory("the map of tensors", given);
-  checkPath(what, given);
-  const path = await newestIn(what, given as string);
+export async function openWeights(what: string, source: string | HostTensors): Promise<WeightsFile> {
+  if (source instanceof Map) return inMemory("the map of tensors", source);
+  checkPath(what, source);
+  const path = await newestIn(what, source as string);
   const kind = recognise(await readRange(what, path, 0, recognisedBytes));
   return kind === "zip" ? openArchive(what, path) : openSafe(what, path);
 }
@@ -67,12 +67,12 @@ async function openSafe(what: string, path: string): Promise<WeightsFile> {
   const names = [...file.entries.keys()];
   const inGroups = names.length > 0 && names.every((name) => group.test(name));
   const wanted = inGroups ? names.filter((name) => !name.startsWith("optimizer")) : names;
-  const own = new Map(wanted.map((name) => [inGroups ? name.replace(group, "") : name, name]));
+  const fileNames = new Map(wanted.map((name) => [inGroups ? name.replace(group, "") : name, name]));
   return {
     path,
     metadata: file.metadata,
-    entries: new Map([...own].map(([name, inFile]) => [name, file.entries.get(inFile) as Found])),
-    read: (name) => file.read(own.get(name) as string),
+    entries: new Map([...fileNames].map(([name, inFile]) => [name, file.entries.get(inFile) as Found])),
+    read: (name) => file.read(fileNames.get(name) as string),
     close: () => file.close(),
   };
 }

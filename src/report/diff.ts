@@ -73,8 +73,8 @@ function place(value: PlannedValue | undefined, withType: boolean): string {
 }
 
 function schedules({ pipeline: a }: AnyPlan, { pipeline: b }: AnyPlan): string[] {
-  const [left, right] = [a, b].map((one) =>
-    one === undefined ? ["no pipeline"] : printSchedule(one.schedule, one.costs).trimEnd().split("\n"),
+  const [left, right] = [a, b].map((pipeline) =>
+    pipeline === undefined ? ["no pipeline"] : printSchedule(pipeline.schedule, pipeline.costs).trimEnd().split("\n"),
   ) as [string[], string[]];
   if (left.join() === right.join()) return [];
   return ["Schedule", "  a", ...left.map((line) => `    ${line}`), "  b", ...right.map((line) => `    ${line}`)];
@@ -89,8 +89,8 @@ function costs(a: Plan, b: Plan): string[][] {
     sentByB.get(kind) ?? "-",
   ]);
   const amount = (what: string, of: (cost: Cost) => number, text: (value: number) => string): string[] => {
-    const [one, other] = [of(left), of(right)];
-    return [what, text(one), text(other), one === 0 ? "" : (other / one).toFixed(2)];
+    const [valueA, valueB] = [of(left), of(right)];
+    return [what, text(valueA), text(valueB), valueA === 0 ? "" : (valueB / valueA).toFixed(2)];
   };
   return [
     sent.length === 0
@@ -125,8 +125,9 @@ function sentOf({ collectives }: Cost): ReadonlyMap<string, string> {
   const kinds = new Set(collectives.map(({ name, axis }) => `${name} on ${axis}`));
   return new Map(
     [...kinds].map((kind) => {
-      const own = collectives.filter(({ name, axis }) => `${name} on ${axis}` === kind);
-      const sum = (of: (one: Traffic) => number): number => own.reduce((total, one) => total + of(one), 0);
+      const ofKind = collectives.filter(({ name, axis }) => `${name} on ${axis}` === kind);
+      const sum = (of: (traffic: Traffic) => number): number =>
+        ofKind.reduce((total, traffic) => total + of(traffic), 0);
       return [kind, `${formatCount(sum(({ times }) => times))} sending ${formatBytes(sum(({ sent }) => sent))}`];
     }),
   );

@@ -19,8 +19,10 @@ export function bytesSentByRank(
 ): { readonly stage: number; readonly others: number }[] {
   return programs.map(({ program }) => {
     const { collectives } = costOf(program);
-    const sum = (own: boolean): number =>
-      collectives.filter(({ axis }) => (axis === stageAxis) === own).reduce((total, { sent }) => total + sent, 0);
+    const sum = (alongStages: boolean): number =>
+      collectives
+        .filter(({ axis }) => (axis === stageAxis) === alongStages)
+        .reduce((total, { sent }) => total + sent, 0);
     return { stage: sum(true), others: sum(false) };
   });
 }

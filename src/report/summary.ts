@@ -70,7 +70,7 @@ function communicated({ plan }: SummaryInput): Line {
   const traffic = trafficOf(plan);
   if (traffic.length === 0) return ["all-reduce", "nothing"];
   const values = traffic.reduce((total, { values: count }) => total + count, 0);
-  const sent = traffic.reduce((total, one) => total + one.sent, 0);
+  const sent = traffic.reduce((total, collective) => total + collective.sent, 0);
   const kinds = [...new Set(traffic.map(({ name }) => name))];
   const others = kinds.filter((name) => name !== "allReduce");
   const more = others.length === 0 ? "" : ` (also ${others.join(", ")})`;

@@ -28,7 +28,7 @@ export interface PlannedStep {
 
 /** Several steps, the one with the least predicted time first, as a table or as JSON. */
 export function rankedText(steps: readonly PlannedStep[], form: string): string {
-  const reports = steps.map(reportOf).sort((one, other) => one.cost.seconds - other.cost.seconds);
+  const reports = steps.map(reportOf).sort((left, right) => left.cost.seconds - right.cost.seconds);
   return form === "json"
     ? `${JSON.stringify(reports, null, 2)}\n`
     : formatRanking(reports, machineFor(1, steps[0]?.machine));
@@ -105,7 +105,7 @@ function summaryText(step: PlannedStep): string {
     return `memory of rank ${rank}: ${formatBytes(deviceBytes(held) + dataset)}: ${parts.join(", ")}\n`;
   });
   const { seconds } = costOf(
-    programs.map((one) => one.program),
+    programs.map((stage) => stage.program),
     machine,
   );
   return `${printPipeline(plan, programs)}${lines.join("")}predicted: ${formatTime(seconds)} for a step\n`;

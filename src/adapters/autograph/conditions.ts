@@ -172,23 +172,23 @@ interface Known {
 function optionalCalls(program: SyntaxNode): ReadonlySet<string> {
   const optional = new Set<string>();
   walk(program, (node) => {
-    const [key, made] =
+    const [key, value] =
       node.type === "VariableDeclarator" || node.type === "ClassProperty" || node.type === "ObjectProperty"
         ? [
             node.type === "VariableDeclarator" ? node.id : node.key,
             node.type === "VariableDeclarator" ? node.init : node.value,
           ]
         : [isFunction(node) && ("key" in node ? node.key : "id" in node ? node.id : undefined), node];
-    if (typeof key === "object" && key?.type === "Identifier" && made != null && givesNothing(made))
+    if (typeof key === "object" && key?.type === "Identifier" && value != null && givesNothing(value))
       optional.add(key.name);
   });
   return optional;
 }
 
-function givesNothing(made: SyntaxNode): boolean {
-  const type = "returnType" in made ? made.returnType : undefined;
+function givesNothing(value: SyntaxNode): boolean {
+  const type = "returnType" in value ? value.returnType : undefined;
   if (type?.type !== "TSTypeAnnotation" || type.typeAnnotation.type !== "TSUnionType") return false;
-  return type.typeAnnotation.types.some((one) => ["TSUndefinedKeyword", "TSNullKeyword"].includes(one.type));
+  return type.typeAnnotation.types.some((member) => ["TSUndefinedKeyword", "TSNullKeyword"].includes(member.type));
 }
 
 /** The parts of a condition that can be a tensor. */

@@ -116,7 +116,7 @@ export function plain(test: unknown, what: string, where: string): unknown {
 function refuse({ refused = [] }: Pick<State, "refused">): void {
   const [first] = refused;
   if (first === undefined) return;
-  const what = refused.map(([one]) => one).join("; ");
+  const what = refused.map(([reason]) => reason).join("; ");
   throw new HeddleError("autograph", `under a condition that is a tensor: ${what}`, {
     where: first[1],
     hint: "both branches are traced, so effects would be those of both: return what changes and assign it to variables here",
@@ -189,9 +189,9 @@ const sideOf = ({ shape, leaves }: FlatTree<Tensor>, when: string): Side => ({
 });
 /** Tensors that are whole numbers where those before them were. */
 const counted = (tensors: readonly Tensor[], like: readonly (Tensor | MergedLeaf)[]): Tensor[] =>
-  tensors.map((one, at) => {
+  tensors.map((tensor, at) => {
     const known = like[at] as Tensor | MergedLeaf;
-    return asCount(one, isTensor(known) ? countOf(known) : known.count);
+    return asCount(tensor, isTensor(known) ? countOf(known) : known.count);
   });
 
 /** Values of the two branches of a traced condition, brought together. */
@@ -206,16 +206,16 @@ function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, nam
   ] as const;
   const both = mergeTrees(...sides, naming);
   if (both.leaves.length === 0) return unflattenTree(both.shape, []);
-  const [whenTrue, whenFalse] = ([left, right] as const).map((one, place) => (): Tensor[] => {
-    const leaves = one.place();
+  const [whenTrue, whenFalse] = ([left, right] as const).map((traced, place) => (): Tensor[] => {
+    const leaves = traced.place();
     return both.leaves.map(({ type, sources }) => sourceTensor(sources[place] as Source, type, leaves));
   }) as [() => Tensor[], () => Tensor[]];
-  const made = cond(
+  const results = cond(
     test,
     () => whenTrue(),
     () => whenFalse(),
   );
-  return unflattenTree(both.shape, counted(made, both.leaves));
+  return unflattenTree(both.shape, counted(results, both.leaves));
 }
 
 const namingOf = ({ names, where }: State): Naming => ({
@@ -267,8 +267,8 @@ function andThen(ending: Ending, rest: (() => Ending) | undefined, state: State)
 function certain({ broke, continued, returned, value }: Signal): Signal {
   const possible = [broke, continued, returned].map((flag) => flag !== false);
   if (possible.filter(Boolean).length > 1) return new Signal(broke, continued, returned, value);
-  const [one, two, three] = possible as [boolean, boolean, boolean];
-  return new Signal(one, two, three, value);
+  const [mayBreak, mayContinue, mayReturn] = possible as [boolean, boolean, boolean];
+  return new Signal(mayBreak, mayContinue, mayReturn, value);
 }
 
 /** `if (test) onTrue else onFalse`, and what follows where one of them may jump. */
@@ -281,7 +281,7 @@ export function branch(
 ): Ending {
   const decided = decide(test, state.where);
   const [whenTrue, whenFalse] = [onTrue, onFalse ?? (() => undefined)].map(
-    (one) => (): Ending => andThen(one(), rest, state),
+    (piece) => (): Ending => andThen(piece(), rest, state),
   ) as [() => Ending, () => Ending];
   if (typeof decided === "boolean") return decided ? whenTrue() : whenFalse();
   return tensorBranch(decided, whenTrue, whenFalse, state);
@@ -344,16 +344,16 @@ function stableCarry(first: Packed, iteration: Iteration, state: State, row: Ten
   const naming = namingOf(state);
   for (;;) {
     const types = row === undefined ? [] : [{ dtype: row.dtype, shape: row.shape.slice(1) }];
-    const given = start;
+    const carried = start;
     const { output } = traceApart("probe", [...start.leaves, ...types], (...leaves) =>
       iteration(
-        unflattenTree(given.shape, counted(leaves.slice(0, given.leaves.length), given.leaves)) as Packed,
+        unflattenTree(carried.shape, counted(leaves.slice(0, carried.leaves.length), carried.leaves)) as Packed,
         row === undefined ? undefined : leaves.at(-1),
       ),
     );
     const carry = mergeTrees(sideOf(start, "before an iteration"), sideOf(flat(output), "after it"), naming, true);
-    if (carry.leaves.every((leaf, at) => isAs(leaf, at, given.leaves))) return { start, carry };
-    const grown = carry.leaves.map(({ type, sources }) => sourceTensor(sources[0], type, given.leaves));
+    if (carry.leaves.every((leaf, at) => isAs(leaf, at, carried.leaves))) return { start, carry };
+    const grown = carry.leaves.map(({ type, sources }) => sourceTensor(sources[0], type, carried.leaves));
     start = flat(unflattenTree(carry.shape, counted(grown, carry.leaves)));
   }
 }
@@ -366,10 +366,10 @@ function isAs({ type, count, sources: [source] }: MergedLeaf, at: number, leaves
 
 /** The leaves that the next iteration gets. */
 function nextLeaves(packed: Packed, carry: Merged, naming: Naming, start: FlatTree<Tensor>): Tensor[] {
-  const made = flat(packed);
-  const again = mergeTrees(sideOf(start, "before an iteration"), sideOf(made, "after it"), naming, true);
+  const result = flat(packed);
+  const again = mergeTrees(sideOf(start, "before an iteration"), sideOf(result, "after it"), naming, true);
   return carry.leaves.map(({ type }, at) =>
-    sourceTensor((again.leaves[at] as MergedLeaf).sources[1], type, made.leaves),
+    sourceTensor((again.leaves[at] as MergedLeaf).sources[1], type, result.leaves),
   );
 }
 
@@ -384,9 +384,9 @@ function tensorLoop(
   refuse(state);
   const iteration: Iteration = ([values]) => {
     state.set(values);
-    const made = perhaps(state.where, () => leaving(body()));
+    const ended = perhaps(state.where, () => leaving(body()));
     perhaps(state.where, () => update?.());
-    return pack(state.get(), made);
+    return pack(state.get(), ended);
   };
   const first = pack(state.get(), ending);
   const { start, carry } = stableCarry(first, iteration, state, undefined);
@@ -404,13 +404,13 @@ function tensorLoop(
   const name = `loop-of-line-${/:(\d+):\d+$/.exec(state.where)?.[1] ?? ""}`;
   const next = (leaves: readonly Tensor[]): readonly Tensor[] =>
     nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start);
-  const made = whileLoop<readonly Tensor[]>(
+  const last = whileLoop<readonly Tensor[]>(
     goesOn,
     Object.defineProperty(next, "name", { value: name }),
     start.leaves,
     optionsOf(bounded, done, state.where),
   );
-  return unpack(packedOf(made), state);
+  return unpack(packedOf(last), state);
 }
 
 const unbounded: Bounded = { bound: undefined, may: false };
@@ -439,15 +439,15 @@ function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: Sta
   refuse(state);
   const iteration: Iteration = ([values, ...flags], row) => {
     state.set(values);
-    const made = perhaps(state.where, () =>
+    const ended = perhaps(state.where, () =>
       leaving(onward(orNothing(new Signal(...flags)), () => bodyWithin(unbounded, () => body(row)), state)),
     );
-    return pack(state.get(), made);
+    return pack(state.get(), ended);
   };
   const { start, carry } = stableCarry(pack(state.get(), undefined), iteration, state, rows);
   const packedOf = (leaves: readonly Tensor[]): Packed =>
     unflattenTree(start.shape, counted(leaves, start.leaves)) as Packed;
-  const [made] = scan(
+  const [last] = scan(
     (leaves: readonly Tensor[], row: Tensor): [readonly Tensor[], Tensor[]] => [
       nextLeaves(iteration(packedOf(leaves), row), carry, namingOf(state), start),
       [],
@@ -455,7 +455,7 @@ function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: Sta
     start.leaves as readonly Tensor[],
     rows,
   );
-  return unpack(packedOf(made), state);
+  return unpack(packedOf(last), state);
 }
 
 /** What a function returns in the end. */

@@ -37,23 +37,24 @@ export function onCounts(
   x: unknown,
   y: unknown,
 ): Tensor | undefined {
-  const own = [countOf(x), countOf(y)];
-  if (own.every((one) => one === undefined)) return undefined;
-  const both = [x, y] as const;
+  const known = [countOf(x), countOf(y)];
+  if (known.every((count) => count === undefined)) return undefined;
+  const operands = [x, y] as const;
   const inFloat = (dtype: "f32" | "f64"): Tensor => {
-    const [left, right] = both.map((one) => (isTensor(one) ? one.cast(dtype) : (one as number)));
+    const [left, right] = operands.map((operand) => (isTensor(operand) ? operand.cast(dtype) : (operand as number)));
     return apply(left as TensorLike, right as TensorLike);
   };
-  const isNumber = both.every((one, at) => own[at] !== undefined || typeof one === "number");
-  const isWhole = both.every((one, at) => own[at] !== undefined || isCount(one));
+  const isNumber = operands.every((operand, at) => known[at] !== undefined || typeof operand === "number");
+  const isWhole = operands.every((operand, at) => known[at] !== undefined || isCount(operand));
   if (comparisons.has(operator)) {
     // f32 would take 2^24 + 1 for 2^24.
-    const isMixed = !isWhole && both.every((one) => typeof one === "number" || (isTensor(one) && mixes(one)));
+    const isMixed =
+      !isWhole && operands.every((operand) => typeof operand === "number" || (isTensor(operand) && mixes(operand)));
     return isMixed ? inFloat("f64") : apply(x as TensorLike, y as TensorLike);
   }
   if (!isNumber) return undefined;
   if (!isWhole || !kept.has(operator) || (operator === "rem" && y === 0)) return inFloat("f32");
-  const isProduct = operator !== "rem" && (operator === "mul" || own.includes("product"));
+  const isProduct = operator !== "rem" && (operator === "mul" || known.includes("product"));
   return asCount(apply(x as TensorLike, y as TensorLike), isProduct ? "product" : "sum");
 }
 

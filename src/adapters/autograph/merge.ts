@@ -92,12 +92,12 @@ class Merger {
     if (left.kind === "leaf" && right.kind === "static") return this.promote(0, right.value, path);
     if (left.kind === "static" && right.kind === "leaf") return this.promote(1, left.value, path);
     if (left.kind === "static" && right.kind === "static") return this.statics(left, right, path);
-    const items = (one: TreeShape): readonly TreeShape[] | undefined => ("items" in one ? one.items : undefined);
-    const [own, other] = [items(left), items(right)];
+    const items = (shape: TreeShape): readonly TreeShape[] | undefined => ("items" in shape ? shape.items : undefined);
+    const [leftItems, rightItems] = [items(left), items(right)];
     const alike = left.kind === "record" && right.kind === "record" ? left.keys.join() === right.keys.join() : true;
-    if (left.kind !== right.kind || own === undefined || own.length !== other?.length || !alike)
+    if (left.kind !== right.kind || leftItems === undefined || leftItems.length !== rightItems?.length || !alike)
       throw this.error(path, `has one form ${this.sides[0].when} and another one ${this.sides[1].when}`);
-    const merged = own.map((item, at) => this.merge(item, other[at] as TreeShape, [...path, at]));
+    const merged = leftItems.map((item, at) => this.merge(item, rightItems[at] as TreeShape, [...path, at]));
     return { ...(left as TreeShape & { kind: "array" }), items: merged } as TreeShape;
   }
 
@@ -131,9 +131,9 @@ class Merger {
 
   /** A tensor on one side, a plain value on the other. */
   private promote(side: 0 | 1, value: unknown, path: readonly number[]): TreeShape {
-    const { source, type: own, count: known } = this.leaf(side);
+    const { source, type: leafType, count: known } = this.leaf(side);
     const isFraction = known !== undefined && typeof value === "number" && !isCount(value);
-    const { type, count } = isFraction ? float : { type: own, count: known };
+    const { type, count } = isFraction ? float : { type: leafType, count: known };
     const fits = type.dtype === "bool" ? typeof value === "boolean" : typeof value === "number";
     if (!fits) {
       const other = value === undefined ? "has no value" : `is ${shown(value)}`;

@@ -139,7 +139,7 @@ function logical(
 export function and(left: unknown, y: () => unknown, where: string): unknown {
   const x = truth(left);
   if (isBool(x) && (x.shape.length > 0 || typeof decide(x, where) !== "boolean"))
-    return logical(x, truth(y()), (one, other) => tensors.and(one, asBool(other)), "&&", where);
+    return logical(x, truth(y()), (bool, other) => tensors.and(bool, asBool(other)), "&&", where);
   return isBool(x) ? (decide(x, where) === true ? y() : x) : x && y();
 }
 
@@ -147,7 +147,7 @@ export function and(left: unknown, y: () => unknown, where: string): unknown {
 export function or(left: unknown, y: () => unknown, where: string): unknown {
   const x = truth(left);
   if (isBool(x) && (x.shape.length > 0 || typeof decide(x, where) !== "boolean"))
-    return logical(x, truth(y()), (one, other) => tensors.or(one, asBool(other)), "||", where);
+    return logical(x, truth(y()), (bool, other) => tensors.or(bool, asBool(other)), "||", where);
   return isBool(x) ? (decide(x, where) === true ? x : y()) : x || y();
 }
 

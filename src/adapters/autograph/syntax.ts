@@ -8,8 +8,9 @@ export function childrenOf(node: SyntaxNode): SyntaxNode[] {
   const children: SyntaxNode[] = [];
   for (const [key, value] of Object.entries(node)) {
     if (key === "loc" || key.endsWith("Comments") || key === "extra" || key === "errors") continue;
-    for (const one of Array.isArray(value) ? value : [value])
-      if (typeof one === "object" && one !== null && typeof (one as SyntaxNode).type === "string") children.push(one);
+    for (const child of Array.isArray(value) ? value : [value])
+      if (typeof child === "object" && child !== null && typeof (child as SyntaxNode).type === "string")
+        children.push(child);
   }
   return children;
 }
@@ -106,8 +107,10 @@ export function boundNames(pattern: SyntaxNode | null | undefined): string[] {
   if (pattern == null) return [];
   if (pattern.type === "Identifier") return [pattern.name];
   if (pattern.type === "ObjectPattern")
-    return pattern.properties.flatMap((one) => boundNames(one.type === "RestElement" ? one.argument : one.value));
-  if (pattern.type === "ArrayPattern") return pattern.elements.flatMap((one) => boundNames(one));
+    return pattern.properties.flatMap((property) =>
+      boundNames(property.type === "RestElement" ? property.argument : property.value),
+    );
+  if (pattern.type === "ArrayPattern") return pattern.elements.flatMap((element) => boundNames(element));
   if (pattern.type === "AssignmentPattern") return boundNames(pattern.left);
   if (pattern.type === "RestElement") return boundNames(pattern.argument);
   return pattern.type === "TSParameterProperty" ? boundNames(pattern.parameter) : [];
@@ -123,11 +126,11 @@ const declaredBy = (node: SyntaxNode): string[] => {
 /** Names that belong to a node's own scope. */
 export function scopeOf(node: SyntaxNode): string[] {
   if (node.type === "BlockStatement") return node.body.flatMap(declaredBy);
-  if (node.type === "SwitchStatement") return node.cases.flatMap((one) => one.consequent.flatMap(declaredBy));
+  if (node.type === "SwitchStatement") return node.cases.flatMap((clause) => clause.consequent.flatMap(declaredBy));
   if (node.type === "ForStatement") return node.init == null ? [] : declaredBy(node.init);
   if (node.type === "ForOfStatement" || node.type === "ForInStatement") return declaredBy(node.left);
   if (node.type === "CatchClause") return boundNames(node.param);
-  if (isFunction(node)) return (node as babel.Function).params.flatMap((one) => boundNames(one));
+  if (isFunction(node)) return (node as babel.Function).params.flatMap((parameter) => boundNames(parameter));
   return [];
 }
 
@@ -144,8 +147,8 @@ export function assignedNames(nodes: readonly SyntaxNode[], local: ReadonlySet<s
   const found = new Set<string>();
   const visit = (node: SyntaxNode, hidden: ReadonlySet<string>): void => {
     if (isTypeOnly(node)) return;
-    const own = scopeOf(node);
-    const scope = own.length === 0 ? hidden : new Set([...hidden, ...own]);
+    const bound = scopeOf(node);
+    const scope = bound.length === 0 ? hidden : new Set([...hidden, ...bound]);
     for (const target of targetsOf(node)) for (const name of boundNames(target)) if (!scope.has(name)) found.add(name);
     for (const child of childrenOf(node)) visit(child, scope);
   };
@@ -197,7 +200,7 @@ function idleCalls(expression: SyntaxNode): SyntaxNode[] {
 function idleExpressions(node: SyntaxNode): SyntaxNode[] {
   if (node.type === "ExpressionStatement") return [node.expression];
   if (node.type !== "ForStatement") return [];
-  return [node.init, node.update].filter((one) => one != null && one.type !== "VariableDeclaration") as SyntaxNode[];
+  return [node.init, node.update].filter((part) => part != null && part.type !== "VariableDeclaration") as SyntaxNode[];
 }
 
 const mutators = new Set(["push", "pop", "shift", "unshift", "splice"]);
@@ -224,8 +227,8 @@ export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly 
     if (node.type === "FunctionDeclaration" && node.id != null) note(node.id.name, assignedNames([node], new Set()));
     if (isFunction(node)) return;
     if (node.type === "VariableDeclarator") {
-      const made = node.init == null ? node : unwrapped(node.init);
-      const changed = node.id.type === "Identifier" && isFunction(made) ? assignedNames([made], new Set()) : [];
+      const value = node.init == null ? node : unwrapped(node.init);
+      const changed = node.id.type === "Identifier" && isFunction(value) ? assignedNames([value], new Set()) : [];
       for (const name of boundNames(node.id)) note(name, changed);
     }
     for (const child of childrenOf(node)) visit(child);
@@ -260,7 +263,7 @@ export function mutations(
     }
     if (changing.has(property) && !idle.has(node)) found.push({ node, what: `${property}()` });
     const name = node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : "";
-    const changed = (effects.get(name) ?? []).filter((one) => !kept.includes(one));
+    const changed = (effects.get(name) ?? []).filter((variable) => !kept.includes(variable));
     if (changed.length > 0 && !idle.has(node))
       found.push({ node, what: `${name}(), which changes ${changed.join(" and ")}` });
     for (const child of childrenOf(node)) visit(child);
@@ -271,9 +274,9 @@ export function mutations(
 
 /** What in a statement keeps it from being turned, for the error. */
 export function hindrance(node: Construct): string {
-  if (contains(node, (one) => one.type === "AwaitExpression" || one.type === "YieldExpression"))
+  if (contains(node, (inner) => inner.type === "AwaitExpression" || inner.type === "YieldExpression"))
     return " with await or yield inside";
-  return contains(node, (one) => one.type === "VariableDeclaration" && one.kind === "var")
+  return contains(node, (inner) => inner.type === "VariableDeclaration" && inner.kind === "var")
     ? " with var inside, where let could be turned,"
     : "";
 }
@@ -283,37 +286,38 @@ export function canTurn(node: Construct): boolean {
   if (node.type === "ForOfStatement" && (node.await || node.left.type !== "VariableDeclaration")) return false;
   return !contains(
     node,
-    (one) =>
-      one.type === "AwaitExpression" ||
-      one.type === "YieldExpression" ||
-      one.type === "LabeledStatement" ||
-      (one.type === "ForOfStatement" && one.await) ||
-      isVar(one) ||
-      ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null),
+    (inner) =>
+      inner.type === "AwaitExpression" ||
+      inner.type === "YieldExpression" ||
+      inner.type === "LabeledStatement" ||
+      (inner.type === "ForOfStatement" && inner.await) ||
+      isVar(inner) ||
+      ((inner.type === "BreakStatement" || inner.type === "ContinueStatement") && inner.label != null),
   );
 }
 
 /** Whether what follows a construct can become a function: it sees nothing of the construct, and nobody sees into it. */
 export function canFollow(node: babel.Statement, rest: readonly babel.Statement[]): boolean {
-  if (rest.some((one) => one.type === "FunctionDeclaration" || one.type === "ExportNamedDeclaration")) return false;
-  const unmovable = (one: SyntaxNode): boolean =>
-    one.type === "AwaitExpression" ||
-    one.type === "YieldExpression" ||
-    isVar(one) ||
-    ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null);
-  if (rest.some((one) => contains(one, unmovable))) return false;
+  if (rest.some((statement) => statement.type === "FunctionDeclaration" || statement.type === "ExportNamedDeclaration"))
+    return false;
+  const unmovable = (inner: SyntaxNode): boolean =>
+    inner.type === "AwaitExpression" ||
+    inner.type === "YieldExpression" ||
+    isVar(inner) ||
+    ((inner.type === "BreakStatement" || inner.type === "ContinueStatement") && inner.label != null);
+  if (rest.some((statement) => contains(statement, unmovable))) return false;
   const header =
     node.type === "ForStatement" && node.init?.type === "VariableDeclaration" ? node.init.declarations : [];
   const names = new Set(header.flatMap(({ id }) => boundNames(id)));
-  return names.size === 0 || !rest.some((one) => mentions(one, names));
+  return names.size === 0 || !rest.some((statement) => mentions(statement, names));
 }
 
 /** Variables of a `for` that functions in it close over. */
 export function freshNames({ init, body, test, update }: babel.ForStatement): string[] {
   if (init?.type !== "VariableDeclaration" || init.kind !== "let") return [];
   const names = init.declarations.flatMap(({ id }) => boundNames(id));
-  const parts = [body, test, update].filter((one) => one != null);
-  return parts.some((one) => closesOver(one, new Set(names))) ? names : [];
+  const parts = [body, test, update].filter((part) => part != null);
+  return parts.some((part) => closesOver(part, new Set(names))) ? names : [];
 }
 
 /** Whether an expression assigns and awaits nothing. */

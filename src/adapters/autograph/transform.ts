@@ -72,7 +72,7 @@ class Transformer extends Edited {
   run(): boolean {
     const { program } = parsed(this.source, this.file);
     this.effects = closureEffects(program);
-    this.conditions = new Map(conditionsOf(program).map((one) => [one.node, one]));
+    this.conditions = new Map(conditionsOf(program).map((found) => [found.node, found]));
     const on = hasDirective(program.directives);
     if (on) this.helpers.add(operators);
     const context: Context = { on, piece: false, plainBreak: true, plainContinue: true };
@@ -121,19 +121,19 @@ class Transformer extends Edited {
   private guardSwitch({ discriminant, cases }: babel.SwitchStatement): void {
     const tests = cases.flatMap(({ test }) => (test == null || isNoValue(unwrapped(test)) ? [] : [test]));
     if (tests.length === 0) return;
-    for (const one of [discriminant, ...tests]) {
-      if (isLiteral(one) || one.type === "BooleanLiteral") continue;
+    for (const value of [discriminant, ...tests]) {
+      if (isLiteral(value) || value.type === "BooleanLiteral") continue;
       // Around what it has become itself.
-      this.before(one, "$heddle.compared(");
-      this.after(one, `, ${this.at(one)})`);
+      this.before(value, "$heddle.compared(");
+      this.after(value, `, ${this.at(value)})`);
     }
   }
 
   /** The variables that a construct and what follows it change. */
   private state(nodes: readonly SyntaxNode[], at: SyntaxNode, rest: readonly SyntaxNode[]): string {
-    const own = assignedNames(nodes, new Set());
+    const inside = assignedNames(nodes, new Set());
     const later = assignedNames(rest, declaredNames(rest));
-    const names = [...new Set([...own, ...later])];
+    const names = [...new Set([...inside, ...later])];
     const refused = mutations([...nodes, ...rest], this.effects, names).map(
       ({ node, what }) => `[${JSON.stringify(`${what} (line ${node.loc?.start.line})`)}, ${this.at(node)}]`,
     );
@@ -456,8 +456,8 @@ class Transformer extends Edited {
     if ([left, right].some(isNoValue)) return false;
     this.visit(left, context);
     this.visit(right, context);
-    const [one, other] = [unwrapped(left), unwrapped(right)];
-    const self = one.type === "Identifier" && other.type === "Identifier" && one.name === other.name;
+    const [x, y] = [unwrapped(left), unwrapped(right)];
+    const self = x.type === "Identifier" && y.type === "Identifier" && x.name === y.name;
     const how = `operator: "${operator}", where: ${this.at(node)}${self ? ", self: true" : ""}`;
     const negated = operator.startsWith("!");
     this.before(left, `${negated ? "$heddle.not(" : ""}$heddle.same(`);

@@ -71,10 +71,10 @@ function pair(
   lowest: number,
   otherwise?: number,
 ): [number, number] {
-  const given = message.numbers(repeated);
+  const sizes = message.numbers(repeated);
   const sides = [`${single}_h`, `${single}_w`];
   const [high, wide] = sides.map((name, index) =>
-    message.integer(name, lowest, given[index] ?? given[0] ?? otherwise),
+    message.integer(name, lowest, sizes[index] ?? sizes[0] ?? otherwise),
   ) as [number, number];
   return [high, wide];
 }
@@ -116,7 +116,7 @@ function innerProduct(layer: Message): CaffeLayer {
   message.finish();
   return {
     params: ([input]) => {
-      const size = (input as TensorType).shape.slice(axis).reduce((product, one) => product * one, 1);
+      const size = (input as TensorType).shape.slice(axis).reduce((product, length) => product * length, 1);
       const weight = { shape: [out, size], init: weightInit };
       return bias ? { weight, bias: { shape: [out], init: biasInit } } : { weight };
     },
@@ -262,15 +262,15 @@ export function layerOf(message: Message, type: string): CaffeLayer {
 
 /** What a layer makes of inputs of these types. */
 export function outputType(layer: CaffeLayer, inputs: readonly TensorType[], name: string): TensorType {
-  const given = layer.params?.(inputs) ?? {};
-  const types = Object.values(given).map(({ shape }) => ({ shape, dtype: (inputs[0] as TensorType).dtype }));
+  const specs = layer.params?.(inputs) ?? {};
+  const types = Object.values(specs).map(({ shape }) => ({ shape, dtype: (inputs[0] as TensorType).dtype }));
   for (const { shape } of types)
     if (!shape.every(Number.isInteger))
       throw new HeddleError("shape", `layer "${name}": a parameter of ${formatShape(shape)}`);
   return evalShape(
     (...tensors) => {
       const params = Object.fromEntries(
-        Object.keys(given).map((key, index) => [key, tensors[inputs.length + index] as Tensor]),
+        Object.keys(specs).map((key, index) => [key, tensors[inputs.length + index] as Tensor]),
       );
       return layer.apply(
         range(inputs.length).map((index) => tensors[index] as Tensor),

@@ -81,10 +81,10 @@ function ruleOf(message: Message, stages: Draft["stages"]): (phase: CaffePhase) 
   const [wanted, unwanted] = [message.texts("stage"), message.texts("not_stage")];
   const level = message.number("min_level", 0) <= 0 && message.number("max_level", 0) >= 0;
   message.finish();
-  return (one) => {
-    const now = stages[one] ?? [];
+  return (current) => {
+    const now = stages[current] ?? [];
     const here = (stage: string) => now.includes(stage);
-    return level && (phase ?? one) === one && wanted.every(here) && !unwanted.some(here);
+    return level && (phase ?? current) === current && wanted.every(here) && !unwanted.some(here);
   };
 }
 
@@ -218,10 +218,10 @@ function addLayer(draft: Draft, layer: Message): void {
       break;
     default: {
       const [top] = tops;
-      const made = layerOf(layer, type);
+      const caffeLayer = layerOf(layer, type);
       if (top === undefined || tops.length > 1) throw errorAt(layer, `layer "${name}" must have one top`);
       if (bottoms.length === 0) throw errorAt(layer, `layer "${name}" has no bottom`, 'say what it takes: bottom: "…"');
-      draft.layers.push({ name, layer: made, bottoms, top, phases, message: layer });
+      draft.layers.push({ name, layer: caffeLayer, bottoms, top, phases, message: layer });
     }
   }
   layer.ignore("loss_weight", "propagate_down", "phase");
@@ -276,22 +276,22 @@ function modelOf(draft: Draft, name: string): Layer {
     kind: name === "" ? "caffe" : name,
     init(key, type) {
       const params: [string, Tensors][] = [];
-      const result = walk<TensorType>(type, undefined, ({ layer, name: own }, inputs) => {
+      const result = walk<TensorType>(type, undefined, ({ layer, name: layerName }, inputs) => {
         const wanted = Object.entries(layer.params?.(inputs) ?? {});
-        const made = wanted.map(([param, { shape, init }], ordinal) => {
-          const place = scopeKey(scopeKey(key, own), ordinal);
+        const values = wanted.map(([param, { shape, init }], ordinal) => {
+          const place = scopeKey(scopeKey(key, layerName), ordinal);
           return [param, init(place, shape, type.dtype)] as const;
         });
-        if (made.length > 0) params.push([own, Object.fromEntries(made)]);
-        return outputType(layer, inputs, own);
+        if (values.length > 0) params.push([layerName, Object.fromEntries(values)]);
+        return outputType(layer, inputs, layerName);
       });
       return { params: Object.fromEntries(params), state: {}, output: result };
     },
     apply({ params }, x, options = {}) {
       let ordinal = 0;
-      const y = walk<Tensor>(x, options.train === true ? "train" : "test", ({ layer, name: own }, inputs) => {
+      const y = walk<Tensor>(x, options.train === true ? "train" : "test", ({ layer, name: layerName }, inputs) => {
         const key = options.key === undefined ? undefined : scopeKey(options.key, ordinal++);
-        return layer.apply(inputs, (params[own] ?? {}) as Tensors, { ...options, key });
+        return layer.apply(inputs, (params[layerName] ?? {}) as Tensors, { ...options, key });
       });
       return { y, state: {} };
     },

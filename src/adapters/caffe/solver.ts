@@ -84,23 +84,23 @@ function rules(solver: Message): { readonly slots: readonly Slot[]; readonly app
   const delta = solver.number("delta", 1e-8);
   switch (solver.word("type", ["SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam"], "SGD")) {
     case "SGD":
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.mul(momentum).add(gradient.mul(learningRate));
         return [next, next];
       });
     case "Nesterov":
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.mul(momentum).add(gradient.mul(learningRate));
         return [next, next.mul(1 + momentum).sub(history.mul(momentum))];
       });
     case "AdaGrad":
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.add(gradient.mul(gradient));
         return [next, gradient.mul(learningRate).div(sqrt(next).add(delta))];
       });
     case "RMSProp": {
       const decay = solver.number("rms_decay", 0.99);
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.mul(decay).add(gradient.mul(gradient).mul(1 - decay));
         return [next, gradient.mul(learningRate).div(sqrt(next).add(delta))];
       });
@@ -112,7 +112,7 @@ function rules(solver: Message): { readonly slots: readonly Slot[]; readonly app
   }
 }
 
-function one(
+function withHistory(
   slot: Slot,
   step: (gradient: Tensor, history: Tensor, scalars: StepScalars) => readonly [history: Tensor, change: Tensor],
 ): { readonly slots: readonly Slot[]; readonly apply: Apply } {

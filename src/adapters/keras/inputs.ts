@@ -28,10 +28,10 @@ export async function datasetOf(
   what: string,
   columns: { readonly [name: string]: Rows | undefined },
 ): Promise<Dataset> {
-  const made: { [name: string]: ArrayColumn } = {};
+  const present: { [name: string]: ArrayColumn } = {};
   for (const [name, rows] of Object.entries(columns))
-    if (rows !== undefined) made[name] = await columnOf(`${what}: ${name}`, rows);
-  return fromArrays(made, { name: what });
+    if (rows !== undefined) present[name] = await columnOf(`${what}: ${name}`, rows);
+  return fromArrays(present, { name: what });
 }
 
 /**
@@ -62,14 +62,14 @@ export async function checkClasses(what: string, rows: Dataset, classes: KnownLo
 export type ValidationData = Dataset | readonly [Rows, Rows] | readonly [Rows, Rows, Rows];
 
 /** Validation data as a dataset. */
-export async function validationOf(given: ValidationData): Promise<Dataset> {
-  if (given instanceof Dataset) return given;
-  if (!Array.isArray(given) || given.length < 2 || given.length > 3)
+export async function validationOf(data: ValidationData): Promise<Dataset> {
+  if (data instanceof Dataset) return data;
+  if (!Array.isArray(data) || data.length < 2 || data.length > 3)
     throw new HeddleError(
       "option",
-      `fit: validationData must be a dataset, [x, y] or [x, y, sampleWeight], got ${shown(given)}`,
+      `fit: validationData must be a dataset, [x, y] or [x, y, sampleWeight], got ${shown(data)}`,
     );
-  const [x, y, weight] = given as readonly [Rows, Rows, Rows?];
+  const [x, y, weight] = data as readonly [Rows, Rows, Rows?];
   return datasetOf("validationData", { x, y, weight });
 }
 

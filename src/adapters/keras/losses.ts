@@ -73,11 +73,11 @@ const categorical: Loss = (output, target, options) =>
 
 const binary: Loss = (output, target, options) => {
   const [p, t] = [bounded(output), paired(output, target)];
-  const one = (x: Tensor): Tensor => x.neg().add(1);
+  const complement = (x: Tensor): Tensor => x.neg().add(1);
   return combined(
     t
       .mul(p.log())
-      .add(one(t).mul(one(p).log()))
+      .add(complement(t).mul(complement(p).log()))
       .neg(),
     options,
   );

@@ -197,10 +197,10 @@ export class Model {
 
   /** The options of a training or a session on these data. */
   private async common(compiled: Compiled, data: Dataset): Promise<Omit<TrainOptions, "epochs">> {
-    const { inputShape: _shape, ...own } = this.options;
+    const { inputShape: _shape, ...options } = this.options;
     await this.see(data);
     return {
-      ...own,
+      ...options,
       ...compiled,
       model: this.layer,
       data,
@@ -391,10 +391,10 @@ export class Model {
 
   /** Use {@link loadModel}. */
   static ofFile({ layer, params, state, input, dtype }: LoadedModel): Model {
-    const made = new Model(layer, { dtype });
-    made.values = { params, state };
-    made.input = input;
-    return made;
+    const loaded = new Model(layer, { dtype });
+    loaded.values = { params, state };
+    loaded.input = input;
+    return loaded;
   }
 
   /**

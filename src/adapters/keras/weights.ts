@@ -11,13 +11,13 @@ export function checkInput(layer: Layer, params: Tensors, before: TensorType, in
   const wanted = flattenTree<TensorType>(types, isTensorType);
   const rows = ({ shape, dtype }: TensorType): string => formatType({ dtype, shape: shape.slice(1) });
   for (const [index, path] of wanted.paths.entries()) {
-    const own = leaves[paths.indexOf(path)];
+    const parameter = leaves[paths.indexOf(path)];
     const type = wanted.leaves[index] as TensorType;
-    if (own === undefined || sameShape(own.shape, type.shape)) continue;
+    if (parameter === undefined || sameShape(parameter.shape, type.shape)) continue;
     const told = `the model has learnt from rows of ${rows(before)}, got rows of ${rows(input)}`;
     throw new HeddleError(
       "shape",
-      `${told}: its '${path}' is ${formatType(own)}, these would need ${formatType(type)}`,
+      `${told}: its '${path}' is ${formatType(parameter)}, these would need ${formatType(type)}`,
       {
         hint: "give it rows like those before, or make a new model",
       },

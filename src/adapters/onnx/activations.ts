@@ -58,19 +58,19 @@ export function activationsNamed(
   return names.map((name) => {
     const known = row(plain, name.toLowerCase());
     if (known !== undefined) return known;
-    const made = row(parametric, name.toLowerCase());
-    if (made === undefined) {
+    const found = row(parametric, name.toLowerCase());
+    if (found === undefined) {
       throw new HeddleError("op", `activation ${name} is not imported`, {
         hint: `those that are: ${[...Object.keys(plain), ...Object.keys(parametric)].sort().join(", ")}`,
       });
     }
     const numbers = { alpha: 0, beta: 0 };
-    for (const which of made.takes) {
-      const given: number | undefined = next[which].next().value ?? made[which];
-      if (given === undefined)
+    for (const which of found.takes) {
+      const number: number | undefined = next[which].next().value ?? found[which];
+      if (number === undefined)
         throw new HeddleError("format", `activation ${name} has no activation_${which}, of which ONNX has no default`);
-      numbers[which] = given;
+      numbers[which] = number;
     }
-    return (x) => made.of(x, numbers.alpha, numbers.beta);
+    return (x) => found.of(x, numbers.alpha, numbers.beta);
   });
 }

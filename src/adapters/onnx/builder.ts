@@ -18,7 +18,10 @@ const largestFolded = 65_536;
 export function initialOf(graph: GraphProto, file: string): Map<string, HostTensor> {
   const { initializer, sparseInitializer = [] } = graph;
   const dense = initializer.map((proto) => [proto.name ?? "", hostOfProto(proto, file)] as const);
-  return new Map([...dense, ...sparseInitializer.map((one) => [nameOfSparse(one), hostOfSparse(one, file)] as const)]);
+  return new Map([
+    ...dense,
+    ...sparseInitializer.map((proto) => [nameOfSparse(proto), hostOfSparse(proto, file)] as const),
+  ]);
 }
 
 /** Builds the values of a graph while a model is applied. */
@@ -90,10 +93,10 @@ export class Builder {
     // A name for the same value, which stays known.
     if (node.opType === "Identity" && inputs[0] !== undefined) return [inputs[0]];
     const row = rowOf(node, node.opset ?? this.#opset, this.#file);
-    const build = (graph: GraphProto, given: readonly Value[]): Value[] => {
+    const build = (graph: GraphProto, operands: readonly Value[]): Value[] => {
       const values = new Map([...initialOf(graph, this.#file)].map(([name, host]) => [name, new Value(host)]));
       graph.input.forEach(({ name = "" }, index) => {
-        const value = given[index];
+        const value = operands[index];
         if (value !== undefined) values.set(name, value);
       });
       return this.run(graph, values, find);
@@ -120,20 +123,20 @@ export class Builder {
     if (row.random === true || present.length === 0 || !present.every(({ folds, host }) => folds && host !== undefined))
       return undefined;
     const specs = present.map(({ type }, index) => ({ name: `x${index}`, type }));
-    let made: readonly Result[] = [];
+    let built: readonly Result[] = [];
     const { graph, captured } = traceFunction<Tensor>("fold", specs, (nodes) => {
       const stand = new Map(present.map((value, index) => [value, standIn(value, nodes[index] as Node)]));
-      const own = inputs.map((input) => (input === undefined ? undefined : stand.get(input)));
-      made = listOf(row.build(this.#context(node, own, build)));
-      return made.filter((result) => isTensor(result)).map((result) => result.node);
+      const operands = inputs.map((input) => (input === undefined ? undefined : stand.get(input)));
+      built = listOf(row.build(this.#context(node, operands, build)));
+      return built.filter((result) => isTensor(result)).map((result) => result.node);
     });
-    const tensors = made.filter((result) => isTensor(result));
+    const tensors = built.filter((result) => isTensor(result));
     if (tensors.some(({ shape }) => sizeOf(shape) > largestFolded)) return undefined;
     const hosts = captured.map((tensor) => ({ dtype: tensor.dtype, shape: tensor.shape, data: tensor.dataSync() }));
-    const given = present.map(({ host }) => host as HostTensor);
-    const results = evaluateGraph(graph, [...given, ...hosts]);
+    const knownHosts = present.map(({ host }) => host as HostTensor);
+    const results = evaluateGraph(graph, [...knownHosts, ...hosts]);
     let next = 0;
-    return made.map(
+    return built.map(
       (result) => (isTensor(result) ? new Value(results[next++] as HostTensor) : valueOf(result)) as Value,
     );
   }

@@ -90,7 +90,7 @@ export class NodeContext {
     this.opset = opset;
     this.buildGraph = buildGraph;
     this.#inputs = inputs;
-    this.#attributes = new Map(node.attribute.map((one) => [one.name ?? "", one]));
+    this.#attributes = new Map(node.attribute.map((attribute) => [attribute.name ?? "", attribute]));
   }
 
   get count(): number {
@@ -169,9 +169,9 @@ export class NodeContext {
   /** Numbers that are a known input, in older opsets an attribute; undefined where they are neither. */
   listed(index: number, attribute: string): readonly number[] | undefined {
     if (this.has(index)) return this.numbers(index);
-    const one = this.#attributes.get(attribute);
-    if (one === undefined) return undefined;
-    return (one.floats?.length ?? 0) > 0 ? this.floats(attribute) : this.ints(attribute);
+    const found = this.#attributes.get(attribute);
+    if (found === undefined) return undefined;
+    return (found.floats?.length ?? 0) > 0 ? this.floats(attribute) : this.ints(attribute);
   }
 
   /** {@link listed}, which must be there. */
@@ -199,11 +199,11 @@ export class NodeContext {
     return this.#attributes.has(name);
   }
 
-  #attribute<Given>(name: string, given: (attribute: AttributeProto) => Given | undefined, otherwise?: Given): Given {
+  #attribute<Item>(name: string, read: (attribute: AttributeProto) => Item | undefined, otherwise?: Item): Item {
     const attribute = this.#attributes.get(name);
     if (attribute?.refAttrName)
       throw new HeddleError("format", `attribute ${name} refers to one of a function, in which the node is not`);
-    const value = attribute === undefined ? otherwise : given(attribute);
+    const value = attribute === undefined ? otherwise : read(attribute);
     if (value === undefined) throw new HeddleError("format", `attribute ${name} is missing`);
     return value;
   }
@@ -237,7 +237,7 @@ export class NodeContext {
   }
 
   strings(name: string, otherwise?: readonly string[]): readonly string[] {
-    return this.#attribute(name, ({ strings }) => strings?.map((one) => text.decode(one)), otherwise);
+    return this.#attribute(name, ({ strings }) => strings?.map((bytes) => text.decode(bytes)), otherwise);
   }
 
   tensor(name: string): HostTensor {
@@ -249,7 +249,7 @@ export class NodeContext {
 
   sparseTensor(name: string): HostTensor {
     return hostOfSparse(
-      this.#attribute(name, (one) => one.sparseTensor),
+      this.#attribute(name, (attribute) => attribute.sparseTensor),
       "an attribute",
     );
   }

@@ -37,8 +37,8 @@ const uses = ({ outputs, inputs }: Graph, place: number): boolean =>
 function empty({ node, inputs, writer }: Spelled): string[] {
   const { body, carries } = node.attrs as ScanAttrs;
   const stacks = body.outputs.slice(carries).map(({ dtype, shape }) => {
-    const one = writer.add("Expand", [writer.scalar(dtype, 0), writer.list([1, ...shape])]);
-    return sliced(writer, one, [0, ...shape.map(() => 0)], [0, ...shape]);
+    const row = writer.add("Expand", [writer.scalar(dtype, 0), writer.list([1, ...shape])]);
+    return sliced(writer, row, [0, ...shape.map(() => 0)], [0, ...shape]);
   });
   return [...inputs.slice(0, carries), ...stacks];
 }
@@ -50,10 +50,10 @@ function scan(spelled: Spelled): string[] {
   if (length === 0) return empty(spelled);
   const counted = slices === 0 || uses(body, 0);
   const [index, ...rest] = named(writer, body.inputs) as [readonly [string, TensorType], ...[string, TensorType][]];
-  const own = rest.slice(0, carries + slices);
-  const graph = subgraph(writer, "scan", counted ? [...own, index] : own, (inner) => {
-    const given = [index[0], ...own.map(([name]) => name), ...inputs.slice(carries + slices)];
-    return withTypes(spell(body, given, inner), body.outputs);
+  const ports = rest.slice(0, carries + slices);
+  const graph = subgraph(writer, "scan", counted ? [...ports, index] : ports, (inner) => {
+    const operands = [index[0], ...ports.map(([name]) => name), ...inputs.slice(carries + slices)];
+    return withTypes(spell(body, operands, inner), body.outputs);
   });
   const count = counted
     ? [writer.constant("iterations", { dtype: "i32", shape: [length], data: Int32Array.from(range(length)) })]
@@ -76,11 +76,11 @@ function whileLoop({ node, inputs, writer, spell }: Spelled): string[] {
     spell(condition, [at, ...held, ...constants], inner)[0] as string;
   const [counter, going] = [writer.name("iteration"), writer.name("going")];
   const [, ...rest] = named(writer, body.inputs);
-  const own = rest.slice(0, carries);
-  const ports = [[counter, { dtype: "i64", shape: [] }], [going, { dtype: "bool", shape: [] }], ...own] as const;
+  const carried = rest.slice(0, carries);
+  const ports = [[counter, { dtype: "i64", shape: [] }], [going, { dtype: "bool", shape: [] }], ...carried] as const;
   const graph = subgraph(writer, "loop", ports, (inner) => {
     const at = castTo(inner, reshaped(inner, counter, []), "i32");
-    const next = spell(body, [at, ...own.map(([name]) => name), ...constants], inner);
+    const next = spell(body, [at, ...carried.map(([name]) => name), ...constants], inner);
     const holds = test(inner.add("Add", [at, inner.scalar("i32", 1)]), next, inner);
     return [[holds, { dtype: "bool", shape: [] }], ...withTypes(next, body.outputs)];
   });

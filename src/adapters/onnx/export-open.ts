@@ -219,9 +219,9 @@ class Merged {
       return [...sizes, ...(factor === 1 ? [] : [constant(factor)])].reduce((x, y) => writer.add("Mul", [x, y]));
     });
     const parts = start === 0 && products.length > 0 ? products : [...products, constant(start)];
-    const made = parts.reduce((x, y) => writer.add("Add", [x, y]));
-    this.#computed.set(key, made);
-    return made;
+    const sum = parts.reduce((x, y) => writer.add("Add", [x, y]));
+    this.#computed.set(key, sum);
+    return sum;
   }
 
   /** The size itself, as an input has it. */
@@ -248,15 +248,17 @@ function fitted(
   const products = trials.map((sizes) =>
     terms.map((names) => names.reduce((by, name) => by * (sizes.get(name) as number), 1)),
   );
-  const [base, [own]] = [values[0] as number, products as [number[]]];
-  const factors = own.map((product, term) => {
+  const [base, [firstProducts]] = [values[0] as number, products as [number[]]];
+  const factors = firstProducts.map((product, term) => {
     // A trial in which this term alone is another.
-    const at = products.findIndex((all) => all.every((other, index) => (other === own[index]) === (index !== term)));
+    const at = products.findIndex((all) =>
+      all.every((other, index) => (other === firstProducts[index]) === (index !== term)),
+    );
     return ((values[at] as number) - base) / ((products[at]?.[term] as number) - product);
   });
   const sum = (all: readonly number[]): number =>
     all.reduce((by, product, term) => by + (factors[term] as number) * product, 0);
-  const start = base - sum(own);
+  const start = base - sum(firstProducts);
   const fits = values.every((value, index) => start + sum(products[index] as number[]) === value);
   if (!fits || !factors.every(Number.isSafeInteger)) return undefined;
   return { start, terms: terms.map((names, term) => ({ factor: factors[term] as number, names })) };

@@ -40,11 +40,11 @@ const inWider =
   (narrow: readonly DType[], wide: DType, op: string): Spelling =>
   ({ node, inputs, writer }) => {
     if (!narrow.includes(node.dtype)) return writer.add(op, inputs);
-    const made = writer.add(
+    const result = writer.add(
       op,
       inputs.map((name) => castTo(writer, name, wide)),
     );
-    return castTo(writer, made, node.dtype);
+    return castTo(writer, result, node.dtype);
   };
 
 /** A number of the node's dtype beside an input. */
@@ -128,8 +128,8 @@ function reduce({ node, inputs, writer }: Spelled): string {
   if (name === undefined) throw refused(node, `reduces by ${op}, which ONNX does not`);
   const bool = node.dtype === "bool";
   const x = bool ? castTo(writer, inputs[0] as string, "i32") : (inputs[0] as string);
-  const made = writer.add(name, [x, writer.list(dims)], { keepdims: 0 });
-  return bool ? castTo(writer, made, "bool") : made;
+  const result = writer.add(name, [x, writer.list(dims)], { keepdims: 0 });
+  return bool ? castTo(writer, result, "bool") : result;
 }
 
 /** A product of matrices: batch dims first, then those of one side, then the contracted ones. */

@@ -47,9 +47,9 @@ function placesOf(writer: GraphWriter, shape: Shape, dim: number): string {
 /** Indices of the dim behind the batch as those of ScatterND, which name the batch's dims too. */
 function nested(writer: GraphWriter, indices: string, shape: Shape, batchDims: number): string {
   const deep = [...shape, 1];
-  const own = reshaped(writer, toInt64(writer, indices), deep);
+  const places = reshaped(writer, toInt64(writer, indices), deep);
   const lead = range(batchDims).map((dim) => placesOf(writer, deep, dim));
-  return lead.length === 0 ? own : writer.add("Concat", [...lead, own], { axis: deep.length - 1 });
+  return lead.length === 0 ? places : writer.add("Concat", [...lead, places], { axis: deep.length - 1 });
 }
 
 const reductions: { readonly [op: string]: string } = {
@@ -114,7 +114,7 @@ function fft({ node, inputs, writer }: Spelled): string {
   const dft = (name: string, axis: number, inverse: boolean, onesided = false): string =>
     writer.add("DFT", [name], { axis, inverse: Number(inverse), onesided: Number(onesided) });
   const over = (name: string, axes: readonly number[], inverse: boolean): string =>
-    axes.reduce((made, axis) => dft(made, axis, inverse), name);
+    axes.reduce((result, axis) => dft(result, axis, inverse), name);
   if (kind === "fromReal") return over(dft(reshaped(writer, x, [...type.shape, 1]), last, false, true), outer, false);
   if (kind !== "toReal") return over(x, [last, ...outer], kind === "inverse");
   const points = length.at(-1) as number;

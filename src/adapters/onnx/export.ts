@@ -69,11 +69,11 @@ function spell(graph: Graph, inputs: readonly string[], writer: GraphWriter): st
   return interpretGraph<readonly string[]>(
     graph,
     inputs.map((name) => [name]),
-    (node, given) => {
-      if (node.op === elementOp) return [given[0]?.[node.attrs["index"] as number] as string];
+    (node, operands) => {
+      if (node.op === elementOp) return [operands[0]?.[node.attrs["index"] as number] as string];
       return spellNode(
         node,
-        given.map(([name]) => name as string),
+        operands.map(([name]) => name as string),
         writer,
       );
     },
@@ -224,13 +224,13 @@ function checkArguments(what: string, fn: unknown, example: unknown, options: Ex
 }
 
 /** What the function made, by name. @throws HeddleError `argument` unless there are tensors, under names that no input has. */
-function outputsOf(what: string, made: unknown, example: object): { readonly [name: string]: Tensor } {
-  const named = isTensor(made) ? { output: made } : made;
+function outputsOf(what: string, result: unknown, example: object): { readonly [name: string]: Tensor } {
+  const named = isTensor(result) ? { output: result } : result;
   const wrong = (said: string): HeddleError =>
     new HeddleError("argument", `${what}: the function must make a tensor or tensors by name, ${said}`, {
       hint: "let it return { y: tensor }",
     });
-  if (!isRecord(named)) throw wrong(`but made ${shown(made)}`);
+  if (!isRecord(named)) throw wrong(`but made ${shown(result)}`);
   const entries = Object.entries(named);
   if (entries.length === 0) throw wrong("but made none");
   for (const [name, value] of entries) {

@@ -32,7 +32,7 @@ async function placeOf(what: string, location: string, modelPath: string): Promi
   for (const folder of folders) {
     const found = await realpath(join(folder, location)).catch(() => undefined);
     if (found === undefined) continue;
-    if (folders.some((own) => found.startsWith(own.endsWith(sep) ? own : own + sep))) return found;
+    if (folders.some((allowed) => found.startsWith(allowed.endsWith(sep) ? allowed : allowed + sep))) return found;
     throw refused;
   }
   return join(folders[0] as string, location);
@@ -48,10 +48,10 @@ export async function readExternal(proto: TensorProto, modelPath: string, file: 
   const fields = new Map((proto.externalData ?? []).map(({ key, value }) => [key, value]));
   const what = `tensor "${proto.name ?? ""}" of ${file}`;
   const number = (name: string): number => {
-    const given = fields.get(name) || "0";
-    const value = /^\d+$/.test(given) ? Number(given) : Number.NaN;
+    const digits = fields.get(name) || "0";
+    const value = /^\d+$/.test(digits) ? Number(digits) : Number.NaN;
     if (Number.isSafeInteger(value)) return value;
-    throw new HeddleError("format", `${what} has ${name} ${JSON.stringify(given)}, which is no count of bytes`);
+    throw new HeddleError("format", `${what} has ${name} ${JSON.stringify(digits)}, which is no count of bytes`);
   };
   const [offset, length] = [number("offset"), number("length") || rawBytesOf(proto, file)];
   const path = await placeOf(what, fields.get("location") ?? "", modelPath);

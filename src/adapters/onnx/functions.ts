@@ -11,7 +11,7 @@ export const domainOf = ({ domain = "" }: { readonly domain?: string }): string 
 
 /** The version of ONNX's own ops that a list of imports asks for. */
 export const opsetOfImports = (imports: ModelProto["opsetImport"]): number | undefined =>
-  imports.find((one) => domainOf(one) === "")?.version;
+  imports.find((entry) => domainOf(entry) === "")?.version;
 
 const keyOf = (domain: string, name = "", overload = ""): string => [domain, name, overload].join("\n");
 
@@ -36,7 +36,9 @@ class Inliner {
   readonly #sizes = new Map<FunctionProto, number>();
 
   constructor(functions: readonly FunctionProto[], graph: GraphProto, file: string) {
-    this.#functions = new Map(functions.map((one) => [keyOf(domainOf(one), one.name, one.overload), one]));
+    this.#functions = new Map(
+      functions.map((definition) => [keyOf(domainOf(definition), definition.name, definition.overload), definition]),
+    );
     this.#file = file;
     const names = namesOf(graph);
     let mark = "#";
@@ -76,7 +78,9 @@ class Inliner {
   #node(node: NodeProto, path: readonly FunctionProto[]): NodeProto[] {
     const called = this.#called(node);
     if (called !== undefined) return this.#call(node, called, path);
-    const attribute = node.attribute.map((one) => (one.g === undefined ? one : { ...one, g: this.graph(one.g, path) }));
+    const attribute = node.attribute.map((entry) =>
+      entry.g === undefined ? entry : { ...entry, g: this.graph(entry.g, path) },
+    );
     return [{ ...node, attribute }];
   }
 
@@ -88,14 +92,14 @@ class Inliner {
     }
     const body = this.#bodyOf(node, called);
     const call = this.#callOf(node, called);
-    const nodes = body.map((one) => instance(one, call));
+    const nodes = body.map((bodyNode) => instance(bodyNode, call));
     // What is passed through has no node that could carry the caller's name for it.
     const passed = called.output.flatMap((name, place): NodeProto[] => {
       const [index, output] = [called.input.indexOf(name), node.output[place] ?? ""];
       if (index < 0 || output === "") return [];
       return [{ opType: "Identity", input: [node.input[index] ?? ""], output: [output], attribute: [] }];
     });
-    return [...nodes.flatMap((one) => this.#node(one, within)), ...passed];
+    return [...nodes.flatMap((bodyNode) => this.#node(bodyNode, within)), ...passed];
   }
 
   /** The nodes of a function that the results which are asked for need, in order. */
@@ -111,8 +115,8 @@ class Inliner {
     const prefix = `${called.name}${this.#mark}${this.#calls++}/`;
     const known = new Map(called.input.map((name, place) => [name, node.input[place] ?? ""]));
     called.output.forEach((name, place) => {
-      const given = node.output[place] ?? "";
-      if (given !== "" && !known.has(name)) known.set(name, given);
+      const callerName = node.output[place] ?? "";
+      if (callerName !== "" && !known.has(name)) known.set(name, callerName);
     });
     const attributes = [...called.attributeProto, ...node.attribute];
     return {
@@ -126,11 +130,11 @@ class Inliner {
 
 /** A node of a function as it stands in the caller's graph. */
 function instance(node: NodeProto, call: Call): NodeProto {
-  const attribute = node.attribute.flatMap((one): AttributeProto[] => {
-    if (!one.refAttrName) return [one.g === undefined ? one : { ...one, g: inner(one.g, call) }];
-    const given = call.attributes.get(one.refAttrName);
+  const attribute = node.attribute.flatMap((entry): AttributeProto[] => {
+    if (!entry.refAttrName) return [entry.g === undefined ? entry : { ...entry, g: inner(entry.g, call) }];
+    const actual = call.attributes.get(entry.refAttrName);
     // One that the caller leaves out, and that has no default, is left out here too.
-    return given === undefined ? [] : [{ ...given, name: one.name ?? "" }];
+    return actual === undefined ? [] : [{ ...actual, name: entry.name ?? "" }];
   });
   const opset = node.opset ?? call.opset;
   return {
@@ -145,13 +149,19 @@ function instance(node: NodeProto, call: Call): NodeProto {
 
 /** A graph within a function: its own names are this call's, others those of the function. */
 function inner(graph: GraphProto, call: Call): GraphProto {
-  const named = <T extends { readonly name?: string }>(one: T): T => ({ ...one, name: call.names(one.name ?? "") });
+  const named = <T extends { readonly name?: string }>(value: T): T => ({
+    ...value,
+    name: call.names(value.name ?? ""),
+  });
   const { sparseInitializer = [] } = graph;
   return {
     ...graph,
     node: graph.node.map((node) => instance(node, call)),
     initializer: graph.initializer.map(named),
-    sparseInitializer: sparseInitializer.map((one) => ({ ...one, values: named({ dims: [], ...one.values }) })),
+    sparseInitializer: sparseInitializer.map((sparse) => ({
+      ...sparse,
+      values: named({ dims: [], ...sparse.values }),
+    })),
     input: graph.input.map(named),
     output: graph.output.map(named),
   };

@@ -70,20 +70,20 @@ export class OnnxModel {
   readonly params: { readonly [name: string]: Tensor };
   readonly #graph: GraphProto;
   /** The inputs and tensors that its outputs need. */
-  readonly #given: ReadonlySet<string>;
+  readonly #sources: ReadonlySet<string>;
   readonly #initial: ReadonlyMap<string, Value>;
   readonly #file: string;
   readonly #compiled: (params: Tensors, inputs: Tensors, drawn: OnnxRunOptions) => Record<string, Tensor>;
 
   /** @internal */
-  constructor({ model, graph, given, opset, file }: Asked) {
+  constructor({ model, graph, sources, opset, file }: Asked) {
     this.#graph = graph;
-    this.#given = given;
+    this.#sources = sources;
     this.#file = file;
     this.opset = opset;
     this.ops = [...new Set(opsOf(graph))].sort();
     const held = new Set([...namesHeld(model.graph as GraphProto)]);
-    const understood = graph.input.filter((info) => given.has(info.name ?? "") || isPort(info));
+    const understood = graph.input.filter((info) => sources.has(info.name ?? "") || isPort(info));
     const ports = understood.map((info) => portOf(info, file));
     this.inputs = ports.filter(({ name }) => !held.has(name));
     this.optionalInputs = ports.filter(({ name }) => held.has(name));
@@ -123,7 +123,7 @@ export class OnnxModel {
     ] as const) {
       for (const port of ports) {
         names.add(port.name);
-        const value = this.#fed(port, inputs, optional || !this.#given.has(port.name));
+        const value = this.#fed(port, inputs, optional || !this.#sources.has(port.name));
         if (value !== undefined) values.set(port.name, new Value(value));
       }
     }
@@ -147,8 +147,8 @@ export class OnnxModel {
     if (known.length > 0) {
       const rest = Object.fromEntries(Object.entries(inputs).filter(([, input]) => isTensor(input)));
       const fixed = Object.fromEntries(known);
-      return jit((params: Tensors, given: Tensors, own: OnnxRunOptions) =>
-        this.apply({ ...(given as OnnxInputs), ...fixed }, params, own),
+      return jit((params: Tensors, tensors: Tensors, runOptions: OnnxRunOptions) =>
+        this.apply({ ...(tensors as OnnxInputs), ...fixed }, params, runOptions),
       )(this.params, rest as Tensors, drawn);
     }
     return this.#compiled(this.params, inputs as Tensors, drawn);
@@ -184,30 +184,30 @@ export class OnnxModel {
 
   /** A tensor of the file, or what is given in its place. Only weights are known by what the file has where they are replaced. */
   #held(name: string, value: Value, params: Tensors): Value {
-    const given = (params as { readonly [name: string]: Tensor })[name];
-    if (given === undefined) return value.folds ? value : new Value(value.host as HostTensor);
-    return value.folds ? new Value(given) : new Value(given, { host: value.host as HostTensor });
+    const replacement = (params as { readonly [name: string]: Tensor })[name];
+    if (replacement === undefined) return value.folds ? value : new Value(value.host as HostTensor);
+    return value.folds ? new Value(replacement) : new Value(replacement, { host: value.host as HostTensor });
   }
 
   #fed({ name, dtype, shape }: OnnxPort, inputs: OnnxInputs, optional: boolean): Tensor | HostTensor | undefined {
-    const given = inputs[name];
-    if (given === undefined) {
+    const input = inputs[name];
+    if (input === undefined) {
       if (optional) return undefined;
       throw new HeddleError("argument", `${this.#file}: input "${name}" is missing`, {
         hint: `apply takes { ${this.inputs.map((port) => port.name).join(", ")} }`,
       });
     }
-    if (!isTensor(given)) checkHost(`${this.#file}: input "${name}"`, given);
+    if (!isTensor(input)) checkHost(`${this.#file}: input "${name}"`, input);
     const fits =
-      given.dtype === dtype &&
+      input.dtype === dtype &&
       (shape === undefined ||
-        (shape.length === given.shape.length &&
-          shape.every((size, dim) => typeof size === "string" || size === given.shape[dim])));
+        (shape.length === input.shape.length &&
+          shape.every((size, dim) => typeof size === "string" || size === input.shape[dim])));
     if (!fits) {
       const wanted = `${dtype}${shape === undefined ? "" : `[${shape.join(",")}]`}`;
-      throw new HeddleError("shape", `${this.#file}: input "${name}" is ${wanted}, got ${formatType(given)}`);
+      throw new HeddleError("shape", `${this.#file}: input "${name}" is ${wanted}, got ${formatType(input)}`);
     }
-    return given;
+    return input;
   }
 }
 
@@ -246,7 +246,7 @@ function portOf(info: ValueInfo, file: string): OnnxPort {
 
 /** The version of ONNX's ops that a model asks for; one that consists of functions alone may leave it to them. */
 function opsetOf({ opsetImport, functions = [] }: ModelProto, file: string): number {
-  const opset = opsetOfImports([...opsetImport, ...functions.flatMap((one) => one.opsetImport)]) ?? 1;
+  const opset = opsetOfImports([...opsetImport, ...functions.flatMap((definition) => definition.opsetImport)]) ?? 1;
   if (opset < oldestOpset || opset > newestOpset) {
     throw new HeddleError("model", `${file} uses opset ${opset}; opsets ${oldestOpset} to ${newestOpset} are read`, {
       hint: "export it again with an opset in that range, or convert it with onnx.version_converter",
@@ -264,7 +264,7 @@ function checkOps(graph: GraphProto, opset: number, file: string): void {
 }
 
 /** What of a file is asked for: its graph without the rest, and without functions. */
-interface Asked extends Pick<Needed, "graph" | "given"> {
+interface Asked extends Pick<Needed, "graph" | "sources"> {
   readonly model: ModelProto;
   readonly opset: number;
   readonly file: string;
@@ -278,9 +278,9 @@ function askedOf(what: string, bytes: Uint8Array, file: string, options: OnnxOpt
   const opset = opsetOf(model, file);
   const output = outputsAsked(what, model.graph, options.outputs, file);
   const flat = inlined({ ...model.graph, output }, model.functions ?? [], file);
-  const { graph, given } = neededOfWhole(flat, file);
+  const { graph, sources } = neededOfWhole(flat, file);
   checkOps(graph, opset, file);
-  return { model, graph, given, opset, file };
+  return { model, graph, sources, opset, file };
 }
 
 function outputsAsked(

@@ -288,29 +288,29 @@ const known = new Map<Message, ReadonlyMap<number, { readonly name: string; read
 function fieldsOf(message: Message) {
   const found = known.get(message);
   if (found !== undefined) return found;
-  const made = new Map(Object.entries(message.fields).map(([name, field]) => [field[0], { name, field }]));
-  known.set(message, made);
-  return made;
+  const byNumber = new Map(Object.entries(message.fields).map(([name, field]) => [field[0], { name, field }]));
+  known.set(message, byNumber);
+  return byNumber;
 }
 
 function readMessage(reader: BinaryReader, message: Message, file: string, depth: number): object {
   if (depth > deepest) throw malformed(file, `graphs are nested more than ${deepest} messages deep`);
   const byNumber = fieldsOf(message);
-  const made: Record<string, unknown> = {};
-  for (const [name, [, , repeated]] of Object.entries(message.fields)) if (repeated !== undefined) made[name] = [];
+  const content: Record<string, unknown> = {};
+  for (const [name, [, , repeated]] of Object.entries(message.fields)) if (repeated !== undefined) content[name] = [];
   while (reader.pos < reader.len) {
     const [number, wire] = reader.tag();
-    const one = byNumber.get(number);
-    if (one === undefined) {
+    const entry = byNumber.get(number);
+    if (entry === undefined) {
       reader.skip(wire, number);
       continue;
     }
-    const { name, field } = one;
+    const { name, field } = entry;
     const values = readField({ reader, file, depth }, field, wire, `${message.name}.${name}`);
-    if (field[2] === undefined) made[name] = values.at(-1);
-    else for (const value of values) (made[name] as unknown[]).push(value);
+    if (field[2] === undefined) content[name] = values.at(-1);
+    else for (const value of values) (content[name] as unknown[]).push(value);
   }
-  return made;
+  return content;
 }
 
 function read(bytes: Uint8Array, message: Message, file: string): object {
@@ -359,14 +359,14 @@ function writeMessage(writer: BinaryWriter, message: Message, content: { readonl
   for (const [name, [number, kind, repeated]] of Object.entries(message.fields)) {
     const value = content[name];
     if (value === undefined) continue;
-    for (const one of repeated === undefined ? [value] : (value as readonly unknown[])) {
+    for (const item of repeated === undefined ? [value] : (value as readonly unknown[])) {
       if (typeof kind === "function") {
         writer.tag(number, WireType.LengthDelimited).fork();
-        writeMessage(writer, kind(), one as { readonly [field: string]: unknown });
+        writeMessage(writer, kind(), item as { readonly [field: string]: unknown });
         writer.join();
       } else {
         writer.tag(number, wireOf[kind]);
-        writeScalar(writer, kind, one);
+        writeScalar(writer, kind, item);
       }
     }
   }

@@ -4,7 +4,7 @@ import type { GraphProto, NodeProto, SparseTensorProto, TensorProto } from "./me
 
 /** A node by its name in messages, or by what it makes. */
 export const calledNode = ({ name, output }: NodeProto): string =>
-  name ? `node "${name}"` : `node of "${output.find((one) => one !== "") ?? ""}"`;
+  name ? `node "${name}"` : `node of "${output.find((result) => result !== "") ?? ""}"`;
 
 /** A node with its op. */
 export const describe = (node: NodeProto): string => `${calledNode(node)} (${node.opType})`;
@@ -13,7 +13,7 @@ export const describe = (node: NodeProto): string => `${calledNode(node)} (${nod
 export interface Needed {
   readonly graph: GraphProto;
   /** Names that its own inputs and initializers have. */
-  readonly given: ReadonlySet<string>;
+  readonly sources: ReadonlySet<string>;
   /** Names that nothing in it has: of values around it. */
   readonly free: ReadonlyMap<string, string>;
 }
@@ -30,7 +30,7 @@ class Walk {
   readonly #twice = new Set<string>();
   readonly #taken = new Set<string>();
   readonly #nodes = new Map<number, { readonly node: NodeProto; readonly before: readonly number[] }>();
-  readonly given = new Set<string>();
+  readonly sources = new Set<string>();
   readonly free = new Map<string, string>();
 
   constructor(graph: GraphProto, file: string) {
@@ -58,7 +58,7 @@ class Walk {
     this.#taken.add(name);
     const index = this.#makers.get(name);
     if (index === undefined) this.free.set(name, this.free.get(name) ?? who);
-    else if (index < 0) this.given.add(name);
+    else if (index < 0) this.sources.add(name);
     else return index;
     return undefined;
   }
@@ -70,16 +70,16 @@ class Walk {
     const whole = this.#graph.node[index] as NodeProto;
     const who = `${describe(whole)} takes`;
     const taken = new Map(whole.input.filter((name) => name !== "").map((name) => [name, who]));
-    const attribute = whole.attribute.map((one) => {
-      if (one.g === undefined) return one;
-      const { graph, free } = neededOf(one.g, this.#file);
+    const attribute = whole.attribute.map((entry) => {
+      if (entry.g === undefined) return entry;
+      const { graph, free } = neededOf(entry.g, this.#file);
       for (const [name, inner] of free) if (!taken.has(name)) taken.set(name, inner);
-      return { ...one, g: graph };
+      return { ...entry, g: graph };
     });
     const before = [...taken].map(([name, by]) => this.#makerOf(name, by)).filter((maker) => maker !== undefined);
-    const made = { node: { ...whole, attribute }, before };
-    this.#nodes.set(index, made);
-    return made;
+    const found = { node: { ...whole, attribute }, before };
+    this.#nodes.set(index, found);
+    return found;
   }
 
   /** All nodes that these names are made of, each after those that it takes from, else in the file's order. */
@@ -113,7 +113,7 @@ class Walk {
         ordered.add(top.index);
         onPath.delete(top.index);
         path.pop();
-      } else if (onPath.has(index)) throw this.#cycle([...path.map((one) => one.index), index]);
+      } else if (onPath.has(index)) throw this.#cycle([...path.map((step) => step.index), index]);
       else if (!ordered.has(index)) {
         path.push({ index, next: 0 });
         onPath.add(index);
@@ -132,10 +132,10 @@ class Walk {
 export function neededOf(graph: GraphProto, file: string): Needed {
   const walk = new Walk(graph, file);
   const node = walk.run(graph.output.map(({ name = "" }) => name));
-  const { given, free } = walk;
-  const initializer = graph.initializer.filter((proto) => given.has(nameOf(proto)));
-  const sparseInitializer = (graph.sparseInitializer ?? []).filter((proto) => given.has(nameOfSparse(proto)));
-  return { graph: { ...graph, node, initializer, sparseInitializer }, given, free };
+  const { sources, free } = walk;
+  const initializer = graph.initializer.filter((proto) => sources.has(nameOf(proto)));
+  const sparseInitializer = (graph.sparseInitializer ?? []).filter((proto) => sources.has(nameOfSparse(proto)));
+  return { graph: { ...graph, node, initializer, sparseInitializer }, sources, free };
 }
 
 /** What an outermost graph needs, in which nothing is from around it. @throws HeddleError as {@link neededOf}; `format` for a name without a value. */
@@ -153,9 +153,9 @@ export function withTensors(graph: GraphProto, replace: (proto: TensorProto) => 
     ...(sparse.values && { values: replace(sparse.values) }),
     ...(sparse.indices && { indices: replace(sparse.indices) }),
   });
-  const node = graph.node.map((one) => ({
-    ...one,
-    attribute: one.attribute.map((attribute) => ({
+  const node = graph.node.map((whole) => ({
+    ...whole,
+    attribute: whole.attribute.map((attribute) => ({
       ...attribute,
       ...(attribute.t && { t: replace(attribute.t) }),
       ...(attribute.g && { g: withTensors(attribute.g, replace) }),

@@ -37,8 +37,8 @@ function joined(indices: Tensor, sizes: Shape): Tensor {
   const parts = sizes.map((size, part) => {
     const start = indices.shape.map((_size, dim) => (dim === rank - 1 ? part : 0));
     const limit = indices.shape.map((whole, dim) => (dim === rank - 1 ? part + 1 : whole));
-    const one = indices.slice(start, limit).reshape(indices.shape.slice(0, -1));
-    return fromStart(one, size).mul(strides[part] as number);
+    const dimIndices = indices.slice(start, limit).reshape(indices.shape.slice(0, -1));
+    return fromStart(dimIndices, size).mul(strides[part] as number);
   });
   return parts.reduce((x, y) => x.add(y));
 }

@@ -30,10 +30,10 @@ function batchNorm(c: NodeContext): Result[] {
       .add(shift);
   if (!c.flag("training_mode", false)) return [applied(c.x(3), c.x(4))];
   const { mean, variance } = moments(x, [0, ...range(rank).slice(2)]);
-  const [own, spread] = [mean.reshape([-1]), variance.reshape([-1])];
+  const [batchMean, batchVariance] = [mean.reshape([-1]), variance.reshape([-1])];
   const momentum = c.float("momentum", 0.9);
   const running = (old: Tensor, now: Tensor): Tensor => old.mul(momentum).add(now.mul(1 - momentum));
-  return [applied(own, spread), running(c.x(3), own), running(c.x(4), spread)];
+  return [applied(batchMean, batchVariance), running(c.x(3), batchMean), running(c.x(4), batchVariance)];
 }
 
 /** x / sqrt(variance + epsilon) about its mean, in the type that `stash_type` names. */
@@ -76,13 +76,13 @@ function instanceNorm(c: NodeContext): Tensor {
 function groupNorm(c: NodeContext): Tensor {
   const [groups, channels] = [c.int("num_groups"), c.shape()[1] as number];
   const y = grouped(c.x(), groups, c.float("epsilon", 1e-5));
-  const own = (index: number): Tensor => {
+  const expanded = (index: number): Tensor => {
     const x = c.x(index);
     if (c.opset >= 21) return perChannel(x, c.rank());
     const spread = x.reshape([groups, 1]).broadcastTo([groups, channels / groups]);
     return perChannel(spread.reshape([channels]), c.rank());
   };
-  return y.mul(own(1)).add(own(2));
+  return y.mul(expanded(1)).add(expanded(2));
 }
 
 function lpNormalization(c: NodeContext): Tensor {

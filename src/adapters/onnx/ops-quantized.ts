@@ -64,8 +64,8 @@ const forRows = (x: Tensor, rank: number): Tensor =>
 function centred(c: NodeContext, index: number, point: number, byRow: boolean, dtype: DType = "f64"): Tensor {
   const x = c.x(index).cast(dtype);
   if (!c.has(point)) return x;
-  const given = c.x(point).cast(dtype);
-  return x.sub(byRow ? forRows(given, x.shape.length) : given);
+  const zeroPoint = c.x(point).cast(dtype);
+  return x.sub(byRow ? forRows(zeroPoint, x.shape.length) : zeroPoint);
 }
 
 const matmulInteger = (c: NodeContext): Tensor =>

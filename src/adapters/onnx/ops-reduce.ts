@@ -12,11 +12,11 @@ type Reduction = (x: Tensor, dims: readonly number[], options: ReduceOptions) =>
 /** Axes are an attribute up to opset 17 (of ReduceSum up to 12), an input from then on. */
 const reduction = (fn: Reduction, map: (x: Tensor) => Tensor = (x) => x): Row =>
   row(1, (c) => {
-    const given = c.listed(1, "axes") ?? [];
+    const axes = c.listed(1, "axes") ?? [];
     // With no axes and noop_with_empty_axes nothing is reduced, but each element is still mapped.
-    const none = given.length === 0;
+    const none = axes.length === 0;
     const noop = none && c.flag("noop_with_empty_axes", false);
-    const dims = none && !noop ? range(c.rank()) : c.dims(given);
+    const dims = none && !noop ? range(c.rank()) : c.dims(axes);
     return fn(map(c.x()), dims, { keepDims: c.flag("keepdims", true) });
   });
 

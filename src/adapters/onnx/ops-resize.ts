@@ -103,8 +103,8 @@ function dimsOf(c: NodeContext): Dim[] {
   const old = c.opset < 11;
   const region = !old && c.has(1) ? c.numbers(1) : [];
   const scaled = old ? 1 : 2;
-  const given = c.listed(scaled, "scales");
-  const scales = given !== undefined && given.length > 0 ? given : undefined;
+  const listed = c.listed(scaled, "scales");
+  const scales = listed !== undefined && listed.length > 0 ? listed : undefined;
   const sizes = scales === undefined ? c.numbers(3) : undefined;
   const policy = c.string("keep_aspect_ratio_policy", "stretch");
   const ratios = sizes?.map((size, index) => size / (c.shape()[axes[index] as number] as number));
@@ -138,9 +138,9 @@ function resize(c: NodeContext): Tensor {
   const outside: [dim: number, places: readonly number[]][] = [];
   dims.forEach((dim, axis) => {
     if (dim.from === dim.to && dim.scale === 1 && !crops) return;
-    const made = tapsOfDim(rules, dim);
-    if (made.outside.length > 0) outside.push([axis, made.outside]);
-    x = resampled(x, axis, made.taps);
+    const sampled = tapsOfDim(rules, dim);
+    if (sampled.outside.length > 0) outside.push([axis, sampled.outside]);
+    x = resampled(x, axis, sampled.taps);
   });
   for (const [axis, places] of outside) {
     const flags = Uint8Array.from({ length: x.shape[axis] as number }, (_unused, place) =>

@@ -36,17 +36,17 @@ function flatten(c: NodeContext): Tensor {
 }
 
 function squeeze(c: NodeContext): Tensor {
-  const given = c.listed(1, "axes");
-  const axes = given === undefined ? range(c.rank()).filter((dim) => c.shape()[dim] === 1) : c.dims(given);
+  const listed = c.listed(1, "axes");
+  const axes = listed === undefined ? range(c.rank()).filter((dim) => c.shape()[dim] === 1) : c.dims(listed);
   const wrong = axes.find((dim) => c.shape()[dim] !== 1);
   if (wrong !== undefined) throw new HeddleError("shape", `dim ${wrong} of ${formatShape(c.shape())} is not of size 1`);
   return c.x().reshape(c.shape().filter((_size, dim) => !axes.includes(dim)));
 }
 
 function unsqueeze(c: NodeContext): Tensor {
-  const given = c.list(1, "axes");
-  const rank = c.rank() + given.length;
-  const axes = c.dims(given, rank);
+  const listed = c.list(1, "axes");
+  const rank = c.rank() + listed.length;
+  const axes = c.dims(listed, rank);
   let next = 0;
   return c.x().reshape(range(rank).map((dim) => (axes.includes(dim) ? 1 : (c.shape()[next++] as number))));
 }
@@ -113,11 +113,11 @@ function padded(mode: string, size: number, low: number, high: number): number[]
 }
 
 function pad(c: NodeContext): Tensor {
-  const given = c.list(1, "pads");
+  const pads = c.list(1, "pads");
   const axes = c.has(3) ? c.dims(c.numbers(3)) : range(c.rank());
   const amounts = c.shape().map((): [number, number] => [0, 0]);
   axes.forEach((dim, index) => {
-    amounts[dim] = [given[index] as number, given[index + axes.length] as number];
+    amounts[dim] = [pads[index] as number, pads[index + axes.length] as number];
   });
   const mode = c.string("mode", "constant");
   if (mode !== "constant") {

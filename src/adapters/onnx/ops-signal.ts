@@ -54,8 +54,8 @@ function dft(c: NodeContext): Tensor {
   const size = c.shape()[axis] as number;
   const length = c.number(1, inverse && onesided ? 2 * (size - 1) : size);
   const order = moved(rank, axis, rank - 2);
-  const made = transform(c.x().transpose(order), { length, inverse, onesided });
-  return made.transpose(order.map((_dim, index) => order.indexOf(index)));
+  const transformed = transform(c.x().transpose(order), { length, inverse, onesided });
+  return transformed.transpose(order.map((_dim, index) => order.indexOf(index)));
 }
 
 /** Transforms of frames `[batch, frame, bin, 2]`. */

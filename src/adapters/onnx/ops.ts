@@ -58,12 +58,12 @@ export const onnxOps: readonly string[] = Object.keys(rows).sort();
 export function rowOf(node: NodeProto, opset: number, file: string): Row {
   const { opType = "" } = node;
   const domain = domainOf(node);
-  const own = domain === "";
-  const found = own && Object.hasOwn(rows, opType) ? rows[opType] : undefined;
+  const isOnnx = domain === "";
+  const found = isOnnx && Object.hasOwn(rows, opType) ? rows[opType] : undefined;
   const candidates = found === undefined ? [] : "since" in found ? [found as Row] : (found as readonly Row[]);
   const fitting = candidates.find(({ since, until = newestOpset }) => opset >= since && opset <= until);
   if (fitting !== undefined) return fitting;
-  const op = own ? opType : `${domain}.${opType}`;
+  const op = isOnnx ? opType : `${domain}.${opType}`;
   const [first] = candidates;
   const why =
     first === undefined

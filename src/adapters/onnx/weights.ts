@@ -74,11 +74,11 @@ export function weightsOf(
   graph: GraphProto,
   initial: ReadonlyMap<string, HostTensor>,
 ): ReadonlySet<string> {
-  const own = by === producerName && version === producerVersion;
+  const byHeddle = by === producerName && version === producerVersion;
   const reached = new Set<string>();
   addReached(graph, initial, reached);
   const isWeight = (host: HostTensor): boolean =>
-    own || (host.shape.length > 0 && !holds(host, (value) => Math.abs(value) >= dtypes[host.dtype].highest));
+    byHeddle || (host.shape.length > 0 && !holds(host, (value) => Math.abs(value) >= dtypes[host.dtype].highest));
   const floats = [...initial].filter(([, { dtype }]) => isFloat(dtype));
   return new Set(floats.filter(([name, host]) => reached.has(name) && isWeight(host)).map(([name]) => name));
 }
