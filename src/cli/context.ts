@@ -1,4 +1,4 @@
-/** @module What a command is given by the command line that runs it. */
+/** @module What the command line gives to each command. */
 
 /** The surroundings of a command. */
 export interface CommandContext {

@@ -18,15 +18,15 @@ import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
 const notes = `
-Times a large product (arithmetic), middling ones (threads beside one), a = b + c / 2 of large arrays (memory), small calls, and sums over two workers (the link), the best
-of several runs each; other work on the machine makes it look slower. The figures are kept for this hardware and number of
-threads: heddle run, plan and profile plan by them with --machine measured. Without it plans assume the same of any machine, so that a
-plan does not depend on what was measured where.
+Times a large product (arithmetic), middling products (all threads beside one), a = b + c / 2 of large arrays (memory), small
+calls, and sums over two workers (the link). The best of several runs counts; other work on the machine makes it look slower.
+The figures are kept for this hardware and number of threads: heddle run, plan and profile use them with --machine measured.
+Without that option plans assume the same figures everywhere, so that a plan does not depend on where it is made.
 
-The JSON describes other machines, too: flops (operations per second of a device), memory and bandwidth (bytes per second, of its
-memory and of a link), latency, call and handover (seconds: of a message, of a kernel call, of handing work to a thread), thread (count, flops and
-memory of one thread alone, and share, the seconds that sharing a kernel among the threads takes), devices
-(how many have these rates before a larger mesh shares them), links (latency and bandwidth of mesh axes by name), name.
+The JSON can describe other machines, too: flops (operations per second of a device), memory and bandwidth (bytes per second of
+its memory and of a link), latency, call and handover (seconds for a message, for a kernel call, and for handing work to a
+thread), thread (count; flops and memory of one thread alone; share, the seconds that sharing a kernel among the threads takes),
+devices (how many have these rates before a larger mesh shares them), links (latency and bandwidth of mesh axes by name), name.
 `;
 
 /** Work of the timed programs. */
@@ -112,7 +112,7 @@ async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
   };
 }
 
-/** What one of the threads does alone, and how much longer than its part of a middling product all of them take. */
+/** The rates of one thread alone, and how much longer than its share of a middling product all threads take. */
 function threadRates(count: number, device: (name: string) => Best, alone: (name: string) => Best): ThreadRates {
   const rate = (best: Best): number => best.flops / best.seconds;
   const [single, all] = [alone("product"), device("product")];

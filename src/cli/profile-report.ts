@@ -16,9 +16,12 @@ export interface ProfileLine {
   /** Operations and bytes per second; 0 where there are none. */
   readonly flopsPerSecond: number;
   readonly bytesPerSecond: number;
-  /** What the calls would take at the machine's limits over what they took: 1 is as fast as can be. */
+  /**
+   * The time that the calls would take at the machine's limits over the measured time: 1 is as fast as the machine
+   * allows.
+   */
   readonly efficiency: number;
-  /** Which limit that is; undefined for a call that neither computes nor moves anything. */
+  /** The limit that counts; undefined for a call that neither computes nor moves anything. */
   readonly bound: "arithmetic" | "memory" | undefined;
 }
 
@@ -43,12 +46,12 @@ export interface ProgramReport {
   readonly byCall: readonly ProfileLine[];
 }
 
-/** What rank 0 says, and how long each rank communicated. */
+/** The report of rank 0, and how long each rank communicated. */
 export interface ProfileReport {
   readonly threads: number;
   readonly isa: string;
   readonly limits: RankProfile["limits"];
-  /** By their time in all, the longest first. */
+  /** By their total time, the longest first. */
   readonly programs: readonly ProgramReport[];
   readonly ranks: readonly {
     readonly rank: number;
@@ -58,7 +61,7 @@ export interface ProfileReport {
   }[];
 }
 
-/** Numbers before those of the calls, and for each call. */
+/** Numbers of a run before those of its calls, and numbers of each call. */
 const head = 2;
 const perCall = 3;
 
@@ -136,7 +139,7 @@ function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): 
 
 const communicates = (kernel: string): boolean => kernel.startsWith("collective");
 
-/** Means over the runs of each call's own time: of a loop or branch what is left beside the calls that it holds. */
+/** Means over the runs of each call's own time: the time of a loop or branch without the calls inside it. */
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
   const total = calls.map((_call, index) => mean(runs.map((run) => callTime(run, index) / 1e6)));
   const counts = calls.map((_call, index) => mean(runs.map((run) => run[head + perCall * index + 2] as number)));
@@ -197,7 +200,7 @@ const shownShare = 0.05;
 /** The report for a terminal. */
 export function formatReport(report: ProfileReport): string {
   const { limits, threads, isa, programs, ranks } = report;
-  // What ran once or twice, such as the making of initial values, says little; unless there is nothing else.
+  // Programs that ran once or twice, such as those of initial values, are left out, unless there are no others.
   const repeated = programs.filter(({ warmUp }) => warmUp > 0);
   const candidates = repeated.length > 0 ? repeated : programs;
   const total = candidates.reduce((sum, { runs, meanMilliseconds }) => sum + runs * meanMilliseconds, 0);

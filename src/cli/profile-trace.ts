@@ -14,11 +14,11 @@ export interface TraceEvent {
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
-/** Lines of a process: what the device does, and what is under way beside it. */
+/** Lines of a process: what the device does, and the communication beside it. */
 const deviceLine = 0;
 const besideLine = 1;
 
-/** Runs and their calls in the order of time; of a loop or branch, what it held is told by the event's arguments. */
+/** Runs and their calls in the order of time; the calls inside a loop or branch are in the arguments of its event. */
 export function traceOf(ranks: readonly RankProfile[]): { readonly traceEvents: readonly TraceEvent[] } {
   const begins = ranks.flatMap(({ programs }) => programs.flatMap(({ runs }) => runs.map((run) => run[0] as number)));
   const origin = begins.reduce((least, begin) => Math.min(least, begin), Infinity);

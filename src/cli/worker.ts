@@ -48,7 +48,7 @@ export function workerCommand({ finish, signal }: CommandContext): Command {
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices([...executorNames()]))
     .addHelpText("after", notes)
     .action(async ({ listen, secretFile, threads, executor = readEnvironment().executor }: WorkerFlags) => {
-      // What cannot be used is told here, not to the first driver.
+      // An executor that cannot be used is an error here, not at the first driver.
       chooseExecutor(executor);
       const { secret, isNew } = secretOf(secretFile);
       const worker = await serveDrivers({ ...listen, secret, threads, executor, log: (text) => console.log(text) });
@@ -82,7 +82,7 @@ function secretOf(file: string | undefined): { secret: string; isNew: boolean } 
   throw new HeddleError("file", `the secret in ${file} is empty`);
 }
 
-/** Waits for a signal to end. */
+/** Waits for a signal to end, or for the end of the output's reader. */
 function stopOf(unread: AbortSignal): Promise<"SIGINT" | "SIGTERM" | "unread"> {
   return new Promise((resolve) => {
     process.once("SIGINT", () => resolve("SIGINT"));

@@ -121,12 +121,12 @@ export async function commitFile(path: string, content: CommitContent, options: 
     await checkRoom(files, target, content.bytes);
     onTemporary?.(temporary, false);
     try {
-      // One of the same name is of a dead process that had this one's number.
+      // A file of this name is from a dead process with the same process id.
       await files.remove(temporary);
       await writeAll(files, temporary, content, options.signal);
       await files.rename(temporary, target);
     } catch (error) {
-      // Not gone when this fails too: then it stays announced, for whoever cleans up.
+      // Where the removal fails, too, the temporary stays announced for whoever cleans up.
       await files.remove(temporary).then(
         () => onTemporary?.(temporary, true),
         () => {},
@@ -168,7 +168,7 @@ function isNoSpace(error: unknown): boolean {
   return code === "ENOSPC" || code === "EDQUOT";
 }
 
-/** Refuses at once what cannot fit, rather than filling the disk of everyone else first. */
+/** Refuses a file that cannot fit before it fills the disk. */
 async function checkRoom(files: CommitFiles, target: string, bytes: number): Promise<void> {
   const free = await files.freeBytes(dirname(target)).catch(() => undefined);
   if (free !== undefined && free < bytes) throw await noSpace(files, target, bytes, undefined);
@@ -187,7 +187,10 @@ async function noSpace(files: CommitFiles, target: string, bytes: number, cause:
 export interface StaleOptions {
   /** Only temporaries of files whose name passes; default all. */
   readonly only?: (name: string) => boolean;
-  /** Whether no other process of this machine writes there (`lock.ts`), so that all of its temporaries but this one's own are stale; default false. */
+  /**
+   * Whether no other process of this machine writes there (`lock.ts`), so that all temporaries of this machine but
+   * those of this process are stale; default false.
+   */
   readonly alone?: boolean;
   /** Temporaries of other machines, and of processes that may live, count as stale when unwritten for so many milliseconds; default 1 hour. */
   readonly staleAfter?: number;
@@ -195,7 +198,7 @@ export interface StaleOptions {
   readonly files?: CommitFiles;
 }
 
-/** Removes what killed processes left half-written in `folder`. Returns the absolute paths that were removed. */
+/** Removes the temporaries that killed processes left in `folder`. Returns the absolute paths that were removed. */
 export async function removeStaleTemporaries(folder: string, options: StaleOptions = {}): Promise<string[]> {
   const { only = () => true, alone = false, staleAfter = 3_600_000, files = nodeFiles } = options;
   const removed: string[] = [];
@@ -218,7 +221,7 @@ function isRunning(pid: number, path: string): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Not permitted to signal it: it lives, as somebody else's.
+    // Without permission to signal: the process runs as another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

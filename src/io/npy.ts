@@ -36,7 +36,7 @@ const kinds: { readonly [kind: string]: string } = {
   b1: "bool",
 };
 
-/** Those that are read as i32, which holds all of their values. */
+/** Integers of 16 bits, which are read as i32. */
 const shortKinds: { readonly [kind: string]: ShortInteger } = { i2: "i16", u2: "u16" };
 
 const malformed = (file: string, problem: string): HeddleError =>
@@ -44,7 +44,7 @@ const malformed = (file: string, problem: string): HeddleError =>
 
 interface NpyElements {
   readonly dtype: DType;
-  /** What the file holds, where that is no dtype. */
+  /** The file's integer type of 16 bits, which is not a dtype of Heddle. */
   readonly short: ShortInteger | undefined;
   readonly bigEndian: boolean;
 }
@@ -86,7 +86,7 @@ function parseHeader(bytes: Uint8Array, file: string): NpyHeader {
   const [descr, fortran, shape] = ["descr", "fortran_order", "shape"].map((name) => fields.get(name));
   if (typeof fortran !== "boolean") throw malformed(file, "fortran_order is neither True nor False");
   if (!Array.isArray(shape) || shape.length > largestRank || !shape.every((size) => Number.isSafeInteger(size)))
-    throw malformed(file, `shape is no tuple of at most ${largestRank} sizes`);
+    throw malformed(file, `shape is not a tuple of at most ${largestRank} sizes`);
   const sizes = shape as readonly number[];
   if (sizes.some((size) => size < 0)) throw malformed(file, `shape ${formatShape(sizes)} has a negative size`);
   const elements = parseDescr(descr, file);
@@ -148,8 +148,8 @@ function rowMajor(data: TypedArray, dtype: DType, shape: Shape): TypedArray {
 }
 
 /**
- * Reads an npy file that is in memory: versions 1 to 3, rows or columns first, either byte order. The values are a copy,
- * row-major; integers of 16 bits are read as i32. `file` is what messages call it.
+ * Reads an npy file that is in memory: versions 1 to 3, rows or columns first, either byte order. The values are a
+ * copy, row-major; integers of 16 bits are read as i32. `file` is the name in error messages.
  *
  * @throws HeddleError `format` when it is malformed or cut; `dtype` for what no dtype holds: objects, records, texts.
  */

@@ -1,6 +1,6 @@
 /**
- * @module Files of `torch.save` that hold a state dict: a zip of a pickle, which names tensors by storage, place and strides, and of the
- * storages' bytes. Nothing of it is executed (`pickle.ts`).
+ * @module Files of `torch.save` that hold a state dict: a zip of a pickle, which names tensors by storage, place and
+ * strides, and of the storages' bytes. Nothing in the file is executed (`pickle.ts`).
  */
 import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
@@ -12,7 +12,7 @@ import { type ByteSource, readDirectory, readEntry, type ZipEntry } from "./zip.
 /** A tensor of a file. */
 interface Stored {
   readonly storage: string;
-  /** As the file names its dtype: `FloatStorage`. */
+  /** The file's name of the dtype, such as `FloatStorage`. */
   readonly format: string;
   /** Elements of the storage. */
   readonly count: number;
@@ -36,7 +36,7 @@ const formats: { readonly [format: string]: DType | ShortInteger } = {
 
 const isShort = (dtype: string | undefined): dtype is ShortInteger => dtype === "i16" || dtype === "u16";
 
-/** Of 16-bit integers i32, which holds all of their values. */
+/** The dtype of a format: i32 for integers of 16 bits; undefined where Heddle has none. */
 const dtypeOf = (format: string): DType | undefined => {
   const dtype = formats[format];
   return isShort(dtype) ? "i32" : dtype;
@@ -55,14 +55,14 @@ const mostPickle = 256 * 2 ** 20;
 const saveStates =
   "in Python: torch.save(model.state_dict(), path), or safetensors.torch.save_file(model.state_dict(), path)";
 
-/** Whether an archive is one of `torch.save`. */
+/** The pickle of an archive that `torch.save` wrote; undefined for other archives. */
 const pickleOf = (files: readonly ZipEntry[]): ZipEntry | undefined =>
   files.find(({ name }) => /(^|\/)data\.pkl$/.test(name));
 
 /**
  * Opens a file of `torch.save`; undefined for another zip.
  *
- * @throws HeddleError `format` when it is malformed, or holds something else than a state dict.
+ * @throws HeddleError `format` when the file is malformed, or does not hold a state dict.
  */
 export async function openTorch(source: ByteSource, file: string): Promise<TorchFile | undefined> {
   const archive = { file, format: "PyTorch" };
@@ -77,7 +77,9 @@ export async function openTorch(source: ByteSource, file: string): Promise<Torch
   if (order !== undefined && new TextDecoder().decode(await readEntry(source, order, archive)) !== "little")
     throw malformed("its numbers are not little-endian");
   if (pickle.size > mostPickle) throw malformed(`a pickle of ${pickle.size} bytes`);
-  const value = parsePickle(await readEntry(source, pickle, archive), (what) => malformed(`of its pickle, ${what}`));
+  const value = parsePickle(await readEntry(source, pickle, archive), (what) =>
+    malformed(`its pickle is malformed: ${what}`),
+  );
   const stored = stateDict(value, malformed);
   // Tensors that share a storage follow each other.
   let last: { readonly name: string; readonly bytes: ArrayBuffer } | undefined;
@@ -98,7 +100,7 @@ export async function openTorch(source: ByteSource, file: string): Promise<Torch
 
 type Malformed = (problem: string, hint?: string) => HeddleError;
 
-/** The tensors of a value: a state dict, or the one inside of a checkpoint of more. */
+/** The tensors of a pickled value: a state dict, or a checkpoint that holds one state dict. */
 function stateDict(value: Pickled, malformed: Malformed): Map<string, Stored> {
   if (!(value instanceof Map))
     throw malformed("it holds a whole module or a single value, not a state_dict", saveStates);
@@ -124,7 +126,7 @@ function tensorsOf(dict: Map<Pickled, Pickled>, malformed: Malformed): Map<strin
   return tensors;
 }
 
-/** A tensor by what would make it; undefined for another value. */
+/** The tensor that a call would make; undefined for another value. */
 function tensorOf(value: Pickled, malformed: Malformed): Stored | undefined {
   if (!(value instanceof Call) || !(value.callee instanceof Global) || !Array.isArray(value.argument)) return undefined;
   const { name } = value.callee;

@@ -15,7 +15,7 @@ import { openSource } from "./zip.ts";
 
 /** An open file of weights. */
 export interface WeightsFile {
-  /** The file; of a folder of checkpoints the newest in it. */
+  /** The path of the file; for a folder of checkpoints the path of the newest checkpoint. */
   readonly path: string;
   readonly entries: ReadonlyMap<string, Found>;
   readonly metadata: SafetensorsMetadata;
@@ -23,7 +23,10 @@ export interface WeightsFile {
   close(): Promise<void>;
 }
 
-/** A file's weights, or tensors that were read already. @throws HeddleError `file` when it cannot be read, `format` when it is none of these. */
+/**
+ * Opens a file of weights, or takes tensors that were read already. @throws HeddleError `file` when the file cannot be
+ * read, `format` when it has none of these formats.
+ */
 export async function openWeights(what: string, source: string | HostTensors): Promise<WeightsFile> {
   if (source instanceof Map) return inMemory("the map of tensors", source);
   checkPath(what, source);
@@ -40,7 +43,7 @@ const inMemory = (path: string, tensors: HostTensors): WeightsFile => ({
   close: async () => undefined,
 });
 
-/** Of a folder the checkpoint of the latest step. */
+/** The checkpoint of the latest step where the path is a folder, else the path. */
 async function newestIn(what: string, path: string): Promise<string> {
   const isFolder = await stat(path).then(
     (found) => found.isDirectory(),
@@ -58,10 +61,13 @@ async function newestIn(what: string, path: string): Promise<string> {
   });
 }
 
-/** What stands in front of the names of a checkpoint. */
+/** The prefix of the names in a checkpoint. */
 const group = /^(params|state|optimizer)[/.]/;
 
-/** Of a checkpoint, and of variables as `saveTensors` writes them, parameters and state by their own names. */
+/**
+ * Opens a safetensors file. Names of a checkpoint, and of variables that `saveTensors` wrote, lose their prefix; the
+ * state of the optimizer is left out.
+ */
 async function openSafe(what: string, path: string): Promise<WeightsFile> {
   const file = await openedBy(what, path);
   const names = [...file.entries.keys()];

@@ -1,10 +1,10 @@
-/** @module Writing the files that users name: what cannot be written is told with the function that was called and the file. */
+/** @module Writes files that users name; errors name the called function and the file. */
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import { type CommitContent, type CommitOptions, commitFile } from "./commit.ts";
 import { checkPath, reasons } from "./read.ts";
 
-/** Bytes handed on at once. */
+/** The most bytes that are handed on at once. */
 export const chunkBytes = 256 * 1024;
 
 /**

@@ -51,7 +51,7 @@ function layouts(a: AnyPlan, b: AnyPlan): string[] {
   ];
 }
 
-/** Name, type and both layouts of each value; `-` where a plan has it not. */
+/** Name, type and both layouts of each value; `-` where a plan lacks the value. */
 function compared(a: readonly PlannedValue[], b: readonly PlannedValue[]): string[][] {
   const [left, right] = [a, b].map((values) => new Map(values.map((value) => [value.name, value])));
   return [...new Set([...a, ...b].map(({ name }) => name))].map((name) => {
@@ -114,7 +114,7 @@ function costs(a: Plan, b: Plan): string[][] {
   ];
 }
 
-/** Of the first device, or of all stages of a pipeline. */
+/** The predicted cost of the first device, or of all stages of a pipeline. */
 function predicted(plan: Plan): Cost {
   const programs = cutPlan(plan).map(({ program }) => program);
   return costOf(plan.pipeline === undefined ? (programs[0] as Program) : programs, environmentMachine());

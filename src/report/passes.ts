@@ -36,7 +36,8 @@ export function passesText(reports: readonly PassReport[]): string {
 }
 
 /**
- * The graphs that a pass has made: of one after planning those of every class of devices, bodies of loops first.
+ * The graphs after a pass, bodies of loops first; after a pass that follows planning, the graphs of every class of
+ * devices.
  *
  * @throws HeddleError `option` where there is no such pass
  */

@@ -27,7 +27,7 @@ export interface ReportInput {
   readonly program: Program;
   readonly memory: TrainingMemory;
   readonly unusedAxes: readonly UnusedAxis[];
-  /** What the plan was made for; default: what plans assume. */
+  /** The machine that the plan was made for; default: the machine that plans assume. */
   readonly machine?: Machine | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface PlanReport {
   }[];
   readonly collectives: readonly Traffic[];
   readonly memory: TrainingMemory & {
-    /** All that is counted, but the host's copy of the dataset. */
+    /** The sum of all parts but the host's copy of the dataset. */
     readonly total: number;
   };
   readonly cost: Omit<Cost, "collectives"> & {
@@ -54,7 +54,7 @@ export interface PlanReport {
   };
 }
 
-/** Gathers what there is to say of a step. */
+/** Makes the report of a step. */
 export function planReport({ plan, program, memory, unusedAxes, machine: plannedFor }: ReportInput): PlanReport {
   const machine = machineFor(deviceCount(plan.mesh), plannedFor);
   const { collectives, ...cost } = costOf(program, machine);
@@ -223,7 +223,7 @@ export function formatRanking(reports: readonly PlanReport[], machine: Machine):
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, value) => total + value, 0);
 
-/** A user has no use for each device's own wish to end. */
+/** Inputs of interest to users: without the `end.` flags, by which devices ask to end a run. */
 const shownInputs = (plan: Plan): PlannedValue[] => plan.inputs.filter(({ name }) => !name.startsWith("end."));
 
 /** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */

@@ -12,7 +12,7 @@ import { splitInputs } from "./unused.ts";
 
 /** What the summary is made of. */
 export interface SummaryInput extends Pick<ReportInput, "plan" | "program" | "memory"> {
-  /** What runs it; absent where nothing is run. */
+  /** The processes and the executor of the run; absent where nothing is run. */
   readonly run?: {
     readonly processes: number;
     readonly executor: Pick<Executor, "name" | "threads" | "elsewhere">;

@@ -3,7 +3,7 @@ import type * as babel from "@babel/types";
 
 export type SyntaxNode = babel.Node;
 
-/** A node of the tree below another one. */
+/** The child nodes of a node. */
 export function childrenOf(node: SyntaxNode): SyntaxNode[] {
   const children: SyntaxNode[] = [];
   for (const [key, value] of Object.entries(node)) {
@@ -15,7 +15,7 @@ export function childrenOf(node: SyntaxNode): SyntaxNode[] {
   return children;
 }
 
-/** What operators become. */
+/** The functions of `operators.ts` that operators become. */
 export const binary: { readonly [operator: string]: string } = {
   "+": "add",
   "-": "sub",
@@ -31,10 +31,10 @@ export const binary: { readonly [operator: string]: string } = {
 
 /** Operators that only numbers have. */
 export const numericOnly: ReadonlySet<string> = new Set(["&", "|", "^", "<<", ">>", ">>>"]);
-/** Whether values are equal, by an operator. */
+/** Operators of equality. */
 export const equalities: ReadonlySet<string> = new Set(["===", "!==", "==", "!="]);
 
-/** Statements that are turned. */
+/** Statements that the transform turns into calls. */
 export type Construct =
   | babel.IfStatement
   | babel.WhileStatement
@@ -42,7 +42,7 @@ export type Construct =
   | babel.ForStatement
   | babel.ForOfStatement;
 
-/** Their keywords. */
+/** The keywords of these statements. */
 export const constructs: { readonly [type: string]: string } = {
   IfStatement: "if",
   WhileStatement: "while",
@@ -76,17 +76,20 @@ const wrappers = new Set([
 /** Whether a node is there for the type checker alone. */
 export const isTypeOnly = (node: SyntaxNode): boolean => node.type.startsWith("TS") && !wrappers.has(node.type);
 
-/** Whether some node below (not within functions of their own) is as asked. */
+/** Whether a node or one below it passes the test; functions inside are not searched. */
 export function contains(node: SyntaxNode, is: (node: SyntaxNode) => boolean): boolean {
   if (is(node)) return true;
   return childrenOf(node).some((child) => !isFunction(child) && contains(child, is));
 }
 
-/** Whether it declares variables that are not of the block around them, as `var` does, or that end with it, as `using` does. */
+/**
+ * Whether a declaration is neither `let` nor `const`: variables of `var` belong to the function, those of `using` end
+ * with the block.
+ */
 export const isVar = (node: SyntaxNode): boolean =>
   node.type === "VariableDeclaration" && node.kind !== "let" && node.kind !== "const";
 
-/** Whether control may leave a statement otherwise than at its end. */
+/** Whether control may leave a statement other than at its end. */
 export function jumps(
   node: SyntaxNode,
   within: { loop: boolean; breakable: boolean } = { loop: false, breakable: false },
@@ -134,7 +137,7 @@ export function scopeOf(node: SyntaxNode): string[] {
   return [];
 }
 
-/** What is assigned in a plain assignment or update: the variable, or something that is none. */
+/** The targets of an assignment or update: variables, members or patterns. */
 function targetsOf(node: SyntaxNode): SyntaxNode[] {
   if (node.type === "UpdateExpression") return [node.argument];
   if (node.type === "AssignmentExpression") return [node.left];
@@ -142,7 +145,7 @@ function targetsOf(node: SyntaxNode): SyntaxNode[] {
   return assigns && node.left.type !== "VariableDeclaration" ? [node.left] : [];
 }
 
-/** Names of variables from outside of the nodes that they assign, in order of their first assignment. */
+/** Names of variables that the nodes assign and that are declared outside of them, in the order of first assignment. */
 export function assignedNames(nodes: readonly SyntaxNode[], local: ReadonlySet<string>): string[] {
   const found = new Set<string>();
   const visit = (node: SyntaxNode, hidden: ReadonlySet<string>): void => {
@@ -159,11 +162,11 @@ export function assignedNames(nodes: readonly SyntaxNode[], local: ReadonlySet<s
 /** Names that the statements of a list declare. */
 export const declaredNames = (nodes: readonly SyntaxNode[]): Set<string> => new Set(nodes.flatMap(declaredBy));
 
-/** Whether an identifier of this name stands anywhere below. */
+/** Whether an identifier with one of these names stands in a node or below it. */
 export const mentions = (node: SyntaxNode, names: ReadonlySet<string>): boolean =>
   (node.type === "Identifier" && names.has(node.name)) || childrenOf(node).some((child) => mentions(child, names));
 
-/** Whether a function below closes over one of the names. */
+/** Whether a function inside a node closes over one of the names. */
 export const closesOver = (node: SyntaxNode, names: ReadonlySet<string>): boolean =>
   childrenOf(node).some((child) => (isFunction(child) ? mentions(child, names) : closesOver(child, names)));
 
@@ -175,7 +178,7 @@ export function unwrapped(node: SyntaxNode): SyntaxNode {
 
 const calls = new Set(["CallExpression", "OptionalCallExpression", "NewExpression", "TaggedTemplateExpression"]);
 
-/** What a call calls, where it is the member of something: `console.log` is ["console", "log"]. */
+/** The called member with its object: ["console", "log"] for `console.log(x)`; undefined for other calls. */
 function memberOf(node: SyntaxNode): readonly [object: string | undefined, property: string] | undefined {
   if (node.type !== "CallExpression" || node.callee.type !== "MemberExpression") return undefined;
   const { object, property } = node.callee;
@@ -183,7 +186,9 @@ function memberOf(node: SyntaxNode): readonly [object: string | undefined, prope
   return [object.type === "Identifier" ? object.name : undefined, property.name];
 }
 
-/** Calls of an expression that is a statement: whatever they are good for is an effect. Printing may happen twice. */
+/**
+ * Calls in an expression statement, which are made for their effects alone. Printing is allowed: it may happen twice.
+ */
 function idleCalls(expression: SyntaxNode): SyntaxNode[] {
   const node = unwrapped(expression);
   if (node.type === "SequenceExpression") return node.expressions.flatMap(idleCalls);
@@ -196,7 +201,7 @@ function idleCalls(expression: SyntaxNode): SyntaxNode[] {
   return calledName(node) === boundCall ? [] : [node];
 }
 
-/** The expressions that a node does for their effects alone. */
+/** The expressions that a node evaluates for their effects alone. */
 function idleExpressions(node: SyntaxNode): SyntaxNode[] {
   if (node.type === "ExpressionStatement") return [node.expression];
   if (node.type !== "ForStatement") return [];
@@ -207,7 +212,7 @@ const mutators = new Set(["push", "pop", "shift", "unshift", "splice"]);
 /** Methods of maps, sets and arrays that change what they are called on; their results may be used all the same. */
 const changing = new Set(["set", "delete", "clear", "copyWithin"]);
 
-/** The call that says how often a loop may run: it changes nothing. */
+/** The call that bounds a loop: it changes no value of the program. */
 const boundCall = "maxIterations";
 
 /** The name of a function that is called, by itself or as a member. */
@@ -215,8 +220,8 @@ const calledName = (node: SyntaxNode): string | undefined =>
   node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : memberOf(node)?.[1];
 
 /**
- * The names of a function's own (not of functions within), or of a program's, with the variables from outside that each
- * changes where it is called; none where a name is no function, or one of several.
+ * The names that a function or a program declares (not those of functions inside), each with the outside variables that
+ * a call of it changes. The list is empty for a name that is not a function, or is declared more than once.
  */
 export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
@@ -239,8 +244,8 @@ export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly 
 }
 
 /**
- * Writes that are no assignments of variables, as `obj.x = …`, calls whose results nobody uses, and calls of functions that
- * change variables other than the `kept` ones: nobody can undo them for the branch that is not taken.
+ * Effects that cannot be undone for the branch that is not taken: writes to members such as `obj.x = …`, calls whose
+ * results are not used, and calls of functions that change variables other than the `kept` ones.
  */
 export function mutations(
   nodes: readonly SyntaxNode[],
@@ -272,7 +277,7 @@ export function mutations(
   return found;
 }
 
-/** What in a statement keeps it from being turned, for the error. */
+/** What keeps a statement from being turned, as text for the error. */
 export function hindrance(node: Construct): string {
   if (contains(node, (inner) => inner.type === "AwaitExpression" || inner.type === "YieldExpression"))
     return " with await or yield inside";
@@ -296,7 +301,10 @@ export function canTurn(node: Construct): boolean {
   );
 }
 
-/** Whether what follows a construct can become a function: it sees nothing of the construct, and nobody sees into it. */
+/**
+ * Whether the statements after a construct can become a function: they use no variable of the construct's header, and
+ * no code outside uses theirs.
+ */
 export function canFollow(node: babel.Statement, rest: readonly babel.Statement[]): boolean {
   if (rest.some((statement) => statement.type === "FunctionDeclaration" || statement.type === "ExportNamedDeclaration"))
     return false;
@@ -320,7 +328,7 @@ export function freshNames({ init, body, test, update }: babel.ForStatement): st
   return parts.some((part) => closesOver(part, new Set(names))) ? names : [];
 }
 
-/** Whether an expression assigns and awaits nothing. */
+/** Whether an expression neither assigns nor awaits. */
 export const isPure = (node: SyntaxNode): boolean =>
   !contains(node, ({ type }) =>
     ["AwaitExpression", "YieldExpression", "AssignmentExpression", "UpdateExpression"].includes(type),
@@ -339,7 +347,7 @@ export function isEndless({ test }: babel.WhileStatement | babel.DoWhileStatemen
   );
 }
 
-/** What no tensor is ever compared with by value. */
+/** Whether an expression can never equal a tensor by value. */
 export const isNoValue = (node: SyntaxNode): boolean =>
   ["StringLiteral", "NullLiteral", "TemplateLiteral", "ObjectExpression", "ArrayExpression"].includes(node.type) ||
   (node.type === "Identifier" && node.name === "undefined") ||

@@ -1,10 +1,10 @@
-/** @module Whether a model's weights go with its input. */
+/** @module Checks that a model's weights fit its input. */
 import { flattenTree, HeddleError } from "../../extend/index.ts";
 import { evalShape, isTensor, type Tensor, type Tensors } from "../../functions/index.ts";
 import { formatType, isTensorType, sameShape, type TensorType } from "../../ir/index.ts";
 import type { Layer } from "../../nn/index.ts";
 
-/** @throws HeddleError `shape` where the parameters of a model do not go with an input of another type than before. */
+/** @throws HeddleError `shape` where the parameters of a model do not fit the type of a new input. */
 export function checkInput(layer: Layer, params: Tensors, before: TensorType, input: TensorType): void {
   const { leaves, paths } = flattenTree<Tensor>(params, isTensor);
   const types = evalShape((key) => layer.init(key, input).params, { shape: [2], dtype: "u32" });

@@ -21,7 +21,10 @@ export class Value {
     this.folds = options.folds ?? !isTensor(held);
   }
 
-  /** As the result of a row: known where it is no weight, which may be another now than in the file. */
+  /**
+   * The value as a row's result: its numbers where they are known and the value is not a weight, which may differ from
+   * the file's.
+   */
   get result(): Tensor | HostTensor {
     return this.folds && this.host !== undefined ? this.host : this.tensor;
   }
@@ -37,16 +40,16 @@ export class Value {
   }
 }
 
-/** What a row gives for one result. */
+/** One result of a row. */
 export type Result = Tensor | HostTensor | undefined;
 
 /** One op: from which version of the op on (and to which) the row is right, and how it is composed. */
 export interface Row {
-  /** First opset whose meaning of the op this is. */
+  /** The first opset in which the op has this meaning. */
   readonly since: number;
-  /** Last one; default: the newest that is known. */
+  /** The last such opset; default the newest that is known. */
   readonly until?: number;
-  /** Whether it draws: such a node is not computed while the graph is built. */
+  /** Whether the op draws random numbers: such a node is not computed while the graph is built. */
   readonly random?: boolean;
   build(context: NodeContext): Result | readonly Result[];
 }
@@ -117,7 +120,7 @@ export class NodeContext {
     return value;
   }
 
-  /** An input as a tensor; it must be there. */
+  /** An input as a tensor. @throws HeddleError `format` when it is missing. */
   x(index = 0): Tensor {
     return this.value(index).tensor;
   }
@@ -166,7 +169,7 @@ export class NodeContext {
     return this.has(index) ? this.numbers(index) : undefined;
   }
 
-  /** Numbers that are a known input, in older opsets an attribute; undefined where they are neither. */
+  /** Numbers from a known input, or from an attribute in older opsets; undefined where there is neither. */
   listed(index: number, attribute: string): readonly number[] | undefined {
     if (this.has(index)) return this.numbers(index);
     const found = this.#attributes.get(attribute);
@@ -174,7 +177,7 @@ export class NodeContext {
     return (found.floats?.length ?? 0) > 0 ? this.floats(attribute) : this.ints(attribute);
   }
 
-  /** {@link listed}, which must be there. */
+  /** Like {@link listed}, but an error where there is neither. */
   list(index: number, attribute: string): readonly number[] {
     const numbers = this.listed(index, attribute);
     if (numbers === undefined)
@@ -202,7 +205,10 @@ export class NodeContext {
   #attribute<Item>(name: string, read: (attribute: AttributeProto) => Item | undefined, otherwise?: Item): Item {
     const attribute = this.#attributes.get(name);
     if (attribute?.refAttrName)
-      throw new HeddleError("format", `attribute ${name} refers to one of a function, in which the node is not`);
+      throw new HeddleError(
+        "format",
+        `attribute ${name} refers to an attribute of a function, but the node is in no function`,
+      );
     const value = attribute === undefined ? otherwise : read(attribute);
     if (value === undefined) throw new HeddleError("format", `attribute ${name} is missing`);
     return value;

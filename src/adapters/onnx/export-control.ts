@@ -1,6 +1,6 @@
 /**
- * @module How loops and branches are spelled in ONNX: `scan` as Scan, `while` as Loop, `cond` as If. What is alike in all
- * iterations, and what branches take, is found by name in the graph around.
+ * @module How loops and branches are spelled in ONNX: `scan` as Scan, `while` as Loop, `cond` as If. Values that are
+ * the same in all iterations, and operands of branches, are found by name in the surrounding graph.
  */
 import { type Graph, type Node, range, type TensorType, topological } from "../../ir/index.ts";
 import type { CondAttrs, ScanAttrs, WhileAttrs } from "../../ops/index.ts";
@@ -22,14 +22,14 @@ function subgraph(
   return inner.graph(name, inputs, results);
 }
 
-/** Names for values that a graph of an attribute takes. */
+/** Names and types for the inputs of a graph that a node owns. */
 const named = (writer: GraphWriter, nodes: readonly Node[]): (readonly [string, TensorType])[] =>
   nodes.map((node) => [writer.name(String(node.attrs["name"])), typeOf(node)] as const);
 
 const withTypes = (names: readonly string[], nodes: readonly Node[]): (readonly [string, TensorType])[] =>
   names.map((name, index) => [name, typeOf(nodes[index] as Node)] as const);
 
-/** Whether a graph looks at one of its inputs. */
+/** Whether a graph uses its input at `place`. */
 const uses = ({ outputs, inputs }: Graph, place: number): boolean =>
   topological(outputs).includes(inputs[place] as Node);
 
@@ -43,7 +43,7 @@ function empty({ node, inputs, writer }: Spelled): string[] {
   return [...inputs.slice(0, carries), ...stacks];
 }
 
-/** States, slices of the inputs and stacks as in ONNX; the number of the iteration is one more input, sliced as they are. */
+/** Carries, slices and stacks are those of ONNX; the number of the iteration is one more sliced input. */
 function scan(spelled: Spelled): string[] {
   const { node, inputs, writer, spell } = spelled;
   const { body, length, carries, slices, reverse } = node.attrs as ScanAttrs;

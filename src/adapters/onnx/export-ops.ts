@@ -18,13 +18,13 @@ import {
   typeOfInput,
 } from "./spelled.ts";
 
-/** The op of another name, on the same inputs. */
+/** An ONNX op on the same inputs. */
 const same =
   (op: string): Spelling =>
   ({ inputs, writer }) =>
     writer.add(op, inputs);
 
-/** Nodes on the result of another spelling. */
+/** An ONNX op on the result of another spelling. */
 const then =
   (op: string, inner: Spelling): Spelling =>
   (spelled) =>
@@ -35,7 +35,7 @@ const byDType =
   ({ node, inputs, writer }) =>
     writer.add(typeOfInput(node).dtype === "bool" ? bool : other, inputs);
 
-/** An op of integers that ONNX has for wider ones alone, whose lowest bits are the same. */
+/** An integer op that ONNX has for wider dtypes only; the lowest bits of its result are the same. */
 const inWider =
   (narrow: readonly DType[], wide: DType, op: string): Spelling =>
   ({ node, inputs, writer }) => {
@@ -56,7 +56,7 @@ const withNumber = (op: string, value: number, inner?: string, swapped = false):
   };
 };
 
-/** What is done to the sizes of numbers, with their signs. */
+/** An op on the magnitudes of numbers, whose signs are kept. */
 const signed =
   (of: (writer: GraphWriter, size: string, dtype: TensorType["dtype"]) => string): Spelling =>
   ({ node, inputs, writer }) =>
@@ -85,7 +85,7 @@ function slice({ node, inputs, writer }: Spelled): string {
   return writer.add("Slice", [inputs[0] as string, ...lists]);
 }
 
-/** Padding between elements first: a new dim behind, padded, and made one with the dim again. */
+/** Pads between the elements first: each dim gets a new dim behind it, which is padded and then merged with the dim. */
 function pad({ node, inputs, writer }: Spelled): string {
   const { low, high, interior } = node.attrs as { low: number[]; high: number[]; interior: number[] };
   const value = inputs[1] as string;

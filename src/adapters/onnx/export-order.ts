@@ -37,7 +37,7 @@ function topK(spelled: Spelled): string[] {
   return [values, castTo(spelled.writer, indices, "i32")];
 }
 
-/** Positions along a dim as int64, in all others the same. */
+/** Positions along `dim` as int64, repeated along all other dims. */
 function placesOf(writer: GraphWriter, shape: Shape, dim: number): string {
   const size = shape[dim] as number;
   const sizes = shape.map((_size, each) => (each === dim ? size : 1));
@@ -104,7 +104,7 @@ function dynamicUpdateSlice({ node, inputs, writer }: Spelled): string {
 
 type Kind = "forward" | "inverse" | "fromReal" | "toReal";
 
-/** One dim after the other, each a DFT; the second half of the spectrum of real numbers is the mirror image of the first. */
+/** A DFT of one dim after another; the second half of the spectrum of real numbers is the mirror image of the first. */
 function fft({ node, inputs, writer }: Spelled): string {
   const { kind, length } = node.attrs as { kind: Kind; length: readonly number[] };
   const [x] = inputs as [string];

@@ -31,7 +31,7 @@ const beforeAndAfter = (padding: readonly (readonly [number, number])[]): number
   ...padding.map(([, high]) => high),
 ];
 
-/** Dims brought into ONNX's order and back. */
+/** A convolution with its dims in ONNX's order, whose result is brought back into the order of the layout. */
 function conv(spelled: Spelled): string {
   const { node, writer } = spelled;
   const attrs = node.attrs as ConvAttrs;
@@ -76,7 +76,7 @@ function convTranspose(spelled: Spelled): string {
   return restored(writer, strided(spelled, result), node, out, image);
 }
 
-/** Of the windows at all places, which are the last dims, those that the strides of a convolution stop at. */
+/** Keeps, of the results at all places, those that the strides of the convolution stop at. */
 function strided({ node, writer }: Spelled, result: string): string {
   const { strides } = node.attrs as ConvAttrs;
   if (strides.every((stride) => stride === 1)) return result;
@@ -85,7 +85,7 @@ function strided({ node, writer }: Spelled, result: string): string {
   return writer.add("Slice", [result, ...lists.map((list) => writer.list(list))]);
 }
 
-/** Windows over the last dims, all before them taken together. */
+/** Windows over the last dims; all dims before them are flattened into one. */
 function reduceWindow({ node, inputs, writer }: Spelled): string {
   const attrs = node.attrs as WindowAttrs;
   const { shape, dtype } = typeOfInput(node);

@@ -1,12 +1,12 @@
 /**
- * @module Functions that a file defines, put in the place of the nodes that call them, so that all else sees one graph of ONNX's ops.
- * https://github.com/onnx/onnx/blob/main/docs/IR.md#functions
+ * @module Inlines the functions that a file defines into the nodes that call them, so that all other code sees one
+ * graph of ONNX's ops. https://github.com/onnx/onnx/blob/main/docs/IR.md#functions
  */
 import { HeddleError } from "../../extend/index.ts";
 import type { AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto } from "./messages.ts";
 import { nameOfSparse, neededOf, neededOfWhole } from "./needed.ts";
 
-/** ONNX's own ops are of the domain "", which has another name. */
+/** The domain of a node or a function; "ai.onnx" is another name of "", the domain of ONNX's own ops. */
 export const domainOf = ({ domain = "" }: { readonly domain?: string }): string => (domain === "ai.onnx" ? "" : domain);
 
 /** The version of ONNX's own ops that a list of imports asks for. */
@@ -15,10 +15,10 @@ export const opsetOfImports = (imports: ModelProto["opsetImport"]): number | und
 
 const keyOf = (domain: string, name = "", overload = ""): string => [domain, name, overload].join("\n");
 
-/** Functions that call others may grow to more than any memory: a network has fewer nodes than this. */
+/** The most nodes of a graph after inlining: functions that call functions may grow beyond any memory. */
 const mostNodes = 1_000_000;
 
-/** One call: what the names, attributes and versions of the function's nodes are there. */
+/** One call of a function: the names, attributes and opset of the function's nodes in this call. */
 interface Call {
   readonly prefix: string;
   readonly names: (name: string) => string;
@@ -29,7 +29,7 @@ interface Call {
 class Inliner {
   readonly #functions: ReadonlyMap<string, FunctionProto>;
   readonly #file: string;
-  /** What no name of the graph has in it, so that names made with it are new. */
+  /** A text that no name of the graph contains, so that names with it are new. */
   readonly #mark: string;
   #calls = 0;
   /** How many nodes a call of a function becomes. */
@@ -62,7 +62,7 @@ class Inliner {
       const called = this.#called(node);
       if (called === undefined)
         return node.attribute.reduce((all, { g }) => all + (g === undefined ? 0 : this.#sizeOf(g.node)), sum + 1);
-      // One that calls itself is told when it is inlined.
+      // A function that calls itself is reported when it is inlined.
       if (!this.#sizes.has(called)) {
         this.#sizes.set(called, 0);
         this.#sizes.set(called, this.#sizeOf(called.node));
@@ -93,7 +93,7 @@ class Inliner {
     const body = this.#bodyOf(node, called);
     const call = this.#callOf(node, called);
     const nodes = body.map((bodyNode) => instance(bodyNode, call));
-    // What is passed through has no node that could carry the caller's name for it.
+    // An input that is passed through as an output has no node to carry the caller's name.
     const passed = called.output.flatMap((name, place): NodeProto[] => {
       const [index, output] = [called.input.indexOf(name), node.output[place] ?? ""];
       if (index < 0 || output === "") return [];
@@ -102,7 +102,7 @@ class Inliner {
     return [...nodes.flatMap((bodyNode) => this.#node(bodyNode, within)), ...passed];
   }
 
-  /** The nodes of a function that the results which are asked for need, in order. */
+  /** The nodes that the requested results of a function need, in order. */
   #bodyOf(node: NodeProto, called: FunctionProto): readonly NodeProto[] {
     const asked = called.output.filter((_name, place) => (node.output[place] ?? "") !== "");
     const port = (name: string) => ({ name });
@@ -110,7 +110,7 @@ class Inliner {
     return neededOfWhole(graph, `${this.#file}: function ${called.name}`).graph.node;
   }
 
-  /** The caller's names of inputs and results, and for all else names of this call alone. */
+  /** A call: the names of inputs and results are the caller's, all other names are new for this call. */
   #callOf(node: NodeProto, called: FunctionProto): Call {
     const prefix = `${called.name}${this.#mark}${this.#calls++}/`;
     const known = new Map(called.input.map((name, place) => [name, node.input[place] ?? ""]));
@@ -133,7 +133,7 @@ function instance(node: NodeProto, call: Call): NodeProto {
   const attribute = node.attribute.flatMap((entry): AttributeProto[] => {
     if (!entry.refAttrName) return [entry.g === undefined ? entry : { ...entry, g: inner(entry.g, call) }];
     const actual = call.attributes.get(entry.refAttrName);
-    // One that the caller leaves out, and that has no default, is left out here too.
+    // An attribute that the caller leaves out and that has no default is left out here, too.
     return actual === undefined ? [] : [{ ...actual, name: entry.name ?? "" }];
   });
   const opset = node.opset ?? call.opset;
@@ -147,7 +147,7 @@ function instance(node: NodeProto, call: Call): NodeProto {
   };
 }
 
-/** A graph within a function: its own names are this call's, others those of the function. */
+/** A graph inside a function, with its names renamed for this call. */
 function inner(graph: GraphProto, call: Call): GraphProto {
   const named = <T extends { readonly name?: string }>(value: T): T => ({
     ...value,
@@ -178,7 +178,8 @@ function namesOf(graph: GraphProto): string[] {
 }
 
 /**
- * A graph without calls of the file's functions: what was asked for is in it, in an order in which it can be computed.
+ * A graph without calls of the file's functions, with the nodes that its outputs need, in an order in which they can be
+ * computed.
  *
  * @throws HeddleError `format` for functions that call themselves, and what {@link neededOf} refuses.
  */

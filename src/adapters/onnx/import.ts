@@ -29,9 +29,9 @@ import { weightsOf } from "./weights.ts";
 /** An input or output of a model: sizes that are not fixed are named, or `"?"`. */
 export interface OnnxPort {
   readonly name: string;
-  /** Undefined only of an output that the file does not tell the type of. */
+  /** Undefined only for an output whose type the file does not give. */
   readonly dtype: DType | undefined;
-  /** Undefined where the file does not even tell the rank. */
+  /** Undefined where the file does not give the rank. */
   readonly shape: readonly (number | string)[] | undefined;
 }
 
@@ -42,9 +42,12 @@ export interface OnnxInputs {
 
 /** Options of {@link loadOnnx}. */
 export interface OnnxOptions {
-  /** What messages call it; default the path. */
+  /** The name in error messages; default the path. */
   readonly file?: string;
-  /** Names of the outputs that are asked for; default all. What only others need is neither read nor checked. */
+  /**
+   * Names of the outputs to compute; default all. Nodes and tensors that only other outputs need are neither read nor
+   * checked.
+   */
   readonly outputs?: readonly string[];
 }
 
@@ -58,9 +61,9 @@ export interface OnnxRunOptions {
 export class OnnxModel {
   /** Inputs that must be given: names, dtypes and shapes. */
   readonly inputs: readonly OnnxPort[];
-  /** Inputs of which the file has a value, its initializer, which is taken where none is given. */
+  /** Inputs with a default value in the file, an initializer. */
   readonly optionalInputs: readonly OnnxPort[];
-  /** What the model gives. */
+  /** Outputs: names, dtypes and shapes. */
   readonly outputs: readonly OnnxPort[];
   /** The version of ONNX's own ops that the file asks for. */
   readonly opset: number;
@@ -155,10 +158,10 @@ export class OnnxModel {
   }
 
   /**
-   * The model as a layer of one input and one output, with the weights as its parameters: for `nn.sequential`, `train` and
-   * fine-tuning.
+   * The model as a layer of one input and one output, with the weights as its parameters: for `nn.sequential`, `train`
+   * and fine-tuning.
    *
-   * @throws HeddleError `model` when it has several.
+   * @throws HeddleError `model` when the model has another number of inputs or outputs.
    */
   layer(): Layer {
     const [input, output] = [this.inputs[0], this.outputs[0]];
@@ -182,7 +185,10 @@ export class OnnxModel {
     };
   }
 
-  /** A tensor of the file, or what is given in its place. Only weights are known by what the file has where they are replaced. */
+  /**
+   * A tensor of the file, or its replacement in `params`. A replaced weight keeps the file's numbers as its known
+   * value; another replaced tensor has no known value.
+   */
   #held(name: string, value: Value, params: Tensors): Value {
     const replacement = (params as { readonly [name: string]: Tensor })[name];
     if (replacement === undefined) return value.folds ? value : new Value(value.host as HostTensor);
@@ -225,7 +231,7 @@ const namesHeld = ({ initializer, sparseInitializer = [] }: GraphProto): string[
 
 const isPort = ({ type }: ValueInfo): boolean => hasDType(type?.tensorType?.elemType);
 
-/** Whether nothing is said of a value, as opposed to that it is something else than a tensor. */
+/** Whether the file gives no type for a value, as opposed to a type other than a tensor. */
 const isUntold = ({ type = {} }: ValueInfo): boolean =>
   Object.keys(type).length === 0 || (type.tensorType !== undefined && (type.tensorType.elemType ?? 0) === 0);
 
@@ -235,8 +241,8 @@ function portOf(info: ValueInfo, file: string): OnnxPort {
   const name = info.name ?? "";
   const tensor = info.type?.tensorType;
   if (tensor?.elemType === undefined) {
-    throw new HeddleError("model", `${file}: "${name}" is no tensor`, {
-      hint: "sequences, maps and optional values have no counterpart in Heddle; other outputs can be asked for by { outputs: [name] }",
+    throw new HeddleError("model", `${file}: "${name}" is not a tensor`, {
+      hint: "sequences, maps and optional values have no counterpart in Heddle; { outputs: [name] } asks for other outputs alone",
     });
   }
   // Exporters write sizes that they do not know as 0 and -1, too.
@@ -263,14 +269,14 @@ function checkOps(graph: GraphProto, opset: number, file: string): void {
   }
 }
 
-/** What of a file is asked for: its graph without the rest, and without functions. */
+/** The requested part of a file: the graph of the requested outputs, with functions inlined. */
 interface Asked extends Pick<Needed, "graph" | "sources"> {
   readonly model: ModelProto;
   readonly opset: number;
   readonly file: string;
 }
 
-/** Reads what is asked for of a file; tensors that lie in other files are not in it yet. */
+/** Reads the requested part of a file; tensors in other files are not read yet. */
 function askedOf(what: string, bytes: Uint8Array, file: string, options: OnnxOptions): Asked {
   checkOptions(what, options, ["file", "outputs"]);
   const model = readModel(bytes, file);

@@ -9,7 +9,7 @@ import { checkRecognised, HeddleError } from "../../extend/index.ts";
 
 type Scalar = "int" | "big" | "float" | "double" | "string" | "bytes";
 type Kind = Scalar | (() => Message);
-/** Number and kind of a field; a repeated one is an array, absent ones of which are empty. */
+/** Number and kind of a field. A repeated field is an array, which is empty where the field is absent. */
 type Field = readonly [number: number, kind: Kind, repeated?: "repeated"];
 interface Message {
   readonly name: string;
@@ -20,7 +20,7 @@ export interface Dimension {
   readonly dimValue?: number;
   readonly dimParam?: string;
 }
-/** Of what is no tensor only its kind is read. */
+/** The type of a value. For a type other than a tensor only its kind is read. */
 export interface TypeProto {
   readonly tensorType?: { readonly elemType?: number; readonly shape?: { readonly dim: readonly Dimension[] } };
   readonly sequenceType?: object;
@@ -221,7 +221,7 @@ const malformed = (file: string, problem: string, cut = false): HeddleError =>
     cut ? { hint: "download or write it again: it is not whole" } : {},
   );
 
-/** Graphs within attributes of nodes nest; more than this is no network. */
+/** The deepest nesting of messages: graphs in attributes of nodes nest. */
 const deepest = 64;
 
 interface Reading {
@@ -232,7 +232,7 @@ interface Reading {
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Names are UTF-8; others keep their bytes as characters, so that they stay apart. */
+/** Names are UTF-8; the bytes of other names become characters one by one, so that names stay distinct. */
 function textOf(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes);
@@ -272,10 +272,10 @@ function readField({ reader, file, depth }: Reading, [, kind]: Field, wire: Wire
   const expected = typeof kind === "function" ? WireType.LengthDelimited : wireOf[kind];
   if (typeof kind === "function" && wire === expected)
     return [readMessage(new BinaryReader(reader.bytes()), kind(), file, depth + 1)];
-  if (typeof kind === "function") throw malformed(file, `${what} is no message`);
+  if (typeof kind === "function") throw malformed(file, `${what} is not a message`);
   if (wire === expected) return [readScalar(reader, kind)];
   if (wire !== WireType.LengthDelimited) throw malformed(file, `${what} has wire type ${wire}`);
-  // Numbers one after another without their tags.
+  // A packed field: numbers without tags.
   const packed = new BinaryReader(reader.bytes());
   const values: unknown[] = [];
   while (packed.pos < packed.len) values.push(readScalar(packed, kind));

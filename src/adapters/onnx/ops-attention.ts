@@ -1,4 +1,7 @@
-/** @module ONNX's attention: heads apart, keys and values after those of the past, and masks of several kinds as one. */
+/**
+ * @module ONNX's attention: heads are split, keys and values are appended to those of the past, and masks of several
+ * kinds become one.
+ */
 
 import type { Tensor } from "../../functions/index.ts";
 import * as h from "../../functions/index.ts";
@@ -62,7 +65,7 @@ function padded(mask: Tensor, keys: number, value: number): Tensor {
   );
 }
 
-/** Heads of keys or values, each as often as queries share it. */
+/** Heads of keys or values, each repeated for the query heads that share it. */
 function shared(x: Tensor, heads: number): Tensor {
   const [batch, kvHeads, ...rest] = x.shape as [number, number, ...number[]];
   if (kvHeads === heads) return x;
@@ -72,7 +75,10 @@ function shared(x: Tensor, heads: number): Tensor {
     .reshape([batch, heads, ...rest]);
 }
 
-/** Step by step, for what the one op has no place for; the scores are those that `qk_matmul_output_mode` names. */
+/**
+ * Attention step by step, for options that the fused op does not have. The scores are those that
+ * `qk_matmul_output_mode` names.
+ */
 function stepwise(c: NodeContext, inputs: Operands, scale: number, seen: Tensor | undefined): [Tensor, Tensor] {
   const { q } = inputs;
   const [k, v] = [shared(inputs.k, q.shape[1] as number), shared(inputs.v, q.shape[1] as number)];

@@ -23,7 +23,7 @@ function branch(c: NodeContext): Result[] {
   );
 }
 
-/** States through slices along an axis of each of the last inputs; results of each slice are stacked. */
+/** Carries states over slices along an axis of each of the last inputs; the results of each slice are stacked. */
 function scan(c: NodeContext): Tensor[] {
   const slices = c.int("num_scan_inputs");
   const states = c.count - slices;
@@ -60,10 +60,13 @@ function scan(c: NodeContext): Tensor[] {
   return [...last, ...stacked];
 }
 
-/** Loops of known counts are written out up to so many times, as they must be where shapes change. */
+/** The most iterations of a loop that is unrolled, as a loop must be whose shapes change. */
 const mostUnrolled = 256;
 
-/** A loop whose count and condition are known is written out; one with a condition on values is a loop of the program. */
+/**
+ * A loop whose count and condition are known is unrolled; a loop with a computed condition becomes a loop of the
+ * program.
+ */
 function loop(c: NodeContext): Result[] {
   const body = c.graph("body");
   const carries = c.count - 2;

@@ -10,7 +10,7 @@ import { int64 } from "./tensors.ts";
 
 const gather = (c: NodeContext): Tensor => h.take(c.x(), toIndices(c.x(1)), c.axis("axis", 0));
 
-/** Positions that count from the end where negative, counted from the start, in i32. */
+/** Indices in i32; negative ones count from the end. */
 function fromStart(positions: Tensor, size: number): Tensor {
   const at = toIndices(positions);
   return h.select(at.lt(0), at.add(size), at);
@@ -51,7 +51,10 @@ function gatherND(c: NodeContext): Tensor {
   return h.gather(table, joined(c.x(1), sizes), batch);
 }
 
-/** ONNX's names of how updates are combined with what is there; of several replacements of one place the last one stays. */
+/**
+ * ONNX's names of how updates are combined with what is there; where several updates replace one place, the last one
+ * stays.
+ */
 const reductions: { readonly [name: string]: h.ScatterOp } = {
   none: "replace",
   add: "sum",

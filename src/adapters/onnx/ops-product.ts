@@ -48,7 +48,7 @@ function convTranspose(c: NodeContext): Tensor {
   return withBias(y, c.optional(2));
 }
 
-/** Padding as given, or so that the output has the shape asked for. */
+/** The node's padding, or the padding that gives the output the requested shape. */
 function transposedPads(
   c: NodeContext,
   spans: readonly number[],

@@ -8,10 +8,10 @@ import { type Activation, activationsNamed } from "./activations.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { positions } from "./helpers.ts";
 
-/** The place of the activation of the cell state, after those of the gates and the cell: an LSTM's. */
+/** The index of the activation that an LSTM applies to the cell state for its output. */
 const outputOfCell = 2;
 
-/** What a step computes: next states, of which the first is the output. */
+/** Computes the next states, of which the first is the output. */
 type Step = (gates: Tensor, states: readonly Tensor[], parts: Direction) => readonly Tensor[];
 
 /** Parts of one direction. */
@@ -34,11 +34,11 @@ interface Cell {
   readonly step: (c: NodeContext) => Step;
 }
 
-/** One of the slices of a first dim, without it. */
+/** Slice `index` of the first dim, without that dim. */
 const at = (x: Tensor, index: number): Tensor =>
   x.slice([index, ...x.shape.slice(1).map(() => 0)], [index + 1, ...x.shape.slice(1)]).reshape(x.shape.slice(1));
 
-/** Part `index` of the last dim, of so many each. */
+/** Part `index` of the last dim, in parts of `size` elements. */
 function part(x: Tensor, index: number, size: number): Tensor {
   const last = x.shape.length - 1;
   const start = x.shape.map((_whole, dim) => (dim === last ? index * size : 0));
@@ -54,11 +54,11 @@ function activationsOf(c: NodeContext, cell: Cell, directions: number): Activati
     range(directions).flatMap(() => cell.activations),
   );
   const wanted = directions * cell.activations.length;
-  if (names.length !== wanted)
-    throw new HeddleError("format", `has ${names.length} activations where there are to be ${wanted}`);
+  if (names.length !== wanted) throw new HeddleError("format", `has ${names.length} activations; it takes ${wanted}`);
   const limit = c.float("clip", 0);
   return activationsNamed(names, c.floats("activation_alpha", []), c.floats("activation_beta", [])).map((fn, index) =>
-    // ONNX clips "the input of activations"; as in ONNX Runtime the gates' are meant, not the cell state that is the output's.
+    // ONNX clips "the input of activations"; as in ONNX Runtime these are the gates' inputs, not the cell state for the
+    // output.
     limit === 0 || index % cell.activations.length === outputOfCell ? fn : (x) => fn(x.maximum(-limit).minimum(limit)),
   );
 }

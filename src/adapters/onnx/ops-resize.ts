@@ -62,7 +62,7 @@ interface Rules {
   readonly cubic: number;
 }
 
-/** Those of a node: of Upsample, and of Resize of opset 10, they are fixed. */
+/** The rules of a node; those of Upsample, and of Resize of opset 10, are fixed. */
 function rulesOf(c: NodeContext): Rules {
   const mode = c.string("mode", "nearest");
   const old = c.opset < 11;
@@ -76,7 +76,10 @@ function rulesOf(c: NodeContext): Rules {
   };
 }
 
-/** The elements that each place of a dim is made of, and the places outside of the input, where that has a value of its own. */
+/**
+ * The input elements that each place of a dim is made of, and the places outside of the input, where these have a value
+ * of their own.
+ */
 function tapsOfDim(rules: Rules, dim: Dim): { taps: Taps; outside: readonly number[] } {
   const { mode, coordinates, rounding, exclude, antialias, cubic } = rules;
   const at = range(dim.to).map((place) => coordinate(coordinates, dim, place));
@@ -96,7 +99,7 @@ function tapsOfDim(rules: Rules, dim: Dim): { taps: Taps; outside: readonly numb
   };
 }
 
-/** The sizes asked for, by scales or sizes, of some axes, kept in proportion where that is wanted. */
+/** The dims of the result, from scales or sizes of some axes, in proportion where the policy says so. */
 function dimsOf(c: NodeContext): Dim[] {
   const rank = c.rank();
   const axes = c.dims(c.ints("axes", range(rank)));

@@ -76,7 +76,7 @@ function slice(c: NodeContext): Tensor {
     const last = start + (count - 1) * step;
     if (count === 0) [from[dim], to[dim]] = [0, 0];
     else [from[dim], to[dim]] = step > 0 ? [start, last + 1] : [last, start + 1];
-    // A step beyond the size takes one element, whatever it is.
+    // A step beyond the size takes one element, however large it is.
     by[dim] = Math.min(Math.abs(step), Math.max(1, size));
     if (step < 0) reversed.push(dim);
   });
@@ -101,7 +101,7 @@ function split(c: NodeContext): Tensor[] {
   });
 }
 
-/** The places of a padded dim that other modes than constant take. */
+/** The input places that fill a padded dim in modes other than constant. */
 function padded(mode: string, size: number, low: number, high: number): number[] {
   return range(Math.max(0, size + low + high)).map((place) => {
     const at = place - low;
@@ -129,7 +129,7 @@ function pad(c: NodeContext): Tensor {
   if (!c.has(2)) return h.pad(c.x(), amounts, c.float("value", 0));
   const { host, tensor } = c.value(2);
   if (host !== undefined) return h.pad(c.x(), amounts, host.data[0] as number);
-  // A value that is computed, around what is not padding.
+  // A computed value fills the places that are not inside.
   const inside = h.pad(h.ones(c.shape(), { dtype: "bool" }), amounts);
   return h.select(inside, h.pad(c.x(), amounts), tensor.reshape([]));
 }
@@ -161,7 +161,7 @@ function constant(c: NodeContext): HostTensor {
   if (c.hasAttribute("value_int")) return hostInts([c.int("value_int")], []);
   if (c.hasAttribute("value_floats")) return f32(c.floats("value_floats"), [c.floats("value_floats").length]);
   if (c.hasAttribute("value_ints")) return hostInts(c.ints("value_ints"));
-  throw new HeddleError("dtype", "a constant of texts, which Heddle has no dtype for");
+  throw new HeddleError("dtype", "a constant of strings, for which Heddle has no dtype");
 }
 
 function constantOfShape(c: NodeContext): Tensor {
@@ -170,14 +170,17 @@ function constantOfShape(c: NodeContext): Tensor {
   return h.full(c.numbers(0), Number(value.data[0]), { dtype: value.dtype });
 }
 
-/** So many numbers of a range are made while a model is applied, at most: more is no network's positions. */
+/** The most numbers of a range that are made while a model is applied. */
 const mostNumbers = 2 ** 24;
 
 function numbersIn(c: NodeContext): HostTensor {
   const [start, limit, delta] = [c.number(0), c.number(1), c.number(2)];
   const count = Math.max(0, Math.ceil((limit - start) / delta));
   if (!(count <= mostNumbers))
-    throw new HeddleError("value", `from ${start} to ${limit} by ${delta} there are ${count} numbers`);
+    throw new HeddleError(
+      "value",
+      `from ${start} to ${limit} by ${delta} there are ${count} numbers; at most ${mostNumbers} are made`,
+    );
   const values = range(count).map((index) => start + index * delta);
   const dtype = c.dtype();
   return dtype === int64 ? hostInts(values) : { dtype, shape: [count], data: dtypes[dtype].create(values) };

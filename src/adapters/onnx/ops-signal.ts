@@ -72,7 +72,10 @@ function stft(c: NodeContext): Tensor {
   return transform(weighted, { length, inverse: false, onesided: c.flag("onesided", true) });
 }
 
-/** Values that are known from a size: cosines of multiples of the angle 2 pi n / size, the weights being those of 0, 1, 2, …. */
+/**
+ * A window whose values follow from its size: the sum of cosines of 0, 1, 2, … times the angle 2 pi n / size, by these
+ * weights.
+ */
 const windowOf = (...weights: readonly number[]): Row =>
   row(17, (c) => {
     const size = c.number(0);

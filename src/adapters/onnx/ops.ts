@@ -26,7 +26,7 @@ import { transformerRows } from "./ops-transformer.ts";
 import { uniqueRows } from "./ops-unique.ts";
 import { windowRows } from "./ops-window.ts";
 
-/** Opsets that are read. Rows hold for the versions of their op from `since` on; below 13 few do. */
+/** Opsets that are read. A row holds from the opset `since` on; few rows hold below opset 13. */
 export const oldestOpset = 7;
 export const newestOpset = 28;
 
