@@ -4,6 +4,6 @@
 export interface CommandContext {
   /** Sets the exit status. */
   finish(status: number): void;
-  /** Fires when nobody reads the output any more: a command that takes time then ends. */
+  /** Fires when the reader of the output is gone: a command that takes time then ends. */
   readonly signal: AbortSignal;
 }

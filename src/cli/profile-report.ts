@@ -1,4 +1,4 @@
-/** @module What `heddle profile` says: time by kernel and by call, beside what the machine can do. */
+/** @module The report of `heddle profile`: time by kernel and by call, compared with the machine's limits. */
 
 import { workSeconds } from "../cost/index.ts";
 import type { ProgramProfile, RankProfile } from "../executors/index.ts";
@@ -11,7 +11,7 @@ export interface ProfileLine {
   /** Executions per step. */
   readonly calls: number;
   readonly milliseconds: number;
-  /** Of the step. */
+  /** The share of the step. */
   readonly share: number;
   /** Operations and bytes per second; 0 where there are none. */
   readonly flopsPerSecond: number;

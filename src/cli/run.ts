@@ -63,7 +63,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
       if (plan !== undefined && flags.mesh !== undefined)
-        throw new HeddleError("option", "--plan has a mesh of its own: leave --mesh out, or plan for that mesh");
+        throw new HeddleError("option", "the plan of --plan has a mesh: leave --mesh out, or plan for that mesh");
       if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
       const planned = plan === undefined ? {} : { planFile: resolve(plan) };
       const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });

@@ -19,7 +19,7 @@ export interface CommitFile {
   close(): Promise<void>;
 }
 
-/** What a commit needs of a file system; tests put faults here. */
+/** The file system as a commit uses it; tests put faults here. */
 export interface CommitFiles {
   makeFolder(path: string): Promise<void>;
   list(folder: string): Promise<string[]>;
@@ -91,12 +91,12 @@ export interface CommitOptions {
   readonly files?: CommitFiles;
 }
 
-/** What to write. */
+/** The content of a file. */
 export interface CommitContent {
   /** Size of the whole file. */
   readonly bytes: number;
   readonly chunks: Iterable<Uint8Array>;
-  /** Bytes to put over earlier ones, asked for after the last chunk: a hash in a header. */
+  /** Bytes to write over earlier ones, called after the last chunk: a hash in a header. */
   readonly patch?: () => { readonly position: number; readonly bytes: Uint8Array };
 }
 
@@ -105,7 +105,10 @@ const active = new Set<string>();
 const hostTag = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
 const temporaryName = /^(.+)\.tmp-[A-Za-z0-9._-]{1,64}-([0-9a-f]{8})-(\d{1,10})$/;
 
-/** Writes a file and gives it its name when it is whole. Throws `disk` when there is no room; nothing is left then. */
+/**
+ * Writes a file under a temporary name, and renames the file when it is whole. @throws HeddleError `disk` when there is
+ * no room; nothing is left then.
+ */
 export async function commitFile(path: string, content: CommitContent, options: CommitOptions = {}): Promise<void> {
   const { runId = "local", onTemporary, files = nodeFiles } = options;
   if (!/^[A-Za-z0-9._-]{1,64}$/.test(runId)) {

@@ -78,7 +78,7 @@ function misfit(entries: ReadonlyMap<string, Found>, wanted: readonly Wanted[], 
   return { missing, extra, differs, twice };
 }
 
-/** What explains a misfit, and what to write. */
+/** The cause of a misfit, and what to write. */
 interface Reason {
   readonly text: string;
   readonly hint: string;
@@ -261,7 +261,7 @@ function shortened(here: string, there: string): [string, string] {
   return [ours.join("."), theirs.join(".")];
 }
 
-/** What each layer has: names and shapes as one text. */
+/** The names and shapes of each layer's variables as one text. */
 function layersOf(named: readonly (readonly [name: string, shape: Shape])[]): Map<string, string> {
   const layers = new Map<string, string[]>();
   for (const [name, shape] of named) {

@@ -52,7 +52,7 @@ interface NpyElements {
 interface NpyHeader extends NpyElements {
   readonly fortran: boolean;
   readonly shape: Shape;
-  /** Where the values begin. */
+  /** The position of the first value. */
   readonly start: number;
 }
 
@@ -108,7 +108,7 @@ function parseDescr(descr: unknown, file: string): NpyElements {
   const match = typeof descr === "string" ? /^([<>=|]?)([a-zA-Z])(\d{0,5})$/.exec(descr) : null;
   if (match === null) {
     throw new HeddleError("dtype", `${file} holds ${JSON.stringify(descr) ?? "nothing"}, not numbers of one dtype`, {
-      hint: "records and dates have no dtype here; save each field as an array of its own",
+      hint: "records and dates have no dtype here; save each field as a separate array",
     });
   }
   const [, order, kind, size] = match as unknown as [string, string, string, string];

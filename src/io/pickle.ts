@@ -143,7 +143,7 @@ class Stack {
   }
 }
 
-/** What an opcode does. */
+/** The effect of an opcode. */
 type Step = (reader: Reader, stack: Stack, memo: Map<number, Pickled>, problem: (what: string) => HeddleError) => void;
 
 const pushing =

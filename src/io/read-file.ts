@@ -12,7 +12,7 @@ import { checkPath, fill, openFile, readPart, unreadable } from "./read.ts";
  * `length` bytes of a file from `position` on, fewer where the file ends before; `what` is the function that users
  * call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be read.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be read.
  */
 export async function readRange(what: string, path: string, position: number, length: number): Promise<Uint8Array> {
   const handle = await openFile(what, path);
@@ -27,7 +27,7 @@ export async function readRange(what: string, path: string, position: number, le
 /**
  * All bytes of a file of any size, or of a pipe; `what` is the function that users call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be read, `memory` when no array is as long; the reason of a signal.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be read, `memory` when no array is as long; the reason of a signal.
  */
 export async function readWhole(
   what: string,

@@ -20,7 +20,7 @@ export type { HostTensor } from "../ir/shape.ts";
 export type HostTensors = ReadonlyMap<string, HostTensor>;
 export type SafetensorsMetadata = ReadonlyMap<string, string>;
 
-/** Where one tensor of a file lies. */
+/** The place of one tensor in a file. */
 export interface SafetensorsEntry {
   readonly name: string;
   /** The dtype as the file spells it, such as `"F32"`; also a dtype that cannot be loaded, such as `"F8_E5M2"`. */
@@ -354,7 +354,7 @@ export interface ReadSafetensorsOptions {
   readonly signal?: AbortSignal;
 }
 
-/** An open file, of which tensors are read as they are asked for. */
+/** An open file, whose tensors are read one by one on request. */
 export interface SafetensorsFile {
   readonly metadata: SafetensorsMetadata;
   /** By name, in the order of the file; `dtype` is undefined where Heddle lacks the file's dtype. */

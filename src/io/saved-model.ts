@@ -26,7 +26,7 @@ import { openWeights } from "./weights.ts";
 const key = "heddle.model";
 const format = 1;
 
-/** What a model takes, for which its variables are made. */
+/** The input that the variables of a model are made for. */
 export interface SavedInput {
   /** Shape (batch first, of any size) and dtype of the input. */
   readonly input: TensorType;

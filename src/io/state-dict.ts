@@ -27,7 +27,7 @@ function checkAllTensors(what: string, tree: unknown): void {
   );
 }
 
-/** Variables without the type of the output, which `init` gives beside them. */
+/** Variables without the type of the output, which `init` gives with them. */
 function withoutOutput(tensors: Tensors | Variables<object>): Tensors {
   if (!isRecord(tensors) || !("params" in tensors && "output" in tensors && isTensorType(tensors["output"])))
     return tensors as Tensors;

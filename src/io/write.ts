@@ -10,7 +10,7 @@ export const chunkBytes = 256 * 1024;
 /**
  * Writes a file whole or not at all; `what` is the function that users call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be written, `disk` when it does not fit; the reason of a signal.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be written, `disk` when it does not fit; the reason of a signal.
  */
 export async function writeWhole(
   what: string,
@@ -33,7 +33,7 @@ export async function writeWhole(
 /**
  * Writes a file of these bytes, whole or not at all; `what` is the function that users call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be written, `disk` when it does not fit.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be written, `disk` when it does not fit.
  */
 export const writeBytes = (what: string, path: string, bytes: Uint8Array): Promise<void> =>
   writeWhole(what, path, { bytes: bytes.length, chunks: inChunks(bytes) });

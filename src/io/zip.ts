@@ -26,7 +26,7 @@ export interface ZipEntry {
   readonly offset: number;
 }
 
-/** Where bytes come from: a file, of which only what is needed is read, or memory. */
+/** The source of bytes: memory, or a file of which only the needed parts are read. */
 export interface ByteSource {
   readonly bytes: number;
   read(start: number, length: number): Promise<Uint8Array>;
@@ -159,7 +159,7 @@ export async function readEntry(source: ByteSource, entry: ZipEntry, archive: Ar
   const start = offset + 30 + local.getUint16(26, true) + local.getUint16(28, true);
   if (start + packed > source.bytes) throw wrong("lies outside");
   if (method !== 0 && method !== 8) throw wrong(`is compressed by method ${method}; 0 and 8 (deflate) are read`);
-  // Deflate makes at most 1032 bytes of one: a size beyond that is a lie, and is not allocated.
+  // Deflate makes at most 1032 bytes from one byte: a larger size is wrong, and is not allocated.
   if (method === 0 ? packed !== size : size > packed * 1032 + 64) throw wrong(`cannot be ${size} bytes`);
   const stored = await source.read(start, packed);
   const bytes = method === 0 ? stored : inflate(stored, size, wrong);
@@ -170,7 +170,7 @@ export async function readEntry(source: ByteSource, entry: ZipEntry, archive: Ar
 function inflate(stored: Uint8Array, size: number, wrong: (problem: string) => HeddleError): Uint8Array {
   let bytes: Uint8Array;
   try {
-    // One byte more than there should be shows one byte too many.
+    // Room for one byte more shows whether there are too many.
     bytes = inflateSync(stored, { out: new Uint8Array(size + 1) });
   } catch {
     throw wrong("cannot be decompressed: it is damaged");

@@ -15,8 +15,9 @@ import { formatBytes, formatCount, formatTable, formatTime } from "../util/text.
 type AnyPlan = Plan | PlanLayouts;
 
 /**
- * What differs between two plans, `a` and `b`, with or without graphs: the mesh, layouts of values by their names, a pipeline's schedule, and,
- * where both have graphs, collectives and predicted cost of a step on the first device, or of all stages together.
+ * The differences of two plans, `a` and `b`, with or without graphs, as text: the mesh, layouts of values by name, a
+ * pipeline's schedule, and, where both have graphs, the collectives and the predicted cost of a step on the first
+ * device, or on all stages of a pipeline together.
  */
 export function diffPlans(a: AnyPlan, b: AnyPlan): string {
   const sections = [

@@ -1,4 +1,4 @@
-/** @module What passes have done, as text. */
+/** @module The effects of passes, as text. */
 
 import { type PassReport, passesAfterPlanning, passesBeforePlanning } from "../compile/passes.ts";
 import type { Graph } from "../ir/node.ts";

@@ -21,7 +21,7 @@ export interface UnusedAxis {
   readonly reason: string;
 }
 
-/** What a report is made of. */
+/** The input of a report. */
 export interface ReportInput {
   readonly plan: Plan;
   readonly program: Program;
@@ -49,7 +49,7 @@ export interface PlanReport {
     readonly total: number;
   };
   readonly cost: Omit<Cost, "collectives"> & {
-    /** What each device is assumed to do. */
+    /** The rates that each device is assumed to have. */
     readonly machine: Machine;
   };
 }

@@ -10,7 +10,7 @@ import { deviceBytes } from "./memory.ts";
 import { formatOperations, type ReportInput } from "./plan.ts";
 import { splitInputs } from "./unused.ts";
 
-/** What the summary is made of. */
+/** The input of the summary. */
 export interface SummaryInput extends Pick<ReportInput, "plan" | "program" | "memory"> {
   /** The processes and the executor of the run; absent where nothing is run. */
   readonly run?: {

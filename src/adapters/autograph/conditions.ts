@@ -107,7 +107,7 @@ function memberPath(node: SyntaxNode): string {
   return `${node.object.name}.${nameOf(node.property)}`;
 }
 
-/** The names that a node binds in a scope of its own, or for the file. */
+/** The names that a node binds in its scope, or for the file. */
 function namesOf(node: SyntaxNode): readonly string[] {
   if (node.type === "Program") return [...declaredNames(node.body)];
   if (node.type !== "ExportNamedDeclaration") return scopeOf(node);

@@ -57,7 +57,7 @@ export class Signal {
   readonly continued: Flag;
   /** Whether the function has returned. */
   readonly returned: Flag;
-  /** What it returned. */
+  /** The returned value. */
   readonly value: unknown;
   constructor(broke: Flag, continued: Flag, returned: Flag, value: unknown) {
     this.broke = broke;
@@ -340,7 +340,7 @@ function onward(ending: Ending, body: () => Ending, state: State): Ending {
   return tensorBranch(stop, () => ending, body, state);
 }
 
-/** What an iteration makes of the variables and of how it ended. */
+/** An iteration: from the variables and the ending before it to those after it. */
 type Iteration = (carry: Packed, row: Tensor | undefined) => Packed;
 
 /** The carry of a loop in a form that every iteration keeps: values that change are tensors. */

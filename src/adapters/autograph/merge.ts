@@ -9,7 +9,7 @@ import { type Count, isCount } from "./counts.ts";
 /** Stands for a value that one side does not give, and that is not read where that side is taken. */
 export const missing: unique symbol = Symbol("missing");
 
-/** Where one side has the leaf of a merged tree: a leaf of its own, or a number that becomes one. */
+/** The origin of a merged leaf on one side: a leaf of the side, or a number that becomes one. */
 export type Source = { readonly leaf: number } | { readonly constant: number };
 
 /** A tensor, which may stand for a whole number of the user's. */
@@ -54,7 +54,7 @@ export function mergeTrees(left: Side, right: Side, naming: Naming, carried = fa
   return new Merger([left, right], naming, carried).run();
 }
 
-/** The leaf as a tensor of its own, from the leaves of its side. */
+/** The tensor of a leaf, from the leaves of its side. */
 export function sourceTensor(source: Source, { dtype, shape }: TensorType, leaves: readonly Tensor[]): Tensor {
   return "leaf" in source ? (leaves[source.leaf] as Tensor).cast(dtype) : full(shape, source.constant, { dtype });
 }

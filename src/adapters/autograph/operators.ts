@@ -15,7 +15,7 @@ const either =
   (x: Any, y: Any): unknown =>
     isTensor(x) || isTensor(y) ? (onCounts(name, onTensors, x, y) ?? onTensors(x, y)) : onValues(x, y);
 
-// A bigint must stay one, a string a string: the operators themselves say what they do.
+// JavaScript's operators as they are, so that a bigint stays a bigint and a string a string.
 /** `x + y`: {@link tensors.add} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const add = either("add", tensors.add, (x, y) => x + y);
 /** `x - y`: {@link tensors.sub} where an operand is a tensor, JavaScript's operator elsewhere. */
@@ -89,10 +89,14 @@ export function compared(x: unknown, where: string): unknown {
   if (!isTensor(x)) return x;
   const decided = isBool(x) ? decide(x, where) : x;
   if (typeof decided === "boolean") return decided;
-  throw new HeddleError("autograph", `switch on ${formatType(x)}: it compares identity, and a tensor is no number`, {
-    where,
-    hint: "write if (x === 1) … else …, which becomes part of the graph; where the value is known, switch (await x.item())",
-  });
+  throw new HeddleError(
+    "autograph",
+    `switch on ${formatType(x)}: switch compares identity, and a tensor is not a number`,
+    {
+      where,
+      hint: "write if (x === 1) … else …, which becomes part of the graph; where the value is known, switch (await x.item())",
+    },
+  );
 }
 
 /** What to write in place of JavaScript's operators that tensors do not have. */

@@ -215,7 +215,7 @@ const changing = new Set(["set", "delete", "clear", "copyWithin"]);
 /** The call that bounds a loop: it changes no value of the program. */
 const boundCall = "maxIterations";
 
-/** The name of a function that is called, by itself or as a member. */
+/** The name of a called function or method. */
 const calledName = (node: SyntaxNode): string | undefined =>
   node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : memberOf(node)?.[1];
 

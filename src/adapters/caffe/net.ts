@@ -25,9 +25,9 @@ export interface CaffeNet {
    * chooses the phase.
    */
   readonly model: Layer;
-  /** What `SoftmaxWithLoss` computes; undefined where the file has no loss. */
+  /** The loss of the file, such as `SoftmaxWithLoss`; undefined where the file has none. */
   readonly loss: losses.Loss | undefined;
-  /** What the layers `Accuracy` compute, by their names. */
+  /** The metrics of the layers `Accuracy`, by their names. */
   readonly metrics: Metrics;
   /** Shape of the input, batch first; undefined where the file declares none. */
   readonly inputShape: readonly number[] | undefined;

@@ -21,7 +21,7 @@ export interface Multipliers {
   readonly decay: number;
 }
 
-/** What a solver file says. */
+/** A solver, as a file declares it. */
 export interface CaffeSolver {
   /** The network file it names (`net`, or `train_net`), if any, as written. */
   readonly net: string | undefined;

@@ -20,7 +20,7 @@ interface Field {
 const deepest = 32;
 const largestText = 16 * 2 ** 20;
 
-/** Where a message or a field stands. */
+/** The place of a message or a field in a file. */
 interface Place {
   readonly file: string;
   readonly line: number;

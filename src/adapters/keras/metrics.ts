@@ -8,7 +8,7 @@ import { type CountedMetric, isCounted, type Metric, type Metrics } from "../../
 import { labelsFor, type OutputKind, targetLike } from "./losses.ts";
 import { named } from "./names.ts";
 
-/** What `compile` takes: names, or metrics with or without names. */
+/** The metrics that `compile` takes: names, or metrics with or without names. */
 export type MetricList = readonly (string | Metric)[] | { readonly [name: string]: string | Metric | CountedMetric };
 
 /** The logit of a probability: binary metrics cut logits at 0. */

@@ -33,7 +33,7 @@ export class Value {
     if (this.#tensor !== undefined) return this.#tensor;
     const host = this.host as HostTensor;
     const { dtype, shape } = host;
-    // One number needs no memory of its own in a program.
+    // A single number takes no memory in a program.
     if (host.data.length === 1 && typeof host.data[0] === "number") return full(shape, host.data[0], { dtype });
     this.#tensor = tensorOf(host);
     return this.#tensor;
@@ -43,7 +43,7 @@ export class Value {
 /** One result of a row. */
 export type Result = Tensor | HostTensor | undefined;
 
-/** One op: from which version of the op on (and to which) the row is right, and how it is composed. */
+/** One op: the opsets for which the row is right, and how the op is composed. */
 export interface Row {
   /** The first opset in which the op has this meaning. */
   readonly since: number;
@@ -100,12 +100,12 @@ export class NodeContext {
     return this.#inputs.length;
   }
 
-  /** How many results the node has, whether or not they are asked for. */
+  /** The number of the node's results, used or not. */
   get results(): number {
     return this.node.output.length;
   }
 
-  /** Whether a result is asked for. */
+  /** Whether a result is used. */
   asks(index: number): boolean {
     return (this.node.output[index] ?? "") !== "";
   }

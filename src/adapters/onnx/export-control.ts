@@ -10,7 +10,7 @@ import { castTo, reshaped, type Spelled, type Spelling, sliced } from "./spelled
 
 const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
 
-/** A graph that a node owns, written by `build` with a writer of its own. */
+/** A graph that a node owns, written by `build` with a new writer. */
 function subgraph(
   writer: GraphWriter,
   name: string,

@@ -245,7 +245,10 @@ class Merged {
   }
 }
 
-/** The form with these terms that gives the values of all trials; undefined where there is none, or its factors are no whole numbers. */
+/**
+ * The form with these terms that gives the values of all trials; undefined where there is none, or where its factors
+ * are not whole numbers.
+ */
 function fitted(
   values: readonly number[],
   trials: readonly Sizes[],

@@ -243,7 +243,7 @@ export const spellings: { readonly [op: string]: Spelling } = {
   argMax: ({ node, inputs, writer }) =>
     castTo(writer, writer.add("ArgMax", inputs, { axis: node.attrs["dim"] as number, keepdims: 0 }), "i32"),
   cumulative: ({ node, inputs, writer }) => {
-    if (node.attrs["kind"] !== "sum") throw refused(node, "accumulates otherwise than by sums");
+    if (node.attrs["kind"] !== "sum") throw refused(node, "accumulates other than by sums");
     return writer.add("CumSum", [inputs[0] as string, writer.index(node.attrs["dim"] as number)]);
   },
   dot,

@@ -13,7 +13,10 @@ import {
   typeOfInput,
 } from "./spelled.ts";
 
-/** The `count` largest or smallest elements of the last dim and their int64 indices; the lowest index of equal ones first. */
+/**
+ * The `count` largest or smallest elements of the last dim and their int64 indices; of equal elements the lowest index
+ * comes first.
+ */
 function ranked({ node, inputs, writer }: Spelled, count: number, largest: boolean): [string, string] {
   const [x] = inputs as [string];
   const { dtype } = typeOfInput(node);

@@ -43,7 +43,7 @@ import { producerName, producerVersion } from "./weights.ts";
 
 /** The opset that is written. */
 export const exportOpset = 18;
-/** The version of the format that came with it. */
+/** The version of the format that belongs to this opset. */
 const irVersion = 8;
 
 /** Options of {@link exportOnnx}. */
@@ -58,7 +58,7 @@ export interface ExportOnnxOptions {
   readonly names?: unknown;
 }
 
-/** What can be written: tensors in, a tensor or tensors by name out. */
+/** A function that can be written: from tensors by name to a tensor, or to tensors by name. */
 export type ExportableFunction<Names extends string = string> = (
   inputs: {
     readonly [Name in Names]: Tensor;
@@ -109,7 +109,7 @@ function hintFor({ op }: Node): string {
  *       { images: { shape: [1, 1, 28, 28], dtype: "f32" } }, { names: variables.params });
  *
  * @param example types of the inputs by name; sizes of the same name are equal
- * @throws HeddleError `argument` for an example that is no record of types, or a function whose result is neither a
+ * @throws HeddleError `argument` for an example that is not a record of types, or a function whose result is neither a
  * tensor nor tensors by name; `option`; `op` naming an op that ONNX has no spelling for, or what depends on an open
  * size other than by sums and products; `dtype` for bf16 arithmetic and the like that ONNX lacks.
  */

@@ -21,14 +21,14 @@ async function foldersOf(modelPath: string): Promise<string[]> {
 }
 
 /**
- * The path of a tensor's data, which need not exist. @throws HeddleError `format` for one outside of the model's
+ * The path of a tensor's data, which need not exist. @throws HeddleError `format` for a path outside of the model's
  * folders.
  */
 async function placeOf(what: string, location: string, modelPath: string): Promise<string> {
   const refused = new HeddleError(
     "format",
     `${what} lies in ${JSON.stringify(location)}, which is not within the model's folder`,
-    { hint: "put the data beside the model, or save the model as one file" },
+    { hint: "put the data in the model's folder, or save the model as one file" },
   );
   const parts = location.split(/[/\\]/);
   if (location === "" || location.includes("\0") || isAbsolute(location) || parts.includes("..")) throw refused;

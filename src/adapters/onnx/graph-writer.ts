@@ -1,4 +1,4 @@
-/** @module Nodes, weights and constants of an ONNX graph being written, each under a name of its own. */
+/** @module The nodes, weights and constants of an ONNX graph that is written, each under a unique name. */
 
 import { dtypes, type HostTensor, type TensorType } from "../../ir/index.ts";
 import type { AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfo } from "./messages.ts";
@@ -81,7 +81,7 @@ export class GraphWriter {
     return name;
   }
 
-  /** The graph of the nodes so far, within another: it has no tensors of its own. */
+  /** The graph of the nodes so far, to stand inside another graph, which holds its tensors. */
   graph(name: string, inputs: readonly Port[], outputs: readonly Port[]): GraphProto {
     return { node: this.nodes, name, initializer: [], input: inputs.map(infoOf), output: outputs.map(infoOf) };
   }

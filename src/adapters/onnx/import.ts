@@ -223,7 +223,7 @@ const opsOf = (graph: GraphProto): string[] =>
     ...attribute.flatMap(({ g }) => (g === undefined ? [] : opsOf(g))),
   ]);
 
-/** Names of the tensors that a file has, whether or not they are asked for. */
+/** Names of all tensors of a file, used or not. */
 const namesHeld = ({ initializer, sparseInitializer = [] }: GraphProto): string[] => [
   ...initializer.map(({ name = "" }) => name),
   ...sparseInitializer.map(nameOfSparse),
@@ -250,7 +250,10 @@ function portOf(info: ValueInfo, file: string): OnnxPort {
   return { name, dtype: dtypeOfCode(tensor.elemType, `"${name}" of ${file}`), shape };
 }
 
-/** The version of ONNX's ops that a model asks for; one that consists of functions alone may leave it to them. */
+/**
+ * The version of ONNX's ops that a model asks for; a model that consists of functions alone may leave the version to
+ * them.
+ */
 function opsetOf({ opsetImport, functions = [] }: ModelProto, file: string): number {
   const opset = opsetOfImports([...opsetImport, ...functions.flatMap((definition) => definition.opsetImport)]) ?? 1;
   if (opset < oldestOpset || opset > newestOpset) {
@@ -320,9 +323,9 @@ function externalOf(graph: GraphProto): TensorProto[] {
 /**
  * Reads an ONNX model in memory.
  *
- * @throws HeddleError `format` for a malformed file; `model` naming the first node whose op is not in the table, or an opset
- * out of range; `dtype` for tensors of types that Heddle lacks; each of these only where an output that is asked for depends on it. Tensors
- * kept in other files are refused: {@link loadOnnx} reads them.
+ * @throws HeddleError `format` for a malformed file; `model` naming the first node whose op is not in the table, or an
+ * opset out of range; `dtype` for tensors of types that Heddle lacks; each of these only where a requested output
+ * depends on it. Tensors kept in other files are refused: {@link loadOnnx} reads them.
  */
 export function parseOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxModel {
   const { file = "the ONNX model" } = asRecord("parseOnnx", options);

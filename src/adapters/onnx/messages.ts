@@ -100,7 +100,7 @@ export interface FunctionProto {
   readonly output: readonly string[];
   readonly node: readonly NodeProto[];
   readonly opsetImport: readonly OpsetProto[];
-  /** Defaults of attributes; those without one are a list of names, which nothing here needs. */
+  /** Attributes with defaults; the attributes without a default are a list of names, which is not read. */
   readonly attributeProto: readonly AttributeProto[];
 }
 export interface ModelProto {
@@ -329,7 +329,7 @@ export function readModel(bytes: Uint8Array, file: string): ModelProto {
   return read(bytes, model, file) as ModelProto;
 }
 
-/** Reads a tensor that is a file of its own (`.pb`). */
+/** Reads a file that is one tensor (`.pb`). */
 export const readTensorProto = (bytes: Uint8Array, file: string): TensorProto =>
   read(bytes, tensor, file) as TensorProto;
 

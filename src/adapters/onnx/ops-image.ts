@@ -35,7 +35,7 @@ function gridSample(c: NodeContext): Tensor {
     .reshape([batch, channels, ...c.shape(1).slice(1, -1)]);
 }
 
-/** Places from -1 to 1 of each element of an image, moved by a matrix of its own for each of the batch. */
+/** Places from -1 to 1 of each element of an image, moved by the matrix of each image of the batch. */
 function affineGrid(c: NodeContext): Tensor {
   const [batch, , ...sizes] = c.numbers(1) as [number, number, ...number[]];
   const aligned = c.flag("align_corners", false);

@@ -105,7 +105,9 @@ function compress(c: NodeContext): Tensor {
   return h.take(x, h.tensor(Int32Array.from(kept), { shape: [kept.length] }), axis);
 }
 
-/** The k largest or smallest elements of a dim, in order, and where they were; of equal ones the first. */
+/**
+ * The k largest or smallest elements of a dim, in order, and their indices; of equal elements the first comes first.
+ */
 function topK(c: NodeContext): Result[] {
   const [axis, k] = [c.axis("axis", -1), c.hasAttribute("k") ? c.int("k") : c.number(1)];
   if (c.flag("largest", true)) {
@@ -123,7 +125,7 @@ function topK(c: NodeContext): Result[] {
   return [values, indices.cast(int64)];
 }
 
-/** Where a known tensor is not 0: dims by count. */
+/** The indices of a known tensor's elements other than 0, of shape `[rank, count]`. */
 function nonZero(c: NodeContext): HostTensor {
   const strides = stridesOf(c.shape());
   const found = c.numbers(0).flatMap((value, place) => (value === 0 ? [] : [place]));
@@ -133,7 +135,7 @@ function nonZero(c: NodeContext): HostTensor {
   return hostInts(values, [c.rank(), found.length]);
 }
 
-/** A cache in which, for each element of the batch, some positions of a dim are replaced, from a place of its own on. */
+/** A cache in which updates replace positions of a dim; each element of the batch has its own first position. */
 function tensorScatter(c: NodeContext): Tensor {
   const axis = c.axis("axis", -2);
   const order = [0, axis, ...range(c.rank()).filter((dim) => dim !== 0 && dim !== axis)];

@@ -29,7 +29,7 @@ interface Cell {
   readonly gates: number;
   readonly states: number;
   readonly activations: readonly string[];
-  /** Whether the bias of the recurrent part goes with that of the input, for all gates. */
+  /** Whether the bias of the recurrent part is added with that of the input, for all gates. */
   readonly oneBias: (c: NodeContext) => boolean;
   readonly step: (c: NodeContext) => Step;
 }

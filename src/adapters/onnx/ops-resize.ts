@@ -6,7 +6,7 @@ import { resampled, type TapKernel, type Taps, type Tensor, tapsOf } from "../..
 import { range } from "../../ir/index.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
 
-/** One dim: its sizes, the scale, and the part of the input that is looked at. */
+/** One dim: its sizes, the scale, and the part of the input that is read. */
 interface Dim {
   readonly from: number;
   readonly to: number;

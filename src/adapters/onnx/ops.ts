@@ -1,6 +1,6 @@
 /**
  * @module The table of ONNX ops: each row says from which opset on it is right, and how the op is composed of tensors'
- * operations. The rows stand by kind in the files beside this one; an op without a row is named when a model is read.
+ * operations. The files beside this one have the rows, by kind; an op without a row is named when a model is read.
  */
 import { HeddleError } from "../../extend/index.ts";
 import type { Row, Rows } from "./context.ts";
