@@ -65,8 +65,12 @@ export interface ProfileReport {
 const head = 2;
 const perCall = 3;
 
+/** The numbers of a call in a run: its start after that of the run and its time, in nanoseconds, and its executions. */
+export const callNumbers = (run: readonly number[], index: number) =>
+  run.slice(head + perCall * index, head + perCall * (index + 1)) as [start: number, time: number, executions: number];
+
 /** Nanoseconds of a call in a run. */
-export const callTime = (run: readonly number[], index: number): number => run[head + perCall * index + 1] as number;
+export const callTime = (run: readonly number[], index: number): number => callNumbers(run, index)[1];
 
 const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -142,7 +146,7 @@ const communicates = (kernel: string): boolean => kernel.startsWith("collective"
 /** Means over the runs of each call's own time: the time of a loop or branch without the calls inside it. */
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
   const total = calls.map((_call, index) => mean(runs.map((run) => callTime(run, index) / 1e6)));
-  const counts = calls.map((_call, index) => mean(runs.map((run) => run[head + perCall * index + 2] as number)));
+  const counts = calls.map((_call, index) => mean(runs.map((run) => callNumbers(run, index)[2])));
   const times = [...total];
   const open: number[] = [];
   calls.forEach(({ depth }, index) => {

@@ -1,5 +1,6 @@
 /** @module A profile as a trace that Chrome (`chrome://tracing`) and Perfetto show: one process per rank. */
 import type { ProgramProfile, RankProfile } from "../executors/index.ts";
+import { callNumbers } from "./profile-report.ts";
 
 /** An event of the trace format; times in microseconds. */
 export interface TraceEvent {
@@ -41,7 +42,7 @@ function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: 
     { pid, tid: deviceLine, name, cat: "step", ph: "X", ts: begin, dur: (run[1] as number) / 1e3 },
   ];
   calls.forEach(({ kernel, text, depth, flops, bytes, beside: apart }, index) => {
-    const [start, length, count] = run.slice(2 + 3 * index, 5 + 3 * index) as [number, number, number];
+    const [start, length, count] = callNumbers(run, index);
     if (depth > 0 || count === 0) return;
     const inner = innerTimes(calls, run, index);
     events.push({
@@ -62,7 +63,7 @@ function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: 
 function innerTimes(calls: ProgramProfile["calls"], run: readonly number[], outer: number): unknown[] {
   const found: unknown[] = [];
   for (let index = outer + 1; (calls[index]?.depth ?? 0) > 0; index++) {
-    const [, length, count] = run.slice(2 + 3 * index, 5 + 3 * index) as [number, number, number];
+    const [, length, count] = callNumbers(run, index);
     found.push({ call: calls[index]?.text, microseconds: length / 1e3, count });
   }
   return found;

@@ -78,8 +78,10 @@ export function projectFindings(
   return { problems, notes };
 }
 
+const majorOf = (version: string): number => Number(version.split(".")[0]);
+
 function typeScriptProblems({ version, config, module, moduleResolution }: TypeScript): string[] {
-  const major = Number(version.split(".")[0]);
+  const major = majorOf(version);
   if (major < 5) return [`TypeScript ${version} cannot read Heddle's types: 5.0 or newer can.`];
   const old = ["node", "node10", "classic"].includes(moduleResolution ?? "");
   // The default of TypeScript 5, unless the kind of modules has a resolution of its own.
@@ -110,7 +112,7 @@ function typeScriptNotes({ verbatimModuleSyntax, erasableSyntaxOnly, version }: 
 
 /** TypeScript 6 and newer take no types by themselves: "node:" modules and `process` are then unknown. */
 function nodeTypesNotes({ types, version }: TypeScript, config: string): string[] {
-  const major = Number(version.split(".")[0]);
+  const major = majorOf(version);
   if (major < 6 || types?.some((name) => name === "node" || name === "*") === true) return [];
   return [
     `${config} does not name the types of Node: TypeScript ${version} then refuses programs that import from "node:" (TS2591).\n` +

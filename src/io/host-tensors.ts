@@ -6,6 +6,9 @@ import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
+/** Most dims of a tensor that is read from a file. */
+export const largestRank = 32;
+
 /** A tensor, or its values in ordinary memory: what the writers of files take. */
 export type TensorOrHost = Tensor | HostTensor;
 

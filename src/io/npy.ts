@@ -10,14 +10,13 @@ import { HeddleError } from "../util/errors.ts";
 import { checkBytes, checkOptions } from "../util/options.ts";
 import { checkRecognised } from "../util/recognise.ts";
 import { called } from "../util/source.ts";
-import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host-tensors.ts";
+import { bytesOfHost, checkHost, largestRank, type TensorOrHost, toHost } from "./host-tensors.ts";
 import { parsePythonDict } from "./python-literal.ts";
 import { readWhole } from "./read-file.ts";
 import { writeBytes } from "./write.ts";
 
 /** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */
 const largestHeader = 65_536;
-const largestRank = 32;
 const magic = Uint8Array.of(0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59);
 /** Headers are padded so that the values are aligned to this. */
 const alignment = 64;

@@ -11,7 +11,7 @@ import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
-import { checkHost } from "./host-tensors.ts";
+import { checkHost, largestRank } from "./host-tensors.ts";
 import { fill, openFile, readPart } from "./read.ts";
 import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 
@@ -40,8 +40,6 @@ export interface SafetensorsHeader {
 
 /** Longest header that is accepted, in bytes: the limit of the format's own reader. */
 export const largestHeader = 100_000_000;
-/** Most dims that are accepted. */
-const largestRank = 32;
 const lengthBytes = 8;
 const metadataKey = "__metadata__";
 

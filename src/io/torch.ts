@@ -6,6 +6,7 @@ import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } f
 import type { HostTensor } from "../ir/node.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { largestRank } from "./host-tensors.ts";
 import { Call, Global, type Pickled, parsePickle } from "./pickle.ts";
 import { type ByteSource, readDirectory, readEntry, type ZipEntry } from "./zip.ts";
 
@@ -146,7 +147,7 @@ function tensorOf(value: Pickled, malformed: Malformed): Stored | undefined {
 
 const isCount = (value: Pickled): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isShape = (value: Pickled): value is number[] =>
-  Array.isArray(value) && value.length <= 32 && value.every(isCount);
+  Array.isArray(value) && value.length <= largestRank && value.every(isCount);
 
 /** The values of a tensor in row-major order. */
 function hostOf(

@@ -12,7 +12,7 @@ import {
   type TensorType,
 } from "../../ir/index.ts";
 import type { GraphWriter } from "./graph-writer.ts";
-import { codeOfDType } from "./tensors.ts";
+import { codeOfDType, int64 } from "./tensors.ts";
 
 /** A node to be spelled, and the names of its inputs. */
 export interface Spelled {
@@ -40,9 +40,8 @@ export const transposed = (writer: GraphWriter, name: string, order: readonly nu
 export const castTo = (writer: GraphWriter, name: string, dtype: DType): string =>
   writer.add("Cast", [name], { to: codeOfDType(dtype) });
 
-/** ONNX's number of int64, the dtype of indices. */
-const int64Code = 7;
-export const toInt64 = (writer: GraphWriter, name: string): string => writer.add("Cast", [name], { to: int64Code });
+/** The values as int64, the dtype of indices. */
+export const toInt64 = (writer: GraphWriter, name: string): string => castTo(writer, name, int64);
 
 /** Part of a tensor. */
 export function sliced(writer: GraphWriter, name: string, start: Shape, limit: Shape): string {

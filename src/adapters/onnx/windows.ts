@@ -11,8 +11,8 @@ export interface Window {
 }
 
 /** From the first to the last element of a window of a dim. */
-const spanOf = (window: Window, dim: number): number =>
-  ((window.sizes[dim] as number) - 1) * (window.dilations[dim] as number) + 1;
+export const spanOf = ({ sizes, dilations }: Pick<Window, "sizes" | "dilations">, dim: number): number =>
+  ((sizes[dim] as number) - 1) * (dilations[dim] as number) + 1;
 
 /** Padded so that the last, incomplete window of each dim counts too. */
 export function withLastWindows(sizes: readonly number[], window: Window): Window {
