@@ -76,7 +76,7 @@ export interface LaunchResult {
   readonly plan?: string;
   /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
   readonly apart?: boolean;
-  /** The plan that was given, where all ended well and no worker went by it. */
+  /** The file of the given plan, if the run succeeded and no worker used the plan. */
   readonly unusedPlan?: string | undefined;
 }
 
@@ -192,7 +192,7 @@ function startRank(
   return worker;
 }
 
-/** Workers that ended with status 0 while others still needed them. */
+/** Workers that ended with status 0 while other workers still needed them. */
 function deserters(
   failures: readonly WorkerFailure[],
   processes: readonly WorkerProcess[],
@@ -211,7 +211,7 @@ function deserters(
 function summarise(failures: readonly WorkerFailure[]): LaunchResult {
   const ordered = orderFailures(failures);
   const [first] = ordered;
-  // Nobody reads the output any more: the worker ended as it should, and the others with it.
+  // Nobody reads the output any more: the worker ended as it should, and ended the run.
   if (failures.some(({ exitCode, error }) => exitCode === brokenPipe && error === undefined)) {
     return { status: brokenPipe, failures: [] };
   }
@@ -241,7 +241,7 @@ async function openStore(
   return start({ host: "127.0.0.1", port: options.port ?? 0, secret, runId });
 }
 
-/** How names of programs end. */
+/** The file name extensions of programs. */
 const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
 
 function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
@@ -253,7 +253,7 @@ function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: 
   if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);
   const kind = extname(file);
   if (kind !== "" && !scripts.includes(kind))
-    throw new HeddleError("file", `${file} is no program: files end in ${listed(scripts, scripts.length)}`);
+    throw new HeddleError("file", `${file} is not a program: files end in ${listed(scripts, scripts.length)}`);
   const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
     if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
     throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);

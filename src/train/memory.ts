@@ -1,4 +1,4 @@
-/** @module What a training holds in memory on one device, part by part, before anything runs. */
+/** @module Predicts the memory of a training on one device, part by part, before anything runs. */
 
 import type { PlannedPrograms } from "../compile/index.ts";
 import { holdsPart } from "../compile/value.ts";
@@ -16,23 +16,23 @@ import type { Settings } from "./options.ts";
 import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
 import type { ModelTypes } from "./values.ts";
 
-/** What one device holds of a program's inputs and makes new as outputs. */
+/** The inputs of a program that one device holds, and the outputs for which it needs new memory. */
 export interface DeviceShare {
   readonly inputs: readonly { readonly name: string; readonly bytes: number }[];
-  /** Bytes of each output that takes over no input's memory. */
+  /** Bytes of each output that does not reuse the memory of an input. */
   readonly results: readonly number[];
 }
 
-/** What the programs of a training need on one device. */
+/** The memory that the programs of a training need on one device. */
 export interface DeviceNeeds {
   readonly step: DeviceShare;
-  /** Undefined where nothing is evaluated. */
+  /** Undefined without the option `evaluate`. */
   readonly evaluation: DeviceShare | undefined;
-  /** Arena of the program that needs most; undefined when it is not known. */
+  /** Largest arena of the programs; undefined if it is not known. */
   readonly workBytes: number | undefined;
 }
 
-/** The share of the devices that run a program. Every rank of a pipeline holds whole batches, also columns that its stages do not read. */
+/** The memory of each device that runs a program. Every rank of a pipeline holds all columns of a batch, even if its stages do not read them. */
 export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
   const coordinates = coordinatesOf(mesh, devices[0] as number);
   return {
@@ -46,17 +46,17 @@ export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProg
 const freshResults = (outputs: Program["outputs"], donated: Program["donated"]): number[] =>
   outputs.flatMap(({ type }, index) => (donated[index] === undefined ? [bytesOf(type)] : []));
 
-/** Predicts the memory of a training on one device, from the programs that it runs. */
+/** The memory of a training on one device, from its programs. */
 export function trainingMemory(settings: Settings, { step, evaluation, workBytes }: DeviceNeeds): TrainingMemory {
   const named = (pattern: RegExp): Bytes =>
     total(step.inputs.filter(({ name }) => pattern.test(name)).map(({ bytes }) => bytes));
   const [parameters, optimizer, state] = [named(/^params\./), named(/^optimizer\./), named(/^state\./)];
-  // What a run is given anew, beside its batch.
+  // The inputs of a run besides state and batch.
   const once = named(/^(?!params\.|optimizer\.|state\.|batch\.|step$|learningRate$|end\.)/);
   const phases = [phase(step, settings.data, named(/^(step$|learningRate$|end\.)/))];
   if (evaluation !== undefined && settings.evaluate !== undefined)
     phases.push(phase(evaluation, settings.evaluate, total([])));
-  const most = phases.reduce((one, other) => (other.all.taken > one.all.taken ? other : one));
+  const most = phases.reduce((largest, other) => (other.all.taken > largest.all.taken ? other : largest));
   const arena = workBytes === undefined || workBytes === 0 ? total([]) : total([workBytes]);
   const all = [parameters, optimizer, state, once, most.all, arena];
   const known = workBytes !== undefined;
@@ -76,8 +76,9 @@ export function trainingMemory(settings: Settings, { step, evaluation, workBytes
 }
 
 /**
- * Predicts the memory of a training, with native kernels: of the device that holds most, or, of a pipeline, of each rank of
- * the axis of stages.
+ * Predicts the memory of a training with native kernels: of the device that needs most, or, for a pipeline, of each rank of the stage axis.
+ *
+ * @param threads threads of a device, on which the scratch memory of some kernels depends
  */
 export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh, threads: number): TrainingMemory[] {
   const { data, evaluate, pipeline } = settings;
@@ -89,20 +90,20 @@ export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mes
   );
   const all = [planInitialiser(settings, types, mesh), ...steps, ...evaluations];
   const [step, evaluation] = [steps[0] as PlannedPrograms, evaluations[0]];
-  return (pipeline === undefined ? [step.program] : step.programs).map((_one, rank) => {
+  return (pipeline === undefined ? [step.program] : step.programs).map((_program, rank) => {
     const device = step.programs[rank]?.devices[0] as number;
-    const own = ({ programs }: PlannedPrograms): readonly DeviceProgram[] =>
+    const onDevice = ({ programs }: PlannedPrograms): readonly DeviceProgram[] =>
       pipeline === undefined ? programs : programs.filter(({ devices }) => devices.includes(device));
-    const share = (planned: PlannedPrograms) => shareOf(planned.plan, own(planned)[0] as DeviceProgram);
+    const share = (planned: PlannedPrograms) => shareOf(planned.plan, onDevice(planned)[0] as DeviceProgram);
     return trainingMemory(settings, {
       step: share(step),
       evaluation: evaluation === undefined ? undefined : share(evaluation),
-      workBytes: work(all.flatMap(own)),
+      workBytes: work(all.flatMap(onDevice)),
     });
   });
 }
 
-/** Bytes that are asked for, and that the allocator takes for them. */
+/** Requested bytes, and the bytes that the allocator takes for them. */
 interface Bytes {
   readonly asked: number;
   readonly taken: number;
@@ -115,17 +116,21 @@ const total = (sizes: readonly number[]): Bytes => ({
 
 const times = ({ asked, taken }: Bytes, count: number): Bytes => ({ asked: asked * count, taken: taken * count });
 
-/** The batches and small values that are there at once while runs of a program follow each other. */
-function phase({ inputs, results }: DeviceShare, dataset: Dataset, given: Bytes) {
+/** The batches and small values that exist at the same time while runs of a program follow each other. */
+function phase({ inputs, results }: DeviceShare, dataset: Dataset, inputsPerRun: Bytes) {
   const runs = Math.min(mostInFlight, dataset.batchesPerEpoch);
   const batchCount = Math.min(mostInFlight + 1 + defaultAhead, dataset.batchesPerEpoch);
   const batch = total(inputs.filter(({ name }) => name.startsWith("batch.")).map(({ bytes }) => bytes));
-  const [batches, scalars, made] = [times(batch, batchCount), times(given, runs), times(total(results), runs)];
-  const sum = (of: (bytes: Bytes) => number): number => of(batches) + of(scalars) + of(made);
+  const [batches, scalars, outputs] = [
+    times(batch, batchCount),
+    times(inputsPerRun, runs),
+    times(total(results), runs),
+  ];
+  const sum = (of: (bytes: Bytes) => number): number => of(batches) + of(scalars) + of(outputs);
   return { batchCount, batches, all: { asked: sum(({ asked }) => asked), taken: sum(({ taken }) => taken) } };
 }
 
-/** Bytes of each column that a run reads: training and evaluation may share them. */
+/** Bytes of each column that a run reads; a column that training and evaluation share counts once. */
 function columnBytes(settings: Settings): number[] {
   const columns = new Set<Column>();
   for (const dataset of [settings.data, settings.evaluate]) {
