@@ -11,6 +11,8 @@ export interface ProfileLine {
   /** Executions per step. */
   readonly calls: number;
   readonly milliseconds: number;
+  /** What the cost model predicts for them. */
+  readonly predictedMilliseconds: number;
   /** The share of the step. */
   readonly share: number;
   /** Operations and bytes per second; 0 where there are none. */
@@ -34,6 +36,8 @@ export interface ProgramReport {
   readonly medianMilliseconds: number;
   readonly minimumMilliseconds: number;
   readonly meanMilliseconds: number;
+  /** What the cost model predicts for a run. */
+  readonly predictedMilliseconds: number;
   /** Mean time between the end of a run and the beginning of the next one: the device had nothing to do. */
   readonly idleMilliseconds: number;
   /** Mean time in collectives and waiting for those under way, waiting for the others included. */
@@ -108,12 +112,13 @@ interface CallTime {
   readonly text: string;
   readonly calls: number;
   readonly milliseconds: number;
+  readonly predictedMilliseconds: number;
   readonly flops: number;
   readonly bytes: number;
 }
 
 function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): ProgramReport {
-  const { name, runs, warmUp } = program;
+  const { name, runs, warmUp, seconds } = program;
   const lengths = runs.map((run) => (run[1] as number) / 1e6);
   const gaps = runs.slice(1).map((run, index) => {
     const [began, length] = runs[index] as [number, number];
@@ -132,6 +137,7 @@ function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): 
     medianMilliseconds: median(lengths),
     minimumMilliseconds: Math.min(...lengths),
     meanMilliseconds: step,
+    predictedMilliseconds: 1e3 * seconds,
     idleMilliseconds: mean(gaps),
     communicationMilliseconds: waiting + sum(({ kernel, beside }) => communicates(kernel) && !beside),
     hiddenMilliseconds: Math.max(0, sum(({ beside }) => beside) - waiting),
@@ -155,10 +161,11 @@ function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
     if (outer !== undefined) times[outer] = (times[outer] as number) - (total[index] as number);
     open.push(index);
   });
-  return calls.map(({ kernel, text, flops, bytes, beside = false }, index) => {
+  return calls.map(({ kernel, text, flops, bytes, seconds, beside = false }, index) => {
     const executions = counts[index] as number;
     const milliseconds = Math.max(0, times[index] as number);
-    const work = { flops: flops * executions, bytes: bytes * executions };
+    const predictedMilliseconds = 1e3 * seconds * executions;
+    const work = { predictedMilliseconds, flops: flops * executions, bytes: bytes * executions };
     return { kernel, text, beside, calls: executions, milliseconds, ...work };
   });
 }
@@ -185,6 +192,7 @@ function linesOf(
       name,
       calls: sum((time) => time.calls),
       milliseconds,
+      predictedMilliseconds: sum((time) => time.predictedMilliseconds),
       share: step === 0 ? 0 : milliseconds / step,
       flopsPerSecond: flops / seconds,
       bytesPerSecond: bytes / seconds,
@@ -227,7 +235,8 @@ function formatProgram(program: ProgramReport): string[] {
   const { name, runs, warmUp, byKernel, byCall, meanMilliseconds } = program;
   const head =
     `${name}: ${runs} step${runs === 1 ? "" : "s"} after ${warmUp} to warm up, ` +
-    `median ${ms(program.medianMilliseconds)} ms, least ${ms(program.minimumMilliseconds)} ms`;
+    `median ${ms(program.medianMilliseconds)} ms, least ${ms(program.minimumMilliseconds)} ms, ` +
+    `predicted ${ms(program.predictedMilliseconds)} ms`;
   const part = (milliseconds: number): string => `${ms(milliseconds)} ms (${percent(milliseconds / meanMilliseconds)})`;
   const rest = byCall.slice(shownCalls);
   const left = rest.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
@@ -255,9 +264,10 @@ function formatRanks({ ranks, programs }: ProfileReport): string[] {
 }
 
 function table(title: string, lines: readonly ProfileLine[]): string[] {
-  const heads = ["ms/step", "share", "calls", "FLOP/s", "B/s", "of limit", "bound by"];
+  const heads = ["ms/step", "predicted", "share", "calls", "FLOP/s", "B/s", "of limit", "bound by"];
   const cells = lines.map((line) => [
     ms(line.milliseconds),
+    line.predictedMilliseconds === 0 ? "-" : ms(line.predictedMilliseconds),
     percent(line.share),
     String(Number(line.calls.toFixed(1))),
     line.flopsPerSecond === 0 ? "-" : rate(line.flopsPerSecond).trim(),

@@ -16,9 +16,10 @@ Every kernel call of the native executor is timed, on the thread that goes throu
 ends after the steps; no checkpoint is read or written. Any other file (compiled functions, single operations) runs to
 its end, and the first runs of each program count. What the file itself prints goes to the error stream.
 
-Columns: time per step, its share of the step, how often it ran; arithmetic and bytes over time; and "of limit", what the
-work would take at the machine's measured limits over what it took. Data in the caches can be faster than the memory's
-limit. Communication includes waiting for the other ranks.
+Columns: milliseconds per step, what the cost model predicts for them, the share of the step, how often it ran;
+arithmetic and bytes over time; and "of limit", what the work would take at the machine's measured limits over what it
+took. Data in the caches can be faster than the memory's limit. Communication includes waiting for the other ranks.
+Predictions are of the machine that plans assume; --machine measured predicts for this one (see heddle machine).
 
 A trace opens in chrome://tracing or https://ui.perfetto.dev.
 `;

@@ -103,8 +103,6 @@ export interface Facts<F extends Fields> {
   readonly derived?: { readonly [name: string]: Derived<F> };
   /** Bytes that it needs behind the arena, for partial results and its workers. */
   work?(call: Values<F>): number;
-  /** Operations, a multiply-add counted as two; left out, one for each element. */
-  flops?(call: Values<F>): number;
   /** The operand whose elements alone are read and written. */
   readonly moves?: string;
   /** How a call is printed, without its operands. */
