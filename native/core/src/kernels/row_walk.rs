@@ -6,13 +6,13 @@ use crate::dtype::Element;
 use crate::step::Run;
 use crate::{bail, Result};
 
-/// Where indices go, and how the work is dealt out.
+/// The shape of the table, and how the work is divided.
 pub(super) struct RowWalk {
     pub outer: usize,
     pub size: usize,
     pub count: usize,
     pub inner: usize,
-    /// Index of the first row that is here; indices of others are passed over.
+    /// Index of the first row on this device; indices of rows on other devices are skipped.
     pub start: i64,
     pub ranges: usize,
 }
@@ -28,7 +28,7 @@ fn plain_positions(size: usize) -> usize {
     size.max(1 << 8)
 }
 
-/// Checks that long sums of floats have a second table, and no others.
+/// Checks that long sums of floats, and only these, have a second table.
 pub(super) fn check_scratch(call: &GatherJson) -> Result<()> {
     if call.scratch.is_some() != (call.dtype.is_float() && call.count > plain_positions(call.size)) {
         bail!("scratch is for sums of floats by more than {} indices", plain_positions(call.size));
