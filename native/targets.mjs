@@ -1,5 +1,5 @@
 // The platforms that have a native package: the one list that building, cross-building and packing read.
-// `platformName` of src/runtime/native/platform.ts finds the same names at run time; a test compares the two.
+// `platformName` of src/executors/native/platform.ts finds the same names at run time; a test compares the two.
 
 import { copyFileSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

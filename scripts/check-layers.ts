@@ -27,6 +27,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],
+  ["executors"],
   ["compile"],
   ["tensor", "report"],
   ["functions"],
@@ -46,9 +47,9 @@ const allowedInGroup: ReadonlySet<string> = new Set(["lower â†’ program", "hlo â
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
   "launcher-messages/",
-  "runtime/native/",
-  "runtime/remote/",
-  "runtime/executors.ts",
+  "executors/native/",
+  "executors/remote/",
+  "executors/registered.ts",
   "runtime/packages.ts",
   "data/idx-file.ts",
   "data/mnist.ts",
@@ -57,7 +58,18 @@ const needNode: readonly string[] = [
   "adapters/caffe/",
   "adapters/onnx/",
   "adapters/keras/",
-  "train/",
+  "train/host.ts",
+  "train/index.ts",
+  "train/checkpoint.ts",
+  "train/saver.ts",
+  "train/lock.ts",
+  "train/plan-only.ts",
+  "train/terminal.ts",
+  "train/callbacks/append.ts",
+  "train/callbacks/csv-logger.ts",
+  "train/callbacks/event-file.ts",
+  "train/callbacks/model-checkpoint.ts",
+  "train/callbacks/tensorboard.ts",
   "parameter-server/",
   "launch/",
   "studio/",
@@ -65,15 +77,18 @@ const needNode: readonly string[] = [
   // Modules that list all ops, layers and rules.
   "index.ts",
   "data/index.ts",
-  "runtime/index.ts",
+  "executors/index.ts",
 ];
+
+/** Files of folders that need Node that run in a browser, too. */
+const runAnywhere: readonly string[] = ["executors/native/allocation.ts", "io/host-tensors.ts"];
 
 /** Adapters import Heddle as a user's adapter does: only modules that package.json exports. */
 const isAdapter = (part: string): boolean => part.startsWith("adapters/");
 const isExported = (file: string): boolean => /^(adapters\/)?([^/]+\/)?(index|browser)\.ts$/.test(file);
 
-/** Folders whose export has another name: for users the tensor and its functions are one module. */
-const exportedAs: Readonly<Record<string, string>> = { functions: "tensor" };
+/** Folders whose export has another name: for users the tensor and its functions are one module, and so are runtimes and executors. */
+const exportedAs: Readonly<Record<string, string>> = { functions: "tensor", executors: "runtime" };
 
 /** Folders whose modules may be loaded on demand: each command loads its own modules. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
@@ -173,6 +188,7 @@ function problemOf(
 const why = "the module runs in a browser, and this needs Node";
 
 const inBrowser = (file: string): boolean =>
+  runAnywhere.includes(file) ||
   !needNode.some((place) => (place.endsWith("/") ? file.startsWith(place) : file === place));
 
 function layerProblem(from: string, to: string): string | undefined {
@@ -272,10 +288,14 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const problems: string[] = [];
   for (const [name, file] of expected) {
     const stem = file.slice(0, -".ts".length);
-    const built = (place: string) => ({ types: `./dist/${place}.d.ts`, default: `./dist/${place}.js` });
+    const types = (place: string) => ({ types: `./dist/${place}.d.ts` });
+    const built = (place: string) => ({ default: `./dist/${place}.js` });
+    const bundled = { "node-addons": `./dist/node/${name === "." ? "index" : posix.basename(name)}.js` };
     const browserFile = posix.join(posix.dirname(file), "browser");
-    const browser = files.includes(`${browserFile}.ts`) ? { browser: built(browserFile) } : {};
-    const expected = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
+    const browser = files.includes(`${browserFile}.ts`)
+      ? { browser: { ...types(browserFile), ...built(browserFile) } }
+      : {};
+    const expected = { "heddle-source": `./src/${file}`, ...browser, ...types(stem), ...bundled, ...built(stem) };
     if (JSON.stringify(exports[name]) !== JSON.stringify(expected)) {
       problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(expected)}`);
     }

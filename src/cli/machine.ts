@@ -1,12 +1,13 @@
 /** @module `heddle machine`: measures what the devices of this machine and the links between them can do. */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { basename, dirname, extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { type Machine, machineFor } from "../cost/index.ts";
 import type { ThreadRates } from "../cost/machine.ts";
-import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+import type { ProgramProfile, RankProfile } from "../executors/index.ts";
+import { makeFolder } from "../io/make-folder.ts";
 import { HeddleError } from "../util/errors.ts";
 import { wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
@@ -45,7 +46,7 @@ export function machineCommand({ finish, signal }: CommandContext): Command {
     .addHelpText("after", notes)
     .action(async ({ threads = allThreads(), out }: { readonly threads?: number; readonly out?: string }) => {
       const file = out ?? measuredFile(threads);
-      if (out === undefined) mkdirSync(dirname(file), { recursive: true });
+      if (out === undefined) await makeCache(dirname(file));
       else if (!existsSync(dirname(file)))
         throw new HeddleError(
           "file",
@@ -57,6 +58,18 @@ export function machineCommand({ finish, signal }: CommandContext): Command {
       console.error(`heddle: the figures are in ${file}`);
       finish(exitStatus.ok);
     });
+}
+
+/** @throws HeddleError `file` when the folder of the figures cannot be made. */
+async function makeCache(folder: string): Promise<void> {
+  try {
+    await makeFolder(folder);
+  } catch (cause) {
+    throw new HeddleError("file", `heddle machine: the folder ${folder} cannot be made: ${(cause as Error).message}`, {
+      hint: "XDG_CACHE_HOME names another folder for the figures, --out a file",
+      cause,
+    });
+  }
 }
 
 /** The best run of a program. */

@@ -1,7 +1,7 @@
 /** @module What `heddle profile` says: time by kernel and by call, beside what the machine can do. */
 
 import { workSeconds } from "../cost/index.ts";
-import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+import type { ProgramProfile, RankProfile } from "../executors/index.ts";
 import { listed } from "../util/text.ts";
 
 /** Time of some calls per step of their program. */

@@ -1,5 +1,5 @@
 /** @module A profile as a trace that Chrome (`chrome://tracing`) and Perfetto show: one process per rank. */
-import type { ProgramProfile, RankProfile } from "../runtime/index.ts";
+import type { ProgramProfile, RankProfile } from "../executors/index.ts";
 
 /** An event of the trace format; times in microseconds. */
 export interface TraceEvent {

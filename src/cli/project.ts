@@ -26,6 +26,8 @@ export interface TypeScript {
   readonly config: string | undefined;
   readonly module: string | undefined;
   readonly moduleResolution: string | undefined;
+  /** The packages whose types are global; undefined where nothing is said. */
+  readonly types: readonly string[] | undefined;
   readonly verbatimModuleSyntax: boolean;
   readonly erasableSyntaxOnly: boolean;
 }
@@ -70,7 +72,8 @@ export function projectFindings(
   }
   if (typescript !== undefined) {
     problems.push(...typeScriptProblems(typescript));
-    if (typescript.config !== undefined) notes.push(...typeScriptNotes(typescript, typescript.config));
+    if (typescript.config !== undefined)
+      notes.push(...typeScriptNotes(typescript, typescript.config), ...nodeTypesNotes(typescript, typescript.config));
   }
   return { problems, notes };
 }
@@ -105,6 +108,16 @@ function typeScriptNotes({ verbatimModuleSyntax, erasableSyntaxOnly, version }: 
   ];
 }
 
+/** TypeScript 6 and newer take no types by themselves: "node:" modules and `process` are then unknown. */
+function nodeTypesNotes({ types, version }: TypeScript, config: string): string[] {
+  const major = Number(version.split(".")[0]);
+  if (major < 6 || types?.some((name) => name === "node" || name === "*") === true) return [];
+  return [
+    `${config} does not name the types of Node: TypeScript ${version} then refuses programs that import from "node:" (TS2591).\n` +
+      '  Say "types": ["node"], with @types/node installed.',
+  ];
+}
+
 function diagnoseTypeScript(folder: string): TypeScript | undefined {
   const version = installedVersion(folder, "typescript");
   if (version === undefined) return undefined;
@@ -119,6 +132,7 @@ function diagnoseTypeScript(folder: string): TypeScript | undefined {
     config,
     module: text("module"),
     moduleResolution: text("moduleResolution"),
+    types: Array.isArray(options.types) ? options.types.map(String) : undefined,
     verbatimModuleSyntax: options.verbatimModuleSyntax === true,
     erasableSyntaxOnly: options.erasableSyntaxOnly === true,
   };

@@ -4,9 +4,9 @@ import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 // The programs of a driver may have any op.
 import "../functions/composites/index.ts";
+import { type Address, parseAddress } from "../executors/remote/address.ts";
+import { serveDrivers } from "../executors/remote/worker.ts";
 import { chooseExecutor, executorNames } from "../runtime/registry.ts";
-import { type Address, parseAddress } from "../runtime/remote/address.ts";
-import { serveDrivers } from "../runtime/remote/worker.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { wholeNumber } from "./arguments.ts";

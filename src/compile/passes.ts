@@ -3,7 +3,7 @@
  * see the graph of one device. What stands between them is the planner (`src/plan`), which decides layouts and formats and
  * changes nothing else.
  */
-import "../runtime/executors.ts";
+import "../executors/registered.ts";
 import type { Graph } from "../ir/node.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { expand, expandOrder } from "../passes/expand.ts";

@@ -8,6 +8,7 @@ import { hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import { formatBytes } from "../util/text.ts";
+import { makeFolder } from "./make-folder.ts";
 
 /** A file being written. */
 export interface CommitFile {
@@ -37,9 +38,9 @@ export interface CommitFiles {
 /** The file system of this machine. */
 export const nodeFiles: CommitFiles = {
   async makeFolder(path) {
-    const first = await fs.mkdir(path, { recursive: true });
+    const topmost = await makeFolder(path);
     // A new folder survives a power cut only when the folder that names it has been written.
-    if (first !== undefined) await syncNodeFolder(dirname(first));
+    if (topmost !== undefined) await syncNodeFolder(dirname(topmost));
   },
   list: (folder) => fs.readdir(folder),
   async create(path) {

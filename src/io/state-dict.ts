@@ -1,6 +1,5 @@
 /** @module Trees of tensors as safetensors files by dotted names, as state dicts are. */
 import { isTensor, type Tensor, type Tensors } from "../functions/index.ts";
-import type { HostTensor } from "../ir/node.ts";
 import { isTensorType } from "../ir/shape.ts";
 import type { Variables } from "../nn/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
@@ -8,7 +7,7 @@ import { checkOptions, chosenBy } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { flattenTree, isRecord } from "../util/tree.ts";
-import { toHost, toTensor } from "./host-tensors.ts";
+import { hostByName, toHost, toTensor } from "./host-tensors.ts";
 import { openedBy, savedBy } from "./safetensors.ts";
 
 /** @throws HeddleError `argument` naming what in a tree is no tensor, and so would be in no file. */
@@ -33,23 +32,6 @@ function withoutOutput(tensors: Tensors | Variables<object>): Tensors {
     return tensors as Tensors;
   const { output: _type, ...variables } = tensors as { readonly [name: string]: unknown };
   return variables as Tensors;
-}
-
-/** The tensors of trees by their dotted names, as `read` gives them. @throws HeddleError `tree` when two have one name. */
-export async function hostByName(
-  what: string,
-  trees: readonly Tensors[],
-  read: (x: Tensor) => Promise<HostTensor>,
-): Promise<Map<string, HostTensor>> {
-  const host = new Map<string, HostTensor>();
-  for (const tree of trees) {
-    const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
-    for (const [index, name] of paths.entries()) {
-      if (host.has(name)) throw new HeddleError("tree", `${what}: two tensors have the name '${name}'`);
-      host.set(name, await read(leaves[index] as Tensor));
-    }
-  }
-  return host;
 }
 
 /**

@@ -24,7 +24,8 @@ export async function writeWhole(
   } catch (error) {
     const { code, syscall, message } = (error ?? {}) as NodeJS.ErrnoException;
     if (error instanceof HeddleError || syscall === undefined) throw error;
-    const reason = reasons[code ?? ""] ?? message;
+    const isRefusedFolder = syscall === "mkdir" && code === "ENOENT";
+    const reason = isRefusedFolder ? "no folder can be made there" : (reasons[code ?? ""] ?? message);
     throw new HeddleError("file", `${what}: cannot write ${resolve(path)}: ${reason}`, { cause: error });
   }
 }

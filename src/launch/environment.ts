@@ -1,6 +1,6 @@
 /** @module The environment variables of a worker process. */
 
-import type { ProfileRequest } from "../runtime/index.ts";
+import type { ProfileRequest } from "../executors/index.ts";
 import type { PlanForm } from "../util/settings.ts";
 
 /** Settings that all workers of a run share. */

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { loadNative } from "../runtime/native/binding.ts";
+import { loadNative } from "../executors/native/binding.ts";
 
 /** The last known position of a worker. */
 export interface Position {

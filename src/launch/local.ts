@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
 import { constants } from "node:os";
 import { extname, join, resolve } from "node:path";
-import type { ProfileRequest } from "../runtime/index.ts";
+import type { ProfileRequest } from "../executors/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { type PlanForm, readEnvironment } from "../util/settings.ts";

@@ -3,8 +3,8 @@
 import { register } from "node:module";
 import { extname } from "node:path";
 import { isMainThread } from "node:worker_threads";
+import { loadNative } from "../executors/native/binding.ts";
 import { connectToLauncher } from "../launcher-messages/launcher.ts";
-import { loadNative } from "../runtime/native/binding.ts";
 import { readEnvironment, setWorker } from "../util/settings.ts";
 import { registerLoader, stripsTypes } from "./loader.ts";
 

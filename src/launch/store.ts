@@ -1,7 +1,7 @@
 /** @module The key-value store through which workers find each other. It runs in the launcher's process. */
 
-import { loadNative } from "../runtime/native/binding.ts";
-import { nativeError } from "../runtime/native/error.ts";
+import { loadNative } from "../executors/native/binding.ts";
+import { nativeError } from "../executors/native/error.ts";
 import { HeddleError } from "../util/errors.ts";
 
 /** A running store. */

@@ -2,7 +2,7 @@
 import type { Machine } from "../cost/index.ts";
 import type { ProgramAxis } from "../program/program.ts";
 import type { Executor, LocalDevice } from "./executor.ts";
-import type { World } from "./native/world.ts";
+import type { World } from "./world.ts";
 
 /** Devices of a mesh, some of them in this process. */
 export interface Runtime {

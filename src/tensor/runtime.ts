@@ -1,9 +1,9 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
+import { localRuntime } from "../executors/runtime.ts";
 import { checkMesh, formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { joinRuntime } from "../runtime/registry.ts";
-import { localRuntime } from "../runtime/runtime.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { passesAfterPlanning, passesBeforePlanning } from "../../src/compile/index.ts";
 import "../../src/functions/composites/index.ts";
+import { allocatedBytes } from "../../src/executors/native/allocation.ts";
 import { parseGraph } from "../../src/ir/index.ts";
 import { parseLayouts, parsePlan, printLayouts } from "../../src/plan/index.ts";
 import { parseProgram } from "../../src/program/index.ts";
 import type { PlanReport } from "../../src/report/index.ts";
-import { allocatedBytes } from "../../src/runtime/native/allocation.ts";
 import { workerScript } from "../launch/launcher.ts";
 import { heddle, script } from "./heddle-process.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatReport, reportOf } from "../../src/cli/profile-report.ts";
 import { traceOf } from "../../src/cli/profile-trace.ts";
-import type { ProgramProfile, RankProfile } from "../../src/runtime/index.ts";
+import type { ProgramProfile, RankProfile } from "../../src/executors/index.ts";
 
 const call = (kernel: string, text: string, depth: number, flops: number, bytes: number) => ({
   kernel,

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { ProfileReport } from "../../src/cli/profile-report.ts";
 import type { TraceEvent } from "../../src/cli/profile-trace.ts";
 import { parseMachine } from "../../src/cost/index.ts";
-import { loadNative } from "../../src/runtime/index.ts";
+import { loadNative } from "../../src/executors/index.ts";
 import { heddle } from "../cli/heddle-process.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

@@ -1,7 +1,7 @@
 /** A rank that ends as if all were well while others wait for it to join. */
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { loadNative } from "../../src/runtime/native/binding.ts";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { heddle } from "../cli/heddle-process.ts";
 
 const script = fileURLToPath(new URL("./scripts/absent.ts", import.meta.url));

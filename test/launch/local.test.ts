@@ -3,8 +3,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { keepRunDirectory, makeRunDirectory } from "../../src/launch/folder.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 import { allGone, type Launcher, startLauncher, temporaryScript, typedScript } from "./launcher.ts";
 
 const launchers: Launcher[] = [];

@@ -12,7 +12,7 @@ import {
 import { type KernelChoice, type LoweredProgram, lowerProgram } from "heddle/lower";
 import { splitGraph } from "heddle/program";
 import { describe, expect, test } from "vitest";
-import { loadNative, type NativeBinding } from "../../src/runtime/native/binding.ts";
+import { loadNative, type NativeBinding } from "../../src/executors/native/binding.ts";
 import { withOpenLoops } from "../support/loops.ts";
 import * as ops from "../support/nodes.ts";
 import { attentionStep, inputsFor, lenetStep, mlpStep, type TestGraph } from "./graphs.ts";

@@ -2,12 +2,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { loadNative, type NativeBinding } from "../../src/executors/native/binding.ts";
 import { accessesOf, coveredBytes } from "../../src/kernels/index.ts";
 import { type LoweredJson, type LoweredStep, lowerProgram, numberedCalls } from "../../src/lower/index.ts";
 import { writeJson } from "../../src/lower/json.ts";
 import { workBytes } from "../../src/lower/partials.ts";
 import { splitGraph } from "../../src/program/index.ts";
-import { loadNative, type NativeBinding } from "../../src/runtime/native/binding.ts";
 import { lenetStep, mlpStep } from "../lower/graphs.ts";
 import { rowGraph, rows } from "../ops/table.ts";
 import { dataParallelStep } from "../program/graphs.ts";

@@ -1,7 +1,7 @@
 /** What the native core takes for buffers, as the prediction of memory counts it. */
 import { describe, expect, test } from "vitest";
-import { allocatedBytes } from "../../src/runtime/native/allocation.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
+import { allocatedBytes } from "../../src/executors/native/allocation.ts";
+import { loadNative } from "../../src/executors/native/binding.ts";
 
 const native = loadNative();
 

@@ -1,12 +1,12 @@
 /** @module Ops and their gradients with an output in the buffer of each input that fits, in turn: the same bits as without. */
 import { afterAll, describe, expect, test } from "vitest";
 import { runPasses } from "../../src/compile/index.ts";
+import { nativeExecutor } from "../../src/executors/native/executor.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../../src/ir/graph.ts";
 import { dtypes, formatType, type Graph, type HostTensor, type Node, sizeOf } from "../../src/ir/index.ts";
 import { mesh, planGraph } from "../../src/plan/index.ts";
 import { splitGraph } from "../../src/program/index.ts";
 import type { DeviceBuffer, Executor } from "../../src/runtime/executor.ts";
-import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { baseRows, rowGraph, rowInputs } from "../ops/table.ts";
 import { rowGradient } from "../support/row.ts";
 import { difference } from "../support/tensors.ts";

@@ -1,11 +1,11 @@
 /** Evaluates graphs on the native executor, on one device. */
 
 import { runPasses } from "../../src/compile/index.ts";
+import { loadNative } from "../../src/executors/native/binding.ts";
+import { nativeExecutor } from "../../src/executors/native/executor.ts";
 import type { Graph, HostTensor } from "../../src/ir/index.ts";
 import { mesh, type Plan, planGraph } from "../../src/plan/index.ts";
 import type { DeviceBuffer, Executor } from "../../src/runtime/executor.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
-import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { runPlan } from "../plan/run.ts";
 import { withOpenLoops } from "../support/loops.ts";
 import type { Evaluate } from "../support/row.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { runPasses } from "../../src/compile/index.ts";
+import { nativeExecutor } from "../../src/executors/native/executor.ts";
 import { dtypes, type HostTensor, inputSpecs, sizeOf } from "../../src/ir/index.ts";
 import { mesh, planGraph, shardedOn } from "../../src/plan/index.ts";
-import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { runPlan } from "../plan/run.ts";
 import { leNetGradient } from "../support/lenet.ts";
 import { randomFrom } from "../support/tensors.ts";

@@ -1,8 +1,8 @@
 /** Runs many steps and eager expressions, and makes many models; prints live buffers and resident memory at the middle and the end. */
 import { setImmediate as turn } from "node:timers/promises";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { grad, jit, random, type Tensor, tensor } from "../../src/functions/index.ts";
 import * as nn from "../../src/nn/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 
 const native = loadNative();
 if ("error" in native) throw new Error(native.error);

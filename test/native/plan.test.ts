@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { runPasses } from "../../src/compile/index.ts";
+import { nativeExecutor } from "../../src/executors/native/executor.ts";
 import type { Graph, HostTensor } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import { type Layout, mesh, type Plan, planGraph, shardedOn } from "../../src/plan/index.ts";
-import { nativeExecutor } from "../../src/runtime/native/executor.ts";
 import { powerIteration, recurrentStates, recurrentStep } from "../plan/loops.ts";
 import { mlpForward, mlpStep, samples } from "../plan/networks.ts";
 import { runPlan } from "../plan/run.ts";

@@ -1,7 +1,7 @@
 /** Runs loops that never await; prints live buffers and growth of resident memory while each still runs. */
 import { setImmediate as turn } from "node:timers/promises";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { full, jit, type Tensor } from "../../src/functions/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 
 const native = loadNative();
 if ("error" in native) throw new Error(native.error);

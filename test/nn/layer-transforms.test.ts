@@ -1,9 +1,9 @@
 /** Every layer under jit, vmap, gradients of gradients, and on two devices: the same numbers, in f64. */
 import { distribute, grad, jit, jvp, mesh, nn, random, type Tensor, tensor, vmap } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { isTensor } from "../../src/functions/index.ts";
 import { shardedOn } from "../../src/plan/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
 import { expectClose } from "../support/close.ts";
 

@@ -8,12 +8,12 @@ import {
   trainOnServer,
 } from "heddle/parameter-server";
 import { afterEach, describe, expect, test } from "vitest";
+import { remoteRuntime } from "../../src/executors/remote/driver.ts";
+import { serveDrivers } from "../../src/executors/remote/worker.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { isTensor } from "../../src/functions/index.ts";
 import { printServe } from "../../src/program/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
-import { remoteRuntime } from "../../src/runtime/remote/driver.ts";
-import { serveDrivers } from "../../src/runtime/remote/worker.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, it } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { random, type Tensor, tensor } from "../../src/functions/index.ts";
 import { checkLowered, lowerProgram } from "../../src/lower/index.ts";
 import type { DeviceProgram } from "../../src/program/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 import { apart, closeAll, farthest, pipelined, whole } from "./compare.ts";
 import {
   batch,

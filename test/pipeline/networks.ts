@@ -1,5 +1,6 @@
 /** Training steps as a user writes them, and the runs that pipelines are compared with. */
 
+import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -18,7 +19,6 @@ import type { Layer } from "../../src/nn/layer.ts";
 import { adam, type Optimizer, sgd } from "../../src/optim/index.ts";
 import { mesh as makeMesh } from "../../src/plan/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 
 export type Precision = "f32" | "f64";

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   compileFunction,
   compilePipeline,
@@ -37,7 +38,6 @@ import {
 } from "../../src/program/index.ts";
 import { printPipeline } from "../../src/report/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { apart } from "./compare.ts";
 import { compiled, optimizers, perceptron } from "./networks.ts";
 

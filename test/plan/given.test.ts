@@ -1,6 +1,7 @@
 /** Plans that are read back, edited, and run: by their own graphs, or by their layouts alone. */
 import { describe, expect, test } from "vitest";
 import { withSource } from "../../src/compile/index.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   compileFunction,
   compilePlan,
@@ -19,7 +20,6 @@ import {
   printPlan,
 } from "../../src/plan/index.ts";
 import { diffPlans } from "../../src/report/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { executors } from "../support/executors.ts";
 
 const f32 = (...shape: number[]) => ({ shape, dtype: "f32" });

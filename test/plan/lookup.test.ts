@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { gradients } from "../../src/autodiff/index.ts";
 import { passesAfterPlanning, runPasses } from "../../src/compile/index.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { distribute, gather, jit, mul, sub, sum, type Tensor, valueAndGrad } from "../../src/functions/index.ts";
 import { type Graph, type HostTensor, type Node, printGraph, traceGraph } from "../../src/ir/index.ts";
 import * as ops from "../../src/ops/index.ts";
 import { formatLayout, type Mesh, mesh, parseLayout, planGraph, trafficOf, verifyPlan } from "../../src/plan/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 import { executors } from "../support/executors.ts";
 import { randomFrom } from "../support/tensors.ts";

@@ -1,11 +1,11 @@
 /** Values that are split in hard ways, over two processes: the same answers as on one device. */
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { planFunction } from "../../src/functions/index.ts";
 import type { HostTensor } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import { mesh } from "../../src/plan/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 import { started } from "../cli/heddle-process.ts";
 import { difference } from "../support/tensors.ts";
 import { cases, type ShardedCase } from "./scripts/sharded-cases.ts";

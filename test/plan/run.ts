@@ -1,5 +1,6 @@
 /** Runs a planned graph on virtual devices by the reference executor, from whole values to whole values. */
 import { expect } from "vitest";
+import { referenceExecutor } from "../../src/executors/reference.ts";
 import { dtypes, type HostTensor, sizeOf, stridesOf } from "../../src/ir/index.ts";
 import { eachOffset } from "../../src/ops/host-arrays.ts";
 import {
@@ -13,7 +14,6 @@ import {
 } from "../../src/plan/index.ts";
 import { type Program, splitGraph, verifyProgram, verifySameCollectives } from "../../src/program/index.ts";
 import type { DeviceBuffer, Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
-import { referenceExecutor } from "../../src/runtime/reference.ts";
 import { difference } from "../support/tensors.ts";
 
 /** Element offset at which the block of a device begins. */

@@ -4,8 +4,8 @@ import { type Graph, type Node, traceGraph } from "heddle/ir";
 import { neg } from "heddle/ops";
 import { type Executor, executorNames, localRuntime, memory, registerExecutor } from "heddle/runtime";
 import { expect, test } from "vitest";
+import { referenceExecutor } from "../../src/executors/reference.ts";
 import type { ExecutorPasses } from "../../src/passes/pass.ts";
-import { referenceExecutor } from "../../src/runtime/reference.ts";
 import { chooseExecutor, joinRuntime } from "../../src/runtime/registry.ts";
 
 const plugin = {

@@ -1,7 +1,8 @@
 /** @module The executors that run plans on virtual devices of this process. */
+
+import { nativeExecutor } from "../../src/executors/native/executor.ts";
+import { referenceExecutor } from "../../src/executors/reference.ts";
 import type { Executor, ExecutorOptions } from "../../src/runtime/executor.ts";
-import { nativeExecutor } from "../../src/runtime/native/executor.ts";
-import { referenceExecutor } from "../../src/runtime/reference.ts";
 
 export const executors: readonly { readonly name: string; readonly make: (options: ExecutorOptions) => Executor }[] = [
   { name: "reference", make: referenceExecutor },

@@ -1,5 +1,6 @@
 import { expectClose } from "heddle/testing";
 import { describe, expect, it } from "vitest";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   add,
   compileFunction,
@@ -19,7 +20,6 @@ import {
 } from "../../src/functions/index.ts";
 import { mesh, shardedOn } from "../../src/plan/index.ts";
 import { costOf } from "../../src/program/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 
 const numbers = (x: Tensor): number[] => [...x.dataSync()];
 const close = (actual: Tensor, expected: Tensor, digits = 5): void =>

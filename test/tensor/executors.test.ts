@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { distribute, div, jit, type Tensor, take } from "../../src/functions/index.ts";
 import { type DType, dtypes, type TypedArray } from "../../src/ir/dtype.ts";
 import { sizeOf } from "../../src/ir/shape.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 type Make = (shape: readonly number[], value: number, dtype?: DType) => Tensor;

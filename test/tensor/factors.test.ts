@@ -1,11 +1,11 @@
 /** Systems and determinants where rounding decides: both executors have the same pivots, and no product on the way overflows. */
 import { diag, grad, linalg, type Tensor, tensor } from "heddle";
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { distribute } from "../../src/functions/index.ts";
 import { type DType, dtypes } from "../../src/ir/dtype.ts";
 import { sizeOf } from "../../src/ir/shape.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { expectClose } from "../support/close.ts";
 
 /** What both executors make of matrices, or the message of their error. */

@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import { jit, mesh, Tensor, tensor, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
 import { distributedValue } from "../../src/compile/value.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 
 const matrix = tensor([
   [1, 2.5],

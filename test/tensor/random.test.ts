@@ -1,10 +1,10 @@
 /** Random tensors: distributions at a fixed key, the ends of every range, and the same numbers on any mesh. */
 import { grad, jit, jvp, mesh, nn, random, type Tensor, tensor, vmap, zeros } from "heddle";
 import { describe, expect, test } from "vitest";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { distribute } from "../../src/functions/index.ts";
 import { erf, lgamma } from "../../src/ops/special.ts";
 import { shardedOn } from "../../src/plan/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 
 const key = random.key(7);
 const numbers = async (x: Tensor): Promise<number[]> => Array.from((await x.data()) as ArrayLike<number>, Number);

@@ -19,8 +19,8 @@ import {
   zeros,
 } from "heddle";
 import { afterAll, describe, expect, it } from "vitest";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { mesh, shardedOn } from "../../src/plan/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { elementOf, expectSame, looped, numbersOf, randoms, randomsLike, zipTrees } from "../support/trees.ts";
 
 const dot = (x: Tensor, y: Tensor): Tensor => x.mul(y).sum();

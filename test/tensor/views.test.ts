@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   concat,
   distribute,
@@ -12,9 +14,7 @@ import {
 import { type DType, dtypes } from "../../src/ir/dtype.ts";
 import { type Shape, sizeOf } from "../../src/ir/shape.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 import { memory } from "../../src/runtime/registry.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 /** Expressions of views, of x f32[4,6,5]. */

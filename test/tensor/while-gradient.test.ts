@@ -2,6 +2,7 @@
 
 import { expectClose } from "heddle/testing";
 import { describe, expect, it } from "vitest";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   and,
   compileFunction,
@@ -23,7 +24,6 @@ import {
   zeros,
 } from "../../src/functions/index.ts";
 import { mesh, shardedOn } from "../../src/plan/index.ts";
-import { localRuntime } from "../../src/runtime/runtime.ts";
 
 const f64 = (value: number | number[]): Tensor => tensor(value, { dtype: "f64" });
 const numbers = (x: Tensor): number[] => [...x.dataSync()];

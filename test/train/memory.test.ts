@@ -2,8 +2,8 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import type { TrainingMemory } from "../../src/report/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 
 const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/memory.ts", import.meta.url));

@@ -1,8 +1,8 @@
 /** Training on the native executor, in this process. */
 import { type Callbacks, data, losses, nn, optim, train } from "heddle";
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { mesh } from "../../src/plan/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 import { bars, convnet, options } from "./synthetic.ts";
 
 const binding = loadNative();

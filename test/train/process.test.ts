@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadNative } from "../../src/runtime/native/binding.ts";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { started } from "../cli/heddle-process.ts";
 import { expectClose } from "../support/close.ts";
 

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Evaluation, mesh, type Snapshot, type Tensor, type TrainOptions, train } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { isTensor } from "../../src/functions/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { bars, convnet, options } from "./synthetic.ts";
 

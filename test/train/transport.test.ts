@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { loadNative } from "../../src/runtime/native/binding.ts";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { commandLine, type Ended, environment, watched } from "../cli/heddle-process.ts";
 
 const script = fileURLToPath(new URL("./scripts/run.ts", import.meta.url));

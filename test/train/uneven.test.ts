@@ -2,8 +2,8 @@
 
 import { losses, mesh, optim, train } from "heddle";
 import { describe, expect, test } from "vitest";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { formatLayout, type Mesh } from "../../src/plan/index.ts";
-import { loadNative } from "../../src/runtime/native/binding.ts";
 import { batchLayout } from "../../src/train/feed.ts";
 import { expectClose } from "../support/close.ts";
 import { bars, convnet } from "./synthetic.ts";

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from "vitest";
+import { referenceExecutor } from "../../src/executors/reference.ts";
 import { dtypes, type Graph, type HostTensor, sizeOf, type TensorType } from "../../src/ir/index.ts";
 import { evaluateGraph } from "../../src/ops/index.ts";
 import { coordinatesOf, deviceCount, type Mesh, mesh, parseLayout, planGraph } from "../../src/plan/index.ts";
 import { splitGraph } from "../../src/program/index.ts";
-import { referenceExecutor } from "../../src/runtime/reference.ts";
 import { inputsFor, valuesFor } from "../lower/graphs.ts";
 import { mlpStep } from "../plan/networks.ts";
 import { chain } from "../program/graphs.ts";

@@ -1,4 +1,4 @@
-//! Errors as JavaScript sees them: records (`src/runtime/native/error.ts` reads them).
+//! Errors as JavaScript sees them: records (`src/executors/native/error.ts` reads them).
 
 use napi::Status;
 

@@ -64,7 +64,7 @@ const FINALIZE_AT_ONCE: i32 = i32::MAX;
 const FINALIZE_LATE: i32 = 8;
 
 /// Asked by Node when it loads the addon. A finalizer may do nothing that allocates in JavaScript; older Nodes end the
-/// process where it deletes its own reference, as all do: of those the loader says so (src/runtime/native/binding.ts).
+/// process where it deletes its own reference, as all do: of those the loader says so (src/executors/native/binding.ts).
 #[no_mangle]
 pub extern "C" fn node_api_module_get_api_version_v1() -> i32 {
     if std::env::var_os("HEDDLE_FINALIZE").is_some_and(|when| when == "late") {

@@ -325,7 +325,7 @@ function read(bytes: Uint8Array, message: Message, file: string): object {
 
 /** Reads a model's messages. @throws HeddleError `format` when they are cut or malformed, or the file is something else. */
 export function readModel(bytes: Uint8Array, file: string): ModelProto {
-  checkRecognised(bytes, file, "ONNX");
+  checkRecognised(bytes, file, "ONNX", ["onnx"]);
   return read(bytes, model, file) as ModelProto;
 }
 

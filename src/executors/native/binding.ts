@@ -1,0 +1,212 @@
+/** @module The exports of the native core, and loading it. */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ownPlace, requires } from "../../runtime/packages.ts";
+import { readEnvironment, setFinalize } from "../../util/settings.ts";
+import { finalizesAtOnce, ownPlatform } from "./platform.ts";
+
+/** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
+export interface NativeBuffer {
+  readonly bytes: number;
+  /** @throws Error while a queued run uses the buffer, out of range, or after `dispose`. */
+  write(src: Uint8Array, offset?: number): void;
+  /** @throws Error while a queued run writes the buffer, out of range, or after `dispose`. */
+  read(dst: Uint8Array, offset?: number): void;
+  /** A part of the buffer with its own handle; the memory is freed when all handles are. */
+  part(offset: number, bytes: number): NativeBuffer;
+  /** Harmless when repeated. A queued run keeps the memory until it is done. */
+  dispose(): void;
+}
+
+/** A lowered program, parsed and verified. */
+export interface NativeProgram {
+  /** Bytes of the arena that a device needs for the program, including kernels' scratch memory. */
+  readonly arenaBytes: number;
+}
+
+/** One device: a thread with a queue, its helpers, and an arena as large as the largest program it has run. */
+export interface NativeDevice {
+  run(program: NativeProgram, args: readonly NativeBuffer[]): Promise<void>;
+  /** Blocks until everything queued before and this run are done. */
+  runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
+  /** Blocks until everything queued is done. Gives the runs that failed since the last call, by their order from 0. */
+  sync(): { run: number; fault: string }[];
+  /** Ends the running program after its current step (a wait in a collective at once) and refuses all later ones. */
+  abort(reason: string): void;
+  /**
+   * Like `run`, and gives times: the run's start in microseconds since the epoch, and its length; then for each step, at any depth and
+   * in order, its first start, its total time and how often it ran. Times are in nanoseconds.
+   */
+  profile(program: NativeProgram, args: readonly NativeBuffer[]): Promise<Float64Array>;
+  /** The peak operations and bytes per second of all threads. Blocks for about a tenth of a second. */
+  limits(): { flops: number; bytes: number };
+  /** Blocks until everything queued is done, then ends the threads. Harmless when repeated. */
+  close(): void;
+}
+
+/** Members of a mesh axis. Calls of all members must come in the same order. */
+export interface NativeGroup {
+  readonly size: number;
+  readonly index: number;
+  barrier(label?: string): Promise<void>;
+  /** The bytes of the member at position `root`; all lengths are equal. */
+  broadcast(bytes: Uint8Array, root: number, label?: string): Promise<Uint8Array>;
+  /** The bytes of all members, one after another; all lengths are equal. */
+  allGather(bytes: Uint8Array, label?: string): Promise<Uint8Array>;
+}
+
+/** This rank's membership among ranks that run collectives together. */
+export interface NativeWorld {
+  readonly rank: number;
+  readonly size: number;
+  readonly failed: boolean;
+  /** Why there is no flight recorder although it was requested, or null. */
+  readonly warning: string | null;
+  /** Why ranks of this host cannot use shared memory, or null. */
+  readonly fallback: string | null;
+  /** `ranks` are in the order of the blocks, and must contain this rank. */
+  group(ranks: readonly number[], name: string): NativeGroup;
+  abort(reason: string): void;
+  /** Records the training step in the flight recorder. */
+  setStep(step: number): void;
+  /** Harmless when repeated. */
+  close(): void;
+}
+
+/** A client of the key-value store. Times are in seconds. */
+export interface NativeStore {
+  set(key: string, value: string): Promise<void>;
+  /** Waits for the key; `waitingFor` names in the error who should have set the key. */
+  get(key: string, timeout: number, waitingFor?: string): Promise<string>;
+  tryGet(key: string): Promise<string | null>;
+  /** Adds to a counter; resolves to its new value. */
+  add(key: string, delta: number): Promise<number>;
+  /** `expected` null: absent. `current` is the actual value, if any. */
+  compareAndSet(key: string, expected: string | null, value: string): Promise<{ swapped: boolean; current?: string }>;
+  delete(key: string): Promise<boolean>;
+  list(prefix: string): Promise<string[]>;
+}
+
+export interface NativeStoreServer {
+  /** Listens (port 0: any free one); resolves to the port. */
+  start(host: string, port: number, secret: string, runId: string): Promise<number>;
+  stop(): void;
+}
+
+export interface NativeWorldOptions {
+  runId: string;
+  rank: number;
+  size: number;
+  /** Where the store listens. */
+  host: string;
+  port: number;
+  secret: string;
+  /** Membership epoch: a re-formed world takes a new one. */
+  epoch?: number;
+  /** Tells apart worlds of one run. */
+  name?: string;
+  /** Interface to listen on; loopback if absent. */
+  bind?: string;
+  /** Seconds. */
+  timeout?: number;
+  /** File of the flight recorder. */
+  flight?: string;
+  /** The transport; `auto` if absent. */
+  transport?: "auto" | "tcp" | "shared";
+}
+
+/** The record of a rank's flight recorder. */
+export interface NativeFlight {
+  rank: number;
+  size: number;
+  step: number;
+  current?: { step: number; description: string };
+}
+
+/**
+ * The exports of the native core. It throws and rejects with `Error`s; the message of an error of a run, or of communication
+ * with other ranks, is a record in JSON: see `error.ts`.
+ */
+export interface NativeBinding {
+  info(): { version: string; isa: string; cores: number; cpu: string; features: string[] };
+  memory(): { liveBuffers: number; liveBytes: number; peakBytes: number };
+  /** Copies rows of `src`, in the order of `rows`, to `dst`; off the JavaScript thread. */
+  gatherRows(
+    src: NativeBuffer,
+    rowBytes: number,
+    rows: Int32Array,
+    dst: NativeBuffer,
+    dstOffset: number,
+  ): Promise<void>;
+  readFlight(path: string): NativeFlight;
+  /** Kills this process `grace` seconds after its parent `parent` has ended, even if it is busy. */
+  endWithParent(parent: number, grace: number): void;
+  readonly NativeBuffer: new (bytes: number) => NativeBuffer;
+  /** @throws Error naming the step, its kernel and what is wrong. */
+  readonly NativeProgram: {
+    new (json: string): NativeProgram;
+    /** The memory accesses of a program's steps, one line each: `name role space low high`, in bytes. */
+    accesses(json: string): string[];
+  };
+  /** `groups`: one per mesh axis; without them every axis has one member. */
+  readonly NativeDevice: new (
+    options: { threads: number; coords?: number[]; isa?: string },
+    groups?: readonly NativeGroup[],
+  ) => NativeDevice;
+  readonly NativeWorld: {
+    connect(options: NativeWorldOptions): Promise<NativeWorld>;
+    /** All ranks of a world inside this process. */
+    inProcess(size: number): NativeWorld[];
+  };
+  readonly NativeStore: {
+    connect(options: {
+      host: string;
+      port: number;
+      secret: string;
+      runId: string;
+      timeout: number;
+    }): Promise<NativeStore>;
+  };
+  readonly StoreServer: new () => NativeStoreServer;
+}
+
+let loaded: NativeBinding | { error: string } | undefined;
+
+/** Loads the native core once, or gives the reason why it does not load, such as `HEDDLE_NATIVE=off`. */
+export function loadNative(): NativeBinding | { error: string } {
+  loaded ??= load();
+  return loaded;
+}
+
+function load(): NativeBinding | { error: string } {
+  const { native, finalize } = readEnvironment();
+  if (native === "off") return { error: "HEDDLE_NATIVE=off" };
+  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) setFinalize("late");
+  const target = ownPlatform();
+  const tried = new Set<string>();
+  for (const require of requires()) {
+    for (const place of [`heddle-${target}`, inRepository(target)]) {
+      if (place === undefined) continue;
+      try {
+        return require(place) as NativeBinding;
+      } catch (error) {
+        const missing = (error as { code?: unknown }).code === "MODULE_NOT_FOUND";
+        tried.add(`${place}: ${missing ? "not installed" : (error as Error).message}`);
+      }
+    }
+  }
+  return { error: [...tried].join("; ") };
+}
+
+/** The file that `native/build.mjs` writes, if this is a checkout. */
+function inRepository(target: string): string | undefined {
+  if (ownPlace === undefined) return undefined;
+  let folder = dirname(fileURLToPath(ownPlace));
+  while (!existsSync(join(folder, "package.json"))) {
+    const parent = dirname(folder);
+    if (parent === folder) return undefined;
+    folder = parent;
+  }
+  return join(folder, "native", "npm", target, `heddle.${target}.node`);
+}

@@ -1,0 +1,113 @@
+/** @module The native executor in several processes, with one device each; the environment says how they find each other. */
+import { parseMachine } from "../../cost/index.ts";
+import { onPeerEnded, reportToLauncher } from "../../launcher-messages/launcher.ts";
+import type { Mesh } from "../../plan/mesh.ts";
+import type { ProgramAxis } from "../../program/program.ts";
+import { allDevices, type Runtime } from "../../runtime/devices.ts";
+import type { LocalDevice } from "../../runtime/executor.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { fingerprint } from "../../util/hash.ts";
+import { readEnvironment } from "../../util/settings.ts";
+import { RunError } from "./error.ts";
+import { nativeExecutor } from "./executor.ts";
+import { defaultThreads } from "./threads.ts";
+import { joinWorld, type WorldOptions } from "./world.ts";
+
+/**
+ * Joins the other processes of a run: one device each, in row-major order of the mesh.
+ *
+ * @throws HeddleError `world` when the others cannot be reached in time.
+ */
+export async function distributedRuntime(
+  axes: readonly ProgramAxis[],
+  options: WorldOptions & { threads?: number | undefined },
+): Promise<Runtime> {
+  const devices = allDevices(axes);
+  if (devices.length !== options.size) {
+    throw new HeddleError(
+      "mesh",
+      `a mesh of ${devices.length} devices needs as many workers, there are ${options.size}`,
+    );
+  }
+  const world = await joinWorld(options);
+  const local = [devices[options.rank] as LocalDevice];
+  // Plans and the order of collectives depend on the machine, so all ranks use rank 0's.
+  const described = await world.together("machine", async () => readEnvironment().machine ?? "");
+  const machine = described === "" ? undefined : parseMachine(described, "the machine of rank 0");
+  const threads = options.threads ?? defaultThreads(1);
+  const executor = nativeExecutor({ axes, devices: local, threads, world, machine });
+  return {
+    axes,
+    local,
+    executor,
+    rank: options.rank,
+    world: options.size,
+    processes: world,
+    machine,
+    close: () => {
+      executor.close();
+      world.close();
+    },
+  };
+}
+
+/** The runtime of `heddle run` with several workers; undefined for a single worker. */
+export function joinFromEnvironment(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
+  const { world, workers, executor } = readEnvironment();
+  if (world === 1 || workers !== undefined) return undefined;
+  if (executor !== undefined && executor !== "native") {
+    throw new HeddleError("executor", `the ${executor} executor runs in one process only`, { hint: "use --workers 1" });
+  }
+  return joinWorkers(mesh, world, attempt);
+}
+
+async function joinWorkers(mesh: Mesh, size: number, attempt: number): Promise<Runtime> {
+  const environment = readEnvironment();
+  const needed = <Value>(name: string, value: Value | undefined): Value => {
+    if (value !== undefined) return value;
+    throw new HeddleError("world", `WORLD_SIZE is ${size}, but ${name} is not set`, {
+      hint: "start the workers with heddle run",
+    });
+  };
+  const rank = needed("RANK", environment.rank);
+  const { runDirectory } = environment;
+  reportToLauncher({ type: "join" });
+  const joining = distributedRuntime(mesh.axes, {
+    rank,
+    size,
+    host: needed("MASTER_ADDR", environment.host),
+    port: needed("MASTER_PORT", environment.port),
+    runId: environment.runId ?? "default",
+    epoch: environment.epoch,
+    secret: needed("HEDDLE_SECRET", environment.secret),
+    timeout: environment.timeout ?? 60,
+    flight: runDirectory === undefined ? undefined : `${runDirectory}/rank-${rank}.flight`,
+    // Ranks that disagree on the mesh must not exchange anything.
+    name: `mesh-${fingerprint(JSON.stringify(mesh))}`,
+    attempt,
+  });
+  return unlessPeerEnds(joining, rank);
+}
+
+/** Time for messages of a rank that has ended: it may have joined before. */
+const graceMilliseconds = 1000;
+
+/** The runtime, or an error as soon as it is known that a rank will never join. */
+async function unlessPeerEnds(joining: Promise<Runtime>, rank: number): Promise<Runtime> {
+  let stop = (): void => {};
+  let timer: NodeJS.Timeout | undefined;
+  const missing = new Promise<never>((_resolve, reject) => {
+    stop = onPeerEnded((peer) => {
+      const fault = { kind: "peerMissing", own: rank, rank: peer, during: "joining" } as const;
+      timer ??= setTimeout(() => reject(new RunError(fault)), graceMilliseconds);
+    });
+  });
+  try {
+    return await Promise.race([joining, missing]);
+  } finally {
+    stop();
+    clearTimeout(timer);
+    // The outcome no longer matters.
+    joining.catch(() => {});
+  }
+}

@@ -1,9 +1,0 @@
-/** @module The executors outside browsers; the first one that can be used is the default. */
-import { nativePlugin } from "./native/plugin.ts";
-import { referencePlugin } from "./reference.ts";
-import { registerExecutor } from "./registry.ts";
-import { remotePlugin } from "./remote/plugin.ts";
-
-registerExecutor(nativePlugin);
-registerExecutor(referencePlugin);
-registerExecutor(remotePlugin);
