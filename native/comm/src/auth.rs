@@ -7,7 +7,7 @@
 //! server → client   welcome    status, HMAC-SHA256(secret, "server" hello challenge)
 //! ```
 //!
-//! The client proves first, so a stranger learns nothing that depends on the secret. What follows is not encrypted.
+//! The client proves first, so a stranger learns nothing that depends on the secret. Later messages are not encrypted.
 
 use std::net::TcpStream;
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub(crate) enum Role {
     Control = 3,
 }
 
-/// Who is at one end of a connection.
+/// The process at one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) role: Role,
@@ -39,7 +39,7 @@ pub(crate) struct Identity {
     pub(crate) incarnation: u64,
 }
 
-/// What both ends must share.
+/// The secret and the run, which both ends must share.
 #[derive(Clone)]
 pub(crate) struct Scope {
     secret: Vec<u8>,

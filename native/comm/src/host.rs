@@ -331,10 +331,10 @@ impl Listener {
         Ok(Self { socket, name })
     }
 
-    /// Passes the descriptors to connecting processes of the same user, and takes the bell of the first one that sends
-    /// it. An answer on the link before that means that the peer will not connect.
+    /// Passes the descriptors to connecting processes of the same user, and returns the bell of the first process that sends
+    /// one. An answer on the link before that means that the peer will not connect.
     ///
-    /// Any process here can list the name and connect, so connections that send nothing are awaited beside the others.
+    /// Any process of this host can find the name and connect, so connections that send nothing must not block the others.
     fn pass(&self, link: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 2]) -> std::result::Result<Waker, String> {
         let deadline = Instant::now() + HANDOVER;
         let mut connections: VecDeque<OwnedFd> = VecDeque::new();
@@ -425,7 +425,7 @@ mod tests {
     fn descriptors_pass_although_other_processes_connect_first() {
         let listener = Listener::open().unwrap();
         let [here, there, idle] = [(); 3].map(|()| Waker::new().unwrap());
-        // They come first. The name can be listed, so any process can do this.
+        // Other processes connect first: any process can find the name.
         let come = || {
             let stranger = socket().unwrap();
             connect(&stranger, &address(&listener.name).unwrap()).unwrap();

@@ -95,7 +95,7 @@ pub struct Builder {
     known: HashMap<Node, Id>,
     /// Whether the processor has AVX-512.
     pub wide: bool,
-    /// Whether functions are to be those of near numbers only.
+    /// Whether functions are written for near numbers only.
     pub near: bool,
     /// The condition that a number is not near.
     pub far: Option<Id>,

@@ -104,7 +104,7 @@ impl Writer<'_> {
         Ok(Register::RAX)
     }
 
-    /// A register's part of half the width, and that of a quarter.
+    /// The lower half and the lower quarter of a register.
     fn parts(&self, register: Register) -> (Register, Register) {
         let number = register as u32 - if self.wide { Register::ZMM0 } else { Register::YMM0 } as u32;
         (Register::YMM0 + number, Register::XMM0 + number)

@@ -1,4 +1,4 @@
-//! Elimination with partial pivoting (Golub and Van Loan, "Matrix Computations", 3.4.1), the pivots those of LAPACK's getrf.
+//! Elimination with partial pivoting (Golub and Van Loan, "Matrix Computations", 3.4.1), with the pivots of LAPACK's getrf.
 
 /// Columns that are eliminated together: a block of rows stays in cache while the rest of the matrix goes by once.
 const WIDTH: usize = 32;

@@ -22,8 +22,8 @@ pub(super) fn ranges_of(elements: usize, rows: usize) -> usize {
     (elements / (1 << 14)).clamp(1, 16).min(rows.max(1))
 }
 
-/// Positions whose rows are added one after another, and nothing more. A longer sum of floats keeps what its roundings lose, in a
-/// table of its own; so many as there are rows, so that to go through that table costs no more than the positions do.
+/// The most positions whose rows are added without a correction. A longer sum of floats keeps its rounding errors in a second
+/// table. The limit is at least the number of rows, so that the second table costs no more than the positions do.
 fn plain_positions(size: usize) -> usize {
     size.max(1 << 8)
 }
@@ -37,8 +37,8 @@ pub(super) fn check_scratch(call: &GatherJson) -> Result<()> {
 }
 
 impl RowWalk {
-    /// Combines rows of `updates` with those of `out`, which `begin` fills: it gets a part of the table and its offset. Tasks own
-    /// ranges of target rows and walk all positions in order. Where there is a table for what is lost, the rows are summed.
+    /// Combines rows of `updates` with rows of `out`. `begin` fills `out`: it gets a part of the table and its offset. Tasks own
+    /// ranges of target rows and walk all positions in order. With a table `lost` for rounding errors, the rows are summed.
     pub unsafe fn combine<T: Element, F: Fold>(
         &self,
         run: &Run,

@@ -63,7 +63,7 @@ pub fn digamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let y = o.add(y, more);
     let reflected = o.add(y, turn);
     let y = o.select(negative, reflected, y);
-    // Infinite at 0, with the sign against that of zero.
+    // Infinite at 0, with the opposite sign of zero.
     let (nothing, infinity, minus) = (o.equal(x, zero), o.number(f64::INFINITY), o.negated(x));
     let end = o.with_sign(infinity, minus);
     o.select(nothing, end, y)
@@ -260,7 +260,7 @@ pub mod double {
         let (one, half, end) = (o.number(1.0), o.number(0.5), o.number(END));
         let small = o.less(a, one);
         let p = middle(o, small, a, DIGAMMA);
-        // The zero in two parts; that of digamma(1 + a) has the same second one, as 1 is taken off exactly.
+        // The zero in two parts. The zero of digamma(1 + a) has the same second part, since 1 is subtracted exactly.
         let low = o.number(9.549_995_429_965_697e-17);
         let from = distance(o, small, a, 1.461_632_144_968_362_2);
         let from = o.sub(from, low);

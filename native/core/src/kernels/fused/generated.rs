@@ -123,7 +123,7 @@ pub(crate) fn streams<'a>(
     bytes > STREAMED && alone && size > 2 && steps.all(|s| (s * size as isize) % 64 == 0)
 }
 
-/// The group without its sizes and addresses, if its views are ones that generated kernels walk.
+/// The group without its sizes and addresses, if generated kernels can read and write its views.
 fn describe(
     total: usize,
     dims: &[usize],

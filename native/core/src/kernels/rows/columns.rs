@@ -97,7 +97,7 @@ impl Kernel for FusedColumns {
 }
 
 impl FusedColumns {
-    /// Elements of an operand before those of outer dims number `outer`.
+    /// The offset of an operand at index `outer` of the outer dims.
     fn before(&self, operand: usize, outer: usize) -> isize {
         let dims = &self.group.dims;
         offset_of(&dims[..dims.len() - 1], &self.group.operands[operand].strides, outer)

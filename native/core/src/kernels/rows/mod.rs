@@ -341,7 +341,7 @@ impl Block<'_> {
         }
     }
 
-    /// Folds `n` elements of each row; the results are those of the rows if there is but one piece.
+    /// Folds `n` elements of each row. With a single piece, the results are the values of the rows.
     unsafe fn folds(&self, pass: &Pass, at: &[Address], n: usize, piece: usize) {
         let isa = self.run.isa;
         let kernel = pass.kernel(isa, at);

@@ -49,7 +49,7 @@ pub(super) struct Builder<'a> {
     pub known: Vec<Option<usize>>,
     /// Registers of the group that are folds and end with this pass.
     pub folds: Vec<usize>,
-    /// Lanes are those of one row, and may stay in registers.
+    /// Whether lanes belong to one row, so that they may stay in registers.
     holds: bool,
 }
 
