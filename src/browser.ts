@@ -1,6 +1,6 @@
 /**
- * @module Heddle in a browser, on the reference executor: models, data in memory, steps of one's own. Bundlers for browsers take this file
- * for `heddle`; what reads files or starts processes (`train`, `io`, `keras`) is not in it.
+ * @module Heddle in a browser, on the reference executor: models, data in memory, training. Bundlers for browsers use this file
+ * as `heddle`; `io` and `keras`, which read and write files, are missing.
  */
 export { maxIterations } from "./adapters/autograph/bound.ts";
 export * as data from "./data/browser.ts";
@@ -12,6 +12,34 @@ export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
 export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
 export { type Mesh, mesh } from "./plan/index.ts";
+export {
+  type Callbacks,
+  type ClassWeight,
+  callbacks,
+  confusionTable,
+  type DistributedStep,
+  type DistributedStepOptions,
+  distributedStep,
+  drawImages,
+  type EpochRecord,
+  type Evaluation,
+  layouts,
+  type NamedLosses,
+  type PipelineTraining,
+  type RecordTrainOptions,
+  type Snapshot,
+  type StartValues,
+  type StepBatch,
+  type StepGiven,
+  type StepRecord,
+  type TrainControl,
+  type TrainEnd,
+  type TrainOptions,
+  type TrainResult,
+  type TrainStart,
+  train,
+  type WeightedLoss,
+} from "./train/browser.ts";
 export type { ErrorCode } from "./util/error-codes.ts";
 export { HeddleError } from "./util/errors.ts";
 export type { Tree } from "./util/tree.ts";

@@ -1,10 +1,11 @@
 /** @module Conversion between tensors and values in ordinary memory, the form that files hold. */
 
-import { isTensor, type Tensor, tensor } from "../functions/index.ts";
+import { isTensor, type Tensor, type Tensors, tensor } from "../functions/index.ts";
 import { dtypes, isDType } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { flattenTree } from "../util/tree.ts";
 
 /** Most dims of a tensor that is read from a file. */
 export const largestRank = 32;
@@ -40,4 +41,21 @@ export function bytesOfHost({ dtype, data }: HostTensor): Uint8Array {
   if (data.BYTES_PER_ELEMENT !== dtypes[dtype].create(0).BYTES_PER_ELEMENT)
     throw new HeddleError("dtype", `values of ${dtype} are given with ${data.BYTES_PER_ELEMENT} bytes each`);
   return dtypes[dtype].bytesOf(data);
+}
+
+/** The tensors of trees by their dotted names, as `read` gives them. @throws HeddleError `tree` when two have one name. */
+export async function hostByName(
+  what: string,
+  trees: readonly Tensors[],
+  read: (x: Tensor) => Promise<HostTensor>,
+): Promise<Map<string, HostTensor>> {
+  const host = new Map<string, HostTensor>();
+  for (const tree of trees) {
+    const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
+    for (const [index, name] of paths.entries()) {
+      if (host.has(name)) throw new HeddleError("tree", `${what}: two tensors have the name '${name}'`);
+      host.set(name, await read(leaves[index] as Tensor));
+    }
+  }
+  return host;
 }

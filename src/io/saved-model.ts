@@ -17,10 +17,9 @@ import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { isRecord } from "../util/tree.ts";
 import { version } from "../util/version.ts";
-import { toHost } from "./host-tensors.ts";
+import { hostByName, toHost } from "./host-tensors.ts";
 import { readVariables } from "./load-variables.ts";
 import { type SafetensorsMetadata, savedBy } from "./safetensors.ts";
-import { hostByName } from "./state-dict.ts";
 import { openWeights } from "./weights.ts";
 
 const key = "heddle.model";

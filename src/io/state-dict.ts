@@ -1,6 +1,5 @@
 /** @module Trees of tensors as safetensors files by dotted names, as state dicts are. */
 import { isTensor, type Tensor, type Tensors } from "../functions/index.ts";
-import type { HostTensor } from "../ir/node.ts";
 import { isTensorType } from "../ir/shape.ts";
 import type { Variables } from "../nn/index.ts";
 import { HeddleError, within } from "../util/errors.ts";
@@ -8,10 +7,10 @@ import { checkOptions, chosenBy } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import { flattenTree, isRecord } from "../util/tree.ts";
-import { toHost, toTensor } from "./host-tensors.ts";
+import { hostByName, toHost, toTensor } from "./host-tensors.ts";
 import { openedBy, savedBy } from "./safetensors.ts";
 
-/** @throws HeddleError `argument` naming a leaf of a tree that is not a tensor, which no file holds. */
+/** @throws HeddleError `argument` naming what in a tree is no tensor, and so would be in no file. */
 function checkAllTensors(what: string, tree: unknown): void {
   const isEnd = (value: unknown): value is unknown => isTensor(value) || !(Array.isArray(value) || isRecord(value));
   const { leaves, paths } = flattenTree<unknown>(tree, isEnd);
@@ -27,7 +26,7 @@ function checkAllTensors(what: string, tree: unknown): void {
   );
 }
 
-/** Variables without the type of the output, which `init` gives with them. */
+/** Variables without the type of the output, which `init` gives beside them. */
 function withoutOutput(tensors: Tensors | Variables<object>): Tensors {
   if (!isRecord(tensors) || !("params" in tensors && "output" in tensors && isTensorType(tensors["output"])))
     return tensors as Tensors;
@@ -36,32 +35,11 @@ function withoutOutput(tensors: Tensors | Variables<object>): Tensors {
 }
 
 /**
- * The tensors of trees by their dotted names, as `read` gives them. @throws HeddleError `tree` when two tensors have
- * the same name.
- */
-export async function hostByName(
-  what: string,
-  trees: readonly Tensors[],
-  read: (x: Tensor) => Promise<HostTensor>,
-): Promise<Map<string, HostTensor>> {
-  const host = new Map<string, HostTensor>();
-  for (const tree of trees) {
-    const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
-    for (const [index, name] of paths.entries()) {
-      if (host.has(name)) throw new HeddleError("tree", `${what}: two tensors have the name '${name}'`);
-      host.set(name, await read(leaves[index] as Tensor));
-    }
-  }
-  return host;
-}
-
-/**
- * Writes a tree of tensors (`params`, or the variables of a layer, as `init` gives them) as a safetensors file by
- * dotted names, which PyTorch reads with `safetensors.torch.load_file`. It appears whole or not at all.
+ * Writes a tree of tensors (`params`, or the variables of a layer, as `init` gives them) as a safetensors file by dotted names, which
+ * PyTorch reads with `safetensors.torch.load_file`. It appears whole or not at all.
  *
- * @throws HeddleError `argument` for a leaf that is not a tensor; `layout` when this process holds only a part of a
- * tensor; `tree` when two have one name, or the tree contains itself; `file` when it cannot be written, `disk` when it
- * does not fit.
+ * @throws HeddleError `argument` for what in the tree is no tensor; `layout` when this process holds only a part of a tensor;
+ * `tree` when two have one name, or the tree contains itself; `file` when it cannot be written, `disk` when it does not fit.
  */
 export function saveTensors(
   path: string,
@@ -79,15 +57,14 @@ export function saveTensors(
 
 /** Options of {@link loadTensors}. */
 export interface LoadTensorsOptions {
-  /** Which tensors to read, by name; default all. The bytes of other tensors are not read. */
+  /** Which tensors to read, by name; default all. Of the others nothing is read. */
   readonly only?: (name: string) => boolean;
 }
 
 /**
  * The tensors of a safetensors file by name.
  *
- * @throws HeddleError `format`; `dtype` for a tensor of a dtype that Heddle lacks (`only` can leave it out); `file`
- * when it cannot be read.
+ * @throws HeddleError `format`; `dtype` for a tensor of a dtype that Heddle has not (`only` leaves it out); `file` when it cannot be read.
  */
 export function loadTensors(path: string, options: LoadTensorsOptions = {}): Promise<Record<string, Tensor>> {
   return called(async () => {

@@ -1,10 +1,10 @@
 /** @module What every rank of a training must have in common, compared before the first step. */
-import { createHash } from "node:crypto";
-import type { Column, Dataset } from "../data/index.ts";
+import type { Column, Dataset } from "../data/browser.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { printPlan } from "../plan/index.ts";
 import { canonicalJson } from "../util/text.ts";
 import { columnNames } from "./functions.ts";
+import { host } from "./host.ts";
 import type { RunParts } from "./parts.ts";
 
 /**
@@ -44,9 +44,7 @@ export async function datasetLines(
   );
   const digests = columns.map(async (name) => {
     const { buffer, byteOffset, byteLength } = await (dataset.columns.get(name) as Column).load();
-    const digest = createHash("sha256")
-      .update(new Uint8Array(buffer, byteOffset, byteLength))
-      .digest("hex");
+    const digest = host.sha256(new Uint8Array(buffer, byteOffset, byteLength));
     return `${what}: contents of column "${name}" ${digest.slice(0, 16)}`;
   });
   return [...described, ...(await Promise.all(digests))];

@@ -1,5 +1,5 @@
 /** @module Values that are not finite in the columns of a batch whose loss is not: told by row and place, as NaN in data is the commonest cause. */
-import type { Dataset } from "../data/index.ts";
+import type { Dataset } from "../data/browser.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { sizeOf } from "../ir/shape.ts";
 import type { FedBatch } from "./feed.ts";

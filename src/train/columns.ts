@@ -1,5 +1,5 @@
 /** @module What model and loss see of a batch: a column, or a record of several by their names. */
-import { type Column, columnDType, type Dataset } from "../data/index.ts";
+import { type Column, columnDType, type Dataset } from "../data/browser.ts";
 import { isTensor, type Tensor } from "../functions/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";

@@ -2,9 +2,14 @@
  * @module A training loop of one's own on every worker: the user's step is compiled by the planner that `train` uses, with batches
  * split by rows and the state where it is kept, updated in place.
  */
-import { createHash } from "node:crypto";
 import type { Machine } from "../cost/index.ts";
-import { type BatchesOptions, type Column, columnDType, type Dataset, Dataset as DatasetClass } from "../data/index.ts";
+import {
+  type BatchesOptions,
+  type Column,
+  columnDType,
+  type Dataset,
+  Dataset as DatasetClass,
+} from "../data/browser.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -18,11 +23,9 @@ import {
   type Tensor,
   type Tensors,
 } from "../functions/index.ts";
-import { readSafetensors, savedBy } from "../io/safetensors.ts";
 import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
-import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { scopeKey } from "../nn/index.ts";
 import { learningRateAt, type Schedule } from "../optim/index.ts";
 import { type Layout, type Mesh, printPlan, replicated, sameLayout } from "../plan/index.ts";
@@ -37,7 +40,9 @@ import { datasetLines } from "./agree.ts";
 import { transformed } from "./columns.ts";
 import { batchLayout, Feed } from "./feed.ts";
 import { batchTypes } from "./functions.ts";
+import { host } from "./host.ts";
 import { placedBy } from "./layouts.ts";
+import { noFiles } from "./no-files.ts";
 import type { LayoutRule } from "./rules.ts";
 import { wholeData } from "./state.ts";
 
@@ -270,7 +275,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     const given = { state: this.state, batch: columns, given: scalars, key: this.key };
     const name = this.options.step.name || "step";
     const program = await this.compiledFor(this, given, { name, work: this.taken, donate: ["state"] });
-    reportToLauncher({ type: "progress", step: steps + 1 });
+    host.process?.report({ type: "progress", step: steps + 1 });
     runtime.processes?.setStep(steps + 1);
     const { state, ...told } = program.run(given) as Told;
     this.state = state;
@@ -392,13 +397,15 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
   save(path: string): Promise<void> {
     return called(() =>
       this.inOrder(async () => {
+        const { files } = host;
+        if (files === undefined) throw noFiles("distributedStep: save writes a file");
         const values = new Map<string, HostTensor>();
         const { leaves, paths } = flattenTree(this.state, isTensor);
         // One after the other: what is in parts is gathered, by all workers in one order.
         for (const [index, leaf] of leaves.entries())
           values.set(paths[index] as string, { ...typeOf(leaf), data: await wholeData(leaf) });
         const metadata = new Map([[stepsKey, String(this.steps)]]);
-        if (this.rank === 0) await savedBy("save", path, values, { metadata });
+        if (this.rank === 0) await files.writeTensors("save", path, values, metadata);
         await this.runtime.processes?.barrier("save");
       }),
     );
@@ -407,7 +414,8 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
   load(path: string): Promise<void> {
     return called(() =>
       this.inOrder(async () => {
-        const { tensors, metadata } = await readSafetensors(path);
+        if (host.files === undefined) throw noFiles("distributedStep: load reads a file");
+        const { tensors, metadata } = await host.files.readTensors(path);
         const { paths, leaves } = this.flat;
         const wrong = [
           ...paths.filter((name, index) => {
@@ -436,6 +444,4 @@ const stepsKey = "heddle.steps";
 
 const typeOf = ({ shape, dtype }: TensorType): TensorType => ({ shape, dtype });
 
-function digestOf({ dtype, data }: HostTensor): string {
-  return createHash("sha256").update(dtypes[dtype].bytesOf(data)).digest("hex").slice(0, 16);
-}
+const digestOf = ({ dtype, data }: HostTensor): string => host.sha256(dtypes[dtype].bytesOf(data)).slice(0, 16);

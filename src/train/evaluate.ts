@@ -1,6 +1,6 @@
 /** @module Evaluation and prediction over a whole dataset. */
 
-import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
+import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import { distribute, isTensor, meshOf, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatType, isTensorType, sameShape, sameType } from "../ir/shape.ts";

@@ -1,5 +1,5 @@
 /** @module Batches on the devices of a run: each device's rows of each column, gathered ahead of the step. */
-import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/index.ts";
+import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/browser.ts";
 import { fromShards, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import {

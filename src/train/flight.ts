@@ -34,7 +34,7 @@ export class InFlight {
    * take its part in a step that is under way.
    */
   async abandon(milliseconds: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, milliseconds);
     });

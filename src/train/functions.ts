@@ -1,5 +1,5 @@
 /** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
-import type { Column, Dataset } from "../data/index.ts";
+import type { Column, Dataset } from "../data/browser.ts";
 import { evalShape, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";

@@ -1,19 +1,9 @@
 /** @module The plan that `heddle run --plan` gives a training, in the place of what its options say. */
-import { readPlan } from "../io/plan-file.ts";
-import { reportToLauncher } from "../launcher-messages/launcher.ts";
-import {
-  formatLayout,
-  formatMesh,
-  type Layout,
-  type PlanLayouts,
-  type Schedule,
-  sameLayout,
-  schedules,
-} from "../plan/index.ts";
-import { planTitle } from "../plan/plan.ts";
+import { formatMesh, type PlanLayouts, type Schedule, schedules } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
-import { listed } from "../util/text.ts";
+import { host } from "./host.ts";
+import { noFiles } from "./no-files.ts";
 import type { PipelineTraining, Settings } from "./options.ts";
 
 /**
@@ -24,13 +14,14 @@ import type { PipelineTraining, Settings } from "./options.ts";
 export function withGivenPlan(settings: Settings): Settings {
   const { planFile } = readEnvironment();
   if (planFile === undefined) return settings;
-  const plan = readPlan(planFile);
-  reportToLauncher({ type: "givenPlan" });
-  const [own, planned] = [settings.mesh ?? plan.mesh, plan.mesh].map(formatMesh);
-  if (own !== planned)
+  if (host.files === undefined) throw noFiles("train: HEDDLE_PLAN_FILE names a file with a plan");
+  const plan = host.files.readPlan(planFile);
+  host.process?.report({ type: "givenPlan" });
+  const [wanted, planned] = [settings.mesh ?? plan.mesh, plan.mesh].map(formatMesh);
+  if (wanted !== planned)
     throw new HeddleError(
       "option",
-      `train: the plan in ${planFile} is for mesh ${planned}, the option mesh is ${own}`,
+      `train: the plan in ${planFile} is for mesh ${planned}, the option mesh is ${wanted}`,
       {
         hint: "plan for that mesh, or leave the option out",
       },
@@ -55,40 +46,3 @@ function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: Pipe
   };
   return { pipeline: own };
 }
-
-/**
- * Compares a plan with where a training keeps and feeds its values.
- *
- * @param fed names of all that the step takes
- * @throws HeddleError `plan` naming a value that the plan has elsewhere; `parse` for a printed plan that lacks some
- */
-export function checkFed(
-  plan: PlanLayouts,
-  { layouts, outputLayouts }: Record<Sides, (path: string) => Layout>,
-  fed: readonly string[],
-): void {
-  const named = new Set(plan.inputs.map(({ name }) => name));
-  // What follows a parameter is not printed. A plan that was written by hand names what it likes.
-  const lacking = fed.filter((name) => !named.has(name) && !name.startsWith("optimizer."));
-  if (plan.source !== undefined && lacking.length > 0)
-    throw new HeddleError("parse", `${planTitle(plan)} does not name ${listed(lacking)}: it was cut short`, {
-      hint: "print it again; to name some values alone, leave out the fingerprint ('of …' in the first line)",
-    });
-  for (const [values, at] of [
-    [plan.inputs, layouts],
-    [plan.outputs, outputLayouts],
-  ] as const)
-    for (const { name, layout, line } of values) {
-      const here = at(name);
-      if (sameLayout(layout, here)) continue;
-      throw new HeddleError(
-        "plan",
-        `${planTitle(plan, line)} has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(here)}`,
-        {
-          hint: "a step takes the state as the last one left it, and batches split by rows: only parameters and what follows them move",
-        },
-      );
-    }
-}
-
-type Sides = "layouts" | "outputLayouts";

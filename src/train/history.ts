@@ -1,5 +1,5 @@
 /** @module What a training tells while it runs and afterwards. */
-import type { Dataset } from "../data/index.ts";
+import type { Dataset } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import type { OneOrMore } from "../nn/index.ts";

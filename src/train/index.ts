@@ -1,6 +1,6 @@
 /** @module Training: the loop over steps and epochs, evaluation, checkpoints, reports. */
-export { type HostTensor, type HostTensors, readSafetensors, saveSafetensors } from "../io/safetensors.ts";
-export * as callbacks from "./callbacks/index.ts";
+export { readSafetensors, saveSafetensors } from "../io/safetensors.ts";
+export * from "./browser.ts";
 export {
   type Checkpoint,
   type CheckpointState,
@@ -11,37 +11,3 @@ export {
   saveCheckpoint,
   tensorsUnder,
 } from "./checkpoint.ts";
-export {
-  type DistributedStep,
-  type DistributedStepOptions,
-  distributedStep,
-  type StepBatch,
-  type StepGiven,
-} from "./distributed-step.ts";
-export type { LossScaleOptions } from "./guard.ts";
-export type {
-  Callbacks,
-  EpochRecord,
-  Evaluation,
-  Snapshot,
-  StepRecord,
-  TrainControl,
-  TrainEnd,
-  TrainStart,
-} from "./history.ts";
-export { type Logs, logsOf } from "./logs.ts";
-export type { NamedLosses, WeightedLoss } from "./losses.ts";
-export type {
-  CheckpointOptions,
-  ClipOptions,
-  PipelineTraining,
-  RecordTrainOptions,
-  TrainOptions,
-} from "./options.ts";
-export { confusionTable, drawImage, drawImages } from "./report.ts";
-export type { TrainResult } from "./result.ts";
-export * as layouts from "./rules.ts";
-export type { StartValues } from "./start-values.ts";
-export { prepare, train } from "./train.ts";
-export type { ClassWeight } from "./weights.ts";
-export { exportWeights } from "./weights-file.ts";

@@ -2,9 +2,8 @@
 
 import type { PlannedPrograms } from "../compile/index.ts";
 import { holdsPart } from "../compile/value.ts";
-import { type Column, type Dataset, defaultAhead } from "../data/index.ts";
+import { type Column, type Dataset, defaultAhead } from "../data/browser.ts";
 import { allocatedBytes } from "../executors/native/allocation.ts";
-import { defaultThreads } from "../executors/native/threads.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
 import { lowerProgram } from "../lower/index.ts";
@@ -80,12 +79,10 @@ export function trainingMemory(settings: Settings, { step, evaluation, workBytes
  * Predicts the memory of a training, with native kernels: of the device that holds most, or, of a pipeline, of each rank of
  * the axis of stages.
  */
-export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh): TrainingMemory[] {
+export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh, threads: number): TrainingMemory[] {
   const { data, evaluate, pipeline } = settings;
-  // The scratch of some kernels goes by the number of threads.
-  const slots = defaultThreads(1);
   const work = (programs: readonly DeviceProgram[]): number =>
-    Math.max(...programs.map(({ program }) => lowerProgram(program, { slots }).workBytes));
+    Math.max(...programs.map(({ program }) => lowerProgram(program, { slots: threads }).workBytes));
   const steps = data.batchSizes.map((rows) => planStep(settings, types, mesh, rows));
   const evaluations = (evaluate?.batchSizes ?? []).map((rows) =>
     planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),

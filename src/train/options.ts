@@ -1,7 +1,7 @@
 /** @module The options of `train`, checked. */
 
 import { checkMachine, type Machine } from "../cost/index.ts";
-import { type Dataset, Dataset as DatasetClass } from "../data/index.ts";
+import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
 import type { Selection } from "../functions/parts.ts";
 import type { DType } from "../ir/dtype.ts";

@@ -1,6 +1,7 @@
 /** @module What `train` does under `heddle plan`: it plans its step, hands over the text and ends the process. */
 import type { PassReport } from "../compile/index.ts";
 import { environmentMachine } from "../cost/index.ts";
+import { defaultThreads } from "../executors/native/threads.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
 import type { Mesh } from "../plan/index.ts";
 import { type PlannedStep, planText, rankedText } from "../report/text.ts";
@@ -29,7 +30,7 @@ function plannedStep(settings: Settings, types: ModelTypes, mesh: Mesh): Planned
   return {
     planned: planStep(settings, types, mesh, undefined, (report) => passes.push(report)),
     passes,
-    memory: () => predictedMemory(settings, types, mesh),
+    memory: () => predictedMemory(settings, types, mesh, defaultThreads(1)),
     layoutAxes: layoutAxes(settings.layoutRules),
     machine: settings.machine ?? environmentMachine(),
   };

@@ -1,5 +1,5 @@
 /** @module The compiled programs of a run: one per size of batch, made when first needed. */
-import type { Column, Dataset } from "../data/index.ts";
+import type { Column, Dataset } from "../data/browser.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -15,9 +15,9 @@ import type { Runtime } from "../runtime/devices.ts";
 import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
 import { wishLayout, wishTypes } from "./ending.ts";
+import { checkFed } from "./fed.ts";
 import { batchLayout } from "./feed.ts";
 import { batchTypes, columnNames, evaluationFunction, initialiser, predictionFunction } from "./functions.ts";
-import { checkFed } from "./given.ts";
 import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";

@@ -1,19 +1,21 @@
 /** @module What `train` returns. */
-import type { Dataset } from "../data/index.ts";
+import type { Dataset } from "../data/browser.ts";
 import type { Tensor, Tensors } from "../functions/index.ts";
-import { modelMetadata, type SavedInput } from "../io/saved-model.ts";
+import type { SavedInput } from "../io/saved-model.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Layer, OneOrMore } from "../nn/index.ts";
 import { called } from "../util/source.ts";
 import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
+import { exportWeights } from "./export-weights.ts";
 import type { EpochRecord, Evaluation } from "./history.ts";
+import { host } from "./host.ts";
+import { noFiles } from "./no-files.ts";
 import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { wholeState } from "./pipeline.ts";
 import type { Run } from "./run.ts";
 import type { TrainState } from "./values.ts";
-import { exportWeights, writeWeights } from "./weights-file.ts";
 
 /** A trained model, and how it came about. */
 export interface TrainResult<Params = Tensors> {
@@ -95,9 +97,11 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     predict: (input) => called(async () => (await predictWith(later, whole(), input)) as never),
     save: (path) =>
       called(async () => {
-        const metadata = modelMetadata("save", settings.model as Layer, savedInput(settings));
+        const { files } = host;
+        if (files === undefined) throw noFiles("save writes a file");
+        const metadata = files.modelMetadata("save", settings.model as Layer, savedInput(settings));
         const tensors = await exportWeights(whole());
-        if (runtime.rank === 0) await writeWeights("save", path, tensors, { metadata });
+        if (runtime.rank === 0) await files.writeTensors("save", path, tensors, metadata);
       }),
     print: (text) => {
       if (runtime.rank === 0) console.log(text);

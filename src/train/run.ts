@@ -2,7 +2,6 @@
 
 import { distribute, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { learningRateAt, schedules } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
@@ -24,6 +23,7 @@ import {
   Tally,
   type TrainControl,
 } from "./history.ts";
+import { host } from "./host.ts";
 import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
@@ -213,7 +213,7 @@ export class Run {
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
     const scalars = { step: this.scalar("i32", step), learningRate: this.rates(step) };
-    reportToLauncher({ type: "progress", step: step + 1 });
+    host.process?.report({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);

@@ -1,8 +1,8 @@
 /** @module Checkpoints of a run: copied between two steps, written beside the next ones, read back to go on. */
 
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { mkdir, rename, stat } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { type CommitFiles, commitFile, nodeFiles } from "../io/commit.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -18,29 +18,28 @@ import {
   writeTest,
 } from "./checkpoint.ts";
 import { type FolderLock, lockFolder } from "./lock.ts";
-import type { CheckpointOptions } from "./options.ts";
+import type { CheckpointOptions, Settings } from "./options.ts";
+import type { Reporter } from "./progress.ts";
 
-/** What a saver must know of its surroundings. */
-export interface SaverOptions extends CheckpointOptions {
-  /** Whether this run went on from a checkpoint of the folder, and so continues its series. */
-  readonly resumed: boolean;
-  readonly warn: (text: string) => void;
-}
-
-/** Writes checkpoints to one folder, one at a time, without the training waiting. */
+/** Writes checkpoints to one folder, one at a time, while the training goes on. */
 export class Saver {
   /** Path of the newest whole checkpoint of this run. */
   path: string | undefined;
-  private readonly options: SaverOptions;
+  private readonly options: CheckpointOptions;
+  private readonly warn: (text: string) => void;
   private writing: Promise<void> = Promise.resolve();
   private failure: unknown;
   private first: boolean;
   private readonly temporaries = new Set<string>();
   private readonly abort = new AbortController();
 
-  constructor(options: SaverOptions) {
+  /** `resumedFrom` is the checkpoint from which the run resumed, if from any; in the same folder the run continues its series. */
+  constructor(options: CheckpointOptions, resumedFrom: Checkpoint | undefined, warn: (text: string) => void) {
     this.options = options;
-    this.first = !options.resumed;
+    this.warn = warn;
+    const continues = resumedFrom !== undefined && dirname(resumedFrom.path) === resolve(options.directory);
+    this.first = !continues;
+    if (continues) this.path = resumedFrom.path;
   }
 
   /** Begins to write; the values must be copies. Waits for the one before. Throws what that one failed with. */
@@ -77,9 +76,9 @@ export class Saver {
   }
 
   private async write(state: CheckpointState): Promise<void> {
-    const { directory, keep = 3, warn } = this.options;
+    const { directory, keep = 3 } = this.options;
     const { runId } = readEnvironment();
-    if (this.first) await setAside(directory, warn);
+    if (this.first) await setAside(directory, this.warn);
     this.first = false;
     const saved = await saveCheckpoint(directory, state, {
       keep,
@@ -92,19 +91,45 @@ export class Saver {
       },
     });
     this.path = saved.path;
-    for (const warning of saved.warnings) warn(warning);
+    for (const warning of saved.warnings) this.warn(warning);
   }
 }
 
+/** What {@link findCheckpoint} needs besides the settings. */
+export interface CheckpointSearch {
+  /** Size of a checkpoint of this training in bytes. */
+  readonly bytes: number;
+  readonly signal: AbortSignal;
+  readonly reporter: Reporter;
+  /** Called as soon as this process holds the folder, also if the search fails afterwards. */
+  readonly onLock: (lock: FolderLock) => void;
+}
+
 /**
- * Takes a folder for the checkpoints of one run, and removes what killed runs left half-written there.
+ * Takes the folder of the option `checkpoint` for this run, removes half-written files of killed runs, tests whether checkpoints can
+ * be written there, and reads the checkpoint to resume from; undefined if the training starts at the beginning.
  *
- * @throws HeddleError `file` when another run writes there.
+ * @throws HeddleError `file` if another run writes to the folder, or a file cannot be read; `disk` if checkpoints do not fit;
+ * `checkpoint` if there is nothing to resume from
  */
-export async function lockCheckpoints(directory: string, warn: (text: string) => void): Promise<FolderLock> {
-  const lock = await lockFolder(directory);
-  for (const warning of await cleanCheckpoints(directory, { alone: lock.exclusive })) warn(warning);
-  return lock;
+export async function findCheckpoint(
+  { checkpoint: options, resumeFrom }: Pick<Settings, "checkpoint" | "resumeFrom">,
+  { bytes, signal, reporter, onLock }: CheckpointSearch,
+): Promise<Checkpoint | undefined> {
+  const { warn } = reporter;
+  if (options !== undefined) {
+    const lock = await lockFolder(options.directory);
+    onLock(lock);
+    for (const warning of await cleanCheckpoints(options.directory, { alone: lock.exclusive })) warn(warning);
+    await prepareFolder(options.directory, bytes);
+  }
+  if (resumeFrom === undefined) return undefined;
+  const checkpoint = await readFrom(resumeFrom, { signal, warn });
+  if (checkpoint !== undefined) return checkpoint;
+  if (resumeFrom !== options?.directory && !existsSync(resumeFrom))
+    throw new HeddleError("checkpoint", `train: resume: there is nothing at ${resolve(resumeFrom)}`);
+  warn(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
+  return undefined;
 }
 
 /** Moves the checkpoints of an earlier run out of the way: a new run's must not be mixed with them, nor destroy them. */
@@ -154,11 +179,11 @@ export async function prepareFolder(
 }
 
 /**
- * The checkpoint to go on from: a file, or the newest of a folder; undefined when the folder has none.
+ * Reads a checkpoint: a file, or the newest one of a folder; undefined if the folder has none.
  *
  * @throws HeddleError of the checkpoint that cannot be read.
  */
-export async function findCheckpoint(
+async function readFrom(
   from: string,
   options: { readonly signal: AbortSignal; readonly warn: (text: string) => void },
 ): Promise<Checkpoint | undefined> {

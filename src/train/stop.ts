@@ -1,62 +1,52 @@
-/** @module Ending a training early: by an AbortSignal, or by the signals that end a process. */
-import { constants } from "node:os";
+/** @module Ending a training early: by an AbortSignal, or by a signal to the process. */
+import { host } from "./host.ts";
+import type { EndSignal } from "./host-interface.ts";
 
-/** Thrown in a training that a process signal ended. */
+/** Thrown in a training that a signal to the process ended. */
 export class Interrupted extends Error {
-  readonly signal: "SIGINT" | "SIGTERM";
+  readonly signal: EndSignal;
 
-  constructor(signal: "SIGINT" | "SIGTERM") {
+  constructor(signal: EndSignal) {
     super(`interrupted by ${signal}`);
     this.name = "Interrupted";
     this.signal = signal;
   }
-
-  /** What shells give for a process that the signal ended: 130 for Ctrl-C. */
-  get exitStatus(): number {
-    return 128 + constants.signals[this.signal];
-  }
 }
 
-/** Time for the current step to end after a signal; the launcher kills a second after it. */
+/** Time for the current step to end after a signal; the launcher kills its workers a second after the signal. */
 const graceMilliseconds = 700;
 
-/** A request to end, from whatever side. */
+/** A request to end, by the caller's AbortSignal or by a signal to the process. */
 export interface StopRequest {
   /** Fires once; its reason is an {@link Interrupted}, or the reason of the caller's signal. */
   readonly signal: AbortSignal;
-  /** Called before the process ends because a step did not end in time; must not wait. */
+  /** Called before the process ends because a step did not end in time; the callback must not wait. */
   onForced(callback: () => void): void;
   /** Stops listening. */
   dispose(): void;
 }
 
-/** Listens to SIGINT, SIGTERM and, where there is one, the caller's signal. */
+/** Listens to SIGINT and SIGTERM, if there is a process, and to the caller's signal, if there is one. */
 export function listenForStop(caller: AbortSignal | undefined): StopRequest {
   const controller = new AbortController();
   const forced: (() => void)[] = [];
-  const interrupt = (signal: "SIGINT" | "SIGTERM"): void => {
+  const onAbort = (): void => controller.abort(caller?.reason);
+  const stopListening = host.process?.onSignal((signal) => {
     if (controller.signal.aborted) return;
-    const reason = new Interrupted(signal);
-    controller.abort(reason);
-    // A worker may wait for another one that is gone already.
+    controller.abort(new Interrupted(signal));
+    // A worker may wait for a worker that is gone already.
     setTimeout(() => {
       for (const callback of forced) callback();
-      process.exit(reason.exitStatus);
+      host.process?.endBy(signal);
     }, graceMilliseconds).unref();
-  };
-  const onInterrupt = (): void => interrupt("SIGINT");
-  const onTerminate = (): void => interrupt("SIGTERM");
-  const onAbort = (): void => controller.abort(caller?.reason);
-  process.on("SIGINT", onInterrupt);
-  process.on("SIGTERM", onTerminate);
+  });
   if (caller?.aborted === true) onAbort();
   caller?.addEventListener("abort", onAbort);
   return {
     signal: controller.signal,
     onForced: (callback) => void forced.push(callback),
     dispose: () => {
-      process.off("SIGINT", onInterrupt);
-      process.off("SIGTERM", onTerminate);
+      stopListening?.();
       caller?.removeEventListener("abort", onAbort);
     },
   };

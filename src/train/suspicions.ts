@@ -1,5 +1,5 @@
 /** @module What of a training's data and layout is probably not meant, though nothing forbids it: lines for the user. */
-import type { Column, Dataset } from "../data/index.ts";
+import type { Column, Dataset } from "../data/browser.ts";
 import { binaryCrossEntropyWithLogits, softmaxCrossEntropy } from "../losses/index.ts";
 import { channelsFirst, looksChannelsLast } from "../nn/convolution.ts";
 import type { Layer } from "../nn/index.ts";

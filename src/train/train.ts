@@ -1,7 +1,4 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
-import { existsSync } from "node:fs";
-import { dirname, resolve } from "node:path";
-import { profiledSteps } from "../executors/index.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
@@ -19,25 +16,24 @@ import { readEnvironment } from "../util/settings.ts";
 import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
 import type { Checkpoint } from "./checkpoint.ts";
-import { loadCheckpoint } from "./checkpoint.ts";
 import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
 import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
+import { host } from "./host.ts";
 import { layoutAxes } from "./layouts.ts";
 import type { FolderLock } from "./lock.ts";
 import { shareOf, trainingMemory } from "./memory.ts";
+import { noFiles } from "./no-files.ts";
 import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { pipelineMesh } from "./pipeline.ts";
-import { planAndEnd } from "./plan-only.ts";
 import { Programs } from "./programs.ts";
-import { makeReporter, type Reporter, silentReporter } from "./progress.ts";
+import { type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run } from "./run.ts";
-import { findCheckpoint, lockCheckpoints, prepareFolder, Saver } from "./saver.ts";
 import { startValues } from "./start.ts";
 import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
@@ -62,13 +58,15 @@ export function train(options: TrainOptions | RecordTrainOptions): Promise<Train
 }
 
 async function trained(options: TrainOptions): Promise<TrainResult> {
-  const given = resolveOptions(profiledSteps() === undefined ? options : forProfile(options));
-  const evaluate = given.evaluate === undefined ? {} : { evaluate: batched(given.evaluate, given.data) };
-  const settings = withGivenPlan({ ...given, ...evaluate });
+  const resolved = resolveOptions(host.process?.profiledSteps() === undefined ? options : forProfile(options));
+  refuseFiles(resolved);
+  const evaluate = resolved.evaluate === undefined ? {} : { evaluate: batched(resolved.evaluate, resolved.data) };
+  const settings = withGivenPlan({ ...resolved, ...evaluate });
   const types = modelTypes(settings);
   checkLastBatch(settings, types);
   const { plan: planned } = readEnvironment();
-  if (planned !== undefined) return planAndEnd(settings, types, planned.split(";").map(parseMesh));
+  if (planned !== undefined && host.process !== undefined)
+    return host.process.planAndEnd(settings, types, planned.split(";").map(parseMesh));
   // Ranks of several processes agree first, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? settings.signal : undefined);
@@ -85,7 +83,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
     return await trainOn({ ...parts, programs: new Programs(settings, types, runtime), feed: new Feed(runtime) }, stop);
   } catch (error) {
     reporter.stop();
-    if (stop.signal.reason instanceof Interrupted) process.exit(stop.signal.reason.exitStatus);
+    if (stop.signal.reason instanceof Interrupted) host.process?.endBy(stop.signal.reason.signal);
     if (runtime?.processes !== undefined && ending?.agreed !== true)
       runtime.processes.abort(error instanceof Error ? error.message : String(error));
     throw error;
@@ -116,15 +114,22 @@ async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
   return resultOf(await beginRun(parts, undefined), parts);
 }
 
+/** @throws HeddleError `file` naming the option that needs files, if there are none. */
+function refuseFiles({ checkpoint, resumeFrom }: Settings): void {
+  if (host.files !== undefined) return;
+  if (checkpoint !== undefined) throw noFiles("train: the option checkpoint writes files");
+  if (resumeFrom !== undefined) throw noFiles("train: the option resume reads a file");
+}
+
 /** A training that leaves no trace, and no lines in between those of the profile. */
 function forProfile({ checkpoint: _checkpoint, resume: _resume, ...options }: TrainOptions): TrainOptions {
   return { ...options, report: "silent" };
 }
 
 /** Ends a profiled run when every rank has done its steps: nothing after `train` would have a trained model. */
-async function endProfile(runtime: Runtime): Promise<never> {
+async function endProfile(runtime: Runtime): Promise<void> {
   await runtime.processes?.barrier("profile");
-  process.exit(0);
+  host.process?.end();
 }
 
 /** The runtime that options and environment ask for. */
@@ -151,7 +156,7 @@ async function connectAs(settings: Settings): Promise<Runtime> {
 
 function reporterFor(settings: Settings): Promise<Reporter> {
   const rank = settings.data.columns.get(namesIn(settings.input)[0] as string)?.shape.length;
-  return makeReporter(settings.report, { unit: rank === 4 ? "images" : "examples" });
+  return host.makeReporter(settings.report, rank === 4 ? "images" : "examples");
 }
 
 /** Time for a checkpoint under way when a training is ended. */
@@ -166,7 +171,7 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const { warn } = reporter;
   const folder: { lock?: FolderLock } = {};
   try {
-    const checkpoint = await prepareCheckpoints(given, warn, folder);
+    const checkpoint = await prepareCheckpoints(given, folder);
     return await trainFrom(checkpoint, given, stop, warn);
   } finally {
     folder.lock?.release();
@@ -180,18 +185,15 @@ async function trainFrom(
   warn: (text: string) => void,
 ): Promise<TrainResult> {
   const { settings, runtime } = given;
-  const { directory } = settings.checkpoint ?? {};
-  const resumed =
-    checkpoint !== undefined && directory !== undefined && dirname(checkpoint.path) === resolve(directory);
   const writes = settings.checkpoint !== undefined && runtime.rank === 0;
-  const saver = writes ? new Saver({ ...settings.checkpoint, resumed, warn }) : undefined;
-  if (saver !== undefined && resumed) saver.path = checkpoint.path;
+  const saver = writes ? host.files?.makeSaver(settings.checkpoint, checkpoint, warn) : undefined;
   stop.onForced(() => saver?.removeTemporaries());
   const parts: RunParts = { ...given, saver };
   try {
     const run = await beginRun(parts, checkpoint);
-    await run.train(profiledSteps());
-    if (profiledSteps() !== undefined) await endProfile(runtime);
+    const profiled = host.process?.profiledSteps();
+    await run.train(profiled);
+    if (profiled !== undefined) await endProfile(runtime);
     return resultOf(run, parts);
   } catch (error) {
     await saver?.end(saveMilliseconds);
@@ -247,26 +249,17 @@ function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "sa
  */
 async function prepareCheckpoints(
   { settings, types, runtime, signal, reporter }: Omit<RunParts, "saver">,
-  warn: (text: string) => void,
   folder: { lock?: FolderLock },
 ): Promise<Checkpoint | undefined> {
   let checkpoint: Checkpoint | undefined;
+  const onLock = (lock: FolderLock): void => {
+    folder.lock = lock;
+  };
   const look = async (): Promise<string> => {
-    const { resumeFrom } = settings;
-    if (settings.checkpoint !== undefined) {
-      const { directory } = settings.checkpoint;
-      folder.lock = await lockCheckpoints(directory, warn);
-      await prepareFolder(directory, stateBytes(types));
-    }
-    if (resumeFrom === undefined) return "";
-    checkpoint = await findCheckpoint(resumeFrom, { signal, warn });
-    if (checkpoint === undefined && resumeFrom !== settings.checkpoint?.directory && !existsSync(resumeFrom))
-      throw new HeddleError("checkpoint", `train: resume: there is nothing at ${resolve(resumeFrom)}`);
-    if (checkpoint === undefined)
-      reporter.warn(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
+    checkpoint = await host.files?.findCheckpoint(settings, { bytes: stateBytes(types), signal, reporter, onLock });
     return checkpoint?.path ?? "";
   };
-  // Also where nothing is wanted: ranks that differ in it would wait for each other.
+  // Also without checkpoints: ranks whose options differ would wait for each other.
   const path = await (runtime.processes?.together("checkpoint", look) ?? look());
-  return path === "" || runtime.rank === 0 ? checkpoint : loadCheckpoint(path, { signal });
+  return path === "" || runtime.rank === 0 ? checkpoint : host.files?.loadCheckpoint(path, { signal });
 }

@@ -11,15 +11,34 @@ import { build as vite } from "vite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as ofBrowsers from "../../src/browser.ts";
 import * as ofNode from "../../src/index.ts";
+import * as trainOfBrowsers from "../../src/train/browser.ts";
+import * as trainOfNode from "../../src/train/index.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "browser-"));
 const entry = join(folder, "program.ts");
 
-const program = `import { trained } from "./mlp.ts";
-const tell = (text) => (typeof document === "undefined" ? console.log(text) : fetch("/told", { method: "POST", body: text }));
-trained().then((made) => tell(JSON.stringify(made)), (error) => tell(String(error?.stack ?? error)));
+/** Runs both kinds of training, and in a browser tries what needs files; Node prints the results as its last line. */
+const program = `import { trained as byHand } from "./programs/mlp.ts";
+import { refused, stepped, trained } from "./programs/train.ts";
+const isNode = typeof document === "undefined";
+const tell = (text) => (isNode ? console.log(text) : fetch("/told", { method: "POST", body: text }));
+const all = async () => ({
+  byHand: await byHand(),
+  trained: await trained(),
+  stepped: await stepped(),
+  refused: isNode ? {} : await refused(),
+});
+all().then((results) => tell(JSON.stringify(results)), (error) => tell(String(error?.stack ?? error)));
 `;
+
+/** What the program prints. */
+interface Told {
+  readonly byHand: { readonly executor: string; readonly losses: readonly number[] };
+  readonly trained: { readonly epochs: number; readonly history: readonly { readonly loss: number }[] };
+  readonly stepped: readonly number[];
+  readonly refused: { readonly [what: string]: string };
+}
 
 const chromium = (process.env["PATH"] ?? "")
   .split(delimiter)
@@ -88,26 +107,33 @@ async function inChromium(path: string, script: string): Promise<string> {
   }
 }
 
-test("a browser has all of heddle but what reads files or starts processes", () => {
-  const missing = Object.keys(ofNode).filter((name) => !Object.hasOwn(ofBrowsers, name));
-  expect(missing.sort()).toEqual([
-    "callbacks",
-    "confusionTable",
-    "distributedStep",
-    "drawImages",
-    "io",
-    "keras",
-    "layouts",
-    "train",
-  ]);
-  expect(Object.keys(ofBrowsers).filter((name) => !Object.hasOwn(ofNode, name))).toEqual([]);
+test.each([
+  ["heddle", ofNode, ofBrowsers, ["io", "keras"]],
+  [
+    "heddle/train",
+    trainOfNode,
+    trainOfBrowsers,
+    [
+      "latestCheckpoint",
+      "listCheckpoints",
+      "loadCheckpoint",
+      "readSafetensors",
+      "saveCheckpoint",
+      "saveSafetensors",
+      "tensorsUnder",
+    ],
+  ],
+])("a browser has all of %s but what reads files", (_name, node, browser, missing) => {
+  const names = Object.keys(node).filter((name) => !Object.hasOwn(browser, name));
+  expect(names.sort()).toEqual(missing);
+  expect(Object.keys(browser).filter((name) => !Object.hasOwn(node, name))).toEqual([]);
 });
 
 describe.skipIf(!existsSync(join(root, "dist/.stamp")))("a program for browsers", () => {
   beforeAll(() => {
     mkdirSync(join(folder, "node_modules"));
     symlinkSync(root, join(folder, "node_modules/heddle"));
-    symlinkSync(join(root, "test/e2e/browser/mlp.ts"), join(folder, "mlp.ts"));
+    symlinkSync(join(root, "test/e2e/browser"), join(folder, "programs"));
     writeFileSync(entry, program);
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
@@ -134,7 +160,7 @@ describe.skipIf(!existsSync(join(root, "dist/.stamp")))("a program for browsers"
     expect(/__vite-browser-external|(?:from|import\(|require\() ?["']node:/.exec(text)?.[0]).toBeUndefined();
   });
 
-  test.skipIf(chromium === undefined)("trains a network in Chromium to the losses that Node has", async () => {
+  test.skipIf(chromium === undefined)("trains networks in Chromium to the bits that Node has", async () => {
     const { outputFiles } = await bundle({ platform: "browser", write: false, preserveSymlinks: true });
     const told = await inChromium(chromium as string, outputFiles?.[0]?.text ?? "");
     await bundle({ platform: "node", outfile: join(folder, "node.mjs"), preserveSymlinks: true });
@@ -143,9 +169,27 @@ describe.skipIf(!existsSync(join(root, "dist/.stamp")))("a program for browsers"
       env: { ...process.env, HEDDLE_EXECUTOR: "reference" },
     });
     expect(node.stderr).toBe("");
-    const [here, there] = [node.stdout, told].map((text) => JSON.parse(text) as { losses: number[] });
-    expect(here).toMatchObject({ executor: "reference" });
-    expect(there).toEqual(here);
-    expect(here?.losses.at(-1)).toBeLessThan(0.5 * (here?.losses[0] as number));
+    const [here, there] = [node.stdout.trimEnd().split("\n").at(-1), told].map(
+      (text) => JSON.parse(text as string) as Told,
+    ) as [Told, Told];
+    expect(here.byHand.executor).toBe("reference");
+    const { refused, ...results } = there;
+    expect({ ...results, refused: {} }).toEqual(here);
+    const { losses } = here.byHand;
+    expect(losses.at(-1)).toBeLessThan(0.5 * (losses[0] as number));
+    const { epochs, history } = here.trained;
+    expect(history.length).toBeLessThan(epochs);
+    expect(history.at(-1)?.loss).toBeLessThan(0.5 * (history[0]?.loss as number));
+    expect(here.stepped.at(-1)).toBeLessThan(here.stepped[0] as number);
+    expect(refused).toEqual({
+      checkpoint: expect.stringMatching(/^file: train: the option checkpoint writes files, and a browser has no files/),
+      resume: expect.stringMatching(/^file: train: the option resume reads a file, and a browser/),
+      csvLogger: expect.stringMatching(/^file: csvLogger writes a file, and a browser/),
+      modelCheckpoint: expect.stringMatching(/^file: modelCheckpoint writes files, and a browser/),
+      tensorBoard: expect.stringMatching(/^file: tensorBoard writes files, and a browser/),
+      "result.save": expect.stringMatching(/^file: save writes a file, and a browser/),
+      "distributedStep.save": expect.stringMatching(/^file: distributedStep: save writes a file, and a browser/),
+      "distributedStep.load": expect.stringMatching(/^file: distributedStep: load reads a file, and a browser/),
+    });
   });
 });

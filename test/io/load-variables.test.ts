@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { io, nn, random, type Tensor, type Tensors, tensor, train, zeros } from "heddle";
 import { afterAll, describe, expect, test } from "vitest";
 import { isTensor } from "../../src/functions/index.ts";
-import { exportWeights, writeWeights } from "../../src/train/weights-file.ts";
+import { savedBy } from "../../src/io/safetensors.ts";
+import { exportWeights } from "../../src/train/export-weights.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { options } from "../train/synthetic.ts";
@@ -121,7 +122,7 @@ test("what train, saveTensors, keras and npz write is read alike, and a folder o
   const result = await train(options({ model, checkpoint: { directory } }));
   const wanted = await valuesOf(result);
   const host = await exportWeights(result);
-  await writeWeights("test", at("weights.safetensors"), host);
+  await savedBy("test", at("weights.safetensors"), host);
   await io.writeNpz(at("weights.npz"), Object.fromEntries(host));
   await io.saveTensors(at("groups.safetensors"), { params: result.params, state: result.state });
   const written = ["weights.safetensors", "weights.npz", "groups.safetensors"].map(at);

@@ -2,8 +2,9 @@ import { confusionTable, drawImages } from "heddle";
 import { describe, expect, test } from "vitest";
 import type { EpochRecord } from "../../src/train/history.ts";
 import { formatMetric, formatNumber } from "../../src/train/metrics.ts";
-import { formatSeconds, makeReporter } from "../../src/train/progress.ts";
+import { formatSeconds } from "../../src/train/progress.ts";
 import { drawImage } from "../../src/train/report.ts";
+import { makeReporter } from "../../src/train/terminal.ts";
 
 test("a confusion table has the true classes as rows", () => {
   expect(confusionTable([0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 2, 0])).toBe(
@@ -75,7 +76,7 @@ describe("reporters", () => {
 
   async function epoch(mode: "auto" | "bar" | "lines" | "silent", isTTY: boolean): Promise<string> {
     const output = stream(isTTY);
-    const reporter = await makeReporter(mode, { unit: "images", stream: output.stream, interval: 0 });
+    const reporter = await makeReporter(mode, "images", { stream: output.stream, interval: 0 });
     reporter.startEpoch({ epoch: 1, epochs: 3, batches: 100, done: 0 });
     for (let done = 1; done <= 100; done++)
       reporter.step({ done, examples: done * 8, loss: done < 3 ? undefined : 0.5 });
@@ -114,7 +115,7 @@ describe("reporters", () => {
 
   test("an epoch of fewer batches than lines", async () => {
     const output = stream(false);
-    const reporter = await makeReporter("lines", { unit: "examples", stream: output.stream, interval: 0 });
+    const reporter = await makeReporter("lines", "examples", { stream: output.stream, interval: 0 });
     reporter.startEpoch({ epoch: 1, epochs: 1, batches: 2, done: 0 });
     for (const done of [1, 2]) reporter.step({ done, examples: done, loss: undefined });
     expect(output.text().split("\n")).toHaveLength(2);

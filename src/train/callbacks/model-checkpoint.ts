@@ -1,12 +1,13 @@
 /** @module Weights written after epochs: of the best so far, or of each. */
 
+import { savedBy } from "../../io/safetensors.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkNumber, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { listed } from "../../util/text.ts";
+import { exportWeights } from "../export-weights.ts";
 import type { Callbacks, EpochRecord } from "../history.ts";
 import { checkMonitor, logNames, logsOf, type MonitorOptions, type Watched, watched } from "../logs.ts";
-import { exportWeights, writeWeights } from "../weights-file.ts";
 
 /** Options of {@link modelCheckpoint}. */
 export interface ModelCheckpointOptions extends MonitorOptions {
@@ -60,7 +61,7 @@ export function modelCheckpoint(options: ModelCheckpointOptions): Callbacks {
       try {
         const { averaged, params, state } = snapshot;
         const tensors = await exportWeights({ params: averaged ?? params, state });
-        if (rank === 0) await writeWeights("modelCheckpoint", fileName(path, record), tensors);
+        if (rank === 0) await savedBy("modelCheckpoint", fileName(path, record), tensors);
       } finally {
         snapshot.dispose();
       }

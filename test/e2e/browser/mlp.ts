@@ -1,30 +1,10 @@
-/** @module A network that is trained the same in a browser and in Node: three classes of points on spirals. */
+/** @module A network that hand-written steps train to the same numbers in a browser and in Node. */
 import { data, deviceRuntime, jit, losses, nn, optim, random, type Tensor, tensor, valueAndGrad } from "heddle";
-
-const classes = 3;
-const points = 20;
-
-/** Points of each class on a spiral of its own. */
-const place = (at: number): { readonly angle: number; readonly radius: number } => {
-  const radius = ((at % points) + 1) / points;
-  return { angle: 2 * Math.PI * (Math.floor(at / points) / classes + 0.2 * radius), radius };
-};
+import { classes, spirals } from "./spirals.ts";
 
 /** Losses of each epoch's last step, and the executor that made them. */
 export async function trained(): Promise<{ readonly executor: string; readonly losses: readonly number[] }> {
-  const rows = Array.from({ length: classes * points }, (_unused, at) => place(at));
-  const dataset = data
-    .fromArrays({
-      x: {
-        shape: [rows.length, 2],
-        data: Float32Array.from(
-          rows.flatMap(({ angle, radius }) => [radius * Math.cos(angle), radius * Math.sin(angle)]),
-        ),
-      },
-      y: { shape: [rows.length], data: Int32Array.from(rows, (_row, at) => Math.floor(at / points)) },
-    })
-    .shuffle()
-    .batch(20);
+  const dataset = spirals().shuffle().batch(20);
   const model = nn.sequential(nn.linear(16), nn.tanh(), nn.dropout(0.1), nn.linear(classes));
   const optimizer = optim.adam({ learningRate: 0.05 });
   let { params } = model.init(random.key(1), { shape: [20, 2], dtype: "f32" });

@@ -4,6 +4,7 @@
  */
 import { data, layouts, losses, mesh, nn, optim, type TrainOptions, train } from "heddle";
 import { loadNative } from "../../../src/executors/native/binding.ts";
+import { defaultThreads } from "../../../src/executors/native/threads.ts";
 import { deviceCount } from "../../../src/plan/index.ts";
 import { deviceBytes } from "../../../src/report/index.ts";
 import { modelTypes } from "../../../src/train/functions.ts";
@@ -48,7 +49,7 @@ const binding = loadNative();
 if ("error" in binding) throw new Error(binding.error);
 const settings = resolveOptions(options);
 const axes = options.mesh ?? (options.pipeline === undefined ? mesh({ data: 1 }) : pipelineMesh(options.pipeline, 1));
-const memories = predictedMemory(settings, modelTypes(settings), axes);
+const memories = predictedMemory(settings, modelTypes(settings), axes, defaultThreads(1));
 await train(options);
 // The devices of this process: all, or the one of its rank. Ranks of a pipeline hold different stages.
 const each = deviceCount(axes) / memories.length;

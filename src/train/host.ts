@@ -1,0 +1,52 @@
+/** @module The machine of a training in Node: its files, its process and its terminal. Bundlers replace this file by `host-browser.ts`. */
+import { createHash } from "node:crypto";
+import { constants } from "node:os";
+import { profiledSteps } from "../executors/index.ts";
+import { readPlan } from "../io/plan-file.ts";
+import { readSafetensors, savedBy } from "../io/safetensors.ts";
+import { modelMetadata } from "../io/saved-model.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
+import { loadCheckpoint } from "./checkpoint.ts";
+import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.ts";
+import { planAndEnd } from "./plan-only.ts";
+import { findCheckpoint, Saver } from "./saver.ts";
+import { makeReporter } from "./terminal.ts";
+
+export { csvLogger } from "./callbacks/csv-logger.ts";
+export { modelCheckpoint } from "./callbacks/model-checkpoint.ts";
+export { tensorBoard } from "./callbacks/tensorboard.ts";
+
+const files: HostFiles = {
+  findCheckpoint,
+  loadCheckpoint,
+  makeSaver: (options, resumedFrom, warn) => new Saver(options, resumedFrom, warn),
+  readPlan,
+  writeTensors: (what, path, tensors, metadata) => savedBy(what, path, tensors, { metadata }),
+  readTensors: (path) => readSafetensors(path),
+  modelMetadata,
+};
+
+const signals: readonly EndSignal[] = ["SIGINT", "SIGTERM"];
+
+const ownProcess: HostProcess = {
+  onSignal: (callback) => {
+    // Node calls listeners with the name of the signal.
+    const listener = (signal: NodeJS.Signals): void => callback(signal as EndSignal);
+    for (const signal of signals) process.on(signal, listener);
+    return () => {
+      for (const signal of signals) process.off(signal, listener);
+    };
+  },
+  endBy: (signal) => process.exit(128 + constants.signals[signal]),
+  end: () => process.exit(0),
+  report: reportToLauncher,
+  profiledSteps,
+  planAndEnd,
+};
+
+export const host: Host = {
+  sha256: (bytes) => createHash("sha256").update(bytes).digest("hex"),
+  makeReporter,
+  files,
+  process: ownProcess,
+};
