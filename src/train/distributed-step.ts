@@ -194,7 +194,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
       throw new HeddleError(
         "option",
         `distributedStep: state.${held.paths[wrong]} is ${shown(held.leaves[wrong])}, not a tensor`,
-        { hint: "a constant belongs into the step; a value that changes must be a tensor, or belongs into numbers" },
+        { hint: "write a constant into the step; a value that changes must be a tensor, or stand in numbers" },
       );
     if (leaves.length === 0)
       throw new HeddleError("option", `distributedStep: state has no tensors, got ${shown(options.state)}`);

@@ -238,9 +238,13 @@ describe("in a training", () => {
     [
       "no placeholder",
       () => callbacks.modelCheckpoint({ path: "x-{epoch:>5}" }),
-      /path has \{epoch:>5\}, which is no placeholder[\s\S]*\{epoch:03d\}/,
+      /path has the malformed placeholder \{epoch:>5\}[\s\S]*\{epoch:03d\}/,
     ],
-    ["decimals of a count", () => callbacks.modelCheckpoint({ path: "x-{epoch:.2f}" }), /which is no placeholder/],
+    [
+      "decimals of a count",
+      () => callbacks.modelCheckpoint({ path: "x-{epoch:.2f}" }),
+      /has the malformed placeholder/,
+    ],
     [
       "a placeholder of a file",
       () => callbacks.csvLogger({ path: "l-{epoch}.csv" }),
