@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 import { existsSync } from "node:fs";
 
-const main = new URL("../dist/cli/main.js", import.meta.url);
+// The copy of the library that users' files import here: the bundle for Node, or its modules one by one.
+const bundled = import.meta.resolve("heddle").includes("/dist/node/");
+const main = new URL(bundled ? "../dist/node/cli.js" : "../dist/cli/main.js", import.meta.url);
 
 if (existsSync(main)) {
   const { main: run } = await import(main.href);

@@ -1,5 +1,6 @@
 /**
- * @module Checks that imports go one way only, as docs/architecture.md says, and that package.json exports what exists.
+ * @module Checks that imports go one way only, as docs/architecture.md says, that no modules of a Rust crate use each other in a
+ * circle, and that package.json exports what exists.
  *
  *     tsx scripts/check-layers.ts [folder]
  *
@@ -9,6 +10,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { rustImports } from "./rust-imports.ts";
 
 /**
  * From left to right; a folder may import folders of earlier groups. Folders of one group do not import each other. A file that stands
@@ -115,7 +117,13 @@ export function checkLayers(root: string): string[] {
       if (message !== undefined) problems.push(`src/${file}:${imported.line}: ${message}`);
     }
   }
-  return [...problems, ...unknownFolders(files), ...findCycles(imports), ...checkExports(root, files)];
+  return [
+    ...problems,
+    ...unknownFolders(files),
+    ...findCycles("src", localTargets(imports)),
+    ...crates.flatMap((crate) => crateCycles(root, crate)),
+    ...checkExports(root, files),
+  ];
 }
 
 /** The imports of a module. Comments are blanked first; the code base has no import in a string. */
@@ -210,29 +218,42 @@ function unknownFolders(files: readonly string[]): string[] {
     .map((folder) => `src/${folder}: no layer; add it to scripts/check-layers.ts and docs/architecture.md`);
 }
 
-/**
- * Files that reach each other by imports, also by imports of types: none of them can be read before the others. Each cycle is
- * listed once, a shortest one, from its first file in name order.
- */
-function findCycles(imports: ReadonlyMap<string, readonly Import[]>): string[] {
-  const targets = new Map(
+/** Files, each with the files that it imports. */
+type Targets = ReadonlyMap<string, readonly string[]>;
+
+const localTargets = (imports: ReadonlyMap<string, readonly Import[]>): Targets =>
+  new Map(
     [...imports].map(([file, fileImports]) => {
       const local = fileImports.filter(({ specifier }) => specifier.startsWith("."));
       return [file, local.map(({ specifier }) => posix.normalize(posix.join(posix.dirname(file), specifier)))];
     }),
   );
+
+/** Rust crates whose modules may not use each other in a circle. */
+const crates: readonly string[] = ["native/core", "native/comm"];
+
+function crateCycles(root: string, crate: string): string[] {
+  const source = `${crate}/src`;
+  return existsSync(join(root, source)) ? findCycles(source, rustImports(join(root, source))) : [];
+}
+
+/**
+ * Files that reach each other by imports, also by imports of types: none of them can be read before the others. Each cycle is
+ * listed once, a shortest one, from its first file in name order.
+ */
+function findCycles(folder: string, targets: Targets): string[] {
   const listed = new Set<string>();
   return [...targets.keys()].flatMap((file) => {
     if (listed.has(file)) return [];
     const cycle = shortestCycle(file, targets);
     if (cycle === undefined) return [];
     for (const name of cycle) listed.add(name);
-    return [`src/${file}:1: cycle ${[...cycle, file].map((name) => `src/${name}`).join(" → ")}`];
+    return [`${folder}/${file}:1: cycle ${[...cycle, file].map((name) => `${folder}/${name}`).join(" → ")}`];
   });
 }
 
 /** The shortest cycle of imports from a file back to itself. */
-function shortestCycle(start: string, targets: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+function shortestCycle(start: string, targets: Targets): string[] | undefined {
   const from = new Map<string, string>();
   const open = [start];
   for (let file = open.shift(); file !== undefined; file = open.shift()) {
@@ -267,10 +288,14 @@ function checkExports(root: string, files: readonly string[]): string[] {
   const problems: string[] = [];
   for (const [name, file] of expected) {
     const stem = file.slice(0, -".ts".length);
-    const built = (place: string) => ({ types: `./dist/${place}.d.ts`, default: `./dist/${place}.js` });
+    const types = (place: string) => ({ types: `./dist/${place}.d.ts` });
+    const built = (place: string) => ({ default: `./dist/${place}.js` });
+    const bundled = { "node-addons": `./dist/node/${name === "." ? "index" : posix.basename(name)}.js` };
     const browserFile = posix.join(posix.dirname(file), "browser");
-    const browser = files.includes(`${browserFile}.ts`) ? { browser: built(browserFile) } : {};
-    const expected = { "heddle-source": `./src/${file}`, ...browser, ...built(stem) };
+    const browser = files.includes(`${browserFile}.ts`)
+      ? { browser: { ...types(browserFile), ...built(browserFile) } }
+      : {};
+    const expected = { "heddle-source": `./src/${file}`, ...browser, ...types(stem), ...bundled, ...built(stem) };
     if (JSON.stringify(exports[name]) !== JSON.stringify(expected)) {
       problems.push(`package.json: exports["${name}"] should be ${JSON.stringify(expected)}`);
     }

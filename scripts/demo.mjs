@@ -21,7 +21,7 @@ async function main(extra) {
     console.log(`heddle demo: ${native.reason}`);
     console.log("heddle demo: until then, a smaller model on the slow reference executor:\n");
   }
-  const { main: heddle } = await import(new URL("../dist/cli/main.js", import.meta.url).href);
+  const { main: heddle } = await import(new URL("../dist/node/cli.js", import.meta.url).href);
   return () => heddle([...command, ...extra]);
 }
 

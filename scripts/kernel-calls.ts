@@ -5,6 +5,7 @@ import { fieldName, pascal, structName } from "./kernel-names.ts";
 import { rustOperands, rustSizes } from "./kernel-operands.ts";
 
 const all = [...kernels.values()];
+const madeBy = "made of src/kernels by `vitest run test/repo/made-pages -u`.";
 const plainTypes: { readonly [K in keyof typeof plainForms]: string } = {
   size: "usize",
   word: "u32",
@@ -44,8 +45,8 @@ function member(name: string, field: Field): readonly [name: string, type: strin
   const [own, type] = [fieldName(name, form), typeOf(form)];
   if (form.is === "flag") return [own, type, `f.flag("${name}")?`];
   if (needed) return [own, type, `f.need("${name}")?`];
-  if (fallback !== undefined) return [own, type, `f.given("${name}")?.unwrap_or(${fallback})`];
-  return [own, `Option<${type}>`, `f.given("${name}")?`];
+  if (fallback !== undefined) return [own, type, `f.optional("${name}")?.unwrap_or(${fallback})`];
+  return [own, `Option<${type}>`, `f.optional("${name}")?`];
 }
 
 function struct(type: string, fields: Fields, groups: NonNullable<Kernel["groups"]> = {}): string {
@@ -93,7 +94,7 @@ export function rustCalls(): string {
         .map((field) => `"${field}"`)
         .join(", ")}]),`,
   );
-  return `//! What the calls of kernels hold: made of src/kernels by \`vitest run test/repo/made-pages -u\`.
+  return `//! What the calls of kernels hold: ${madeBy}
 #![cfg_attr(rustfmt, rustfmt::skip)]
 
 use serde_json::Value;
@@ -102,7 +103,6 @@ use crate::dtype::DType;
 use crate::fields::{names, structs};
 use crate::sizes::{aligned, min, reach, Size};
 use crate::verify::At;
-use crate::Result;
 
 /// The fields of each kernel.
 pub const KERNELS: &[(&str, &[&str])] = &[
@@ -117,19 +117,23 @@ structs! {
 ${[...structs.values()].join("\n")}
 }
 
-${rustSizes(all)}
-/// What calls of each kernel read and write.
-#[allow(non_snake_case, unused_variables)]
-pub mod operands {
-    use super::*;
-    use crate::sizes::{half, init, tail};
-    use crate::verify::Role::{Read, Replaced, Scratch, Write};
-    use crate::verify::{exactly, given, Checker};
+${rustSizes(all)}`;
+}
 
-${all.map((one) => rustOperands(one, fieldsOf(structName(one)))).join("\n\n")}
-}
+/** The Rust source of the checks of what calls read and write. */
+export const rustChecks = (): string => `//! What calls of each kernel read and write: ${madeBy}
+#![cfg_attr(rustfmt, rustfmt::skip)]
+#![allow(non_snake_case, unused_variables)]
+
+use crate::calls::*;
+use crate::dtype::DType;
+use crate::sizes::{half, init, tail, Size};
+use crate::verify::Role::{Read, Replaced, Scratch, Write};
+use crate::verify::{exactly, required, Checker};
+use crate::Result;
+
+${all.map((kernel) => rustOperands(kernel, fieldsOf(structName(kernel)))).join("\n\n")}
 `;
-}
 
 function viewText(view: Views): string {
   if (typeof view === "string") return view;

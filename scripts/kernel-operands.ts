@@ -111,9 +111,9 @@ const quoted = (name: string): string => (name.includes("{") ? `&format!("${name
 export function rustOperands(kernel: Kernel, held: Fields): string {
   const call = scopeOf("f", kernel.fields, kernel.groups);
   const lines = fieldLines(kernel.fields, held, { kernel, call, own: call, name: "" });
-  if (kernel.asyncRole === "starts") lines.push("c.departs = f.flight;");
+  if (kernel.asyncRole === "starts") lines.push("c.starts = f.handle;");
   const head = `pub fn ${kernel.name === "loop" ? "r#loop" : kernel.name}(f: &${structName(kernel)}, c: &mut Checker) -> Result<()>`;
-  return indented(braced(head, [...lines, "Ok(())"])).join("\n");
+  return braced(head, [...lines, "Ok(())"]).join("\n");
 }
 
 function fieldLines(fields: Fields, held: Fields, place: Place): string[] {
@@ -124,7 +124,7 @@ function fieldLines(fields: Fields, held: Fields, place: Place): string[] {
     const [value] = found(place.own, name);
     if (held[name]?.needed === true) return inside(value);
     // A struct that kernels share has fields that only some of them need.
-    if (needed) return inside(`given("${name}", ${form.is === "address" ? value : `${value}.as_ref()`})?`);
+    if (needed) return inside(`required("${name}", ${form.is === "address" ? value : `${value}.as_ref()`})?`);
     const given = fieldName(name, form);
     return braced(`if let Some(${given}) = ${form.is === "address" ? "" : "&"}${value}`, inside(given));
   });
@@ -133,17 +133,17 @@ function fieldLines(fields: Fields, held: Fields, place: Place): string[] {
 function formLines(form: Form, value: string, place: Place): string[] {
   const record = (fields: Fields, item: string, name: string): string[] =>
     fieldLines(fields, fields, { ...place, own: scopeOf(item, fields), name });
-  const each = (lines: readonly string[]): string[] => braced(`for (i, one) in ${value}.iter().enumerate()`, lines);
+  const each = (lines: readonly string[]): string[] => braced(`for (i, item) in ${value}.iter().enumerate()`, lines);
   switch (form.is) {
     case "record":
       return record(form.fields, value, place.name);
     case "records":
-      return each(record(form.fields, "one", `${place.name}[{i}]`));
+      return each(record(form.fields, "item", `${place.name}[{i}]`));
     case "address":
       return addressLines(form, value, place);
     case "addresses":
       if (typeof form.view === "string")
-        return each(addressLines(form, "*one", { ...place, name: `${place.name}[{i}]` }));
+        return each(addressLines(form, "*item", { ...place, name: `${place.name}[{i}]` }));
       return listLines(form, value, place);
     default:
       return [];
@@ -202,7 +202,7 @@ function derivedSize(name: string, place: Place): string {
   const { kernel, call } = place;
   const size = kernel.derived?.[name];
   if (size === undefined) throw new Error(`${kernel.name}: there is no size '${name}'`);
-  if (typeof size !== "string") return `crate::kernels::${size.native}(f, one)`;
+  if (typeof size !== "string") return `crate::${size.native}(f, item)`;
   const groups = Object.entries(kernel.groups ?? {});
   const known = (one: string): string | undefined => {
     const group = groups.find(([, [, , sizes = {}]]) => one in sizes);

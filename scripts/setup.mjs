@@ -9,6 +9,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bundle } from "./bundle.mjs";
 import { handleSignals, run } from "./process.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -143,6 +144,7 @@ async function buildDist(force) {
     });
     if (status !== 0) throw new SetupError(`the TypeScript build failed\n${output}`);
     mkdirSync(fresh, { recursive: true });
+    await bundle(fresh, JSON.parse(readFileSync(join(root, "package.json"), "utf8")));
     writeFileSync(join(fresh, ".stamp"), sourcesHash);
     replaceFolder(fresh, dist);
   } finally {
@@ -166,7 +168,7 @@ function replaceFolder(fresh, target) {
 function sourcesKey() {
   const hash = createHash("sha256");
   hash.update(readFileSync(join(root, "package.json"))).update(readFileSync(join(root, "tsconfig.json")));
-  hash.update(readFileSync(join(root, "tsconfig.build.json")));
+  hash.update(readFileSync(join(root, "tsconfig.build.json"))).update(readFileSync(join(root, "scripts/bundle.mjs")));
   for (const name of readdirSync(join(root, "src"), { recursive: true }).sort()) {
     if (!name.endsWith(".ts")) continue;
     const { size, mtimeMs } = statSync(join(root, "src", name));

@@ -34,14 +34,14 @@ export const collective = is.kernel(
     sends: is.optional(is.pairs()),
     receives: is.optional(is.pairs()),
     relative: is.flag(),
-    flight: is.optional(is.word()),
+    handle: is.optional(is.word()),
     members: is.optional(is.size()),
   },
   {
     doc: "All parts travel as one message (a bucket); `count` is that of the input.",
     derived: {
       received: {
-        native: "collective::received",
+        native: "collectives::received",
         of: ({ op, axis, receives }, { count }, axes) =>
           // The counts of an exchange are its own.
           receives?.reduce((sum, [, size]) => sum + size, 0) ?? received(op, count as number, axes[axis] ?? 1),
@@ -54,14 +54,14 @@ export const collective = is.kernel(
   },
 );
 
-/** Ends when a collective that is under way has. */
+/** Waits for an asynchronous collective. */
 export const wait = is.kernel(
   "wait",
-  { flight: is.word() },
+  { handle: is.word() },
   {
-    doc: "Ends when the collective with that number has.",
+    doc: "Waits for the asynchronous collective that was started with this handle.",
     flops: () => 0,
-    title: ({ flight }) => `wait ${flight}`,
+    title: ({ handle }) => `wait ${handle}`,
     asyncRole: "ends",
   },
 );

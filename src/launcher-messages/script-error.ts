@@ -85,7 +85,7 @@ function placeInStack(error: Error): Place | undefined {
 /** The members of a namespace of Heddle, such as `nn`; empty for any other name. */
 function membersOf(space: string, importer: string): string[] {
   try {
-    const file = fileOfSpace(space, nodeModule.createRequire(importer).resolve("heddle"));
+    const file = fileOfSpace(space, moduleOf("heddle", importer));
     return file === undefined ? [] : exportsOfFile(file);
   } catch {
     return [];
@@ -118,7 +118,7 @@ function exportsOf(module: string, importer: string): string[] {
   try {
     const isHeddle = /^heddle(\/|$)/.test(module);
     if (!isHeddle && !module.startsWith(".")) return [];
-    return exportsOfFile(nodeModule.createRequire(importer).resolve(module));
+    return exportsOfFile(isHeddle ? moduleOf(module, importer) : nodeModule.createRequire(importer).resolve(module));
   } catch {
     // Without the names, the message suggests none.
     return [];
@@ -182,10 +182,22 @@ function placeOfImport(file: string, last: string): (Place & { readonly specifie
   return undefined;
 }
 
+/** The file of a module of Heddle as it was compiled: of the bundle for Node the text does not tell what a namespace has. */
+function moduleOf(module: string, importer: string): string {
+  const { exports, file } = manifestOf(importer);
+  return beside(file, exports[`.${module.slice("heddle".length)}`]?.default as string);
+}
+
+/** Heddle's package.json. */
+function manifestOf(importer: string) {
+  const file = nodeModule.createRequire(importer).resolve("heddle/package.json");
+  const { exports } = JSON.parse(readFileSync(file, "utf8")) as { exports: Record<string, { default?: string }> };
+  return { exports, file };
+}
+
 function subpaths(importer: string): string[] {
   try {
-    const { exports } = nodeModule.createRequire(importer)("heddle/package.json") as { exports: object };
-    return Object.keys(exports).map((name) => `heddle${name.slice(1)}`);
+    return Object.keys(manifestOf(importer).exports).map((name) => `heddle${name.slice(1)}`);
   } catch {
     return [];
   }

@@ -76,7 +76,7 @@ function keepDuringAsync(calls: readonly KernelCall[], lives: ReadonlyMap<Storag
   calls.forEach((call, index) => {
     if (asyncRoleOf(call) !== "starts") return;
     const waitIndex = calls.findIndex(
-      (later, laterIndex) => laterIndex > index && asyncRoleOf(later) === "ends" && later["flight"] === call["flight"],
+      (later, laterIndex) => laterIndex > index && asyncRoleOf(later) === "ends" && later["handle"] === call["handle"],
     );
     eachRef(call, (ref) => {
       const life = lives.get(ref.origin as Storage) as Life;
@@ -88,7 +88,7 @@ function keepDuringAsync(calls: readonly KernelCall[], lives: ReadonlyMap<Storag
 
 /** Whether a call starts an async collective, or waits for one; undefined for other calls. */
 export const asyncRoleOf = (call: KernelCall): "starts" | "ends" | undefined =>
-  call["flight"] === undefined ? undefined : descriptionOf(call).asyncRole;
+  call["handle"] === undefined ? undefined : descriptionOf(call).asyncRole;
 
 /** The reference of an access, in a call without addresses. */
 const refOf = ({ at }: Access): Ref => at as unknown as Ref;

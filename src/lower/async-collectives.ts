@@ -31,7 +31,7 @@ interface Touched {
   readonly written: ReadonlySet<unknown>;
 }
 
-/** The calls, with a number on each async collective, and the calls that wait for these collectives. */
+/** The calls, with a handle on each async collective, and the calls that wait for these collectives. */
 export function withAsyncCollectives(calls: readonly KernelCall[], context: OverlapContext): KernelCall[] {
   const { overlap, axes, machine } = context;
   const touched = calls.map((call) => touchedBy(call, context.identity));
@@ -52,16 +52,16 @@ export function withAsyncCollectives(calls: readonly KernelCall[], context: Over
     if (overlap === "all" ? window.length > 0 : hidden > 2 * machine.handover) waitIndices.set(index, waitIndex);
   }
   if (waitIndices.size === 0) return [...calls];
-  const numbers = new Map(
-    [...waitIndices.keys()].sort((left, right) => left - right).map((index, number) => [index, number]),
+  const handles = new Map(
+    [...waitIndices.keys()].sort((left, right) => left - right).map((index, handle) => [index, handle]),
   );
   const waitsAt = (at: number): KernelCall[] =>
-    [...numbers].filter(([index]) => waitIndices.get(index) === at).map(([, number]) => wait.call({ flight: number }));
+    [...handles].filter(([index]) => waitIndices.get(index) === at).map(([, handle]) => wait.call({ handle }));
   return [
     ...calls.flatMap((call, index) => {
-      const number = numbers.get(index);
+      const handle = handles.get(index);
       const members = axes[call["axis"] as number];
-      return [...waitsAt(index), number === undefined ? call : { ...call, flight: number, members }];
+      return [...waitsAt(index), handle === undefined ? call : { ...call, handle, members }];
     }),
     ...waitsAt(calls.length),
   ];

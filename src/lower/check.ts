@@ -93,11 +93,11 @@ function checkAsyncCollectives(name: string, calls: readonly LoweredStep[], axes
     const asyncRole = asyncRoleOf(step);
     if (asyncRole === undefined) return;
     if (asyncRole === "ends") {
-      if (!pending.delete(step["flight"])) fail(`${where}: async collective ${step["flight"]} is not pending`);
+      if (!pending.delete(step["handle"])) fail(`${where}: async collective ${step["handle"]} is not pending`);
       return;
     }
-    if (pending.has(step["flight"])) fail(`${where}: async collective ${step["flight"]} is still pending`);
-    pending.set(step["flight"], { start: index, accesses });
+    if (pending.has(step["handle"])) fail(`${where}: async collective ${step["handle"]} is still pending`);
+    pending.set(step["handle"], { start: index, accesses });
   });
   for (const [number, { start }] of pending)
     fail(`${name}: nothing waits for async collective ${number} of op ${start}`);

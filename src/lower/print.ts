@@ -44,7 +44,7 @@ export function printCall(step: LoweredStep, axes: readonly number[] = []): stri
   const text = space === undefined ? operand : fusedOperand(step[space] as Shape);
   const inPlace = (access: Access): string =>
     reads.some((read) => read.at[0] === access.at[0] && read.at[1] === access.at[1]) ? "*" : "";
-  const start = asyncRoleOf(step) === "starts" ? `start ${step["flight"]} ` : "";
+  const start = asyncRoleOf(step) === "starts" ? `start ${step["handle"]} ` : "";
   return `${start}${name}${reads.map((read) => ` ${text(read)}`).join("")} -> ${writes.map((write) => `${text(write)}${inPlace(write)}`).join(" ")}`;
 }
 

@@ -36,10 +36,11 @@ const matches =
 
 /** The length of a header below 4 GiB, then a JSON object. */
 const safetensors: Test = (bytes, text) =>
-  bytes.length > 8 &&
-  text.slice(4, 8) === "\0\0\0\0" &&
-  text[8] === "{" &&
-  bytes.some((byte, place) => place < 4 && byte);
+  text.startsWith("\0\0\0\0{", 4) && bytes.some((byte, place) => place < 4 && byte);
+
+/** A message of protobuf: the version of the format (field 1, below 32), then the tag of field 2 to 8 of the model. */
+const onnx: Test = ([field, version = 0, tag = 0]) =>
+  field === 0x08 && version > 0 && version < 32 && [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42].includes(tag);
 
 const webPage =
   "the server answered with a page instead of the file: download it again, with an address of the file itself";
@@ -81,6 +82,7 @@ const kinds = {
   hdf5: { is: "an HDF5 file", hint: "convert it with the tool that wrote it", test: magicAt("\x89HDF\r\n\x1a\n") },
   gguf: { is: "a GGUF file", test: magicAt("GGUF") },
   tensorFlowLite: { is: "a TensorFlow Lite model", test: magicAt("TFL3", 4) },
+  onnx: { is: "an ONNX model", hint: "read it with io.loadOnnx", test: onnx },
   pdf: { is: "a PDF document", test: magicAt("%PDF-") },
   png: { is: "a PNG image", test: magicAt("\x89PNG\r\n\x1a\n") },
   jpeg: { is: "a JPEG image", test: magicAt("\xff\xd8\xff") },

@@ -1,9 +1,9 @@
 /** @module Positions in the user's code. */
 import type { Fault } from "./faults.ts";
 
-// Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never shown in an error. A bundle has no such
+// Frames inside these folders (src/ or dist/, bin/) are Heddle's own and never shown in an error. A user's bundle has no such
 // folder: its file holds the user's code, too.
-const sourceFile = /\/(?:src|dist)\/util\/source\.[jt]s$/;
+const sourceFile = /\/(?:(?:src|dist)\/util\/source\.[jt]s|dist\/node\/[^/]+\.js)$/;
 const url = import.meta.url as string | undefined;
 const folders =
   url !== undefined && sourceFile.test(url) ? ["..", "../../bin/"].map((folder) => new URL(folder, url).href) : [];

@@ -47,6 +47,12 @@ const mistakes: Mistake[] = [
     says: /there is no folder no\/such\/folder to write/,
   },
   {
+    args: ["machine"],
+    variables: { XDG_CACHE_HOME: "/dev/null" },
+    status: 2,
+    says: /the folder \/dev\/null\/heddle cannot be made: .*XDG_CACHE_HOME/s,
+  },
+  {
     args: ["plan", trains, ...mesh, "--machine", "measured", "--threads", "1"],
     variables: { XDG_CACHE_HOME: "/dev/null" },
     status: 2,

@@ -85,6 +85,7 @@ test("options by which TypeScript refuses what Node cannot run are recommended",
     config: "tsconfig.json",
     module: "nodenext",
     moduleResolution: "nodenext",
+    types: undefined,
     verbatimModuleSyntax: false,
     erasableSyntaxOnly: false,
   };
@@ -92,4 +93,27 @@ test("options by which TypeScript refuses what Node cannot run are recommended",
   expect(notes).toEqual([
     expect.stringMatching(/"verbatimModuleSyntax": true .*"erasableSyntaxOnly": true .*tsconfig\.json/),
   ]);
+});
+
+// As TypeScript 5.9 and 7.0 took them: those that know "node:fs" with @types/node installed and those that do not.
+test.each<{ version: string; types: string[] | undefined; knows: boolean }>([
+  { version: "5.9.3", types: undefined, knows: true },
+  { version: "6.0.1", types: undefined, knows: false },
+  { version: "7.0.2", types: [], knows: false },
+  { version: "7.0.2", types: ["vite/client"], knows: false },
+  { version: "7.0.2", types: ["vite/client", "node"], knows: true },
+  { version: "7.0.2", types: ["*"], knows: true },
+])("TypeScript $version with types $types knows Node's modules: $knows", ({ version, types, knows }) => {
+  const folder = project({
+    "package.json": { type: "module" },
+    "tsconfig.json": { compilerOptions: { module: "nodenext", types }, files: ["a.ts"] },
+    "a.ts": {},
+  });
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+  const found = diagnoseProject(folder);
+  expect(found.typescript?.types).toEqual(types);
+  const typescript = { ...(found.typescript as TypeScript), version };
+  const { notes } = projectFindings({ ...found, typescript }, found.heddle ?? "");
+  const told = notes.filter((note) => note.includes("types of Node"));
+  expect(told).toEqual(knows ? [] : [expect.stringMatching(/tsconfig\.json .*"types": \["node"\]/s)]);
 });

@@ -224,6 +224,8 @@ describe("refuses", () => {
   test("files of variables alone, of a newer Heddle, and what makes no layer", async () => {
     await io.saveTensors(at("alone.safetensors"), { weight: random.normal(key, [2]) });
     await expect(io.loadModel(at("alone.safetensors"))).rejects.toThrow(/^loadModel: .*holds variables alone/);
+    await io.saveOnnx(at("net.onnx"), ({ x }) => ({ y: x.exp() }), { x: f32(2) });
+    await expect(io.loadModel(at("net.onnx"))).rejects.toThrow(/: it is an ONNX model\n.*read it with io\.loadOnnx/s);
     const load = async (data: unknown) => {
       const metadata = { "heddle.model": typeof data === "string" ? data : JSON.stringify(data) };
       await io.saveTensors(at("odd.safetensors"), { weight: random.normal(key, [2]) }, { metadata });

@@ -6,7 +6,7 @@
 
 import { createServer } from "node:net";
 import { report } from "../../dist/cli/run.js";
-import { launchLocal } from "../../dist/launch/index.js";
+import { launchLocal } from "../../dist/node/launch.js";
 
 /** A store that only holds a port: these workers have nothing to tell each other. */
 const holdPort = ({ host, port }) =>

@@ -87,7 +87,7 @@ const lowered = (
 ) => lowerProgram(splitGraph(graph, axes, { donated }), { slots: 1, overlap });
 
 const kernels = (program: LoweredProgram): string[] =>
-  program.json.steps.map((call) => (call["flight"] === undefined ? call.k : `${call.k} ${call["flight"]}`));
+  program.json.steps.map((call) => (call["handle"] === undefined ? call.k : `${call.k} ${call["handle"]}`));
 
 describe("collectives beside other calls", () => {
   test.each(graphs)("%s: the same values, carried out at the start or at the wait", (_what, graph, axes, donated) => {
@@ -161,7 +161,7 @@ describe("collectives beside other calls", () => {
       /fused\): .* overlaps memory that the/,
     ],
     ["is never waited for", (steps) => steps.splice(3, 2), /nothing waits for async collective 0 of op 0/],
-    ["is waited for twice", (steps) => steps.push({ k: "wait", flight: 0 }), /async collective 0 is not pending/],
+    ["is waited for twice", (steps) => steps.push({ k: "wait", handle: 0 }), /async collective 0 is not pending/],
   ])("a program in which one %s is refused", (_what, change, message) => {
     const graph = beside((x, y) => [sum(ops.matmul(y, y), "y"), ops.mul(sum(x, "x"), 2)], f64(8, 8), f64(8, 8));
     const program = lowered(graph, data, [], "all");

@@ -57,8 +57,8 @@ function runSteps(steps: readonly LoweredStep[], devices: readonly Device[], axe
   // At the latest: an async collective is carried out when it is waited for.
   const pending = new Map<unknown, LoweredStep>();
   for (const step of steps) {
-    if (step.k === "wait") communicate(pending.get(step["flight"]) as LoweredStep, devices, axes);
-    else if (step["flight"] !== undefined) pending.set(step["flight"], step);
+    if (step.k === "wait") communicate(pending.get(step["handle"]) as LoweredStep, devices, axes);
+    else if (step["handle"] !== undefined) pending.set(step["handle"], step);
     else if (step.k === "loop") runLoop(step, devices, axes);
     else if (step.k === "branch")
       runSteps(step[holds(step, devices) ? "steps" : "otherwise"] as LoweredStep[], devices, axes);

@@ -106,6 +106,35 @@ const cases: readonly { name: string; files: Record<string, string>; problems: r
     problems: ["src/ir/a.ts:1: cycle src/ir/a.ts → src/ir/b.ts → src/ir/a.ts"],
   },
   {
+    name: "Rust modules that use each other in no circle: comments, unit tests, names passed on, and what is in another crate",
+    files: {
+      "src/ir/a.ts": "export {};",
+      "native/core/src/lib.rs": "mod error;\nmod kernels;\npub use error::{Error, Result};\npub use kernels::Kernel;",
+      "native/core/src/error.rs":
+        "// use crate::kernels::Kernel;\n#[macro_export]\nmacro_rules! bail { () => { $crate::Error } }\npub struct Error;",
+      "native/core/src/kernels/mod.rs": "mod dot;\nmod fold;\nuse crate::{bail, Result};\npub use dot::Kernel;",
+      "native/core/src/kernels/dot.rs":
+        "use super::fold::Fold;\nuse std::fmt;\nmod inner { use super::Kernel; }\n#[cfg(test)]\nmod tests {\n  use crate::kernels;\n}",
+      "native/core/src/kernels/fold.rs": "use crate::Error;\npub struct Fold<'a>(&'a Error);",
+    },
+    problems: [],
+  },
+  {
+    name: "circles of Rust modules: by declarations, by paths in the code, and by a macro",
+    files: {
+      "src/ir/a.ts": "export {};",
+      "native/core/src/exec.rs": "use crate::{dtype, control::{self, Block as Steps}};",
+      "native/core/src/control.rs": "fn run(run: &super::exec::Run) {}",
+      "native/core/src/dtype.rs": "",
+      "native/comm/src/net/mod.rs": "mod link;\nfn open() -> link::Link { link::Link }",
+      "native/comm/src/net/link.rs": "macro_rules! link { () => { $crate::net::open() } }",
+    },
+    problems: [
+      "native/core/src/control.rs:1: cycle native/core/src/control.rs → native/core/src/exec.rs → native/core/src/control.rs",
+      "native/comm/src/net/link.rs:1: cycle native/comm/src/net/link.rs → native/comm/src/net/mod.rs → native/comm/src/net/link.rs",
+    ],
+  },
+  {
     name: "an adapter, which has of Heddle what users have",
     files: {
       "src/util/errors.ts": "export const e = 1;",

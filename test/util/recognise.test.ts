@@ -37,6 +37,19 @@ const files: readonly (readonly [FileKind, Uint8Array])[] = [
   ["zeros", new Uint8Array(4096)],
 ];
 
+/** Models as Heddle, PyTorch and ONNX's own helpers begin them. */
+test.each([
+  "\x08\x08\x12\x06heddle\x1a\x011",
+  "\x08\x07\x12\x07pytorch\x1a\x052.0.0",
+  "\x08\x0a:\x10",
+  "\x08\x0aB\x02\x10\x12",
+])("an ONNX model that begins with %j", (start) => {
+  expect(recognise(bytesOf(start))).toBe("onnx");
+  expect(() => decodeSafetensors(bytesOf(start), "net.onnx")).toThrow(
+    /^net\.onnx is not a valid safetensors file: it is an ONNX model\n.*read it with io\.loadOnnx/s,
+  );
+});
+
 test.each(files)("%s", (kind, bytes) => {
   expect(recognise(bytes)).toBe(kind);
   expect(() => checkRecognised(bytes, "net.bin", "Foo")).toThrow(/^net\.bin is not a valid Foo file: it is /);
@@ -76,8 +89,9 @@ test.each([
   expect([got?.dtype, ...(got?.data ?? [])]).toEqual(["i32", ...values]);
 });
 
-test("files that are read are none of them", async () => {
+test("text that Heddle reads is of no kind, and an exported model is an ONNX model", async () => {
   const model = await io.exportOnnx(({ x }) => x.exp(), { x: { shape: [2], dtype: "f32" } });
-  for (const bytes of [model, bytesOf('name: "net"\nlayer {\n}'), bytesOf("a,b\n1,2\n"), bytesOf("[net]\nx=1\n")])
+  expect(recognise(model)).toBe("onnx");
+  for (const bytes of [bytesOf('name: "net"\nlayer {\n}'), bytesOf("a,b\n1,2\n"), bytesOf("[net]\nx=1\n")])
     expect(recognise(bytes)).toBeUndefined();
 });

@@ -10,7 +10,8 @@ use napi::bindgen_prelude::{ClassInstance, Float64Array, Object, ToNapiValue};
 use napi::{Env, Result};
 use napi_derive::napi;
 
-use heddle_core::exec::{Alone, Collectives, Control, Device};
+use heddle_core::collectives::{Alone, Collectives};
+use heddle_core::exec::{Control, Device};
 use heddle_core::isa::Isa;
 use heddle_core::program::Program;
 

@@ -7,9 +7,8 @@ use napi::{Env, Result};
 use napi_derive::napi;
 
 use heddle_comm as comm;
+use heddle_core::collectives::{Call, CollectiveOp, Collectives, Part, ReduceOp, TransferCall, Way};
 use heddle_core::dtype::DType;
-use heddle_core::exec::{Call, Collectives, Part, TransferCall, Way};
-use heddle_core::program::{CollectiveOp, ReduceOp};
 
 use crate::promise::background;
 

@@ -9,8 +9,8 @@ use crate::memory::Memory;
 use crate::reduce::{Triple, combine};
 use crate::schedule::{Receive, Send};
 use crate::signals::Waiting;
+use crate::state::Shared;
 use crate::transport::{LinkError, Transport};
-use crate::world::Shared;
 use crate::{Dtype, Error, Reduction, Result};
 
 const IOV: usize = 24;

@@ -10,8 +10,8 @@ use crate::frame::{Fnv, Header};
 use crate::memory::{Memory, Place, Scratch, Space};
 use crate::reduce::{Triple, combine};
 use crate::schedule::{Pattern, Schedule};
+use crate::state::Shared;
 use crate::transport::Transport;
-use crate::world::Shared;
 use crate::{Dtype, Error, Part, Reduction, Result};
 
 const MAX_NAME: usize = 64;

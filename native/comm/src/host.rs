@@ -24,9 +24,9 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
+use crate::config::Config;
 use crate::net::{Cut, Waker, random, read_by, sleep, write_by};
 use crate::transport::{NONCE, Segment, SharedLink, Side, ring_bytes};
-use crate::world::Config;
 use crate::{Error, Result, TransportKind};
 
 const MAGIC: [u8; 4] = *b"HDLm";

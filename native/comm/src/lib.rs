@@ -22,6 +22,7 @@
 //! ```
 
 mod auth;
+mod config;
 mod drive;
 mod error;
 mod exchange;
@@ -36,15 +37,17 @@ mod net;
 mod reduce;
 mod schedule;
 mod signals;
+mod state;
 mod store;
 mod transport;
 mod types;
 mod world;
 
+pub use config::{Config, TransportKind};
 pub use error::{AuthReason, Error, Result};
 pub use flight::{Flight, FlightEntry, FlightState, read_flight};
 pub use group::Group;
 pub use lifeline::end_with_parent;
 pub use store::{CompareAndSet, StoreClient, StoreServer};
 pub use types::{Dtype, Element, Part, Reduction};
-pub use world::{Config, TransportKind, World};
+pub use world::World;

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::auth::{Identity, Role, Scope, answer, greet};
+use crate::config::Config;
 use crate::net::{Waker, random, readable_or_woken, tune};
 use crate::signals::Signals;
+use crate::state::Wiring;
 use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport};
-use crate::world::{Config, Wiring};
 use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, host};
 
 const HELLO_LIMIT: Duration = Duration::from_secs(5);

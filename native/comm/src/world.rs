@@ -1,164 +1,15 @@
-//! A rank's membership in a world, and the state that its groups share.
+//! A rank's membership in a world.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use crate::config::{Config, DEFAULT_TIMEOUT};
 use crate::flight::Recorder;
 use crate::net::random;
-use crate::signals::{Notice, Signals, Waiting};
-use crate::transport::{Control, Transport, Word, in_process};
+use crate::signals::Notice;
+use crate::state::{Shared, Wiring};
+use crate::transport::{Word, in_process};
 use crate::{Error, Group, Result, mesh};
-
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The transport of data between ranks; everything else uses TCP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TransportKind {
-    /// Memory between ranks that share a host, where possible; else TCP.
-    #[default]
-    Auto,
-    /// TCP.
-    Tcp,
-    /// Memory between all ranks; where that is impossible, connecting fails.
-    Shared,
-}
-
-/// How a rank meets the others.
-#[derive(Clone)]
-pub struct Config {
-    /// Name of the run; part of every key and message.
-    pub run_id: String,
-    /// Membership epoch: every re-formed world takes a new one.
-    pub epoch: u64,
-    /// Distinguishes worlds of one run that work side by side; usually `main`.
-    pub name: String,
-    /// This rank.
-    pub rank: usize,
-    /// Number of ranks.
-    pub size: usize,
-    /// Address of the store where the ranks meet.
-    pub store_addr: SocketAddr,
-    /// The secret that all processes of the run share; not empty.
-    pub secret: Vec<u8>,
-    /// Address of the interface to listen on, as the other ranks reach it.
-    pub bind_ip: IpAddr,
-    /// Deadline of every wait without progress in a collective.
-    pub timeout: Duration,
-    /// Deadline of meeting the other ranks.
-    pub connect_timeout: Duration,
-    /// Path of the flight recorder, if any; where the file cannot be created, the world has a warning instead.
-    pub flight: Option<PathBuf>,
-    /// The transport of data. A rank that wants TCP gets it, whatever its peers want.
-    pub transport: TransportKind,
-    /// Bytes of memory for data under way from one rank to another of its host; by the number of ranks if not given. The
-    /// lower rank's word counts.
-    pub ring: Option<usize>,
-}
-
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the secret.
-        f.debug_struct("Config")
-            .field("run_id", &self.run_id)
-            .field("epoch", &self.epoch)
-            .field("name", &self.name)
-            .field("rank", &self.rank)
-            .field("size", &self.size)
-            .field("store_addr", &self.store_addr)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Config {
-    /// The usual configuration: epoch 0, name `main`, loopback, deadlines of 60 s, no flight recorder, any transport.
-    #[must_use]
-    pub fn new(run_id: &str, rank: usize, size: usize, store_addr: SocketAddr, secret: &[u8]) -> Self {
-        Self {
-            run_id: run_id.to_owned(),
-            epoch: 0,
-            name: "main".to_owned(),
-            rank,
-            size,
-            store_addr,
-            secret: secret.to_vec(),
-            bind_ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            timeout: DEFAULT_TIMEOUT,
-            connect_timeout: DEFAULT_TIMEOUT,
-            flight: None,
-            transport: TransportKind::Auto,
-            ring: None,
-        }
-    }
-}
-
-/// State that a world and its groups share.
-pub(crate) struct Shared {
-    pub(crate) rank: usize,
-    pub(crate) size: usize,
-    pub(crate) run: u64,
-    pub(crate) epoch: u64,
-    /// The incarnation of every rank, this one's too.
-    pub(crate) incarnations: Vec<u64>,
-    pub(crate) timeout: Duration,
-    pub(crate) signals: Arc<Signals>,
-    pub(crate) flight: Recorder,
-    control: Box<dyn Control>,
-    transport: Mutex<Box<dyn Transport>>,
-    failure: OnceLock<Error>,
-    sequences: Mutex<HashMap<u64, Arc<AtomicU64>>>,
-}
-
-impl Shared {
-    /// Runs a collective: one at a time in this world, none after a failure; its own failure is sent to the peers.
-    pub(crate) fn exclusively(
-        &self,
-        what: &str,
-        collective: impl FnOnce(&mut dyn Transport) -> Result<()>,
-    ) -> Result<()> {
-        let mut transport = self.transport.lock().map_err(|_| {
-            self.fail(Error::Io { what: "this world is lost".into(), detail: "a collective panicked".into() })
-        })?;
-        if let Some(error) = self.failure.get() {
-            return Err(error.clone());
-        }
-        if let Some(notice) = self.signals.notice() {
-            return Err(self.fail(notice.into_error(what)));
-        }
-        collective(transport.as_mut()).map_err(|error| self.fail(error))
-    }
-
-    /// Stores the first failure, notifies the peers, and returns the first failure.
-    fn fail(&self, error: Error) -> Error {
-        let first = self.failure.get_or_init(|| error);
-        match first {
-            // The rank where these arose has notified the peers.
-            Error::PeerAborted { .. } | Error::Aborted { .. } => {}
-            Error::Mismatch(text) => self.control.tell(Word::Mismatch, text),
-            other => self.control.tell(Word::Abort, &other.to_string()),
-        }
-        first.clone()
-    }
-
-    /// Notifies the peers which rank this rank has long been waiting for.
-    pub(crate) fn say_waiting(&self, waiting: Waiting) {
-        self.control.tell(Word::Waiting, &waiting.write());
-    }
-
-    pub(crate) fn sequence(&self, group: u64) -> Arc<AtomicU64> {
-        let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(sequences.entry(group).or_default())
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.control.close();
-    }
-}
 
 /// One rank's membership in a set of ranks that run collectives together. `Send + Sync`.
 pub struct World {
@@ -172,20 +23,6 @@ impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World").field("rank", &self.rank()).field("size", &self.size()).finish_non_exhaustive()
     }
-}
-
-/// What a world is built of.
-pub(crate) struct Wiring {
-    pub(crate) run: u64,
-    pub(crate) epoch: u64,
-    pub(crate) incarnations: Vec<u64>,
-    pub(crate) transport: Box<dyn Transport>,
-    pub(crate) control: Box<dyn Control>,
-    pub(crate) signals: Arc<Signals>,
-    /// Peers whose data goes through memory.
-    pub(crate) in_memory: Vec<usize>,
-    /// Why there is no shared memory with other peers on this host.
-    pub(crate) fallback: Option<String>,
 }
 
 impl World {

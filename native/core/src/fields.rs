@@ -34,7 +34,7 @@ impl Fields {
         }
     }
 
-    pub fn given<T: Read>(&mut self, name: &str) -> Result<Option<T>> {
+    pub fn optional<T: Read>(&mut self, name: &str) -> Result<Option<T>> {
         match self.0.remove(name) {
             Some(value) => T::read(value).map(Some).map_err(|e| e.at(name)),
             None => Ok(None),
@@ -43,7 +43,7 @@ impl Fields {
 
     /// False where it is left out.
     pub fn flag(&mut self, name: &str) -> Result<bool> {
-        Ok(self.given(name)?.unwrap_or(false))
+        Ok(self.optional(name)?.unwrap_or(false))
     }
 
     /// Refuses a field that is not among these.

@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use crate::control::{Block, Reader};
 use crate::fields::{Fields, Read, Take};
-use crate::flights::Flights;
 use crate::generate::Generate;
-use crate::verify::Region;
+use crate::kernels;
+use crate::reader::Reader;
+use crate::step::Block;
+use crate::verify::{InFlight, Region};
 use crate::{bail, Error, Fault, Result};
-
-pub use crate::calls::*;
 
 struct ProgramJson {
     version: u32,
@@ -21,7 +20,7 @@ struct ProgramJson {
 
 impl Take for ProgramJson {
     fn take(f: &mut Fields) -> Result<ProgramJson> {
-        let name = f.given("name")?.unwrap_or_default();
+        let name = f.optional("name")?.unwrap_or_default();
         let (version, arena) = (f.need("version")?, f.need::<usize>("arena")? as u64);
         Ok(ProgramJson { version, name, arena, buffers: f.need("buffers")?, steps: f.need("steps")? })
     }
@@ -52,8 +51,8 @@ pub struct Program {
     pub steps: usize,
     /// Whether other devices take part.
     pub(crate) collective: bool,
-    /// Whether collectives are under way beside other steps.
-    pub(crate) flies: bool,
+    /// Whether some collectives are asynchronous.
+    pub(crate) asynchronous: bool,
 }
 
 /// No program may ask for more.
@@ -96,7 +95,8 @@ impl Program {
             next: 0,
             depth: 0,
             generate,
-            flights: Flights::default(),
+            in_flight: InFlight::default(),
+            load: kernels::find,
             log: log.take(),
         };
         let block = reader.block(json.steps)?;
@@ -107,7 +107,7 @@ impl Program {
             bail!("program: {extra} bytes of partial results are too many");
         }
         let collective = block.any(&|kernel| kernel.communicates());
-        let flies = block.any(&|kernel| kernel.lands());
+        let asynchronous = block.any(&|kernel| kernel.waits());
         Ok(Program {
             name: json.name,
             arena: spaces[0],
@@ -117,7 +117,7 @@ impl Program {
             block,
             steps,
             collective,
-            flies,
+            asynchronous,
         })
     }
 

@@ -4,24 +4,7 @@
 use crate::isa::{Avx2, Avx512};
 use crate::isa::{Level, Scalar};
 use crate::scalar::Float;
-
-/// A register tile and what it multiplies; distances are in elements.
-pub struct Walk<'a, T> {
-    pub left: *const T,
-    pub left_row: isize,
-    pub left_step: isize,
-    /// Where in `left` the runs of the contracted index begin; there is at least one.
-    pub segments: &'a [isize],
-    /// Length of a run.
-    pub segment: usize,
-    pub right: *const T,
-    pub right_row: isize,
-    /// Lanes of the last vector of columns.
-    pub tail: usize,
-    pub out: *mut T,
-    pub out_row: isize,
-    pub accumulate: bool,
-}
+use crate::walk::Walk;
 
 /// Vectors of `T` at one level. All functions must be inlined into code compiled for that level.
 pub trait Simd<T>: Level {
@@ -131,8 +114,9 @@ scalar!(f64, 4);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Simd, Walk};
+    use super::Simd;
     use crate::isa::{Avx2, Avx512};
+    use crate::walk::Walk;
     use std::arch::x86_64::*;
 
     macro_rules! vector {

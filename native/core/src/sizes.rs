@@ -69,3 +69,13 @@ pub fn half(sizes: &[usize]) -> Vec<usize> {
     let last = sizes.last().map(|size| size / 2 + 1);
     init(sizes).iter().copied().chain(last).collect()
 }
+
+/// The offset of element `index`, counted in row-major order, of a view; there may be more strides than dims.
+pub(crate) fn offset_of(sizes: &[usize], strides: &[isize], mut index: usize) -> isize {
+    let mut offset = 0;
+    for (size, stride) in sizes.iter().zip(strides).rev() {
+        offset += (index % size) as isize * stride;
+        index /= size;
+    }
+    offset
+}

@@ -6,7 +6,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use crate::simd::Walk;
+use crate::walk::Walk;
 
 /// What is read once per run, so that it need not stay in registers.
 #[repr(C)]

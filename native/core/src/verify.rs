@@ -1,9 +1,7 @@
 //! Checks of a program's addresses: every access of every step is inside its buffer, aligned, and overlaps no other
 //! access of the same step that it must not.
 
-use crate::control::Reader;
 use crate::dtype::DType;
-use crate::flights::Flights;
 use crate::{bail, Result};
 
 /// `[space, byte offset]`.
@@ -53,9 +51,7 @@ impl Region {
         let changed = !self.role.reads() || !other.role.reads();
         changed && !apart
     }
-}
 
-impl Region {
     /// `name role space low high`, of bytes.
     pub fn line(&self) -> String {
         let role = match self.role {
@@ -73,16 +69,70 @@ impl std::fmt::Display for Region {
     }
 }
 
+/// A collective that the program has started and not yet waited for.
+struct Pending {
+    handle: u32,
+    /// The step that started the collective, for error texts.
+    op: usize,
+    regions: Vec<Region>,
+}
+
+/// The asynchronous collectives in flight at the step that is verified.
+#[derive(Default)]
+pub struct InFlight {
+    pending: Vec<Pending>,
+    /// Number of the step among the outermost steps; `None` inside a loop or branch.
+    pub(crate) outermost: Option<usize>,
+}
+
+impl InFlight {
+    /// Refuses a step that writes what a collective in flight reads or writes, or reads what such a collective writes.
+    fn check(&self, regions: &[Region]) -> Result<()> {
+        for Pending { op, regions: held, .. } in &self.pending {
+            for held in held {
+                if let Some(region) = regions.iter().find(|region| region.collides(held)) {
+                    bail!("{region} overlaps {held} of op {op}, which is still in flight");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, handle: u32, regions: Vec<Region>) -> Result<()> {
+        let Some(op) = self.outermost else { bail!("a collective in a loop or branch cannot be asynchronous") };
+        if let Some(pending) = self.pending.iter().find(|pending| pending.handle == handle) {
+            bail!("handle {handle} of op {} is still in flight", pending.op);
+        }
+        self.pending.push(Pending { handle, op, regions });
+        Ok(())
+    }
+
+    pub(crate) fn wait(&mut self, handle: u32) -> Result<()> {
+        let place = self.pending.iter().position(|pending| pending.handle == handle && self.outermost.is_some());
+        let Some(place) = place else { bail!("handle {handle} is not in flight") };
+        self.pending.remove(place);
+        Ok(())
+    }
+
+    /// At the end of a program.
+    pub(crate) fn finish(&self) -> Result<()> {
+        match self.pending.first() {
+            Some(pending) => bail!("no step waits for handle {} of op {}", pending.handle, pending.op),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Collects the accesses of one step.
 pub struct Checker<'a> {
-    spaces: &'a [usize],
-    flights: &'a mut Flights,
-    regions: Vec<Region>,
-    written: &'a mut [bool],
-    /// The number of the collective that is then under way until the program waits for it.
-    pub departs: Option<u32>,
-    /// Takes the accesses of each step, where somebody asks for them.
-    log: &'a mut Option<Vec<Region>>,
+    pub spaces: &'a [usize],
+    pub in_flight: &'a mut InFlight,
+    pub regions: Vec<Region>,
+    pub written: &'a mut [bool],
+    /// The handle of the asynchronous collective that the step starts.
+    pub starts: Option<u32>,
+    /// Collects the accesses of all steps, where the caller asks for them.
+    pub log: &'a mut Option<Vec<Region>>,
 }
 
 pub fn count(shape: &[usize]) -> Result<usize> {
@@ -111,12 +161,7 @@ pub fn contiguous(shape: &[usize]) -> Vec<isize> {
     strides
 }
 
-impl<'a> Checker<'a> {
-    pub(crate) fn new(reader: &'a mut Reader) -> Self {
-        let Reader { spaces, written, flights, log, .. } = reader;
-        Checker { spaces, flights, regions: Vec::new(), written, departs: None, log }
-    }
-
+impl Checker<'_> {
     /// An operand without gaps; the shape comes in parts.
     pub fn dense(&mut self, role: Role, name: &str, at: At, dtype: DType, shape: &[&[usize]]) -> Result<()> {
         let shape = shape.concat();
@@ -189,7 +234,7 @@ impl<'a> Checker<'a> {
         if let Some(log) = self.log {
             log.extend(self.regions.iter().cloned());
         }
-        self.flights.check(&self.regions)?;
+        self.in_flight.check(&self.regions)?;
         for (i, a) in self.regions.iter().enumerate() {
             for b in &self.regions[..i] {
                 if !a.collides(b) {
@@ -199,20 +244,11 @@ impl<'a> Checker<'a> {
                 if roles.contains(&Role::Replaced) && roles.contains(&Role::Write) && a.view == b.view {
                     continue;
                 }
-                bail!(
-                    "{} (bytes {}..{}) overlaps {} (bytes {}..{}) in space {}",
-                    a.name,
-                    a.low,
-                    a.high,
-                    b.name,
-                    b.low,
-                    b.high,
-                    a.space
-                );
+                bail!("{a} overlaps {b}");
             }
         }
-        match self.departs {
-            Some(flight) => self.flights.depart(flight, self.regions),
+        match self.starts {
+            Some(handle) => self.in_flight.start(handle, self.regions),
             None => Ok(()),
         }
     }
@@ -233,15 +269,15 @@ fn apart(shape: &[usize], strides: &[isize]) -> Result<()> {
     Ok(())
 }
 
-/// What a call of this kernel must hold.
-pub fn given<T>(name: &str, value: Option<T>) -> Result<T> {
+/// A field that calls of this kernel must have.
+pub fn required<T>(name: &str, value: Option<T>) -> Result<T> {
     match value {
         Some(value) => Ok(value),
         None => bail!("missing field `{name}`"),
     }
 }
 
-/// As many addresses as a call of this kernel must hold.
+/// A list that must have `N` addresses.
 pub fn exactly<const N: usize>(name: &str, list: &[At]) -> Result<[At; N]> {
     match list.try_into() {
         Ok(list) => Ok(list),

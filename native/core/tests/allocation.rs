@@ -10,7 +10,8 @@ use std::sync::Arc;
 use common::seeds::{contents, steps, ARENA};
 use common::{as_inputs, program, zeros};
 use heddle_core::buffer::Buffer;
-use heddle_core::exec::{Alone, Device};
+use heddle_core::collectives::Alone;
+use heddle_core::exec::Device;
 use heddle_core::isa::Isa;
 use serde_json::{json, Value};
 

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use heddle_core::buffer::Buffer;
+use heddle_core::collectives::Alone;
 use heddle_core::dtype::DType;
-use heddle_core::exec::{Alone, Device};
+use heddle_core::exec::Device;
 use heddle_core::generate::{kernel, Description, Generate, Instruction, View};
 use heddle_core::isa::Isa;
 use heddle_core::program::Program;

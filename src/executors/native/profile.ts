@@ -136,7 +136,7 @@ export class Profiler {
         kernel: communicates ? (title?.(call as never) ?? call.k) : call.k,
         text: printCall(call, axes),
         depth,
-        ...(call["flight"] !== undefined && asyncRole === "starts" ? { beside: true as const } : {}),
+        ...(call["handle"] !== undefined && asyncRole === "starts" ? { beside: true as const } : {}),
         ...costOf(call, axes),
       };
     });

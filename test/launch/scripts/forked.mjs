@@ -1,5 +1,5 @@
 // A child of a worker: no worker itself, so that what it has to tell is nobody's but its own.
-import { reportToLauncher } from "../../../dist/launcher-messages/index.js";
+import { reportToLauncher } from "../../../dist/node/launcher-messages.js";
 
 reportToLauncher({ type: "progress", step: 1 });
 setTimeout(() => {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::link::{Control, LinkError, Transport, Word, ring_bytes};
 use super::ring::{Counters, Ring, receive_all, send_all};
-use super::{Control, LinkError, Transport, Word, ring_bytes};
 use crate::signals::{Notice, Signals};
 
 /// A ring and its memory.

@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::LinkError;
+use super::link::LinkError;
 
 /// A counter in cache lines of its own; processors fetch them in pairs.
 #[repr(C, align(128))]

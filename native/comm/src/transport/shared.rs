@@ -18,8 +18,9 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
 };
 
+use super::link::{LinkError, Transport};
 use super::ring::{Counters, Ring, receive_all, send_all};
-use super::{LinkError, TcpTransport, Transport};
+use super::tcp::TcpTransport;
 use crate::net::{Waker, sleep};
 
 /// Bytes before the rings.

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
-use super::{Control, LinkError, Transport, Word};
+use super::link::{Control, LinkError, Transport, Word};
 use crate::net::{Waker, sleep};
 use crate::signals::{Notice, Signals};
 use crate::{Error, Result};

@@ -5,10 +5,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use super::assembler::{memory, Label};
 use super::encode;
 use super::graph::{List, Target, HELD};
-use super::kernel::{Access, Frame, Writer};
 use super::value::{Compare, Do, Id, Kind, Node};
-
-type Done<T = ()> = Result<T, IcedError>;
+use super::writer::{Done, Frame, Turn, Writer};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Class {
@@ -20,14 +18,6 @@ enum Class {
 enum Place {
     Register(Register),
     Memory(MemoryOperand),
-}
-
-/// Which lanes of which vector of the loop's turn.
-#[derive(Clone, Copy)]
-pub struct Turn {
-    /// Elements after the index register.
-    pub ahead: usize,
-    pub tail: bool,
 }
 
 pub struct Body<'a, 'b, 'c> {
@@ -451,17 +441,18 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         self.uses[id].first().is_none_or(|last| *last <= at)
     }
 
-    fn access(&self, vector: usize) -> Access {
-        Access { ahead: self.turn.ahead + vector * self.writer.lanes, tail: self.turn.tail }
+    /// The lanes of one vector of the turn.
+    fn turn_of(&self, vector: usize) -> Turn {
+        Turn { ahead: self.turn.ahead + vector * self.writer.lanes, tail: self.turn.tail }
     }
 
     fn load(&mut self, operand: usize, vector: usize, to: Register) -> Done {
-        let access = self.access(vector);
-        self.writer.load(operand, to, access)
+        let turn = self.turn_of(vector);
+        self.writer.load(operand, to, turn)
     }
 
     fn store(&mut self, operand: usize, vector: usize, from: Register) -> Done {
-        let access = self.access(vector);
-        self.writer.store(operand, from, access)
+        let turn = self.turn_of(vector);
+        self.writer.store(operand, from, turn)
     }
 }

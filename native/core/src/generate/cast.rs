@@ -1,6 +1,5 @@
 //! Conversions between dtypes, in vector operations.
 
-use super::translate::{low_byte, sign_extended};
 use super::value::{Builder, Compare, Do, Id, Kind, Lanes};
 use crate::dtype::DType;
 use crate::scalar::ops::Ops;
@@ -89,4 +88,19 @@ fn to_integer(b: &mut Builder, x: Id) -> Id {
     let fitted = o.select(above, highest, plain);
     let undefined = o.unequal(x, x);
     o.select(undefined, zero, fitted)
+}
+
+/// An i8 as an i32; a u8 is one already.
+pub fn sign_extended(b: &mut Builder, dtype: DType, x: Id) -> Id {
+    if dtype != DType::I8 {
+        return x;
+    }
+    let by = b.constant(24, Kind::Word);
+    let high = b.push(Do::ShiftLeft(24), Kind::Word, &[x]);
+    b.push(Do::ShiftSignedBy, Kind::Word, &[high, by])
+}
+
+pub fn low_byte(b: &mut Builder, x: Id) -> Id {
+    let low = b.constant(0xff, Kind::Word);
+    b.push(Do::And, Kind::Word, &[x, low])
 }

@@ -13,13 +13,14 @@ mod memory;
 mod translate;
 mod value;
 mod weave;
+mod writer;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub use graph::View;
-pub use kernel::HEAD;
 pub use translate::{Description, Instruction};
+pub use writer::HEAD;
 
 use crate::isa::Isa;
 use crate::{bail, Result};

@@ -1,6 +1,6 @@
 //! From the instructions of a fused group to vector operations; what has none is left to the interpreter.
 
-use super::cast::cast;
+use super::cast::{cast, low_byte, sign_extended};
 use super::graph::{Graph, List, Target, View, HELD};
 use super::value::{kind_of, Builder, Compare, Do, Id, Kind, Lanes};
 use crate::dtype::DType;
@@ -275,21 +275,6 @@ where
         ("min", bits) if bits != sign => Some(o.lesser(y, x)),
         _ => None,
     }
-}
-
-/// An i8 as an i32; a u8 is one already.
-pub fn sign_extended(b: &mut Builder, dtype: DType, x: Id) -> Id {
-    if dtype != DType::I8 {
-        return x;
-    }
-    let by = b.constant(24, Kind::Word);
-    let high = b.push(Do::ShiftLeft(24), Kind::Word, &[x]);
-    b.push(Do::ShiftSignedBy, Kind::Word, &[high, by])
-}
-
-pub fn low_byte(b: &mut Builder, x: Id) -> Id {
-    let low = b.constant(0xff, Kind::Word);
-    b.push(Do::And, Kind::Word, &[x, low])
 }
 
 fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id> {

@@ -1,14 +1,17 @@
 //! Steps that involve other devices, or the device's own place among them.
 
-use crate::control::Reader;
+use crate::async_collectives::Started;
+use crate::calls::{AxisIndexJson, CollectiveJson, WaitJson};
+use crate::collectives::{output_count, total, Call, CollectiveOp, Counts, Part, ReduceOp};
 use crate::dtype::DType;
-use crate::exec::{kernels, Call, Counts, Kernel, Part, Run};
-use crate::program::{AxisIndexJson, CollectiveJson, CollectiveOp, PartJson, ReduceOp};
+use crate::reader::{kernels, Reader};
+use crate::step::{Kernel, Run};
 use crate::{bail, Error, Result};
 
 kernels! {
     axisIndex = |call| Ok::<_, Error>(AxisIndex(call));
     collective(reader) = Collective::new;
+    wait(reader) = Wait::new;
 }
 
 pub struct AxisIndex(AxisIndexJson);
@@ -28,17 +31,8 @@ pub struct Collective {
     reduction: ReduceOp,
     /// Bytes of every space, since sizes of outputs depend on the number of members.
     spaces: Vec<usize>,
-    /// Number of the flight and of the step, where it runs beside other steps.
-    pub(crate) flight: Option<(u32, usize)>,
-}
-
-type Counted = [(i64, usize)];
-
-fn total(list: &Counted) -> Result<usize> {
-    match list.iter().try_fold(0_usize, |sum, (_, count)| sum.checked_add(*count)) {
-        Some(total) => Ok(total),
-        None => bail!("{list:?} are too many elements"),
-    }
+    /// Handle, and number of the step among the outermost ones, of an asynchronous collective.
+    handle: Option<(u32, usize)>,
 }
 
 /// The members' positions, seen from `me`, of an exchange.
@@ -54,30 +48,6 @@ fn counts(call: &CollectiveJson, me: i32, size: usize) -> Result<(Counts, Counts
         list.iter().flatten().map(place).collect()
     };
     Ok((absolute(&call.sends)?, absolute(&call.receives)?))
-}
-
-/// Elements that come out for those of a part; none, where the number of members is not known before it runs.
-pub fn received(call: &CollectiveJson, part: &PartJson) -> Result<usize> {
-    match (call.op, call.members) {
-        (CollectiveOp::AllGather | CollectiveOp::ReduceScatter, None) => Ok(0),
-        (_, members) => output_count(call, part.count, members.unwrap_or(1)),
-    }
-}
-
-/// Elements that come out of a collective of `size` members for `count` that go in.
-fn output_count(call: &CollectiveJson, count: usize, size: usize) -> Result<usize> {
-    match call.op {
-        CollectiveOp::Exchange => total(call.receives.as_deref().unwrap_or_default()),
-        CollectiveOp::AllGather => match count.checked_mul(size) {
-            Some(total) => Ok(total),
-            None => bail!("{count} elements of {size} members are too many"),
-        },
-        CollectiveOp::ReduceScatter | CollectiveOp::AllToAll if size == 0 || !count.is_multiple_of(size) => {
-            bail!("{count} elements cannot be dealt out to {size} members")
-        }
-        CollectiveOp::ReduceScatter => Ok(count / size),
-        _ => Ok(count),
-    }
 }
 
 impl Collective {
@@ -97,11 +67,11 @@ impl Collective {
         if call.members == Some(0) {
             bail!("an axis has at least one member");
         }
-        if call.flight.is_some() && call.members.is_none() {
-            bail!("a collective that is under way must say how many members it has");
+        if call.handle.is_some() && call.members.is_none() {
+            bail!("missing field `members`, which an asynchronous collective needs");
         }
-        let flight = call.flight.map(|flight| (flight, reader.flights.outermost.unwrap_or(0)));
-        Ok(Collective { reduction, spaces: reader.spaces.to_vec(), flight, call })
+        let handle = call.handle.zip(reader.in_flight.outermost);
+        Ok(Collective { reduction, spaces: reader.spaces.to_vec(), handle, call })
     }
 }
 
@@ -110,24 +80,25 @@ impl Kernel for Collective {
         true
     }
 
-    fn departs(&self) -> bool {
-        self.flight.is_some()
+    fn starts(&self) -> bool {
+        self.handle.is_some()
     }
 
-    /// In its place after those that are under way, unless it is to be under way itself.
     fn run(&self, run: &Run, step: usize) -> Result<()> {
-        if let Some((flight, op)) = self.flight {
-            run.leg.start(self, run, step, op, flight);
+        if let Some((handle, outermost)) = self.handle {
+            let started = Started { handle, step, outermost };
+            // SAFETY: the executor drops the guard of the asynchronous collectives before the run and the program.
+            unsafe { run.async_collectives.start(started, Box::new(move || self.communicate(run, step))) };
             return Ok(());
         }
-        run.leg.settle()?;
-        self.carry(run, step)
+        run.async_collectives.wait_for_all()?;
+        self.communicate(run, step)
     }
 }
 
 impl Collective {
-    /// From any thread.
-    pub(crate) fn carry(&self, run: &Run, step: usize) -> Result<()> {
+    /// Runs the collective, on any thread.
+    fn communicate(&self, run: &Run, step: usize) -> Result<()> {
         let CollectiveJson { op, axis, dtype, ref label, .. } = self.call;
         let Some(size) = run.collectives.size(axis) else {
             bail!("this device has no group for mesh axis {axis}");
@@ -165,5 +136,25 @@ impl Collective {
         let (reduction, label) = (self.reduction, label.as_deref().unwrap_or_default());
         let call = Call { op, axis, reduction, dtype, label, step, exchange: exchange.as_ref() };
         run.collectives.run(&call, &mut parts)
+    }
+}
+
+/// Waits for the asynchronous collective with this handle.
+struct Wait(u32);
+
+impl Wait {
+    fn new(call: WaitJson, reader: &mut Reader) -> Result<Wait> {
+        reader.in_flight.wait(call.handle)?;
+        Ok(Wait(call.handle))
+    }
+}
+
+impl Kernel for Wait {
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &Run, _step: usize) -> Result<()> {
+        run.async_collectives.wait(self.0, run.profile)
     }
 }

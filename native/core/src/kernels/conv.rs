@@ -6,9 +6,10 @@ use super::dot::tree;
 use super::micro::{long_block, Block, Real, SPAN};
 use super::product::{pack_right, Matrix, DEPTH};
 use super::tally::totals;
+use crate::calls::{ConvFilterJson, ConvJson, ConvSizes, EpilogueJson, StridedJson};
 use crate::dtype::for_float;
-use crate::exec::{kernels, Kernel, Run};
-use crate::program::{ConvFilterJson, ConvJson, ConvSizes, EpilogueJson, StridedJson};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
 use crate::verify::{count, At};
 use crate::{bail, Result};
 

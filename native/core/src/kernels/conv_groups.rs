@@ -5,12 +5,13 @@
 
 use super::conv::check_sizes;
 use super::product::{Matrix, DEPTH};
+use crate::calls::{ConvJson, ConvSizes};
 use crate::dtype::for_float;
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
-use crate::program::{ConvJson, ConvSizes};
+use crate::reader::kernels;
 use crate::scalar::Float;
 use crate::simd::{Lanes, Simd, Vectors};
+use crate::step::{Kernel, Run};
 use crate::verify::contiguous;
 use crate::{bail, Result};
 

@@ -6,12 +6,13 @@ use super::conv_groups::{axes, check, Axis};
 use super::dot::tree;
 use super::product::DEPTH;
 use super::tally::totals;
+use crate::calls::ConvFilterJson;
 use crate::dtype::for_float;
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
-use crate::program::ConvFilterJson;
+use crate::reader::kernels;
 use crate::scalar::Float;
 use crate::simd::{Lanes, Simd, Vectors};
+use crate::step::{Kernel, Run};
 use crate::Result;
 
 kernels! {

@@ -5,10 +5,10 @@
 use super::fold::CHAIN;
 use super::micro::{long_block, Block, Real};
 use super::product::DEPTH;
+use crate::calls::ConvSizes;
 use crate::dtype::Element;
-use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::program::ConvSizes;
+use crate::step::Run;
 
 /// Weights packed by one task.
 const PACKED: usize = 1 << 15;

@@ -4,11 +4,12 @@ use super::fold::{self, join, settle, Sum, CHAIN, LANES, RUN};
 use super::micro::Real;
 use super::product::{conflicting, product, Matrix};
 use super::whole::{products, Sizes, Whole};
+use crate::calls::DotJson;
 use crate::dtype::DType;
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
-use crate::program::DotJson;
+use crate::reader::kernels;
 use crate::scalar::Float;
+use crate::step::{Kernel, Run};
 use crate::verify::At;
 use crate::{bail, Result};
 

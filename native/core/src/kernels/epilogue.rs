@@ -2,11 +2,11 @@
 //! operations in a fused step.
 
 use super::product::Matrix;
+use crate::calls::EpilogueJson;
 use crate::dtype::Element;
-use crate::exec::Run;
 use crate::isa::{by_isa, Level};
-use crate::program::EpilogueJson;
 use crate::scalar::Float;
+use crate::step::Run;
 
 impl EpilogueJson {
     /// Finishes `rows` rows; the columns are those from `first` on.

@@ -2,14 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::calls::{FactorJson, FactorKind};
 use crate::dtype::DType;
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::Isa;
 use crate::kernels::lu::lu;
 use crate::kernels::qr::{qr, qr_work};
 use crate::kernels::room::Room;
 use crate::kernels::spectral::{singular, symmetric_eigen};
-use crate::program::{FactorJson, FactorKind};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
 use crate::verify::{count, At};
 use crate::{bail, Fault, Result};
 

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::calls::{FftJson, FftKind};
 use crate::dtype::DType;
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::Isa;
 use crate::kernels::room::Room;
-use crate::program::{FftJson, FftKind};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
 use crate::verify::count;
 use crate::{bail, Result};
 use heddle_numerics::{Complex, Fft as Plan, FftDirection, FftNum, Fourier};

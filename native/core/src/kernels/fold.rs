@@ -4,9 +4,9 @@
 //! lanes combine by halves, whatever the processor. No more than `CHAIN` values are added one after another: sums of that
 //! many go to a total that keeps what rounding takes from it, so that long sums of one sign are as exact as short ones.
 
+use crate::calls::ReduceOp;
 use crate::dtype::{DType, Element};
 use crate::isa::{by_isa, Isa, Level};
-use crate::program::ReduceOp;
 
 /// The lanes of a run.
 pub const LANES: usize = 64;
@@ -121,23 +121,23 @@ pub fn settle<T: Element, F: Fold>(totals: &mut [T], lost: &[T]) {
 macro_rules! for_fold {
     (($op:expr, $dtype:expr), $t:ident, $f:ident => $body:expr) => {
         match $op {
-            $crate::program::ReduceOp::Sum => $crate::dtype::with_type!(
+            $crate::calls::ReduceOp::Sum => $crate::dtype::with_type!(
                 $f = $crate::kernels::fold::Sum,
                 $crate::dtype::for_wrapping!($dtype, $t => $body)
             ),
-            $crate::program::ReduceOp::Max => $crate::dtype::with_type!(
+            $crate::calls::ReduceOp::Max => $crate::dtype::with_type!(
                 $f = $crate::kernels::fold::Max,
                 $crate::dtype::for_number!($dtype, $t => $body)
             ),
-            $crate::program::ReduceOp::Min => $crate::dtype::with_type!(
+            $crate::calls::ReduceOp::Min => $crate::dtype::with_type!(
                 $f = $crate::kernels::fold::Min,
                 $crate::dtype::for_number!($dtype, $t => $body)
             ),
-            $crate::program::ReduceOp::And => $crate::dtype::with_type!(
+            $crate::calls::ReduceOp::And => $crate::dtype::with_type!(
                 $f = $crate::kernels::fold::And,
                 $crate::dtype::for_bits!($dtype, $t => $body)
             ),
-            $crate::program::ReduceOp::Or => $crate::dtype::with_type!(
+            $crate::calls::ReduceOp::Or => $crate::dtype::with_type!(
                 $f = $crate::kernels::fold::Or,
                 $crate::dtype::for_bits!($dtype, $t => $body)
             ),

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::calls::{GatherJson, SliceJson};
 use crate::dtype::{for_wrapping, DType, Element};
-use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::fold::Sum;
-use crate::kernels::place;
 use crate::kernels::row_walk::{check_scratch, ranges_of, RowWalk};
-use crate::program::{GatherJson, SliceJson};
-use crate::verify::{contiguous, given, At};
+use crate::reader::kernels;
+use crate::sizes::offset_of;
+use crate::step::{Kernel, Run};
+use crate::verify::{contiguous, required, At};
 use crate::{bail, Fault, Result};
 
 kernels! {
@@ -59,7 +60,7 @@ unsafe fn refuse(run: &Run, indices: At, size: usize, position: usize) -> Result
 impl Gather {
     pub fn new(call: GatherJson) -> Result<Gather> {
         call.checked()?;
-        Ok(Gather { input: given("in", call.input)?, row: call.inner * call.dtype.size(), call })
+        Ok(Gather { input: required("in", call.input)?, row: call.inner * call.dtype.size(), call })
     }
 }
 
@@ -113,7 +114,7 @@ impl ScatterAdd {
             bail!("{} cannot be added", call.dtype.name());
         }
         check_scratch(&call)?;
-        Ok(ScatterAdd { updates: given("updates", call.updates)?, call })
+        Ok(ScatterAdd { updates: required("updates", call.updates)?, call })
     }
 }
 
@@ -209,7 +210,7 @@ impl DynamicSlice {
         let (large, small) = (large as usize, small as usize);
         run.pool.run(rows.div_ceil(per_task), usize::MAX, |_, task| {
             for row in task * per_task..rows.min((task + 1) * per_task) {
-                let at = window + place(&self.call.sizes[..cut], &self.strides, row);
+                let at = window + offset_of(&self.call.sizes[..cut], &self.strides, row);
                 let a = (large as *mut u8).add(at as usize * self.element);
                 let b = (small as *mut u8).add(row * bytes);
                 let (from, to) = if read { (a, b) } else { (b, a) };

@@ -7,7 +7,8 @@
 use super::fold::{join, settle, Sum, CHAIN};
 use crate::isa::{by_isa, Isa, Level};
 use crate::scalar::Float;
-use crate::simd::{Lanes, Simd, Vectors, Walk};
+use crate::simd::{Lanes, Simd, Vectors};
+use crate::walk::Walk;
 
 /// One call: `out[m, n] (+)= left[m, k] · right[k, n]` with k = segments × segment.
 pub struct Block<'a, T> {

@@ -1,12 +1,13 @@
 //! One file per family of kernels. Each has a `new` that verifies the step and a `run` that relies on it, and registers both.
 
-use crate::exec::Load;
+use crate::reader::Load;
 
-/// All kernels, by name.
-pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, Load)> {
-    [
+/// The kernel of this name.
+pub(crate) fn find(name: &str) -> Option<(&'static str, Load)> {
+    let families = [
         attention::KERNELS,
         collective::KERNELS,
+        control::KERNELS,
         conv::KERNELS,
         conv_groups::KERNELS,
         conv_groups_filter::KERNELS,
@@ -23,24 +24,13 @@ pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, Load)> {
         sort::KERNELS,
         transfer::KERNELS,
         window::KERNELS,
-        crate::control::STEPS,
-    ]
-    .into_iter()
-    .flatten()
-}
-
-/// Where element number `index` of some dims lies, counted row-major; there may be more strides than dims.
-pub(crate) fn place(sizes: &[usize], strides: &[isize], mut index: usize) -> isize {
-    let mut offset = 0;
-    for (size, stride) in sizes.iter().zip(strides).rev() {
-        offset += (index % size) as isize * stride;
-        index /= size;
-    }
-    offset
+    ];
+    families.into_iter().flatten().find(|(known, _)| *known == name).copied()
 }
 
 pub mod attention;
 pub mod collective;
+mod control;
 pub mod conv;
 pub mod conv_groups;
 mod conv_groups_filter;

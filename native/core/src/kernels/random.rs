@@ -1,9 +1,10 @@
 //! Philox 4x32-10: bits are a function of key, stream and the index in the global tensor.
 
-use crate::exec::{kernels, Kernel, Run};
+use crate::calls::RandomBitsJson;
 use crate::isa::{by_isa, Level};
-use crate::kernels::place;
-use crate::program::RandomBitsJson;
+use crate::reader::kernels;
+use crate::sizes::offset_of;
+use crate::step::{Kernel, Run};
 use crate::verify::{contiguous, count};
 use crate::{bail, Result};
 
@@ -56,7 +57,8 @@ impl Kernel for RandomBits {
         let out = run.ptr::<u32>(self.call.out) as usize;
         run.pool.run(self.count / length * pieces, usize::MAX, |_, task| {
             let (row, piece) = (task / pieces, task % pieces);
-            let index = (first + place(&self.call.shape[..cut], strides, row) as i64) as u64 + (piece * PIECE) as u64;
+            let index =
+                (first + offset_of(&self.call.shape[..cut], strides, row) as i64) as u64 + (piece * PIECE) as u64;
             let n = PIECE.min(length - piece * PIECE);
             unsafe {
                 let to = (out as *mut u32).add(row * length + piece * PIECE);

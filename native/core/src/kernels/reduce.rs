@@ -5,10 +5,11 @@
 use std::ops::Range;
 
 use super::fold::{defined, for_fold, join, pair, pairwise, settle, start, tree, Fold, Max, CHAIN, LANES, RUN};
+use crate::calls::{ArgMaxJson, ReduceJson, ReduceOp};
 use crate::dtype::{for_number, read_bits, write_bits, DType, Element};
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Isa, Level};
-use crate::program::{ArgMaxJson, ReduceJson, ReduceOp};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
 use crate::verify::{count, At};
 use crate::{bail, Result};
 

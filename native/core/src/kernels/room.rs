@@ -1,7 +1,7 @@
 //! Scratch of a step's workers, behind the arena of the program: as much as the step's shape asks for, whatever the number
 //! of threads.
 
-use crate::exec::Run;
+use crate::step::Run;
 use crate::{bail, Result};
 
 /// Most workers of a step with such scratch.

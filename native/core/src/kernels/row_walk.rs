@@ -1,9 +1,9 @@
 //! Rows combined by index.
 
 use super::fold::{add_rows, settle, Fold, Sum};
+use crate::calls::GatherJson;
 use crate::dtype::Element;
-use crate::exec::Run;
-use crate::program::GatherJson;
+use crate::step::Run;
 use crate::{bail, Result};
 
 /// Where indices go, and how the work is dealt out.

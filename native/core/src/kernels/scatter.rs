@@ -1,11 +1,12 @@
 //! Scatter: rows of updates combined into a copy of a table at indices known only when it runs.
 
+use crate::calls::{GatherJson, ScatterOp};
 use crate::dtype::{for_bits, for_number, for_wrapping, DType, Element};
-use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::fold::{Fold, Max, Min, Prod, Replace, Sum};
 use crate::kernels::row_walk::{check_scratch, ranges_of, RowWalk};
-use crate::program::{GatherJson, ScatterOp};
-use crate::verify::{given, At};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
+use crate::verify::{required, At};
 use crate::{bail, Fault, Result};
 
 kernels! {
@@ -21,7 +22,7 @@ pub struct Scatter {
 
 impl Scatter {
     pub fn new(call: GatherJson) -> Result<Scatter> {
-        let (op, dtype) = (given("op", call.op)?, call.dtype);
+        let (op, dtype) = (required("op", call.op)?, call.dtype);
         if dtype == DType::Bool && matches!(op, ScatterOp::Sum | ScatterOp::Prod) {
             bail!("{op:?} is not defined for bool");
         }
@@ -33,7 +34,7 @@ impl Scatter {
         } else if call.scratch.is_some() {
             bail!("scratch is for sums");
         }
-        Ok(Scatter { op, input: given("in", call.input)?, updates: given("updates", call.updates)?, call })
+        Ok(Scatter { op, input: required("in", call.input)?, updates: required("updates", call.updates)?, call })
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fold::{join, settle, tree, Sum, CHAIN};
+use crate::calls::CrossEntropyJson;
 use crate::dtype::for_float;
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Level};
-use crate::program::CrossEntropyJson;
+use crate::reader::kernels;
 use crate::scalar::Float;
+use crate::step::{Kernel, Run};
 use crate::{bail, Fault, Result};
 
 kernels! {

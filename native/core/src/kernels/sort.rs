@@ -1,10 +1,11 @@
 //! Sorting along the last dim, and its k largest elements: keys become integers in the order wanted, pairs of key and
 //! position are sorted, and operands follow the positions. The order is total, so threads change nothing.
 
+use crate::calls::{SortJson, TopKJson};
 use crate::dtype::{for_number, for_size, DType};
-use crate::exec::{kernels, Kernel, Run};
 use crate::kernels::room::Room;
-use crate::program::{SortJson, TopKJson};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
 use crate::{bail, Result};
 
 kernels! {

@@ -1,8 +1,10 @@
 //! Values that travel from one device of a mesh axis to another.
 
+use crate::calls::{ReceiveJson, SendJson};
+use crate::collectives::{Part, TransferCall, Way};
 use crate::dtype::DType;
-use crate::exec::{kernels, Kernel, Part, Run, TransferCall, Way};
-use crate::program::{ReceiveJson, SendJson};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
 use crate::verify::At;
 use crate::{bail, Result};
 
@@ -38,7 +40,7 @@ impl Kernel for Transfer {
     }
 
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        run.leg.settle()?;
+        run.async_collectives.wait_for_all()?;
         let Some(size) = run.collectives.size(self.axis) else {
             bail!("this device has no group for mesh axis {}", self.axis);
         };

@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 
 use super::product::Matrix;
-use crate::exec::Run;
 use crate::isa::{by_isa, Level};
+use crate::step::Run;
 
 /// Length of a block of the contracted dim.
 const DEPTH: usize = 256;

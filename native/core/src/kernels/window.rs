@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::fold::{defined, for_fold, join, settle, Fold, Max, Min, CHAIN};
+use crate::calls::{ReduceOp, WindowJson};
 use crate::dtype::{for_float, for_number, Element};
-use crate::exec::{kernels, Kernel, Run};
 use crate::isa::{by_isa, Isa, Level};
-use crate::program::{ReduceOp, WindowJson};
+use crate::reader::kernels;
+use crate::step::{Kernel, Run};
 use crate::verify::count;
 use crate::{bail, Result};
 

@@ -1,9 +1,8 @@
 //! The functions in f64: fdlibm's reductions and polynomials, without branches; errors stay below 1e-15.
 
-use super::clamp;
 pub use super::errors::double::{erf, erf_inv, erfc};
 pub use super::gamma::double::{digamma_of, lgamma_of};
-use super::ops::{Ops, Steps};
+use super::ops::{clamp, Ops, Steps};
 
 const MAGIC: f64 = 6755399441055744.0;
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;

@@ -2,26 +2,10 @@
 
 pub use super::gamma::{digamma, lgamma};
 pub use super::inverse::{acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh};
+pub use super::ops::{erf, erf_inv, erfc, exp, expm1, half_exp, logistic, tanh};
 use super::ops::{Ops, Rounding, Steps};
 pub use super::powers::{cbrt, exp2, log, log1p, log2, pow, softplus};
 pub use super::trigonometric::{cos, sin, tan};
-use super::Family;
-
-macro_rules! by_type {
-    ($($name:ident)+) => { $(
-        #[inline(always)]
-        pub fn $name<O: Ops>(o: &mut O, x: O::F) -> O::F {
-            <O::N as Family>::$name(o, x)
-        }
-    )+ };
-}
-by_type!(exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);
-
-/// log(1 + f) + n·ln2.
-#[inline(always)]
-pub fn log_of<O: Ops>(o: &mut O, n: O::F, f: O::F) -> O::F {
-    <O::N as Family>::log_of(o, n, f)
-}
 
 #[inline(always)]
 pub fn neg<O: Ops>(o: &mut O, x: O::F) -> O::F {

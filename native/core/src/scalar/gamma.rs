@@ -1,9 +1,8 @@
 //! The logarithm of the gamma function and its derivative.
 
-use super::functions::log;
-use super::ops::{Ops, Rounding, Steps};
+use super::ops::{Family, Ops, Rounding, Steps};
+use super::powers::log;
 use super::trigonometric::{odd, waves};
-use super::Family;
 
 /// sin and cos of π·a, both perhaps with the opposite sign; exact at whole and half numbers.
 #[inline(always)]

@@ -1,10 +1,8 @@
 //! Inverse trigonometric and hyperbolic functions: odd polynomials where the argument is small, and square roots,
 //! exponentials and logarithms elsewhere.
 
-use super::functions::{half_exp, log};
-use super::ops::{Ops, Steps};
-use super::powers::log1p;
-use super::Family;
+use super::ops::{half_exp, Family, Ops, Steps};
+use super::powers::{log, log1p};
 
 const LN2: f64 = std::f64::consts::LN_2;
 

@@ -13,66 +13,9 @@ pub mod special;
 pub mod table;
 pub mod trigonometric;
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
-
-use crate::dtype::Element;
 use crate::isa::Level;
+pub use ops::{Family, Float};
 use ops::{Ops, Plain};
-
-/// `x` within [low, high]; NaN stays.
-#[inline(always)]
-fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
-    // The constant comes first, for NaN.
-    let (low, high) = (o.number(low), o.number(high));
-    let x = o.greater(low, x);
-    o.lesser(high, x)
-}
-
-pub trait Float:
-    Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
-{
-    /// The nearest value of a number.
-    fn from_f64(number: f64) -> Self;
-    /// Fused where the level has it, else two roundings.
-    fn mul_add<L: Level>(self, b: Self, c: Self) -> Self;
-    fn exp(self) -> Self;
-    fn log(self) -> Self;
-}
-
-/// How the functions of a float are computed.
-pub trait Family: Float {
-    /// The bit of the sign.
-    const SIGN: u64;
-    /// Bits of a number, and those of them that are stored.
-    const BITS: i32;
-    const MANTISSA: u32;
-    const BIAS: f64;
-    /// The least normal number.
-    const LEAST: f64;
-    /// Rounds to an integer when added and taken away: 1.5·2^MANTISSA.
-    const MAGIC: f64;
-    const MAGIC_BITS: u64;
-    /// Bits of the least mantissa of which logarithms are taken.
-    const START: u64;
-    const FITS: fits::Fits;
-    fn exp<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    fn expm1<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    fn tanh<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    fn logistic<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    fn erf<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    fn erfc<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    fn erf_inv<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    /// e^a / 2.
-    fn half_exp<O: Ops<N = Self>>(o: &mut O, a: O::F) -> O::F;
-    /// exp(r) for |r| at most ln2 / 2.
-    fn exp_of<O: Ops<N = Self>>(o: &mut O, r: O::F) -> O::F;
-    /// log(1 + f) + n·ln2 for 1 + f from [`Self::START`] to twice that.
-    fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F;
-    /// log gamma(a) for `a` from 0; for those below 1, where the condition holds, that of 1 + a.
-    fn lgamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
-    /// digamma in the same way.
-    fn digamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
-}
 
 macro_rules! float {
     ($t:ident, $module:ident, $bits:expr, $start:expr, $fits:expr, $($name:ident)+) => {

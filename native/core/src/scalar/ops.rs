@@ -3,6 +3,12 @@
 //! `Plain` runs them on one number (the tile interpreter, whose loops the compiler vectorises); `generate::Lanes` writes
 //! them down as instructions. Both round every operation once, so that they give the same bits.
 
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::fits::Fits;
+use crate::dtype::Element;
+use crate::isa::Level;
+
 /// How [`Ops::round`] rounds to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
@@ -13,7 +19,7 @@ pub enum Rounding {
 
 /// Operations on floats `F`, the integers `I` of their bits, and conditions `M`.
 pub trait Ops {
-    type N: super::Family;
+    type N: Family;
     type F: Copy;
     type I: Copy;
     type M: Copy;
@@ -151,14 +157,14 @@ pub trait Steps: Ops {
 
     #[inline(always)]
     fn magnitude(&mut self, x: Self::F) -> Self::F {
-        let (bits, mask) = (self.to_bits(x), self.integer(!<Self::N as super::Family>::SIGN));
+        let (bits, mask) = (self.to_bits(x), self.integer(!<Self::N as Family>::SIGN));
         let cleared = self.and(bits, mask);
         self.of_bits(cleared)
     }
 
     #[inline(always)]
     fn negated(&mut self, x: Self::F) -> Self::F {
-        let (bits, mask) = (self.to_bits(x), self.integer(<Self::N as super::Family>::SIGN));
+        let (bits, mask) = (self.to_bits(x), self.integer(<Self::N as Family>::SIGN));
         let flipped = self.xor(bits, mask);
         self.of_bits(flipped)
     }
@@ -166,7 +172,7 @@ pub trait Steps: Ops {
     /// A value that is not negative, with the sign of another.
     #[inline(always)]
     fn with_sign(&mut self, value: Self::F, of: Self::F) -> Self::F {
-        let (bits, mask) = (self.to_bits(of), self.integer(<Self::N as super::Family>::SIGN));
+        let (bits, mask) = (self.to_bits(of), self.integer(<Self::N as Family>::SIGN));
         let sign = self.and(bits, mask);
         let value = self.to_bits(value);
         let both = self.or(value, sign);
@@ -175,3 +181,74 @@ pub trait Steps: Ops {
 }
 
 impl<O: Ops> Steps for O {}
+
+/// `x` within [low, high]; NaN stays.
+#[inline(always)]
+pub fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
+    // The constant comes first, for NaN.
+    let (low, high) = (o.number(low), o.number(high));
+    let x = o.greater(low, x);
+    o.lesser(high, x)
+}
+
+pub trait Float:
+    Element + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
+{
+    /// The nearest value of a number.
+    fn from_f64(number: f64) -> Self;
+    /// Fused where the level has it, else two roundings.
+    fn mul_add<L: Level>(self, b: Self, c: Self) -> Self;
+    fn exp(self) -> Self;
+    fn log(self) -> Self;
+}
+
+/// How the functions of a float are computed.
+pub trait Family: Float {
+    /// The bit of the sign.
+    const SIGN: u64;
+    /// Bits of a number, and those of them that are stored.
+    const BITS: i32;
+    const MANTISSA: u32;
+    const BIAS: f64;
+    /// The least normal number.
+    const LEAST: f64;
+    /// Rounds to an integer when added and taken away: 1.5·2^MANTISSA.
+    const MAGIC: f64;
+    const MAGIC_BITS: u64;
+    /// Bits of the least mantissa of which logarithms are taken.
+    const START: u64;
+    const FITS: Fits;
+    fn exp<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn expm1<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn tanh<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn logistic<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn erf<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn erfc<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    fn erf_inv<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    /// e^a / 2.
+    fn half_exp<O: Ops<N = Self>>(o: &mut O, a: O::F) -> O::F;
+    /// exp(r) for |r| at most ln2 / 2.
+    fn exp_of<O: Ops<N = Self>>(o: &mut O, r: O::F) -> O::F;
+    /// log(1 + f) + n·ln2 for 1 + f from [`Self::START`] to twice that.
+    fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F;
+    /// log gamma(a) for `a` from 0; for those below 1, where the condition holds, that of 1 + a.
+    fn lgamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
+    /// digamma in the same way.
+    fn digamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
+}
+
+macro_rules! by_type {
+    ($($name:ident)+) => { $(
+        #[inline(always)]
+        pub fn $name<O: Ops>(o: &mut O, x: O::F) -> O::F {
+            <O::N as Family>::$name(o, x)
+        }
+    )+ };
+}
+by_type!(exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);
+
+/// log(1 + f) + n·ln2.
+#[inline(always)]
+pub fn log_of<O: Ops>(o: &mut O, n: O::F, f: O::F) -> O::F {
+    <O::N as Family>::log_of(o, n, f)
+}

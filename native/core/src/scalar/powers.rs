@@ -1,9 +1,7 @@
 //! Logarithms and powers of both float types, by the number's exponent and a mantissa near 1.
 
-use super::functions::{exp, exp_of, log_of};
-use super::ops::{Ops, Rounding, Steps};
+use super::ops::{clamp, exp, exp_of, log_of, Family, Ops, Rounding, Steps};
 use super::trigonometric::{product, sum};
-use super::{clamp, Family};
 
 const LN2: f64 = std::f64::consts::LN_2;
 

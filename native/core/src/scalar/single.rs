@@ -1,9 +1,8 @@
 //! The functions in f32: fused polynomials, each at most 2 ULP from the exact value (see the tests of `scalar`).
 
-use super::clamp;
 pub use super::errors::single::{erf, erf_inv, erfc};
 pub use super::gamma::single::{digamma_of, lgamma_of};
-use super::ops::{Ops, Steps};
+use super::ops::{clamp, Ops, Steps};
 
 /// Rounds to an integer when added and taken away: 1.5·2^23.
 const MAGIC: f64 = 12582912.0;

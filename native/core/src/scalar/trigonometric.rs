@@ -1,8 +1,7 @@
 //! Sine, cosine and tangent of any number: x·2/π modulo 4 from the digits of 2/π that count for x (M. Payne and R. Hanek,
 //! "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983), then polynomials of the quarter turn.
 
-use super::ops::{Ops, Rounding, Steps};
-use super::Family;
+use super::ops::{Family, Ops, Rounding, Steps};
 
 /// Digits of 2/π that are taken together, and by how many one window of them lies after another.
 const DIGITS: usize = 6;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heddle_core::buffer::Buffer;
-use heddle_core::exec::{Alone, Device};
+use heddle_core::collectives::Alone;
+use heddle_core::exec::Device;
 use heddle_core::isa::Isa;
 use heddle_core::profile::{HEAD, PER_STEP};
 use heddle_core::program::Program;

@@ -3,9 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod async_collectives;
 mod attention;
 mod elements;
-mod flights;
 mod gamma;
 mod generated;
 mod loops;

@@ -8,7 +8,8 @@ use crate::common::damage::{in_ops, name, paths, refusals, replaced};
 use crate::common::seeds::{contents, seeds, steps, ARENA, BYTES};
 use crate::common::*;
 use heddle_core::buffer::Buffer;
-use heddle_core::exec::{Alone, Device};
+use heddle_core::collectives::Alone;
+use heddle_core::exec::Device;
 use heddle_core::isa::Isa;
 use heddle_core::program::Program;
 use serde_json::{json, Value};
@@ -60,7 +61,10 @@ fn overlaps_are_refused() {
     let mut shifted = fused(json!([1, 4]), json!([1]));
     shifted["shape"] = json!([3]);
     let error = program(0, &[vec![0; 16]], &[shifted]).err().expect("refused");
-    assert!(error.to_string().contains("out[0] (bytes 4..16) overlaps in[0] (bytes 0..12) in space 1"), "{error}");
+    assert!(
+        error.to_string().contains("out[0] (bytes 4..16 of space 1) overlaps in[0] (bytes 0..12 of space 1)"),
+        "{error}"
+    );
     assert!(program(0, &[vec![0; 16]], &[fused(json!([1, 0]), json!([1]))]).is_ok());
 }
 
@@ -298,15 +302,15 @@ fn mutated_programs_never_crash() {
         for _ in 0..round / seeds.len() % 4 {
             mutate(&mut step, &mut random);
         }
-        // Now and then beside a collective that is under way.
+        // Now and then beside an asynchronous collective.
         let mut steps = vec![step];
         if round % 3 == 0 {
             steps.insert(
                 0,
                 json!({ "k": "collective", "op": "allReduce", "axis": 0, "reduction": "sum", "dtype": "f32",
-                "parts": [{ "in": [4, 2048], "out": [4, 3072], "count": 64 }], "flight": 0, "members": 1 }),
+                "parts": [{ "in": [4, 2048], "out": [4, 3072], "count": 64 }], "handle": 0, "members": 1 }),
             );
-            steps.push(json!({ "k": "wait", "flight": 0 }));
+            steps.push(json!({ "k": "wait", "handle": 0 }));
             mutate(&mut steps[0], &mut random);
         }
         let text = json!({ "version": 1, "name": "fuzz", "arena": ARENA, "buffers": vec![json!({ "bytes": BYTES }); 4], "steps": steps }).to_string();

@@ -11,7 +11,8 @@ use heddle_half::{Bf16, Half, Odd, F16};
 use std::sync::Arc;
 
 use heddle_core::buffer::Buffer;
-use heddle_core::exec::{Alone, Device};
+use heddle_core::collectives::Alone;
+use heddle_core::exec::Device;
 use heddle_core::generate::Generate;
 use heddle_core::isa::Isa;
 use heddle_core::program::Program;

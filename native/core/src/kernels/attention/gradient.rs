@@ -1,11 +1,11 @@
 //! The gradient of attention: each task writes what no other does, rows of keys and values first, then rows of queries.
 
-use super::{block, change, pieces, weigh, whole, Shape, Slot, COLUMNS, ROWS};
+use super::forward::{block, change, pieces, weigh, whole, Shape, Slot, COLUMNS, ROWS};
+use crate::calls::{AttentionGradJson, StridedJson};
 use crate::dtype::for_float;
-use crate::exec::{Kernel, Run};
 use crate::kernels::micro::Real;
 use crate::kernels::product::product;
-use crate::program::{AttentionGradJson, StridedJson};
+use crate::step::{Kernel, Run};
 use crate::verify::At;
 use crate::Result;
 
@@ -61,8 +61,8 @@ impl AttentionGrad {
         let (s, c) = (&self.s, &self.s.call);
         let ((i0, i1), (j0, j1)) = (rows, columns);
         s.scores(run, head, rows, columns, slot.weights);
-        let dy = self.dy.heads().matrix::<T>(run, &s.heads, head).from(i0, 0);
-        let values = c.value.heads().matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
+        let dy = self.dy.matrix::<T>(run, &s.heads, head).from(i0, 0);
+        let values = c.value.matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
         product(run.isa, i1 - i0, j1 - j0, c.e, dy, values.transposed(), block(slot.changes), false);
         for i in 0..i1 - i0 {
             let at = head * c.n + i0 + i;
@@ -87,8 +87,8 @@ impl AttentionGrad {
         for head in group * c.r..(group + 1) * c.r {
             for (i0, i1) in pieces(first, c.n, ROWS) {
                 self.block(run, head, (i0, i1), (j0, j1), slot);
-                let q = c.query.heads().matrix::<T>(run, &s.heads, head).from(i0, 0);
-                let dy = self.dy.heads().matrix::<T>(run, &s.heads, head).from(i0, 0);
+                let q = c.query.matrix::<T>(run, &s.heads, head).from(i0, 0);
+                let dy = self.dy.matrix::<T>(run, &s.heads, head).from(i0, 0);
                 let (weights, changes) = (block(slot.weights.cast_const()), block(slot.changes.cast_const()));
                 product(run.isa, j1 - j0, c.e, i1 - i0, weights.transposed(), dy, dv, true);
                 product(run.isa, j1 - j0, c.d, i1 - i0, changes.transposed(), q, dk, true);
@@ -101,7 +101,7 @@ impl AttentionGrad {
         let dq = whole(run.ptr::<T>(self.dq).add((head * c.n + i0) * c.d), c.d);
         for (j0, j1) in pieces(0, s.seen(i1), COLUMNS) {
             self.block(run, head, (i0, i1), (j0, j1), slot);
-            let k = c.key.heads().matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
+            let k = c.key.matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
             product(run.isa, i1 - i0, c.d, j1 - j0, block(slot.changes.cast_const()), k, dq, j0 > 0);
         }
     }

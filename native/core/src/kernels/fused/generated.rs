@@ -1,8 +1,8 @@
 //! Runs a fused step by generated kernels, where its views allow it.
 
-use super::{Fused, Operand, Register, Source};
-use crate::exec::Run;
+use super::registers::{Operand, Register, Source};
 use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View, HEAD};
+use crate::step::Run;
 use crate::verify::MAX_RANK;
 
 /// More operands than this are left to the interpreter.
@@ -51,36 +51,45 @@ impl Generated {
     }
 
     /// Whether a generated kernel did the step.
-    pub fn run(&self, step: &Fused, run: &Run) -> bool {
+    pub fn run(&self, dims: &[usize], operands: &[Operand], run: &Run) -> bool {
         let Some(kernel) = self.prepared.as_ref().and_then(|p| p.kernel(run.isa)) else { return false };
-        let outer: usize = step.dims[..step.dims.len().saturating_sub(2)].iter().product();
+        let outer: usize = dims[..dims.len().saturating_sub(2)].iter().product();
         let (across, down) = (self.columns.div_ceil(self.width), self.rows.div_ceil(self.height));
-        if !self.aligned(step, run) {
+        if !self.aligned(operands, run) {
             return false;
         }
         run.pool.run(outer * across * down, usize::MAX, |_, task| {
             let (column, rest) = (task % across * self.width, task / across);
             let (row, outer) = (rest % down * self.height, rest / down);
-            unsafe { self.part(kernel, step, run, outer, row, column) };
+            unsafe { self.part(kernel, dims, operands, run, outer, row, column) };
         });
         true
     }
 
     /// Streaming stores need whole cache lines.
-    fn aligned(&self, step: &Fused, run: &Run) -> bool {
+    fn aligned(&self, operands: &[Operand], run: &Run) -> bool {
         let Some(Prepared { description, .. }) = self.prepared.as_deref() else { return false };
         let at_line = |o: &Operand| o.at.is_some_and(|at| (run.ptr::<u8>(at) as usize).is_multiple_of(64));
-        description.views.iter().zip(&step.operands).all(|(view, operand)| !view.streamed || at_line(operand))
+        description.views.iter().zip(operands).all(|(view, operand)| !view.streamed || at_line(operand))
     }
 
-    unsafe fn part(&self, kernel: &Kernel, step: &Fused, run: &Run, outer: usize, row: usize, column: usize) {
+    unsafe fn part(
+        &self,
+        kernel: &Kernel,
+        dims: &[usize],
+        operands: &[Operand],
+        run: &Run,
+        outer: usize,
+        row: usize,
+        column: usize,
+    ) {
         let mut arguments = [0u64; HEAD + 2 * OPERANDS];
-        let inner = step.dims.len() - 1;
+        let inner = dims.len() - 1;
         let mut index = [0usize; MAX_RANK];
         let mut rest = outer;
         for d in (0..inner.saturating_sub(1)).rev() {
-            index[d] = rest % step.dims[d];
-            rest /= step.dims[d];
+            index[d] = rest % dims[d];
+            rest /= dims[d];
         }
         index[inner] = column;
         if inner > 0 {
@@ -88,7 +97,7 @@ impl Generated {
         }
         arguments[0] = self.height.min(self.rows - row) as u64;
         arguments[1] = self.width.min(self.columns - column) as u64;
-        for (k, operand) in step.operands.iter().enumerate() {
+        for (k, operand) in operands.iter().enumerate() {
             let size = operand.dtype.size() as isize;
             let offset: isize = (0..=inner).map(|d| index[d] as isize * operand.strides[d]).sum();
             let base = operand.at.map_or(std::ptr::null_mut(), |at| run.ptr::<u8>(at));

@@ -1,9 +1,64 @@
 //! From registers to actions: merges dims, chooses tiles, gives registers their slots.
 
 use super::generated::Generated;
-use super::{Action, Fused, Operand, Place, Register, Shape, Source, Value8, BUDGET, MAX_TILE, MIN_TILE, REGISTERS};
+use super::ops::Loop;
+use super::registers::{Operand, Register, Source, Value8};
+use crate::dtype::DType;
 use crate::generate::Generate;
 use crate::{bail, Result};
+
+/// Bytes of registers of one worker, on its stack.
+pub(crate) const REGISTERS: usize = 64 << 10;
+/// Registers should leave room in L1 for what is streamed.
+const BUDGET: usize = 32 << 10;
+const MAX_TILE: usize = 1024;
+const MIN_TILE: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    Slot(usize),
+    /// In place: the tile's part of operand i.
+    Direct(usize),
+}
+
+pub(crate) enum Action {
+    /// Operand i into a slot.
+    Load(usize, usize),
+    Compute {
+        function: Loop,
+        inputs: [Place; 3],
+        arity: usize,
+        out: Place,
+    },
+    RefuseZero {
+        dtype: DType,
+        divisor: Place,
+        name: &'static str,
+    },
+    Store(Place, usize),
+}
+
+pub(crate) enum Shape {
+    /// `rows` times `length` consecutive elements, cut into tiles; offsets follow the dims.
+    Linear { rows: usize, length: usize },
+    /// Blocks of two dims, for views that are contiguous along different dims.
+    Block { row_dim: usize, side: usize },
+}
+
+pub struct Fused {
+    pub(crate) count: usize,
+    pub(crate) dims: Vec<usize>,
+    pub(crate) operands: Vec<Operand>,
+    pub(crate) shape: Shape,
+    pub(crate) tile: usize,
+    /// Constants: value bits, dtype, slot. Filled once per worker.
+    pub(crate) constants: Vec<(Value8, usize)>,
+    /// Operands that are the same in every tile.
+    pub(crate) once: Vec<(usize, usize)>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) cost: usize,
+    pub(crate) generated: Generated,
+}
 
 pub(super) fn plan(
     total: usize,

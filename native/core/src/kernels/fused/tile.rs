@@ -3,10 +3,12 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::transpose::transpose;
-use super::{ops, Action, Fused, Operand, Place, Shape, Value8, REGISTERS};
+use super::ops;
+use super::plan::{Action, Fused, Place, Shape, REGISTERS};
+use super::registers::{Operand, Value8};
 use crate::dtype::{for_number, for_size, Element};
-use crate::exec::Run;
+use crate::kernels::transpose::transpose;
+use crate::step::Run;
 use crate::verify::MAX_RANK;
 use crate::{Fault, Result};
 

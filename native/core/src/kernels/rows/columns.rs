@@ -5,16 +5,16 @@ use std::mem::MaybeUninit;
 
 use super::group::{read, Group};
 use super::pass::{gather, Address, Builder, Pass, Place, VIEWS};
-use crate::control::Reader;
+use crate::calls::{FusedJson, ReduceOp};
 use crate::dtype::{read_bits, write_bits, DType, Element};
-use crate::exec::{Kernel, Run};
 use crate::isa::{by_isa, Level};
 use crate::kernels::fold::{for_fold, join, pair, pairwise, settle, start, Fold, CHAIN};
 use crate::kernels::fused::generated::streams;
-use crate::kernels::fused::Source;
-use crate::kernels::place;
+use crate::kernels::fused::registers::Source;
 use crate::kernels::reduce::chunks;
-use crate::program::{FusedJson, ReduceOp};
+use crate::reader::Reader;
+use crate::sizes::offset_of;
+use crate::step::{Kernel, Run};
 use crate::{bail, Result};
 
 /// Most folds of a group.
@@ -100,7 +100,7 @@ impl FusedColumns {
     /// Elements of an operand before those of outer dims number `outer`.
     fn before(&self, operand: usize, outer: usize) -> isize {
         let dims = &self.group.dims;
-        place(&dims[..dims.len() - 1], &self.group.operands[operand].strides, outer)
+        offset_of(&dims[..dims.len() - 1], &self.group.operands[operand].strides, outer)
     }
 
     fn inner(&self, operand: usize) -> isize {

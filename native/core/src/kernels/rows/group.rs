@@ -1,9 +1,9 @@
 //! Reading a group whose values are folded along one dim: which registers have one value per row, and when each is known.
 
+use crate::calls::{FusedJson, ReduceOp};
 use crate::kernels::fold::defined;
 use crate::kernels::fused::plan::merge;
-use crate::kernels::fused::{self, Operand, Register, Source};
-use crate::program::{FusedJson, ReduceOp};
+use crate::kernels::fused::registers::{self, Operand, Register, Source};
 use crate::verify::count;
 use crate::{bail, Result};
 use serde_json::Value;
@@ -47,12 +47,12 @@ pub(super) fn read(json: &FusedJson, folded: usize) -> Result<Group> {
     }
     let total = count(shape)?;
     let is_fold = |op: &[Value]| op.first().and_then(Value::as_str) == Some("fold");
-    let (registers, mut operands) = fused::read(json, |op, registers| is_fold(op).then(|| fold(op, registers)))?;
+    let (registers, mut operands) = registers::read(json, |op, registers| is_fold(op).then(|| fold(op, registers)))?;
     let natures = natures(&registers, &operands, folded);
     let kept: Vec<usize> = (0..shape.len()).filter(|d| *d != folded).map(|d| shape[d]).collect();
     let mut outputs = Vec::new();
     for (i, out) in json.outputs.iter().enumerate() {
-        fused::check(out, &registers).map_err(|e| e.at(format!("out[{i}]")))?;
+        registers::check(out, &registers).map_err(|e| e.at(format!("out[{i}]")))?;
         let single = out.strides.len() < shape.len();
         let mut strides = out.strides.clone();
         if single {

@@ -9,15 +9,16 @@ use std::mem::MaybeUninit;
 
 use super::fold::{finish, pair, pairwise, start, LANES, RUN};
 use super::fused::generated::streams;
+use super::fused::registers::{Source, Value8};
 use super::fused::tile::fill;
-use super::fused::{Source, Value8};
-use super::place;
 use super::reduce::{PIECE, TASK};
-use crate::control::Reader;
+use crate::calls::{FusedJson, ReduceOp};
 use crate::dtype::{for_number, read_bits, write_bits, DType, Element};
-use crate::exec::{kernels, Kernel, Run};
 use crate::generate::Generate;
-use crate::program::{FusedJson, ReduceOp};
+use crate::reader::kernels;
+use crate::reader::Reader;
+use crate::sizes::offset_of;
+use crate::step::{Kernel, Run};
 use crate::{bail, Result};
 use group::{read, Group, Output};
 use pass::{gather, Address, Builder, Pass, Place, VIEWS};
@@ -278,7 +279,7 @@ impl Block<'_> {
         };
         let inner = group.dims.len() - 1;
         let offset =
-            place(&group.dims[..inner], &operand.strides, self.outer) + self.row as isize * operand.strides[inner];
+            offset_of(&group.dims[..inner], &operand.strides, self.outer) + self.row as isize * operand.strides[inner];
         (self.run.ptr::<u8>(at).wrapping_offset(offset * operand.dtype.size() as isize), operand.strides[inner])
     }
 

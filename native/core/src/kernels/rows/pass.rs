@@ -4,15 +4,16 @@
 use std::mem::MaybeUninit;
 
 use super::group::Group;
+use crate::calls::ReduceOp;
 use crate::dtype::{for_size, read_bits, DType};
 use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View, HEAD};
 use crate::isa::Isa;
 use crate::kernels::fold::{start, LANES};
 use crate::kernels::fused::generated::OPERANDS;
 use crate::kernels::fused::ops::{find_binary, Loop};
+use crate::kernels::fused::plan::REGISTERS;
+use crate::kernels::fused::registers::{Source, Value8};
 use crate::kernels::fused::tile::fill;
-use crate::kernels::fused::{Source, Value8, REGISTERS};
-use crate::program::ReduceOp;
 use crate::{bail, Result};
 
 /// Most views of a pass.

@@ -1,4 +1,4 @@
-//! Collectives under way beside other steps.
+//! Asynchronous collectives.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,18 +8,19 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use heddle_core::buffer::Buffer;
-use heddle_core::exec::{Call, Collectives, Device, Part, TransferCall};
+use heddle_core::collectives::{Call, Collectives, Part, TransferCall};
+use heddle_core::exec::Device;
 use heddle_core::isa::Isa;
 use heddle_core::Fault;
 use heddle_core::{Error, Result};
 use serde_json::{json, Value};
 
 /// `all` four elements of f32.
-fn reduce(from: Value, to: Value, flight: Option<u32>, label: &str) -> Value {
+fn reduce(from: Value, to: Value, handle: Option<u32>, label: &str) -> Value {
     let mut step = json!({ "k": "collective", "op": "allReduce", "axis": 0, "reduction": "sum", "dtype": "f32",
         "parts": [{ "in": from, "out": to, "count": 4 }], "label": label });
-    if let Some(flight) = flight {
-        step["flight"] = json!(flight);
+    if let Some(handle) = handle {
+        step["handle"] = json!(handle);
         step["members"] = json!(2);
     }
     step
@@ -30,8 +31,8 @@ fn negate(from: Value, to: Value) -> Value {
         "ops": [["neg", "f32", 0]], "out": [{ "at": to, "dtype": "f32", "strides": [1], "reg": 1 }] })
 }
 
-fn wait(flight: u32) -> Value {
-    json!({ "k": "wait", "flight": flight })
+fn wait(handle: u32) -> Value {
+    json!({ "k": "wait", "handle": handle })
 }
 
 /// Two devices that hold the same values: a sum doubles.
@@ -47,7 +48,7 @@ impl Collectives for Doubling {
     }
 
     fn run(&self, call: &Call, parts: &mut [Part]) -> Result<()> {
-        let apart = std::thread::current().name() == Some("heddle-courier");
+        let apart = std::thread::current().name() == Some("heddle-collectives");
         self.calls.lock().unwrap().push((call.label.to_owned(), apart));
         (self.behaviour)(self, call, parts)?;
         for part in parts {
@@ -134,7 +135,7 @@ fn steps_behind_a_collective_run_while_it_is_under_way() {
     let times = ran.result.unwrap();
     assert_eq!(ran.buffers[1], [2.0, 4.0, 6.0, 8.0]);
     assert_eq!(ran.calls, [("gradients 0".to_owned(), true)]);
-    // Of each step its beginning, time and count; the collective's are those of its flight.
+    // Of each step its beginning, time and count; the collective's are those of the thread that ran it.
     let step = |index: usize| &times[2 + 3 * index..][..3];
     assert!((0..5).all(|index| step(index)[2] == 1.0), "{times:?}");
     assert!(step(1)[0] + step(1)[1] >= step(2)[0] + step(2)[1], "it ended after the step behind it: {times:?}");
@@ -196,7 +197,7 @@ fn an_error_under_way_that_comes_to_light_in_a_loop_names_its_collective_alone()
     let inner = reduce(json!([1, 0]), json!([3, 0]), None, "inner");
     let twice = |steps: &[Value]| json!({ "k": "loop", "count": 2, "out": [0, 192], "steps": steps });
     for last in [inner.clone(), twice(&[inner])] {
-        // The flight fails once the loop has begun, so the collective in the loop is what finds it.
+        // The asynchronous collective fails once the loop has begun, so the collective in the loop is what finds it.
         let steps = [
             reduce(json!([0, 0]), json!([0, 64]), Some(0), "gradients 0"),
             json!({ "k": "loop", "count": 1, "out": [0, 196], "steps": [negate(json!([1, 0]), json!([0, 128])), last] }),
@@ -215,7 +216,7 @@ fn an_error_under_way_that_comes_to_light_in_a_loop_names_its_collective_alone()
 
 #[test]
 fn collectives_under_way_may_read_one_value_together() {
-    let start = |to: u32, flight: u32| reduce(json!([1, 0]), json!([to, 0]), Some(flight), "x");
+    let start = |to: u32, handle: u32| reduce(json!([1, 0]), json!([to, 0]), Some(handle), "x");
     let ran = run(&values(), &[start(2, 0), start(3, 1), wait(1), wait(0)], |_, _, _| Ok(()));
     ran.result.unwrap();
     assert_eq!(ran.calls.len(), 2);
@@ -252,23 +253,23 @@ fn what_is_under_way_is_left_alone() {
         step.as_object_mut().unwrap().remove(field);
         step
     };
-    let gather = json!({ "k": "collective", "op": "allGather", "axis": 0, "dtype": "f32", "flight": 0, "members": 2,
+    let gather = json!({ "k": "collective", "op": "allGather", "axis": 0, "dtype": "f32", "handle": 0, "members": 2,
         "parts": [{ "in": [1, 0], "out": [2, 0], "count": 4 }] });
     let far = reduce(json!([1, 0]), json!([3, 0]), Some(0), "x");
     let cases = [
-        (vec![start(), negate(json!([2, 0]), json!([3, 0])), wait(0)], "in[0] (bytes 0..16 of space 2) meets parts[0].out (bytes 0..16 of space 2) of op 0, which is still under way"),
-        (vec![start(), negate(json!([3, 0]), json!([2, 0])), wait(0)], "out[0] (bytes 0..16 of space 2) meets parts[0].out"),
-        (vec![start(), negate(json!([3, 0]), json!([1, 0])), wait(0)], "out[0] (bytes 0..16 of space 1) meets parts[0].in"),
+        (vec![start(), negate(json!([2, 0]), json!([3, 0])), wait(0)], "in[0] (bytes 0..16 of space 2) overlaps parts[0].out (bytes 0..16 of space 2) of op 0, which is still in flight"),
+        (vec![start(), negate(json!([3, 0]), json!([2, 0])), wait(0)], "out[0] (bytes 0..16 of space 2) overlaps parts[0].out"),
+        (vec![start(), negate(json!([3, 0]), json!([1, 0])), wait(0)], "out[0] (bytes 0..16 of space 1) overlaps parts[0].in"),
         (vec![start(), nested(negate(json!([2, 0]), json!([3, 0]))), wait(0)], "op 1 (loop): op 0 (fused): in[0] (bytes"),
-        (vec![start(), reduce(json!([2, 0]), json!([3, 0]), Some(1), "y"), wait(0), wait(1)], "parts[0].in (bytes 0..16 of space 2) meets parts[0].out"),
+        (vec![start(), reduce(json!([2, 0]), json!([3, 0]), Some(1), "y"), wait(0), wait(1)], "parts[0].in (bytes 0..16 of space 2) overlaps parts[0].out"),
         // In its own place, but the first one still reads it.
-        (vec![start(), reduce(json!([1, 0]), json!([1, 0]), Some(1), "y"), wait(0), wait(1)], "parts[0].out (bytes 0..16 of space 1) meets parts[0].in (bytes 0..16 of space 1) of op 0, which is still under way"),
-        (vec![start(), far, wait(0)], "flight 0 of op 0 is still under way"),
-        (vec![start()], "nothing waits for flight 0 of op 0"),
-        (vec![start(), wait(1), wait(0)], "op 1 (wait): flight 1 is not under way"),
-        (vec![start(), nested(wait(0))], "flight 0 is not under way"),
-        (vec![nested(start())], "a collective in a loop or branch runs in its place"),
-        (vec![without("members"), wait(0)], "must say how many members it has"),
+        (vec![start(), reduce(json!([1, 0]), json!([1, 0]), Some(1), "y"), wait(0), wait(1)], "parts[0].out (bytes 0..16 of space 1) overlaps parts[0].in (bytes 0..16 of space 1) of op 0, which is still in flight"),
+        (vec![start(), far, wait(0)], "handle 0 of op 0 is still in flight"),
+        (vec![start()], "no step waits for handle 0 of op 0"),
+        (vec![start(), wait(1), wait(0)], "op 1 (wait): handle 1 is not in flight"),
+        (vec![start(), nested(wait(0))], "handle 0 is not in flight"),
+        (vec![nested(start())], "a collective in a loop or branch cannot be asynchronous"),
+        (vec![without("members"), wait(0)], "missing field `members`"),
         (vec![gather, wait(0)], "parts[0].out: f32 of shape [8]"),
     ];
     for (steps, text) in cases {

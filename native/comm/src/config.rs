@@ -1,0 +1,87 @@
+//! How a rank meets the others.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The transport of data between ranks; everything else uses TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransportKind {
+    /// Memory between ranks that share a host, where possible; else TCP.
+    #[default]
+    Auto,
+    /// TCP.
+    Tcp,
+    /// Memory between all ranks; where that is impossible, connecting fails.
+    Shared,
+}
+
+/// How a rank meets the others.
+#[derive(Clone)]
+pub struct Config {
+    /// Name of the run; part of every key and message.
+    pub run_id: String,
+    /// Membership epoch: every re-formed world takes a new one.
+    pub epoch: u64,
+    /// Distinguishes worlds of one run that work side by side; usually `main`.
+    pub name: String,
+    /// This rank.
+    pub rank: usize,
+    /// Number of ranks.
+    pub size: usize,
+    /// Address of the store where the ranks meet.
+    pub store_addr: SocketAddr,
+    /// The secret that all processes of the run share; not empty.
+    pub secret: Vec<u8>,
+    /// Address of the interface to listen on, as the other ranks reach it.
+    pub bind_ip: IpAddr,
+    /// Deadline of every wait without progress in a collective.
+    pub timeout: Duration,
+    /// Deadline of meeting the other ranks.
+    pub connect_timeout: Duration,
+    /// Path of the flight recorder, if any; where the file cannot be created, the world has a warning instead.
+    pub flight: Option<PathBuf>,
+    /// The transport of data. A rank that wants TCP gets it, whatever its peers want.
+    pub transport: TransportKind,
+    /// Bytes of memory for data under way from one rank to another of its host; by the number of ranks if not given. The
+    /// lower rank's word counts.
+    pub ring: Option<usize>,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the secret.
+        f.debug_struct("Config")
+            .field("run_id", &self.run_id)
+            .field("epoch", &self.epoch)
+            .field("name", &self.name)
+            .field("rank", &self.rank)
+            .field("size", &self.size)
+            .field("store_addr", &self.store_addr)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// The usual configuration: epoch 0, name `main`, loopback, deadlines of 60 s, no flight recorder, any transport.
+    #[must_use]
+    pub fn new(run_id: &str, rank: usize, size: usize, store_addr: SocketAddr, secret: &[u8]) -> Self {
+        Self {
+            run_id: run_id.to_owned(),
+            epoch: 0,
+            name: "main".to_owned(),
+            rank,
+            size,
+            store_addr,
+            secret: secret.to_vec(),
+            bind_ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            timeout: DEFAULT_TIMEOUT,
+            connect_timeout: DEFAULT_TIMEOUT,
+            flight: None,
+            transport: TransportKind::Auto,
+            ring: None,
+        }
+    }
+}
