@@ -32,7 +32,10 @@ export interface DeviceNeeds {
   readonly workBytes: number | undefined;
 }
 
-/** The memory of each device that runs a program. Every rank of a pipeline holds all columns of a batch, even if its stages do not read them. */
+/**
+ * The memory of each device that runs a program. Every rank of a pipeline holds all columns of a batch, even if its stages do not read
+ * them.
+ */
 export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
   const coordinates = coordinatesOf(mesh, devices[0] as number);
   return {

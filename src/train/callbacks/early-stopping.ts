@@ -10,7 +10,10 @@ export interface EarlyStoppingOptions extends MonitorOptions {
   readonly patience?: number;
   /** By how much a value must be better than the best value; default 0. */
   readonly minDelta?: number;
-  /** Restore the values of the best epoch at the end, even if the training was not ended early; default false. The values are kept in memory. */
+  /**
+   * Restore the values of the best epoch at the end, even if the training was not ended early; default false. The values are kept in
+   * memory.
+   */
   readonly restoreBest?: boolean;
   /** Only values better than this one count as progress; default none. */
   readonly baseline?: number;
