@@ -234,7 +234,7 @@ describe("in a training", () => {
       () => callbacks.earlyStopping({ monitor: "val_los" }),
       /monitor 'val_los'[\s\S]*it has loss, accuracy$/,
     ],
-    ["a placeholder", () => callbacks.modelCheckpoint({ path: "x-{f1}" }), /path has \{f1\}, which is no number/],
+    ["a placeholder", () => callbacks.modelCheckpoint({ path: "x-{f1}" }), /path has \{f1\}, which is not a number/],
     [
       "no placeholder",
       () => callbacks.modelCheckpoint({ path: "x-{epoch:>5}" }),
