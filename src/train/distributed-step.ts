@@ -71,7 +71,10 @@ export interface DistributedStepOptions<
    * The function is traced, as by `jit`; means over the batch are over the whole batch.
    */
   readonly step: (state: State, batch: StepBatch<Name>, given: StepGiven<Number>) => Told;
-  /** Numbers that change from step to step, such as learning rates: constants, or functions of the number of earlier steps. Default none. */
+  /**
+   * Numbers that change from step to step, such as learning rates: constants, or functions of the number of earlier steps. Default
+   * none.
+   */
   readonly numbers?: { readonly [Name in Number]: number | Schedule };
   /** Seed of keys, and of the order of shuffled data; default 0. */
   readonly seed?: number;
@@ -107,9 +110,15 @@ export interface DistributedStep<
   evaluate<Result>(fn: (state: State, batch: StepBatch<Name>) => Result, batch: StepBatch<Name>): Promise<Result>;
   /** The batches of one epoch, as `data.batches` gives them; each worker reads only its rows. */
   batches(dataset: Dataset, options?: BatchesOptions): AsyncGenerator<StepBatch<Name>, void, undefined>;
-  /** Writes state and number of steps as one safetensors file on rank 0; the file appears whole or not at all. Every worker must call this method. */
+  /**
+   * Writes state and number of steps as one safetensors file on rank 0; the file appears whole or not at all. Every worker must call
+   * this method.
+   */
   save(path: string): Promise<void>;
-  /** Restores state and number of steps from a file of {@link DistributedStep.save}, on any number of workers. Every worker must call this method. */
+  /**
+   * Restores state and number of steps from a file of {@link DistributedStep.save}, on any number of workers. Every worker must call
+   * this method.
+   */
   load(path: string): Promise<void>;
   /** Prints a line on rank 0 only. */
   print(text: string): void;
@@ -194,7 +203,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
       throw new HeddleError(
         "option",
         `distributedStep: state.${held.paths[wrong]} is ${shown(held.leaves[wrong])}, not a tensor`,
-        { hint: "a constant belongs into the step; a value that changes must be a tensor, or belongs into numbers" },
+        { hint: "write a constant into the step; a value that changes must be a tensor, or stand in numbers" },
       );
     if (leaves.length === 0)
       throw new HeddleError("option", `distributedStep: state has no tensors, got ${shown(options.state)}`);

@@ -33,7 +33,7 @@ export function checkFed(
         "plan",
         `${planTitle(plan, line)} has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(expected)}`,
         {
-          hint: "a step takes the state as the last one left it, and batches split by rows: only parameters and what follows them move",
+          hint: "a step starts from the layouts of the step before it and takes batches sharded by rows: change only layouts of parameters and of their optimizer state",
         },
       );
     }

@@ -1,4 +1,7 @@
-/** @module The functions that training compiles: initial values, evaluation, prediction (a step is in `step.ts`). They are independent of devices. */
+/**
+ * @module The functions that training compiles: initial values, evaluation, prediction (a step is in `step.ts`). They are independent
+ * of devices.
+ */
 import type { Column, Dataset } from "../data/browser.ts";
 import { evalShape, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";

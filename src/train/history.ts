@@ -149,9 +149,9 @@ export class Tally {
     this.loss += loss * examples;
     this.examples += examples;
     for (const [name, { sums, count }] of metrics) {
-      const known = this.sums.get(name);
-      const total = sums.map((sum, index) => sum + (known?.sums[index] ?? 0));
-      this.sums.set(name, { sums: total, count: count + (known?.count ?? 0) });
+      const before = this.sums.get(name);
+      const total = sums.map((sum, index) => sum + (before?.sums[index] ?? 0));
+      this.sums.set(name, { sums: total, count: count + (before?.count ?? 0) });
     }
   }
 

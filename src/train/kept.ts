@@ -63,7 +63,7 @@ export const evaluated = (settings: Settings, params: Tensors, kept: Tensors): T
 
 const parts = [
   ["average", "a moving average of the parameters", "the option ema"],
-  ["guard", "what rejects steps", 'the options nan: "skip" and lossScale'],
+  ["guard", "the state of the guard that rejects steps", 'the options nan: "skip" and lossScale'],
 ] as const;
 
 /** Describes a part of the tree that one training has and another does not, by the names in their trees; undefined if there is none. */

@@ -94,7 +94,7 @@ function part(what: string, name: string, values: OneOrMore<Tensor>): Tensor {
   if (found !== undefined) return found;
   const names = Object.keys(values);
   const near = nearest(name, names);
-  throw new HeddleError("option", `train: loss.${name} is of no ${what} of that name`, {
+  throw new HeddleError("option", `train: loss.${name} has no ${what} of this name`, {
     hint: near === undefined ? `the ${what}s are ${listed(names)}` : `did you mean '${near}'?`,
   });
 }

@@ -32,7 +32,10 @@ export interface DeviceNeeds {
   readonly workBytes: number | undefined;
 }
 
-/** The memory of each device that runs a program. Every rank of a pipeline holds all columns of a batch, even if its stages do not read them. */
+/**
+ * The memory of each device that runs a program. Every rank of a pipeline holds all columns of a batch, even if its stages do not read
+ * them.
+ */
 export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
   const coordinates = coordinatesOf(mesh, devices[0] as number);
   return {
@@ -59,7 +62,7 @@ export function trainingMemory(settings: Settings, { step, evaluation, workBytes
   const most = phases.reduce((largest, other) => (other.all.taken > largest.all.taken ? other : largest));
   const arena = workBytes === undefined || workBytes === 0 ? total([]) : total([workBytes]);
   const all = [parameters, optimizer, state, once, most.all, arena];
-  const known = workBytes !== undefined;
+  const isNative = workBytes !== undefined;
   const columns = total(columnBytes(settings));
   return {
     parameters: parameters.asked,
@@ -69,8 +72,8 @@ export function trainingMemory(settings: Settings, { step, evaluation, workBytes
     batchCount: most.batchCount,
     scalars: once.asked + most.all.asked - most.batches.asked,
     step: workBytes,
-    rounding: known ? all.reduce((sum, { asked, taken }) => sum + taken - asked, 0) : 0,
-    dataset: known ? columns.taken : 0,
+    rounding: isNative ? all.reduce((sum, { asked, taken }) => sum + taken - asked, 0) : 0,
+    dataset: isNative ? columns.taken : 0,
     host: columns.asked,
   };
 }

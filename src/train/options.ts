@@ -143,7 +143,10 @@ export interface TrainOptions<Model extends Layer = Layer> {
   readonly machine?: Machine;
   /** The executor; `"auto"` (the default) is native if it loads, otherwise reference. `heddle run --executor` has priority. */
   readonly executor?: ExecutorName;
-  /** Report progress by a bar, lines, or nothing; default: a bar on a terminal, otherwise lines. Only rank 0 reports; with `heddle run --quiet` nothing is reported. */
+  /**
+   * Report progress by a bar, lines, or nothing; default: a bar on a terminal, otherwise lines. Only rank 0 reports; with `heddle run
+   * --quiet` nothing is reported.
+   */
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
    * What to do if the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are

@@ -26,7 +26,7 @@ export function confusionTable(
     if (row === undefined || !(counts[answers[index] as number] !== undefined))
       throw new HeddleError(
         "shape",
-        `confusionTable: label ${shown(labels[index])} with answer ${shown(answers[index])} is not within ${count} classes`,
+        `confusionTable: label ${shown(labels[index])} with answer ${shown(answers[index])} is out of range for ${count} classes`,
       );
     row[answers[index] as number] = (row[answers[index] as number] as number) + 1;
   }

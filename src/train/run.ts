@@ -86,9 +86,13 @@ export class Run {
     for (const schedule of this.schedules) {
       const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
       if (value === undefined)
-        throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
-          hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
-        });
+        throw new HeddleError(
+          "option",
+          `train: the learning rate follows '${schedule.monitor}', which is not a metric`,
+          {
+            hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
+          },
+        );
       schedule.observe(value);
     }
   }

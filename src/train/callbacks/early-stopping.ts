@@ -10,7 +10,10 @@ export interface EarlyStoppingOptions extends MonitorOptions {
   readonly patience?: number;
   /** By how much a value must be better than the best value; default 0. */
   readonly minDelta?: number;
-  /** Restore the values of the best epoch at the end, even if the training was not ended early; default false. The values are kept in memory. */
+  /**
+   * Restore the values of the best epoch at the end, even if the training was not ended early; default false. The values are kept in
+   * memory.
+   */
   readonly restoreBest?: boolean;
   /** Only values better than this one count as progress; default none. */
   readonly baseline?: number;
@@ -37,24 +40,24 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
   if (baseline !== undefined) checkNumber(what, "baseline", baseline);
   let watch: Watched;
   let print: (text: string) => void;
-  let known: { value: number; epoch: number } | undefined;
+  let best: { value: number; epoch: number } | undefined;
   let waited = 0;
-  let kept: Snapshot | undefined;
+  let snapshot: Snapshot | undefined;
 
   /** Counts an epoch; returns whether it is the best so far. */
   const count = (record: EpochRecord): boolean => {
     if (record.epoch <= startFromEpoch) return false;
     const value = logsOf(record)[watch.name] as number;
     waited++;
-    if (!watch.better(value, known?.value, minDelta)) return false;
-    known = { value, epoch: record.epoch };
+    if (!watch.better(value, best?.value, minDelta)) return false;
+    best = { value, epoch: record.epoch };
     if (baseline === undefined || watch.better(value, baseline, 0)) waited = 0;
     return true;
   };
   const onEpoch = (record: EpochRecord, control: TrainControl): void => {
     if (count(record)) {
-      kept?.dispose();
-      kept = restoreBest ? control.snapshot() : undefined;
+      snapshot?.dispose();
+      snapshot = restoreBest ? control.snapshot() : undefined;
       return;
     }
     // As in Keras, the first epoch never ends a training.
@@ -69,20 +72,20 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
     onBegin: (start) => {
       watch = watched(what, options, start);
       ({ print } = start);
-      [known, waited, kept] = [undefined, 0, undefined];
+      [best, waited, snapshot] = [undefined, 0, undefined];
       for (const record of start.history) count(record);
     },
     onEpoch,
     onEnd: (_end, control) => {
-      if (!restoreBest || known === undefined) return;
-      if (kept === undefined) {
-        print(`earlyStopping: epoch ${known.epoch} was the best, before the training was resumed; its values are lost`);
+      if (!restoreBest || best === undefined) return;
+      if (snapshot === undefined) {
+        print(`earlyStopping: epoch ${best.epoch} was the best, before the training was resumed; its values are lost`);
         return;
       }
-      control.restore(kept);
-      print(`earlyStopping: restored the values of epoch ${known.epoch}, ${formatMetric(watch.name, known.value)}`);
-      kept.dispose();
-      kept = undefined;
+      control.restore(snapshot);
+      print(`earlyStopping: restored the values of epoch ${best.epoch}, ${formatMetric(watch.name, best.value)}`);
+      snapshot.dispose();
+      snapshot = undefined;
     },
   };
 }

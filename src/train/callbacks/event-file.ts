@@ -45,15 +45,15 @@ export function encodeEvent({ wallTime, step, value }: Event): Uint8Array {
     const log = new BinaryWriter().uint32(tag(1, varint)).int32(sessionStart).finish();
     return event.uint32(tag(7, bytes)).bytes(log).finish();
   }
-  const one = new BinaryWriter();
-  one.uint32(tag(1, bytes)).string(value.tag);
-  if (value.kind === "scalar") one.uint32(tag(2, f32)).float(value.value);
-  if (value.kind === "histogram") one.uint32(tag(5, bytes)).bytes(histogram(value.values));
+  const entry = new BinaryWriter();
+  entry.uint32(tag(1, bytes)).string(value.tag);
+  if (value.kind === "scalar") entry.uint32(tag(2, f32)).float(value.value);
+  if (value.kind === "histogram") entry.uint32(tag(5, bytes)).bytes(histogram(value.values));
   if (value.kind === "text") {
-    one.uint32(tag(8, bytes)).bytes(textTensor(value.text));
-    one.uint32(tag(9, bytes)).bytes(textMetadata());
+    entry.uint32(tag(8, bytes)).bytes(textTensor(value.text));
+    entry.uint32(tag(9, bytes)).bytes(textMetadata());
   }
-  const summary = new BinaryWriter().uint32(tag(1, bytes)).bytes(one.finish()).finish();
+  const summary = new BinaryWriter().uint32(tag(1, bytes)).bytes(entry.finish()).finish();
   return event.uint32(tag(5, bytes)).bytes(summary).finish();
 }
 
