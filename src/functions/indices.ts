@@ -20,7 +20,7 @@ export const clamped = (value: number | bigint): number =>
   value > most ? most : value < least ? least : Number(value);
 
 /**
- * As i32; a number that i32 cannot hold becomes the least or largest number of i32, which is outside of every table, instead of
+ * Converts to i32; a number that i32 cannot hold becomes the least or largest number of i32, which is outside of every table, instead of
  * wrapping into it.
  *
  * @throws HeddleError `value` for such a number, if a role is given and the values are at hand

@@ -83,11 +83,7 @@ export function hessian<Rest extends any[]>(
   fn: (x: Tensor, ...rest: Rest) => Tensor,
   ...none: []
 ): (x: Tensor, ...rest: Rest) => Tensor {
-  checkNoMore(
-    "hessian",
-    none,
-    "it takes derivatives by the first argument; for another, write hessian((b) => f(a, b))",
-  );
+  checkNoMore("hessian", none, "derivatives are by the first argument: for another write hessian((b) => f(a, b))");
   checkFunction("hessian", fn);
   return jacobian(grad(fn) as (x: Tensor, ...rest: Rest) => Tensor, { mode: "forward" });
 }

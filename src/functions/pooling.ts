@@ -169,7 +169,7 @@ function buildAdaptive(x: Node, kind: "max" | "avg", sizes: readonly number[]): 
   const what = `adaptive${kind === "max" ? "Max" : "Avg"}Pool${rank}d`;
   const spatial = x.shape.slice(lead);
   if (lead < 0 || spatial.some((size, dim) => size === 0 || (sizes[dim] as number) < 1))
-    throw new HeddleError("shape", `${what}: ${formatShape(sizes)} cannot be made of ${formatType(x)}`);
+    throw new HeddleError("shape", `${what}: cannot pool ${formatType(x)} to ${formatShape(sizes)}`);
   if (spatial.every((size, dim) => size % (sizes[dim] as number) === 0)) {
     const window = spatial.map((size, dim) => size / (sizes[dim] as number));
     return kind === "max" ? buildMax(what, x, window, rank, {}) : buildAverage(what, x, window, rank, {});

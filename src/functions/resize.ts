@@ -132,8 +132,11 @@ export function resize(x: Tensor, size: number | readonly number[], options: Res
   if (rank < 1 || rank > 3)
     throw new HeddleError("shape", `resize: takes [batch, channels, …] with 1 to 3 dims behind, got ${formatType(x)}`);
   const sizes = perSpatial("resize", "size", size, rank);
-  if (x.shape.slice(2).includes(0) || sizes.some((size_) => size_ < 1))
-    throw new HeddleError("shape", `resize: ${formatShape(sizes)} cannot be made of ${formatType(x)}`);
+  if (x.shape.slice(2).includes(0) || sizes.some((length) => length < 1))
+    throw new HeddleError(
+      "shape",
+      `resize: cannot resize ${formatType(x)} to ${formatShape(sizes)}, because a size is 0 or less`,
+    );
   if (kind !== "nearest" && !isFloat(x.dtype))
     throw new HeddleError("dtype", `resize: takes floats, or mode "nearest", got ${formatType(x)}`);
   const kernel: TapKernel = { mode: kind, cubic: -0.75, stretch: 1, exclude: false };

@@ -26,7 +26,7 @@ export interface UniqueOptions {
 export interface Unique {
   /** `[size]`: the distinct elements in ascending order. */
   readonly values: Tensor;
-  /** In the shape of x (i32): `values[inverse]` is x, unless `size` left elements out. */
+  /** An i32 tensor of the shape of x: `values[inverse]` is x, unless `size` left elements out. */
   readonly inverse: Tensor;
   /** `[size]` (i32): the count of each value; 0 for unused places. */
   readonly counts: Tensor;

@@ -1,4 +1,4 @@
-/** @module Activation functions that have a name of their own. */
+/** @module The ops `relu`, `stopGradient` and `refuseGradient`. */
 import { pointwiseEquation } from "../ir/leaf.ts";
 import { absent, type Node, type OpDef } from "../ir/node.ts";
 import { apply } from "../ir/trace.ts";
@@ -18,7 +18,7 @@ defineComposite<Record<string, never>>({
   body: ([x]) => [emit.maximum(x as Node, 0)],
   equation: pointwiseEquation,
   linear: [],
-  // By the result, so that the input need not be kept for the backward pass.
+  // The gradient follows from the result, so the input need not be kept for the backward pass.
   gradient: ({ node, cotangents }) => [emit.select(emit.le(node, 0), 0, cotangents[0] as Node)],
   batch: batchByEquation(),
   form: absent("its body is one instruction"),

@@ -48,7 +48,7 @@ export function scanGradient({ node, cotangents, pullback }: GradientContext<Sca
 export interface StackedLoop {
   readonly attrs: ScanAttrs;
   readonly inputs: readonly Node[];
-  /** Of the carries, then of the stacks of the body's other outputs. */
+  /** The cotangents of the carries, then those of the stacks of the body's other outputs. */
   readonly cotangents: readonly (Node | undefined)[];
   readonly pullback: Pullback;
   /** The carries before each iteration, stacked along dim 0. */

@@ -12,14 +12,8 @@ import { flopsTo } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
 import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
-import {
-  branchGradient,
-  type CondAttrs,
-  type ScanAttrs,
-  scanGradient,
-  typeOf,
-  withStackedCarries,
-} from "./control-gradient.ts";
+import type { CondAttrs, ScanAttrs } from "./control-gradient.ts";
+import { branchGradient, scanGradient, typeOf, withStackedCarries } from "./control-gradient.ts";
 import { checkedWhile, emitWhile, type WhileAttrs, whileGradient } from "./control-while.ts";
 import { sliceOf } from "./host-arrays.ts";
 import { resultsOf } from "./results.ts";
@@ -194,7 +188,7 @@ export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
       if (!sameType(type, right[place] as TensorType))
         throw new HeddleError(
           "shape",
-          `cond: result ${place} is ${formatType(type)} of one branch and ${formatType(right[place] as TensorType)} of the other`,
+          `cond: result ${place} is ${formatType(type)} in one branch and ${formatType(right[place] as TensorType)} in the other`,
         );
     });
     return left;

@@ -76,11 +76,8 @@ function forwardCustom({ node, inputs }: ForwardContext<CustomJvpAttrs>): Dual[]
   const values = inputs.map((input) => input.node);
   const results = resultsOf(emit.call("customJvp", values, node.attrs));
   const moving = by.map((place) => inputs[place]?.tangent ?? emit.zerosLike(values[place] as Node));
-  const resultTangents = inlineGraph(tangent, [...results, ...moving, ...values]);
-  return results.map((result) => ({
-    node: result,
-    tangent: isFloat(result.dtype) ? resultTangents.shift() : undefined,
-  }));
+  const tangents = inlineGraph(tangent, [...results, ...moving, ...values]);
+  return results.map((result) => ({ node: result, tangent: isFloat(result.dtype) ? tangents.shift() : undefined }));
 }
 
 /** The gradient from the tangent: its transpose by the tangents of the inputs. */

@@ -24,9 +24,9 @@ export type ExchangeAttrs = CollectiveAttrs & {
   put: number;
   /** Shape of the result. */
   shape: Shape;
-  /** In order of the peers. */
+  /** In the order of the peers. */
   sends: readonly Piece[];
-  /** In order of the peers. Overlapping pieces are combined in this order; elements without a piece are 0. */
+  /** In the order of the peers. Overlapping pieces are combined in this order; elements without a piece are 0. */
   receives: readonly Piece[];
   reduction: Reduction;
   /** Whether peers are counted from the device (-1 is the device before it) or are coordinates on the axis. */

@@ -188,7 +188,7 @@ defineOp<{ dim: number }>({
     if (dim < 0 || dim >= input.shape.length)
       throw new HeddleError("shape", `argMax: there is no dim ${dim} in ${formatType(input)}`);
     if (input.shape[dim] === 0)
-      throw new HeddleError("shape", `argMax: there is no largest of no elements (${formatType(input)}, dim ${dim})`);
+      throw new HeddleError("shape", `argMax: dim ${dim} of ${formatType(input)} has no elements`);
     if (input.dtype === "bool") throw new HeddleError("dtype", `argMax: not defined for ${formatType(input)}`);
     return { dtype: "i32", shape: otherDims(input.shape.length, [dim]).map((kept) => input.shape[kept] as number) };
   },

@@ -16,7 +16,7 @@ import { argsort } from "./sort.ts";
 
 type Attrs = { batchDims: number };
 
-/** By division: the product of all factors that are not 0, divided by each factor. */
+/** Computes by division: the product of all factors that are not 0, divided by each factor. */
 function byDivision([x, indices, updates]: readonly [Node, Node, Node], batchDims: number): Node[] {
   const at = (value: Node): Node => emit.gather(value, indices, batchDims);
   const zeros = (value: Node): Node => emit.cast(emit.eq(value, 0), x.dtype);
@@ -43,7 +43,7 @@ function before(factors: Node, keys: Node): Node {
   return earlier(products, 1);
 }
 
-/** By products only: of the factors before each factor, in order of rows, times the factors after it. */
+/** Computes by products only: the product of the factors before each factor, in order of rows, times that of the factors after it. */
 function byProducts([x, indices, updates]: readonly [Node, Node, Node], batchDims: number): Node[] {
   const lead = sizeOf(x.shape.slice(0, batchDims));
   const rows = x.shape[batchDims] as number;

@@ -6,10 +6,11 @@
  * kill. Processes on other machines are not seen, and other systems have no such sockets.
  */
 import { createHash } from "node:crypto";
-import { mkdir, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { makeFolder } from "../io/make-folder.ts";
 import { HeddleError } from "../util/errors.ts";
 
 /** A folder to which only this process writes checkpoints. */
@@ -52,7 +53,7 @@ export async function lockFolder(folder: string, options: LockOptions = {}): Pro
 
 /** The name of the folder's socket, the same for every path of the folder. */
 async function socketName(folder: string): Promise<string> {
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   const { dev, ino } = await stat(folder, { bigint: true });
   return `\0heddle-checkpoints-${createHash("sha256").update(`${dev} ${ino}`).digest("hex").slice(0, 32)}`;
 }

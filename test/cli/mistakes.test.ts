@@ -179,7 +179,7 @@ describe("a file that does not start is told with its place", () => {
     {
       name: "condition.ts",
       text: 'import { tensor } from "heddle";\n\nconst x = tensor(1);\nconsole.log(x.gt(0) ? 1 : 2);\n',
-      says: /\? : on bool\[\]: a tensor is an object, and so true, .*\n {2}at .*condition\.ts:4:13\n {2}hint: await x\.item\(\)/,
+      says: /\? : on bool\[\]: a tensor is an object and therefore always true, .*\n {2}at .*condition\.ts:4:13\n {2}hint: await x\.item\(\)/,
     },
   ])("$name", ({ name, text, says }) => {
     writeFileSync(join(folder, name), text);

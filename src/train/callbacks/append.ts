@@ -1,6 +1,7 @@
 /** @module Appends whole lines or records to files: even on a full disk no part of a record remains. */
-import { mkdir, open } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { makeFolder } from "../../io/make-folder.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 /** A file open for appending; tests put faults here. */
@@ -17,7 +18,7 @@ export type OpenAppend = (path: string) => Promise<AppendFile>;
 
 /** Opens a file of this machine. */
 export const openAppend: OpenAppend = async (path) => {
-  await mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   const handle = await open(path, "a");
   return {
     size: async () => (await handle.stat()).size,
