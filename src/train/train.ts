@@ -150,6 +150,7 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   }
   const elsewhere = world > 1 || workers !== undefined;
   if (elsewhere || executor === undefined || named !== undefined) return connect(mesh);
+  host.process?.report({ type: "join" });
   return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor: executor.name });
 }
 

@@ -195,6 +195,15 @@ describe("a plan as a file", () => {
     expect(run(kept("some", `${lines.replace(/ of [0-9a-f]+/, "")}\n`))).toMatchObject({ status: 0 });
   });
 
+  test("that nothing ran on a mesh is told", () => {
+    const { status, stderr } = heddle(["run", workerScript, "--mesh", "data=1"]);
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/^heddle: the mesh data=1 was not used: train\(\), /),
+    });
+    expect(heddle(["run", trains, "--mesh", "data=2"]).stderr).toBe("");
+  });
+
   test("that no training went by is told", () => {
     const { status, stderr } = heddle(["run", workerScript, "--plan", layouts]);
     expect({ status, stderr }).toEqual({
