@@ -29,7 +29,7 @@ export interface WorkerProcess {
   readonly gone: boolean;
   /** The last step that the worker reported. */
   step: number | undefined;
-  /** Whether the worker has joined the others, or tried to. */
+  /** Whether the worker has joined the others, or tried to; or, alone, has asked for its mesh. */
   joined: boolean;
   /** Whether the worker uses the given plan. */
   byPlan: boolean;

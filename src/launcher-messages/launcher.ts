@@ -27,7 +27,7 @@ export interface ProgressMessage {
   readonly step: number;
 }
 
-/** The worker is joining the others. */
+/** The worker is joining the others, or begins what it does alone on its mesh. */
 export interface JoinMessage {
   readonly type: "join";
 }

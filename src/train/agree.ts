@@ -32,7 +32,7 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
   await runtime.processes.agree("program", lines.join("\n"));
 }
 
-/** A dataset's description, and a hash of each column that a run reads. */
+/** A dataset's description, and a digest of the rows of each column that a run reads. */
 export async function datasetLines(
   what: string,
   dataset: Dataset,
@@ -43,8 +43,11 @@ export async function datasetLines(
     ([name, value]) => `${what}: ${name} ${canonicalJson(value)}`,
   );
   const digests = columns.map(async (name) => {
-    const { buffer, byteOffset, byteLength } = await (dataset.columns.get(name) as Column).load();
-    const digest = host.sha256(new Uint8Array(buffer, byteOffset, byteLength));
+    const column = dataset.columns.get(name) as Column;
+    const { buffer, byteOffset, byteLength } = await column.load();
+    const rowBytes = byteLength / Math.max(column.shape[0] as number, 1);
+    const { first, count } = dataset.sourceRows;
+    const digest = host.sha256(new Uint8Array(buffer, byteOffset + first * rowBytes, count * rowBytes));
     return `${what}: contents of column "${name}" ${digest.slice(0, 16)}`;
   });
   return [...described, ...(await Promise.all(digests))];

@@ -1,7 +1,8 @@
-/** @module Predicts the memory of a training on one device, part by part, before anything runs. */
+/** @module What a training holds in memory on one device, part by part, before anything runs. */
 
 import type { PlannedPrograms } from "../compile/index.ts";
 import { holdsPart } from "../compile/value.ts";
+import { environmentMachine } from "../cost/index.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/browser.ts";
 import { allocatedBytes } from "../executors/native/allocation.ts";
 import { dtypes } from "../ir/dtype.ts";
@@ -16,27 +17,25 @@ import type { Settings } from "./options.ts";
 import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
 import type { ModelTypes } from "./values.ts";
 
-/** The inputs of a program that one device holds, and the outputs for which it needs new memory. */
-export interface DeviceShare {
+/** What one device holds of a program's inputs and makes new as outputs. */
+interface DeviceShare {
   readonly inputs: readonly { readonly name: string; readonly bytes: number }[];
-  /** Bytes of each output that does not reuse the memory of an input. */
+  /** Bytes of each output that takes over no input's memory. */
   readonly results: readonly number[];
 }
 
-/** The memory that the programs of a training need on one device. */
-export interface DeviceNeeds {
-  readonly step: DeviceShare;
-  /** Undefined without the option `evaluate`. */
-  readonly evaluation: DeviceShare | undefined;
-  /** Largest arena of the programs; undefined if it is not known. */
-  readonly workBytes: number | undefined;
+/** The programs of a training: the first step and evaluation are those of whole batches. */
+export interface TrainingPrograms {
+  readonly initialiser: PlannedPrograms;
+  readonly steps: readonly PlannedPrograms[];
+  readonly evaluations: readonly PlannedPrograms[];
 }
 
-/**
- * The memory of each device that runs a program. Every rank of a pipeline holds all columns of a batch, even if its stages do not read
- * them.
- */
-export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
+/** Bytes of the arena of a program's devices; undefined where they are not known. */
+type WorkBytes = (planned: PlannedPrograms, own: readonly DeviceProgram[]) => number | undefined;
+
+/** The share of the devices that run a program. Every rank of a pipeline holds whole batches, also columns that its stages do not read. */
+function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
   const coordinates = coordinatesOf(mesh, devices[0] as number);
   return {
     inputs: inputs
@@ -49,20 +48,25 @@ export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProg
 const freshResults = (outputs: Program["outputs"], donated: Program["donated"]): number[] =>
   outputs.flatMap(({ type }, index) => (donated[index] === undefined ? [bytesOf(type)] : []));
 
-/** The memory of a training on one device, from its programs. */
-export function trainingMemory(settings: Settings, { step, evaluation, workBytes }: DeviceNeeds): TrainingMemory {
+/** The memory of a training on one device. `workBytes` is the arena of the program that needs most. */
+function onDevice(
+  settings: Settings,
+  step: DeviceShare,
+  evaluation: DeviceShare | undefined,
+  workBytes: number | undefined,
+): TrainingMemory {
   const named = (pattern: RegExp): Bytes =>
     total(step.inputs.filter(({ name }) => pattern.test(name)).map(({ bytes }) => bytes));
   const [parameters, optimizer, state] = [named(/^params\./), named(/^optimizer\./), named(/^state\./)];
-  // The inputs of a run besides state and batch.
+  // What a run is given anew, beside its batch.
   const once = named(/^(?!params\.|optimizer\.|state\.|batch\.|step$|learningRate$|end\.)/);
   const phases = [phase(step, settings.data, named(/^(step$|learningRate$|end\.)/))];
   if (evaluation !== undefined && settings.evaluate !== undefined)
     phases.push(phase(evaluation, settings.evaluate, total([])));
-  const most = phases.reduce((largest, other) => (other.all.taken > largest.all.taken ? other : largest));
+  const most = phases.reduce((one, other) => (other.all.taken > one.all.taken ? other : one));
   const arena = workBytes === undefined || workBytes === 0 ? total([]) : total([workBytes]);
   const all = [parameters, optimizer, state, once, most.all, arena];
-  const isNative = workBytes !== undefined;
+  const known = workBytes !== undefined;
   const columns = total(columnBytes(settings));
   return {
     parameters: parameters.asked,
@@ -72,41 +76,53 @@ export function trainingMemory(settings: Settings, { step, evaluation, workBytes
     batchCount: most.batchCount,
     scalars: once.asked + most.all.asked - most.batches.asked,
     step: workBytes,
-    rounding: isNative ? all.reduce((sum, { asked, taken }) => sum + taken - asked, 0) : 0,
-    dataset: isNative ? columns.taken : 0,
+    rounding: known ? all.reduce((sum, { asked, taken }) => sum + taken - asked, 0) : 0,
+    dataset: known ? columns.taken : 0,
     host: columns.asked,
   };
 }
 
 /**
- * Predicts the memory of a training with native kernels: of the device that needs most, or, for a pipeline, of each rank of the stage axis.
- *
- * @param threads threads of a device, on which the scratch memory of some kernels depends
+ * Predicts the memory of a training from all programs that it runs: of the device that holds most, or, of a pipeline, of each rank
+ * of the axis of stages. `heddle plan` and the beginning of a run say what it gives.
  */
-export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh, threads: number): TrainingMemory[] {
-  const { data, evaluate, pipeline } = settings;
-  const work = (programs: readonly DeviceProgram[]): number =>
-    Math.max(...programs.map(({ program }) => lowerProgram(program, { slots: threads }).workBytes));
-  const steps = data.batchSizes.map((rows) => planStep(settings, types, mesh, rows));
-  const evaluations = (evaluate?.batchSizes ?? []).map((rows) =>
-    planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
-  );
-  const all = [planInitialiser(settings, types, mesh), ...steps, ...evaluations];
+export function trainingMemory(settings: Settings, programs: TrainingPrograms, workBytes: WorkBytes): TrainingMemory[] {
+  const { initialiser, steps, evaluations } = programs;
+  const { pipeline } = settings;
   const [step, evaluation] = [steps[0] as PlannedPrograms, evaluations[0]];
-  return (pipeline === undefined ? [step.program] : step.programs).map((_program, rank) => {
+  return (pipeline === undefined ? [step.program] : step.programs).map((_one, rank) => {
     const device = step.programs[rank]?.devices[0] as number;
-    const onDevice = ({ programs }: PlannedPrograms): readonly DeviceProgram[] =>
+    const own = ({ programs }: PlannedPrograms): readonly DeviceProgram[] =>
       pipeline === undefined ? programs : programs.filter(({ devices }) => devices.includes(device));
-    const share = (planned: PlannedPrograms) => shareOf(planned.plan, onDevice(planned)[0] as DeviceProgram);
-    return trainingMemory(settings, {
-      step: share(step),
-      evaluation: evaluation === undefined ? undefined : share(evaluation),
-      workBytes: work(all.flatMap(onDevice)),
-    });
+    const share = (planned: PlannedPrograms) => shareOf(planned.plan, own(planned)[0] as DeviceProgram);
+    const work = [initialiser, ...steps, ...evaluations].map((planned) => workBytes(planned, own(planned)));
+    const known = work.filter((bytes) => bytes !== undefined);
+    return onDevice(
+      settings,
+      share(step),
+      evaluation && share(evaluation),
+      known.length < work.length ? undefined : Math.max(...known),
+    );
   });
 }
 
-/** Requested bytes, and the bytes that the allocator takes for them. */
+/** The same of a training that is planned for a mesh that need not exist, with native kernels. */
+export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh, threads: number): TrainingMemory[] {
+  const { data, evaluate } = settings;
+  const target = { slots: threads, machine: settings.machine ?? environmentMachine() };
+  const programs = {
+    initialiser: planInitialiser(settings, types, mesh),
+    steps: data.batchSizes.map((rows) => planStep(settings, types, mesh, rows)),
+    evaluations: (evaluate?.batchSizes ?? []).map((rows) =>
+      planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
+    ),
+  };
+  return trainingMemory(settings, programs, (_planned, own) =>
+    Math.max(...own.map(({ program }) => lowerProgram(program, target).workBytes)),
+  );
+}
+
+/** Bytes that are asked for, and that the allocator takes for them. */
 interface Bytes {
   readonly asked: number;
   readonly taken: number;
@@ -119,21 +135,17 @@ const total = (sizes: readonly number[]): Bytes => ({
 
 const times = ({ asked, taken }: Bytes, count: number): Bytes => ({ asked: asked * count, taken: taken * count });
 
-/** The batches and small values that exist at the same time while runs of a program follow each other. */
-function phase({ inputs, results }: DeviceShare, dataset: Dataset, inputsPerRun: Bytes) {
+/** The batches and small values that are there at once while runs of a program follow each other. */
+function phase({ inputs, results }: DeviceShare, dataset: Dataset, given: Bytes) {
   const runs = Math.min(mostInFlight, dataset.batchesPerEpoch);
   const batchCount = Math.min(mostInFlight + 1 + defaultAhead, dataset.batchesPerEpoch);
   const batch = total(inputs.filter(({ name }) => name.startsWith("batch.")).map(({ bytes }) => bytes));
-  const [batches, scalars, outputs] = [
-    times(batch, batchCount),
-    times(inputsPerRun, runs),
-    times(total(results), runs),
-  ];
-  const sum = (of: (bytes: Bytes) => number): number => of(batches) + of(scalars) + of(outputs);
+  const [batches, scalars, made] = [times(batch, batchCount), times(given, runs), times(total(results), runs)];
+  const sum = (of: (bytes: Bytes) => number): number => of(batches) + of(scalars) + of(made);
   return { batchCount, batches, all: { asked: sum(({ asked }) => asked), taken: sum(({ taken }) => taken) } };
 }
 
-/** Bytes of each column that a run reads; a column that training and evaluation share counts once. */
+/** Bytes of each column that a run reads: training and evaluation may share them. */
 function columnBytes(settings: Settings): number[] {
   const columns = new Set<Column>();
   for (const dataset of [settings.data, settings.evaluate]) {

@@ -146,6 +146,7 @@ export class Programs {
   /** Layouts of parameters, optimizer state and layer state. */
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
+  private first: CompiledFunction<Initialiser> | undefined;
   private readonly steps = new Map<number, CompiledStep>();
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
@@ -159,12 +160,19 @@ export class Programs {
 
   /** The program that makes the initial values in their layouts. */
   initialise(): CompiledFunction<Initialiser> {
-    return compileFunction(
-      initialiser(this.settings),
-      [keyType],
-      this.runtime,
-      initialiserOptions(this.settings, this.layouts),
-    );
+    const options = initialiserOptions(this.settings, this.layouts);
+    this.first ??= compileFunction(initialiser(this.settings), [keyType], this.runtime, options);
+    return this.first;
+  }
+
+  /** All programs of the training, compiled. */
+  all() {
+    const { data, evaluate } = this.settings;
+    return {
+      initialiser: this.initialise(),
+      steps: data.batchSizes.map((rows) => this.step(rows)),
+      evaluations: evaluate === undefined ? [] : evaluate.batchSizes.map((rows) => this.evaluation(evaluate, rows)),
+    };
   }
 
   step(rows: number): CompiledStep {

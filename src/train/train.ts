@@ -3,8 +3,7 @@ import { localRuntime } from "../executors/runtime.ts";
 import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
-import type { DeviceProgram } from "../program/index.ts";
-import { printPipeline } from "../report/index.ts";
+import { printPipeline, type TrainingMemory } from "../report/index.ts";
 import { planSummary } from "../report/summary.ts";
 import { unusedAxes, unusedLines } from "../report/unused.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -25,12 +24,12 @@ import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
 import { layoutAxes } from "./layouts.ts";
 import type { FolderLock } from "./lock.ts";
-import { shareOf, trainingMemory } from "./memory.ts";
+import { trainingMemory } from "./memory.ts";
 import { noFiles } from "./no-files.ts";
 import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { pipelineMesh } from "./pipeline.ts";
-import { Programs } from "./programs.ts";
+import { type CompiledStep, Programs } from "./programs.ts";
 import { type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
 import { Run } from "./run.ts";
@@ -162,6 +161,7 @@ async function connectAs(settings: Settings): Promise<Runtime> {
   }
   const elsewhere = world > 1 || workers !== undefined;
   if (elsewhere || executor === undefined || named !== undefined) return connect(mesh);
+  host.process?.report({ type: "join" });
   return localRuntime({ axes: (mesh ?? makeMesh({ data: 1 })).axes, executor: executor.name });
 }
 
@@ -230,22 +230,22 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
 
 /** Reports the plan of the training on rank 0. */
 function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
-  const rows = settings.data.batchSizes[0] as number;
-  const step = programs.step(rows);
+  const step = programs.step(settings.data.batchSizes[0] as number);
   if (step.plan.pipeline !== undefined) {
     for (const line of printPipeline(step.plan, step.programs).trimEnd().split("\n")) reporter.line(line);
     return;
   }
-  const { plan, program, programs: parts, compiled } = step;
+  const { plan, program } = step;
+  const [memory] = trainingMemory(
+    settings,
+    programs.all(),
+    (planned) => (planned as CompiledStep).compiled.executable.arenaBytes,
+  ) as [TrainingMemory];
   const lines = planSummary({
     plan,
     program,
     run: { processes: runtime.world, executor: runtime.executor },
-    memory: trainingMemory(settings, {
-      step: shareOf(plan, parts[0] as DeviceProgram),
-      evaluation: undefined,
-      workBytes: compiled.executable.arenaBytes,
-    }),
+    memory,
   });
   for (const line of lines) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, layoutAxes(settings.layoutRules)))) reporter.warn(line);
