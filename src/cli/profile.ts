@@ -16,9 +16,10 @@ Every kernel call of the native executor is timed, on the thread that goes throu
 ends after the steps; no checkpoint is read or written. Any other file (compiled functions, single operations) runs to
 its end, and the first runs of each program count. What the file itself prints goes to the error stream.
 
-Columns: time per step, its share of the step, how often it ran; arithmetic and bytes over time; and "of limit", what the
-work would take at the machine's measured limits over what it took. Data in the caches can be faster than the memory's
-limit. Communication includes waiting for the other ranks.
+Columns: milliseconds per step, what the cost model predicts for them, the share of the step, how often it ran;
+arithmetic and bytes over time; and "of limit", what the work would take at the machine's measured limits over what it
+took. Data in the caches can be faster than the memory's limit. Communication includes waiting for the other ranks.
+Predictions are of the machine that plans assume; --machine measured predicts for this one (see heddle machine).
 
 A trace opens in chrome://tracing or https://ui.perfetto.dev.
 `;
@@ -36,7 +37,7 @@ interface ProfileFlags {
 export function profileCommand({ finish, signal }: CommandContext): Command {
   return new Command("profile")
     .summary("show where the time of a file's training steps goes")
-    .description("Runs a file for some steps and shows the time of each kernel beside what the machine can do.")
+    .description("Runs a file for some steps and shows the time of each kernel, compared with the machine's limits.")
     .argument("<file>", "the file that trains, or runs compiled functions")
     .argument("[args...]", "arguments for the file, after --")
     .option("-s, --steps <number>", "steps that count", wholeNumber(1, 10_000), 20)
@@ -71,8 +72,8 @@ async function profile(
   if (result.status !== exitStatus.ok) return result.status;
   if (trace !== undefined)
     await writeBytes("profile: the trace", trace, Buffer.from(`${JSON.stringify(traceOf(ranks))}\n`));
-  const made = reportOf(ranks);
-  process.stdout.write(`${json === true ? JSON.stringify(made, null, 2) : formatReport(made)}\n`);
+  const summary = reportOf(ranks);
+  process.stdout.write(`${json === true ? JSON.stringify(summary, null, 2) : formatReport(summary)}\n`);
   if (trace !== undefined) console.error(`heddle: the trace is in ${trace}`);
   return exitStatus.ok;
 }

@@ -8,7 +8,9 @@ export interface Task extends Work {
   /** How often it is done, one time after the other. */
   readonly times: number;
   /** What it does on the links, if it communicates. */
-  readonly sends?: Sending;
+  readonly sends?: Sending | undefined;
+  /** Whether communication is beside computation; default: where it takes longer than to hand it over. */
+  readonly beside?: boolean;
   /** Which one of several devices does it; default 0. */
   readonly device?: number;
   /** Tasks that it waits for, by their places in the list, which are before its own. */
@@ -45,6 +47,12 @@ export interface Cost extends Work {
   readonly collectives: readonly Traffic[];
 }
 
+/** Seconds of a task that waits for nothing, done once. */
+export const taskSeconds = (
+  { sends, calls, ...work }: Pick<Task, "flops" | "bytes" | "calls" | "sends">,
+  machine: Machine,
+): number => (sends === undefined ? workSeconds(work, machine) + calls * machine.call : sendSeconds(sends, machine));
+
 /** What tasks cost that each device takes up in this order, with what it sends beside the rest where that pays. */
 export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
   const total = { flops: 0, bytes: 0, sent: 0, computeSeconds: 0, communicationSeconds: 0 };
@@ -54,11 +62,11 @@ export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
   /** Until when each device computes, and sends. */
   const busy = new Map<number, { computed: number; sent: number }>();
   let [seconds, depth] = [0, 0];
-  for (const { flops, bytes, calls, times, sends, after, device = 0 } of tasks) {
+  for (const task of tasks) {
+    const { flops, bytes, times, sends, after, device = 0 } = task;
     const lane = busy.get(device) ?? { computed: 0, sent: 0 };
     busy.set(device, lane);
-    const once =
-      sends === undefined ? workSeconds({ flops, bytes }, machine) + calls * machine.call : sendSeconds(sends, machine);
+    const once = taskSeconds(task, machine);
     const takes = times * once;
     total.flops += times * flops;
     total.bytes += times * bytes;
@@ -71,7 +79,7 @@ export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
     }
     const latest = (of: "here" | "alone"): number =>
       Math.max(0, ...after.map((place) => (done[place] as (typeof done)[number])[of]));
-    const beside = sends !== undefined && once > 2 * machine.handover;
+    const beside = sends !== undefined && (task.beside ?? once > 2 * machine.handover);
     const here = takes + Math.max(latest("here"), beside ? 0 : lane.computed, sends === undefined ? 0 : lane.sent);
     if (!beside) lane.computed = here;
     if (sends !== undefined) lane.sent = here;

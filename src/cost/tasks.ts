@@ -34,13 +34,18 @@ export class TaskList {
     }
   }
 
-  /** Adds what is run so many times, of several ways the one with most arithmetic, and then what it gives. */
-  addInner(times: number, ways: readonly (() => Places)[], makes: number): Places {
+  /** Adds what is run so many times, of several ways (each a list) the one with most arithmetic, and then what it gives. */
+  addInner<Inner>(
+    times: number,
+    ways: readonly (readonly Inner[])[],
+    run: (inner: Inner) => Places,
+    makes: number,
+  ): Places {
     const around = this.times;
     this.times *= times;
     const tried = ways.map((way) => {
       const start = this.tasks.length;
-      const after = way();
+      const after = way.flatMap(run);
       // The next way begins where this one did, so that places hold.
       const tasks = this.tasks.splice(start);
       return { tasks, after, flops: sum(tasks.map((task) => task.times * task.flops)) };
@@ -74,15 +79,12 @@ export class TaskList {
       const given = graph.inputs.map(() => after);
       return this.addGraph(graph, given).flat();
     };
-    if (control?.kind === "branch")
-      return this.addInner(
-        1,
-        control.branches.map((graph) => () => run(graph)),
-        makes,
-      );
-    if (control?.kind === "loop") {
-      const round = control.condition === undefined ? [control.body] : [control.body, control.condition];
-      return this.addInner(control.length ?? 1, [() => round.flatMap(run)], makes);
+    if (control !== undefined) {
+      const [times, ways] =
+        control.kind === "branch"
+          ? [1, control.branches.map((graph) => [graph])]
+          : [control.length ?? 1, [[control.body, control.condition ?? []].flat()]];
+      return this.addInner(times, ways, run, makes);
     }
     const types = inputs.flatMap((input) => input.types);
     if (communicationOf(node) !== undefined) return this.add({ makes, after, sends: sendingOf(op.name, types, attrs) });

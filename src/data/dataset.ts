@@ -213,6 +213,16 @@ export class Dataset {
     return { name, columns, chain, length, batchSize: batchSize ?? null, dropRemainder };
   }
 
+  /** The rows of the columns that the dataset can come to, whatever the order: all from `first` on, `count` of them. */
+  get sourceRows(): { readonly first: number; readonly count: number } {
+    const { steps, length } = this.description;
+    const ordered = steps.findIndex((step) => step.kind === "shuffle");
+    const fixed = ordered < 0 ? steps : steps.slice(0, ordered);
+    const first = fixed.reduce((sum, step) => sum + (step.kind === "skip" ? step.count : 0), 0);
+    const shuffled = steps[ordered];
+    return { first, count: shuffled?.kind === "shuffle" ? shuffled.length : length };
+  }
+
   /** Whether the rows have another order in each epoch. */
   get reshuffles(): boolean {
     return this.description.steps.some((step) => step.kind === "shuffle" && step.options.reshuffle !== false);

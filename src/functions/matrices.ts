@@ -9,10 +9,14 @@ import { HeddleError } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
 import { speakerNow, speakingAs } from "../util/source.ts";
 
-/** Runs a function of matrices; for one matrix without a batch, errors of the run leave out the number of the matrix. */
-export function told<Result>(name: string, a: Tensor, body: () => Result): Result {
-  if (!isTensor(a) || a.shape.length !== 2) return body();
-  const says = (fault: Fault): Fault => ("matrix" in fault ? { ...fault, matrix: undefined } : fault);
+/**
+ * Runs a function of matrices; where there is one and no batch, errors of the run speak of it and not of number 0. They carry the
+ * hint, if there is one.
+ */
+export function told<Made>(name: string, a: Tensor, body: () => Made, hint?: string): Made {
+  if (!isTensor(a) || (a.shape.length !== 2 && hint === undefined)) return body();
+  const more = { ...(a.shape.length === 2 ? { matrix: undefined } : {}), ...(hint === undefined ? {} : { hint }) };
+  const says = (fault: Fault): Fault => ("matrix" in fault ? { ...fault, ...more } : fault);
   return speakingAs({ ...(speakerNow() ?? { name }), says }, body);
 }
 

@@ -8,7 +8,7 @@ import * as is from "./schema.ts";
 export const axisIndex = is.kernel(
   "axisIndex",
   { axis: is.size(), out: is.writes("i32[]") },
-  { doc: "This device's coordinate on a mesh axis.", flops: () => 0 },
+  { doc: "This device's coordinate on a mesh axis." },
 );
 
 /** The number of elements that a collective gives for an input of `count`. */
@@ -47,7 +47,6 @@ export const collective = is.kernel(
           receives?.reduce((sum, [, size]) => sum + size, 0) ?? received(op, count as number, axes[axis] ?? 1),
       },
     },
-    flops: () => 0,
     title: ({ op }) => `collective ${op}`,
     communicates: true,
     asyncRole: "starts",
@@ -60,7 +59,6 @@ export const wait = is.kernel(
   { handle: is.word() },
   {
     doc: "Waits for the asynchronous collective that was started with this handle.",
-    flops: () => 0,
     title: ({ handle }) => `wait ${handle}`,
     asyncRole: "ends",
   },

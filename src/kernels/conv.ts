@@ -1,6 +1,5 @@
 /** @module Convolutions, channels last, and their gradients by the weight. */
 import { epilogueOf } from "./dot.ts";
-import { product } from "./room.ts";
 import * as is from "./schema.ts";
 
 const shared = {
@@ -19,8 +18,6 @@ const shared = {
   kernelDilation: is.sizes(3),
   slots: is.size(),
 };
-
-type Sizes = is.Values<typeof shared>;
 
 /** A convolution, by the views of x, weight and out. */
 const forward = (x: string, weight: string, out: string, bias: string) => ({
@@ -41,8 +38,6 @@ const filter = (x: string, dy: string, out: string) => ({
   scratch: is.scratch(),
 });
 
-const flops = ({ n, g = 1, od = 1, oh, ow, o, kd = 1, kh, kw, c }: Sizes): number =>
-  2 * product([n, g, od, oh, ow, o, kd, kh, kw, c]);
 /** The extent of a padded image along a dim. */
 const extent = (out: string, window: string, axis: number): string =>
   `(reach(${out}, strides[${axis}]) + reach(${window}, kernelDilation[${axis}]) + 1)`;
@@ -64,7 +59,6 @@ const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };
 export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
   doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then for each slot the smaller of two areas: the padded image (`c` times the reach of the windows), or its columns; each area is rounded up to 64 bytes.",
   derived: { bytes: "weights + slots * slot" },
-  flops,
   epilogue,
   struct: "Conv",
   groups: withEpilogue,
@@ -74,7 +68,6 @@ export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]
 export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
   doc: "The gradient of `conv` with respect to its weight. Scratch: `min(n, 8)` partial sums, added in the order of a fixed tree, then the slots.",
   derived: { bytes: "chunks * weights + slots * slot" },
-  flops,
   struct: "ConvFilter",
   groups,
 });
@@ -86,7 +79,6 @@ export const convGroups = is.kernel(
   {
     doc: "`conv` for many groups of few channels, such as depthwise convolutions: groups are the lanes of vectors, so `g` is the last dim of every operand. The weight has no gaps; no scratch.",
     derived: { bytes: "0" },
-    flops,
     epilogue,
     struct: "Conv",
     groups: withEpilogue,
@@ -100,7 +92,6 @@ export const convGroupsFilter = is.kernel(
   {
     doc: "The gradient of `convGroups` with respect to its weight. Scratch: only the partial sums.",
     derived: { bytes: "chunks * weights" },
-    flops,
     struct: "ConvFilter",
     groups,
   },

@@ -20,7 +20,6 @@ export const dot = kernel(
   {
     doc: "Products of matrices of f32, f64 and integers; integer sums wrap. Products of floats may have an epilogue: `bias` is added to every row, then `relu` takes `max(x, 0)`, with the bits of a `fused` step that does the same.",
     work: (call) => partials(call) * dtypes[call.dtype].bytes,
-    flops: ({ b, m, k2, n }) => 2 * b * m * k2 * n,
     epilogue: { columns: ({ n }) => n, when: (call) => isFloat(call.dtype) },
     groups: { epilogue: ["EpilogueJson", epilogueOf("[n]")] },
   },

@@ -34,7 +34,6 @@ const named = (name: string) => (call: Group) => {
 };
 
 const facts = {
-  flops: ({ ops, shape }: Group) => ops.filter(([name]) => name !== "const" && name !== "cast").length * product(shape),
   space: "shape",
   struct: "Fused",
 };

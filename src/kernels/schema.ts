@@ -103,8 +103,6 @@ export interface Facts<F extends Fields> {
   readonly derived?: { readonly [name: string]: Derived<F> };
   /** Bytes that it needs after the arena, for partial results and workers. */
   work?(call: Values<F>): number;
-  /** Operations, with a multiply-add counted as two; default: one per element. */
-  flops?(call: Values<F>): number;
   /** The operand whose elements are the only ones read and written. */
   readonly moves?: string;
   /** The text of a call, without its operands. */

@@ -16,7 +16,7 @@ import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder
 import { nodeArguments } from "./loader.ts";
 import { orderFailures, type WorkerFailure } from "./report.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
-import { listenForStop, type StopSignal, supervise } from "./supervise.ts";
+import { defaultGrace, listenForStop, type StopSignal, supervise } from "./supervise.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
 /** Options of {@link launchLocal}. */
@@ -38,6 +38,8 @@ export interface LaunchOptions {
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */
   readonly timeout?: number;
+  /** Seconds that workers get to end after they were asked to, before they are killed; default 5. */
+  readonly grace?: number;
   /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
   /** The machine description for plans, as JSON: devices and links. */
@@ -76,6 +78,8 @@ export interface LaunchResult {
   readonly plan?: string;
   /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
   readonly apart?: boolean;
+  /** The mesh that was given, where all ended well and nothing ran on it. */
+  readonly unusedMesh?: string | undefined;
   /** The plan that was given, where all ended well and no worker went by it. */
   readonly unusedPlan?: string | undefined;
 }
@@ -138,17 +142,20 @@ async function launchIn(
         if (code !== 0 || worker.stopping) return;
         for (const other of processes) if (!other.gone) other.peerEnded(worker.rank);
       });
-    const stoppedBy = await supervise(processes, stop);
+    const stoppedBy = await supervise(processes, stop, 1000 * (options.grace ?? defaultGrace));
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy };
     failures.push(...deserters(failures, processes, started));
     const plan = processes[0]?.plan;
     const ended = summarise(failures);
-    const apart = workers > 1 && ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
+    const alone = ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
+    const apart = workers > 1 && alone;
+    const unusedMesh = workers === 1 && alone && options.on === undefined ? options.mesh : undefined;
     const unusedPlan = ended.status === 0 && !processes.some(({ byPlan }) => byPlan) ? options.planFile : undefined;
     return {
       ...ended,
       ...(plan === undefined ? {} : { plan }),
       ...(apart ? { apart } : {}),
+      ...(unusedMesh === undefined ? {} : { unusedMesh }),
       ...(unusedPlan === undefined ? {} : { unusedPlan }),
     };
   } finally {
@@ -192,7 +199,7 @@ function startRank(
   return worker;
 }
 
-/** Workers that ended with status 0 while others still needed them. */
+/** Workers that ended with status 0 while other workers still needed them. */
 function deserters(
   failures: readonly WorkerFailure[],
   processes: readonly WorkerProcess[],
@@ -211,7 +218,7 @@ function deserters(
 function summarise(failures: readonly WorkerFailure[]): LaunchResult {
   const ordered = orderFailures(failures);
   const [first] = ordered;
-  // Nobody reads the output any more: the worker ended as it should, and the others with it.
+  // Nobody reads the output any more: the worker ended as it should, and ended the run.
   if (failures.some(({ exitCode, error }) => exitCode === brokenPipe && error === undefined)) {
     return { status: brokenPipe, failures: [] };
   }
@@ -241,10 +248,10 @@ async function openStore(
   return start({ host: "127.0.0.1", port: options.port ?? 0, secret, runId });
 }
 
-/** How names of programs end. */
+/** The file name extensions of programs. */
 const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
 
-function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: number): void {
+function checkOptions({ file, threads, port, timeout, grace }: LaunchOptions, workers: number): void {
   if (!existsSync(file)) {
     const similarFile = scripts.map((extension) => file + extension).find(existsSync);
     const hint = similarFile === undefined ? {} : { hint: `did you mean ${similarFile}?` };
@@ -253,7 +260,7 @@ function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: 
   if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);
   const kind = extname(file);
   if (kind !== "" && !scripts.includes(kind))
-    throw new HeddleError("file", `${file} is no program: files end in ${listed(scripts, scripts.length)}`);
+    throw new HeddleError("file", `${file} is not a program: files end in ${listed(scripts, scripts.length)}`);
   const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
     if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
     throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);
@@ -262,4 +269,5 @@ function checkOptions({ file, threads, port, timeout }: LaunchOptions, workers: 
   check("threads", threads, 1, 1024);
   check("port", port, 0, 65_535);
   check("timeout", timeout, 1, 86_400);
+  check("grace", grace, 0, 86_400);
 }

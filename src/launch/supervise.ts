@@ -5,8 +5,8 @@ import type { WorkerProcess } from "./worker-process.ts";
 /** Time for the other workers to report in which collective they waited for a worker that died. */
 const graceMilliseconds = 1000;
 
-/** Time between asking a worker to stop and killing it. */
-const stopMilliseconds = 1000;
+/** Seconds between asking a worker to stop and killing it, where nobody says how many. */
+export const defaultGrace = 5;
 
 /** Time in which a second signal counts as the same press of Ctrl-C. */
 const repeatMilliseconds = 300;
@@ -55,22 +55,31 @@ export function listenForStop(abort: AbortSignal | undefined): StopRequest {
   };
 }
 
-/** Waits for the end of a run. Resolves with the signal that stopped it, if one did. */
-export async function supervise(workers: readonly WorkerProcess[], stop: StopRequest): Promise<StopSignal | undefined> {
+/** Waits for the end of a run. Resolves with the signal that stopped it, if one did. @param grace milliseconds of {@link stopAll} */
+export async function supervise(
+  workers: readonly WorkerProcess[],
+  stop: StopRequest,
+  grace: number,
+): Promise<StopSignal | undefined> {
   const allEnded = Promise.all(workers.map((worker) => worker.ended)).then(() => undefined);
   const outcome = await Promise.race([allEnded, firstFailure(workers), stop.requested]);
   if (outcome === "failure") {
     // A signal in this time means that the failure was the same Ctrl-C, which the worker saw before the launcher.
     const signal = await Promise.race([allEnded, sleep(graceMilliseconds), stop.requested]);
-    await stopAll(workers, signal ?? "SIGTERM", stop);
+    await stopAll(workers, signal ?? "SIGTERM", stop, grace);
     return signal;
   }
-  if (outcome !== undefined) await stopAll(workers, outcome, stop);
+  if (outcome !== undefined) await stopAll(workers, outcome, stop, grace);
   return outcome;
 }
 
-/** Ends all workers: by the signal, and by SIGKILL if they are still running after a while. */
-export async function stopAll(workers: readonly WorkerProcess[], signal: StopSignal, stop: StopRequest): Promise<void> {
+/** Ends all workers: by the signal, and by SIGKILL if they are still running after so many milliseconds. */
+async function stopAll(
+  workers: readonly WorkerProcess[],
+  signal: StopSignal,
+  stop: StopRequest,
+  grace: number,
+): Promise<void> {
   const alive = workers.filter((worker) => worker.exit === undefined);
   const allEnded = Promise.all(alive.map((worker) => worker.ended));
   // A worker that is gone has ended by itself, even if its last messages have not been read yet.
@@ -82,7 +91,7 @@ export async function stopAll(workers: readonly WorkerProcess[], signal: StopSig
   // A terminal sends Ctrl-C to the whole group: workers get a moment to end, so that none gets the signal twice.
   if (signal === "SIGINT" && process.stdin.isTTY) await Promise.race([allEnded, sleep(150)]);
   send(signal);
-  await Promise.race([allEnded, sleep(stopMilliseconds)]);
+  await Promise.race([allEnded, sleep(grace)]);
   send("SIGKILL");
   await allEnded;
 }

@@ -27,12 +27,12 @@ export interface ProgressMessage {
   readonly step: number;
 }
 
-/** The worker is joining the others. */
+/** The worker is joining the others, or begins what it does alone on its mesh. */
 export interface JoinMessage {
   readonly type: "join";
 }
 
-/** The worker trains by the plan that it was given. */
+/** The worker uses the given plan. */
 export interface GivenPlanMessage {
   readonly type: "givenPlan";
 }

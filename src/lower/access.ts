@@ -1,18 +1,30 @@
 /** @module The memory that each kernel call reads and writes, from the addresses in its fields. */
 import type { KernelCall, Ref } from "../ir/kernel.ts";
 import { sameShape } from "../ir/shape.ts";
-import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
+import { type Access, accessesOf, coveredBytes, descriptionOf } from "../kernels/index.ts";
 import { type Flat, nestedIn } from "./nest.ts";
 import type { Storage } from "./storage.ts";
 
 /** How a call uses a piece of memory. */
 type Role = Access["role"];
 
+/** What a call and its nested calls touch. */
+export const allAccesses = (call: KernelCall, axes: readonly number[] = []): readonly Access[] => [
+  ...accessesOf(call, axes),
+  ...nestedIn(call).flatMap((list) => list.flatMap((inner) => allAccesses(inner, axes))),
+];
+
 /** Calls `visit` with each address in a call and its nested calls, and with the role of the access. */
 export function eachRef(call: KernelCall, visit: (ref: Ref, role: Role) => void): void {
   // Before memory is assigned, calls hold references in place of addresses.
-  for (const { at, role } of accessesOf(call)) visit(at as unknown as Ref, role);
-  for (const list of nestedIn(call)) for (const inner of list) eachRef(inner, visit);
+  for (const { at, role } of allAccesses(call)) visit(at as unknown as Ref, role);
+}
+
+/** Whether two accesses touch the same memory, and one of them writes there. */
+export function collide(left: Access, right: Access): boolean {
+  if (left.at[0] !== right.at[0] || (left.role === "read" && right.role === "read")) return false;
+  const [one, other] = [coveredBytes(left), coveredBytes(right)];
+  return one.low < other.high && other.low < one.high;
 }
 
 /** First and last use of a piece of memory, by index of call. */

@@ -2,12 +2,12 @@
  * @module Async collectives: which collectives run beside other calls. An async collective starts at its place in the
  * order, and a call `wait` ends it before the first call that reads or writes its result, or writes its input.
  */
-import { type Machine, workSeconds } from "../cost/index.ts";
+import { type Machine, type Sending, sendSeconds, workSeconds } from "../cost/index.ts";
 import type { KernelCall } from "../ir/kernel.ts";
-import { descriptionOf, wait } from "../kernels/index.ts";
-import { eachRef } from "./access.ts";
-import { costOf as callCost } from "./cost.ts";
-import { type LoweredStep, resolveCall } from "./json.ts";
+import { type Access, descriptionOf, wait } from "../kernels/index.ts";
+import { allAccesses, collide } from "./access.ts";
+import { type CallCost, callCost, workField } from "./cost.ts";
+import { type Address, resolveCall } from "./json.ts";
 import { nestedIn } from "./nest.ts";
 import type { Storage } from "./storage.ts";
 
@@ -16,39 +16,36 @@ export type Overlap = "paying" | "all" | "none";
 
 /** The program's memory, axes and costs, as far as the choice depends on them. */
 export interface OverlapContext {
-  /** Equal for storages that are the same memory, such as a donated input and the output that takes its buffer. */
-  readonly identity: (storage: Storage) => unknown;
+  /** The same for storages that are the same memory, such as a donated input and the output that takes its buffer. */
+  readonly addressOf: (storage: Storage) => Address;
   /** Devices of each axis. */
   readonly axes: readonly number[];
-  /** Predicted time of a collective. */
-  readonly seconds: (collective: KernelCall) => number;
   readonly overlap: Overlap;
   readonly machine: Machine;
 }
 
-interface Touched {
-  readonly all: ReadonlySet<unknown>;
-  readonly written: ReadonlySet<unknown>;
-}
-
 /** The calls, with a handle on each async collective, and the calls that wait for these collectives. */
 export function withAsyncCollectives(calls: readonly KernelCall[], context: OverlapContext): KernelCall[] {
-  const { overlap, axes, machine } = context;
-  const touched = calls.map((call) => touchedBy(call, context.identity));
+  const { addressOf, overlap, axes, machine } = context;
+  if (overlap === "none" || axes.every((size) => size < 2)) return [...calls];
+  const touched = calls.map((call) => allAccesses(resolveCall(call, addressOf), axes));
   /** By the index of the collective: the index of the first call that must wait for it. */
   const waitIndices = new Map<number, number>();
   // From the last call backwards: a collective that is not async first waits for all async collectives before it.
   for (let index = calls.length - 1; index >= 0; index--) {
     const call = calls[index] as KernelCall;
-    if (overlap === "none" || descriptionOf(call).asyncRole !== "starts" || (axes[call["axis"] as number] ?? 1) < 2)
-      continue;
-    const firstConflict = touched.findIndex((other, at) => at > index && conflicts(touched[index] as Touched, other));
+    if (descriptionOf(call).asyncRole !== "starts" || (axes[call["axis"] as number] ?? 1) < 2) continue;
+    const own = touched[index] as readonly Access[];
+    const firstConflict = touched.findIndex(
+      (others, at) => at > index && others.some((other) => own.some((access) => collide(access, other))),
+    );
     const waitIndex = firstConflict < 0 ? calls.length : firstConflict;
     const beside = calls.slice(index + 1, waitIndex);
     const settling = beside.findIndex((other, at) => communicates(other) && !waitIndices.has(index + 1 + at));
     const window = settling < 0 ? beside : beside.slice(0, settling);
     const seconds = window.reduce((sum, other) => sum + secondsOf(other, axes, machine), 0);
-    const hidden = Math.min(seconds, context.seconds(call));
+    const { sends } = call[workField] as CallCost;
+    const hidden = Math.min(seconds, sendSeconds(sends as Sending, machine));
     if (overlap === "all" ? window.length > 0 : hidden > 2 * machine.handover) waitIndices.set(index, waitIndex);
   }
   if (waitIndices.size === 0) return [...calls];
@@ -67,23 +64,6 @@ export function withAsyncCollectives(calls: readonly KernelCall[], context: Over
   ];
 }
 
-function touchedBy(call: KernelCall, identity: OverlapContext["identity"]): Touched {
-  const all = new Set<unknown>();
-  const written = new Set<unknown>();
-  eachRef(call, (ref, role) => {
-    const memory = identity(ref.origin as Storage);
-    all.add(memory);
-    if (role !== "read") written.add(memory);
-  });
-  return { all, written };
-}
-
-const intersect = (left: ReadonlySet<unknown>, right: ReadonlySet<unknown>): boolean =>
-  [...left].some((memory) => right.has(memory));
-
-const conflicts = (collective: Touched, other: Touched): boolean =>
-  intersect(collective.written, other.all) || intersect(collective.all, other.written);
-
 /** Whether a call or a nested call communicates with other devices. */
 const communicates = (call: KernelCall): boolean =>
   descriptionOf(call).communicates === true || nestedIn(call).some((list) => list.some(communicates));
@@ -91,11 +71,7 @@ const communicates = (call: KernelCall): boolean =>
 /** Seconds of computing in a call, from its shapes; 0 for calls that communicate. */
 function secondsOf(call: KernelCall, axes: readonly number[], machine: Machine): number {
   if (communicates(call)) return 0;
-  const resolved = resolveCall(call, () => [0, 0]);
-  const seconds = (step: LoweredStep): number => {
-    const inner = nestedIn(step).flatMap((list) => list.map(seconds));
-    if (inner.length > 0) return Number(step["count"] ?? 1) * inner.reduce((sum, stepSeconds) => sum + stepSeconds, 0);
-    return workSeconds(callCost(step, axes), machine);
-  };
-  return seconds(resolved);
+  const inner = nestedIn(call).flatMap((list) => list.map((one) => secondsOf(one, axes, machine)));
+  if (inner.length > 0) return Number(call["count"] ?? 1) * inner.reduce((sum, seconds) => sum + seconds, 0);
+  return workSeconds(callCost(call, axes), machine);
 }

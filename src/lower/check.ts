@@ -6,7 +6,7 @@
 import { dtypes } from "../ir/dtype.ts";
 import { type Access, accessesOf, coveredBytes } from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asyncRoleOf } from "./access.ts";
+import { asyncRoleOf, collide } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
 import type { ArenaValue, LoweredProgram } from "./lower.ts";
 import { type Flat, flatten } from "./nest.ts";
@@ -73,20 +73,11 @@ function checkLoop(
 /** Checks that until the wait nothing touches memory that an async collective writes, or writes memory that it reads. */
 function checkAsyncCollectives(name: string, calls: readonly LoweredStep[], axes: readonly number[]): void {
   const pending = new Map<unknown, { readonly start: number; readonly accesses: readonly Access[] }>();
-  const overlaps = (left: Access, right: Access): boolean => {
-    const [a, b] = [coveredBytes(left), coveredBytes(right)];
-    return left.at[0] === right.at[0] && a.low < b.high && b.low < a.high;
-  };
   calls.forEach((step, index) => {
     const where = `op ${index} of program ${name} (${step.k})`;
     const accesses = accessesOf(step, axes);
     for (const { start, accesses: pendingAccesses } of pending.values()) {
-      const conflict = accesses.find((access) =>
-        pendingAccesses.some(
-          (pendingAccess) =>
-            (access.role !== "read" || pendingAccess.role !== "read") && overlaps(pendingAccess, access),
-        ),
-      );
+      const conflict = accesses.find((access) => pendingAccesses.some((pending) => collide(pending, access)));
       if (conflict !== undefined)
         fail(`${where}: ${conflict.name} overlaps memory that the async collective of op ${start} uses`);
     }
@@ -126,9 +117,7 @@ const viewKey = (access: Access): string =>
 function checkOverlaps(accesses: readonly Access[], where: string): void {
   accesses.forEach((access, index) => {
     for (const other of accesses.slice(0, index)) {
-      if (access.at[0] !== other.at[0] || (access.role === "read" && other.role === "read")) continue;
-      const [a, b] = [coveredBytes(access), coveredBytes(other)];
-      if (a.high <= b.low || b.high <= a.low) continue;
+      if (!collide(access, other)) continue;
       const writer = access.inPlace ? other : access;
       if ((access.inPlace || other.inPlace) && writer.role === "write" && viewKey(access) === viewKey(other)) continue;
       fail(`${where}: ${access.name} overlaps ${other.name}`);

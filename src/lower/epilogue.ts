@@ -8,6 +8,7 @@ import { type KernelCall, Ref } from "../ir/kernel.ts";
 import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { accessesOf, descriptionOf, fused } from "../kernels/index.ts";
 import { eachRef } from "./access.ts";
+import { type CallCost, workField } from "./cost.ts";
 import type { Storage } from "./storage.ts";
 
 interface Operand {
@@ -69,8 +70,11 @@ function join(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storage,
   const [result] = call["out"] as readonly Operand[];
   const out = producer["out"];
   const target = out instanceof Ref ? result?.at : { ...(out as Operand), at: result?.at };
-  return { ...producer, ...fields, out: target };
+  const work = { flops: flopsOf(producer) + flopsOf(call) };
+  return { ...producer, ...fields, out: target, [workField]: work };
 }
+
+const flopsOf = (call: KernelCall): number => (call[workField] as CallCost | undefined)?.flops ?? 0;
 
 /** Splits a call that computes values and sums their columns in two, so that the call before may compute the values. */
 function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefined {
@@ -83,9 +87,11 @@ function splitSum(call: KernelCall): readonly [KernelCall, KernelCall] | undefin
   if (name !== "fold" || op !== "sum" || outputs.length !== 2 || values === undefined || sums === undefined)
     return undefined;
   const { reg: _reg, ...operand } = values;
+  const summing = sizeOf(call["shape"] as Shape);
+  const work = (flops: number) => ({ [workField]: { flops } });
   return [
-    { ...call, k: fused.name, ops: ops.slice(0, -1), out: [values] },
-    { ...call, in: [operand], ops: [["fold", dtype, "sum", 0]], out: [{ ...sums, reg: 1 }] },
+    { ...call, k: fused.name, ops: ops.slice(0, -1), out: [values], ...work(flopsOf(call) - summing) },
+    { ...call, in: [operand], ops: [["fold", dtype, "sum", 0]], out: [{ ...sums, reg: 1 }], ...work(summing) },
   ];
 }
 

@@ -1,6 +1,8 @@
 /** @module The lowered program as data (docs/internals/lowered-program.md) and as text. */
-import { type KernelCall, Ref } from "../ir/kernel.ts";
+import type { KernelCall } from "../ir/kernel.ts";
 import { checkFields } from "../kernels/index.ts";
+import { workField } from "./cost.ts";
+import { mapRefs } from "./nest.ts";
 import type { Storage } from "./storage.ts";
 
 /** `[space, byteOffset]`: space 0 is the arena, space `i + 1` is buffer `i`. */
@@ -28,26 +30,20 @@ export interface LoweredJson {
  * @throws HeddleError `lower` naming a field that the kernel does not know, or lacks.
  */
 export function resolveCall(call: KernelCall, addressOf: (storage: Storage) => Address): LoweredStep {
-  checkFields(call, [originField]);
-  const resolve = (value: unknown): unknown => {
-    if (value instanceof Ref) {
-      const [space, offset] = addressOf(value.origin as Storage);
-      return [space, offset + value.byteOffset];
-    }
-    if (Array.isArray(value)) return value.map(resolve);
-    if (typeof value === "object" && value !== null)
-      return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, resolve(field)]));
-    return value;
-  };
-  return resolve(call) as LoweredStep;
+  checkFields(call, [originField, workField]);
+  return mapRefs(call, ({ origin, byteOffset }) => {
+    const [space, offset] = addressOf(origin as Storage);
+    return [space, offset + byteOffset];
+  }) as LoweredStep;
 }
 
-/** Writes JSON; keeps the sign of a negative zero. */
+/** Writes JSON; keeps the sign of a negative zero, and leaves out what only costs need. */
 export function writeJson(value: unknown): string {
   if (typeof value === "number") return Object.is(value, -0) ? "-0.0" : String(value);
   if (Array.isArray(value)) return `[${value.map(writeJson).join(",")}]`;
   if (typeof value === "object" && value !== null) {
     return `{${Object.entries(value)
+      .filter(([key]) => key !== workField)
       .map(([key, field]) => `${JSON.stringify(key)}:${writeJson(field)}`)
       .join(",")}}`;
   }

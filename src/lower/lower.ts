@@ -1,11 +1,12 @@
 /** @module Lowering: from a program to kernel calls with offsets in one arena. */
 
-import { collectiveSeconds, type Machine, machineFor } from "../cost/index.ts";
-import { isContiguous, type KernelCall, type ScalarInstruction, type View, wholeView } from "../ir/kernel.ts";
+import { type Machine, machineFor, sendingOf } from "../cost/index.ts";
+import { isContiguous, type KernelCall, type Ref, type ScalarInstruction, type View, wholeView } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { opNamed } from "../ir/op.ts";
 import { bytesOf, formatType, type TensorType } from "../ir/shape.ts";
-import { descriptionOf } from "../kernels/index.ts";
+import { flopsOf } from "../ir/walk.ts";
+import { aligned, descriptionOf } from "../kernels/index.ts";
 import {
   type BranchStep,
   type CollectiveStep,
@@ -17,10 +18,11 @@ import {
 } from "../program/program.ts";
 import { refusesValues } from "../program/split.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
-import { livesOf } from "./access.ts";
+import { allAccesses, livesOf } from "./access.ts";
 import { type Overlap, withAsyncCollectives } from "./async-collectives.ts";
 import type { Cluster, FusionLimits } from "./cluster.ts";
 import { branchCalls, type Inner, loopCalls } from "./control.ts";
+import { workField } from "./cost.ts";
 import { donateBuffers } from "./donate.ts";
 import {
   type EmitTarget,
@@ -35,10 +37,9 @@ import { foldEpilogues } from "./epilogue.ts";
 import { expandGraph, type KernelChoice } from "./expand.ts";
 import type { FoldSpace } from "./fold-space.ts";
 import { defaultLimits, fuseRegion } from "./fuse.ts";
-import { type Address, type LoweredJson, originField, resolveCall, writeJson } from "./json.ts";
+import { type Address, type LoweredJson, type LoweredStep, originField, resolveCall, writeJson } from "./json.ts";
 import { layOutArena, type PeakReport } from "./memory.ts";
 import { flatten, replaceStorages } from "./nest.ts";
-import { workBytes } from "./partials.ts";
 import { scheduleUnits } from "./schedule.ts";
 import { type Storage, StoragePool, storageOf } from "./storage.ts";
 import { type OutputCopy, type Unit, unitsFor } from "./units.ts";
@@ -75,6 +76,7 @@ export interface LoweredArgument {
 /** A program of kernel calls, with the layout of its memory. */
 export interface LoweredProgram {
   readonly name: string;
+  readonly axes: Program["axes"];
   readonly json: LoweredJson;
   /** The JSON text of `json`. */
   readonly text: string;
@@ -154,7 +156,6 @@ class Lowering {
   private readonly outputs = new Map<number, Storage>();
   private calls: KernelCall[] = [];
   private readonly inPlace: (readonly [Storage, Storage])[] = [];
-  private readonly collectiveTimes = new Map<KernelCall, number>();
 
   constructor(program: Program, target: LowerTarget, around?: Surroundings) {
     this.program = program;
@@ -372,14 +373,19 @@ class Lowering {
     return emitKernel(node, kernelOf(node), inputs, values.results(node), this.pool, this.emitTarget);
   }
 
-  /** The calls of a unit, with their origin if the target collects origins. */
-  private marked({ cluster }: Unit, emitted: EmittedCalls): EmittedCalls {
+  /** The calls of a unit, with the arithmetic of its nodes, and with their origin if the target collects origins. */
+  private marked({ cluster }: Unit, { calls, inPlace }: EmittedCalls): EmittedCalls {
     const { origins } = this.target;
-    if (origins === undefined || cluster.kind === "output") return emitted;
+    if (cluster.kind === "output") return { calls, inPlace };
     // Of the nodes in a fused call, only some refuse values.
     const refusing = cluster.nodes.filter(refusesValues);
-    const origin = origins.push(refusing.length > 0 ? refusing : cluster.nodes.slice(0, 1)) - 1;
-    return { ...emitted, calls: emitted.calls.map((call) => ({ ...call, [originField]: origin })) };
+    const nodes = refusing.length > 0 ? refusing : cluster.nodes.slice(0, 1);
+    const mark = origins === undefined ? {} : { [originField]: origins.push(nodes) - 1 };
+    const kernels = calls.filter((call) => descriptionOf(call).group === undefined);
+    const computing = kernels.length > 0 ? kernels : calls.slice(0, 1);
+    const flops = cluster.nodes.reduce((sum, node) => sum + flopsOf(node), 0) / computing.length;
+    const work = (call: KernelCall): object => (computing.includes(call) ? { [workField]: { flops } } : {});
+    return { calls: calls.map((call) => ({ ...call, ...mark, ...work(call) })), inPlace };
   }
 
   private collective(step: CollectiveStep): EmittedCalls {
@@ -388,10 +394,9 @@ class Lowering {
     const inputs = step.arguments.map((value) => this.view(value));
     const outputs = step.results.map((value) => this.view(value));
     const emitted = emitKernel({ op, attrs: step.attrs }, op.lower, inputs, outputs, this.pool, this.emitTarget);
-    for (const call of emitted.calls)
-      if (descriptionOf(call).asyncRole === "starts")
-        this.collectiveTimes.set(call, collectiveSeconds(this.machine, step.op, inputs, step.attrs));
-    return emitted;
+    const work = { [workField]: { sends: sendingOf(step.op, inputs, step.attrs) } };
+    const calls = emitted.calls.map((call) => (descriptionOf(call).communicates ? { ...call, ...work } : call));
+    return { ...emitted, calls };
   }
 
   private add(emitted: EmittedCalls): void {
@@ -418,8 +423,7 @@ class Lowering {
       this.program.donated[storage.output as number] ??
       arguments_.findIndex((argument) => argument.output === storage.output);
     const calls = withAsyncCollectives(this.calls, {
-      identity: (storage) => (storage.inArena ? storage : space(storage)),
-      seconds: (call) => this.collectiveTimes.get(call) as number,
+      addressOf: (storage) => [storage.inArena ? -1 - storage.id : space(storage), 0],
       axes: this.program.axes.map((axis) => axis.size),
       overlap: this.target.overlap ?? "paying",
       machine: this.machine,
@@ -440,6 +444,7 @@ class Lowering {
     const work = workBytes(arena.bytes, json.steps);
     return {
       name: this.program.name,
+      axes: this.program.axes,
       json,
       text: writeJson(json),
       arenaBytes: arena.bytes,
@@ -469,9 +474,7 @@ class Lowering {
     const isDonated = ({ input, output }: Storage): boolean =>
       input === undefined && output !== undefined && this.program.donated[output] !== undefined;
     const writes = (call: KernelCall): boolean =>
-      [...livesOf(flatten([call])).values()].some(
-        ({ storage, firstWrite }) => isDonated(storage) && Number.isFinite(firstWrite ?? Infinity),
-      );
+      allAccesses(call).some(({ role, at }) => role !== "read" && isDonated((at as unknown as Ref).origin as Storage));
     const first = calls.findIndex(writes);
     return first < 0 ? calls.length : first;
   }
@@ -488,4 +491,10 @@ class Lowering {
     );
     return [...inputArguments, ...outputArguments];
   }
+}
+
+/** Bytes that a device needs to run the steps, besides the argument buffers. */
+export function workBytes(arena: number, steps: readonly LoweredStep[]): number {
+  const partials = flatten(steps).calls.map((step) => descriptionOf(step).work?.(step as never) ?? 0);
+  return aligned(arena) + partials.reduce((largest, bytes) => Math.max(largest, bytes), 0);
 }

@@ -33,20 +33,22 @@ export function flatten<Call extends KernelCall>(nested: readonly Call[]): Flat<
   return { calls, loops };
 }
 
+/** A call, or a field of it, with something else in the place of each reference. */
+export function mapRefs(value: unknown, to: (ref: Ref) => unknown): unknown {
+  if (value instanceof Ref) return to(value);
+  if (Array.isArray(value)) return value.map((one) => mapRefs(one, to));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, mapRefs(field, to)]));
+}
+
 /** The calls with some storages replaced by others. */
 export function replaceStorages(
   calls: readonly KernelCall[],
   replacements: ReadonlyMap<Storage, Storage>,
 ): KernelCall[] {
-  const replace = (value: unknown): unknown => {
-    if (value instanceof Ref) {
-      const storage = replacements.get(value.origin as Storage);
-      return storage === undefined ? value : new Ref(storage, value.byteOffset);
-    }
-    if (Array.isArray(value)) return value.map(replace);
-    if (typeof value === "object" && value !== null)
-      return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, replace(field)]));
-    return value;
+  const replace = (ref: Ref): Ref => {
+    const storage = replacements.get(ref.origin as Storage);
+    return storage === undefined ? ref : new Ref(storage, ref.byteOffset);
   };
-  return replacements.size === 0 ? [...calls] : (calls.map(replace) as KernelCall[]);
+  return replacements.size === 0 ? [...calls] : calls.map((call) => mapRefs(call, replace) as KernelCall);
 }

@@ -52,7 +52,8 @@ const scales = new WeakMap<Layer, number>();
  * A composite layer (`nn.sequential`, `nn.module`, …) gets adapters on the linear layers inside. Its other parameters are trained, too,
  * unless `train({ trainable: "**.lora_*" })` says otherwise. {@link mergeLora} adds the adapters to the weights.
  *
- * @throws HeddleError `option` for options out of range, a layer without a linear one, or a pattern that matches no layer
+ * @throws HeddleError `option` for options out of range, a layer without a linear one, or a pattern that matches no layer;
+ * `argument` from `init` for a rank above both dims of a weight
  * @example nn.lora(net, { rank: 8, alpha: 16, layers: ["blocks.**", "!blocks.0"] })
  */
 export function lora<const L extends LayerLike>(layer: L, options: LoraOptions): Layer<Adapted<ParamsOf<L>>> {
@@ -93,6 +94,12 @@ function adapted(layer: Layer, rank: number, scale: number): Layer {
       const { params, state, output } = layer.init(key, input);
       const [out, size] = (params["weight"] as Tensor).shape as [number, number];
       const { dtype } = input;
+      if (rank > Math.max(out, size))
+        throw new HeddleError(
+          "argument",
+          `lora: the rank ${rank} is above both dims of the weight, ${out} by ${size}`,
+          { hint: `a rank of at most ${Math.min(out, size)} gives every product of the adapter` },
+        );
       const adapters = {
         lora_a: uniformByFanIn(scopeKey(key, "lora_a"), [rank, size], size, dtype),
         lora_b: zeros([out, rank], { dtype }),

@@ -6,7 +6,7 @@ import { sendingOf } from "../cost/machine.ts";
 import { type Places, TaskList, tasksOf, totalBytes } from "../cost/tasks.ts";
 import type { Graph } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
-import { devicesOf, isTransfer, type Program, type WorkStep } from "./program.ts";
+import { devicesOf, isTransfer, type Program, programsOf, type WorkStep } from "./program.ts";
 
 /**
  * What one run of a graph or of a program costs on one device, without running it. For several programs, of devices along
@@ -16,22 +16,19 @@ import { devicesOf, isTransfer, type Program, type WorkStep } from "./program.ts
  * @param machine default: the machine that plans assume; its devices share the resources of the program's mesh
  */
 export function costOf(source: Graph | Program | readonly Program[], machine?: Machine): Cost {
-  if (!("steps" in source)) {
-    if ("outputs" in source) return costOfTasks(tasksOf(source), machineFor(1, machine));
-    const lists = source.map(tasksOfProgram);
-    const cost = costOfTasks(mergeTasks(source, lists), machineFor(devicesOf(source[0] as Program), machine));
-    return { ...cost, peak: Math.max(...lists.map(peakOf)) };
-  }
-  return costOfTasks(tasksOfProgram(source), machineFor(devicesOf(source), machine));
+  if ("steps" in source) return costOfTasks(tasksOfProgram(source), machineFor(devicesOf(source), machine));
+  if ("outputs" in source) return costOfTasks(tasksOf(source), machineFor(1, machine));
+  const lists = source.map(tasksOfProgram);
+  const cost = costOfTasks(mergeTasks(source, lists), machineFor(devicesOf(source[0] as Program), machine));
+  return { ...cost, peak: Math.max(...lists.map(peakOf)) };
 }
 
 function tasksOfProgram(program: Program): readonly Task[] {
   const list = new TaskList();
-  const inputTasks = program.inputs.map(({ type }) => list.add({ makes: bytesOf(type), stays: true }));
-  const tasksOfValue = addSteps(program, list, inputTasks);
-  program.outputs.forEach(({ value }, index) => {
+  const given = program.inputs.map(({ type }) => list.add({ makes: bytesOf(type), stays: true }));
+  addProgram(program, list, given).forEach((places, index) => {
     // An output in a donated input's memory needs no memory of its own.
-    list.keep(tasksOfValue.get(value) as Places, program.donated[index] === undefined ? undefined : 0);
+    list.keep(places, program.donated[index] === undefined ? undefined : 0);
   });
   return list.tasks;
 }
@@ -43,25 +40,22 @@ function mergeTasks(programs: readonly Program[], lists: readonly (readonly Task
   );
   const merged: Task[] = [];
   const places: number[][] = lists.map(() => []);
-  const mailboxes = new Map<string, number[]>();
-  const mailbox = (from: number, to: number): number[] => {
-    const queue = mailboxes.get(`${from} ${to}`) ?? [];
-    mailboxes.set(`${from} ${to}`, queue);
-    return queue;
-  };
+  /** Messages under way, by sender and receiver. */
+  const mailboxes = lists.map(() => lists.map((): number[] => []));
   const advance = (device: number): boolean => {
     const [placesOfDevice, list] = [places[device] as number[], lists[device] as readonly Task[]];
     const task = list[placesOfDevice.length];
     if (task === undefined) return false;
     const after = task.after.map((place) => placesOfDevice[place] as number);
     const name = task.sends?.name;
+    const peer = peers[device]?.[0] as number;
     if (name === "receive") {
-      const sent = mailbox(peers[device]?.[0] as number, device).shift();
+      const sent = mailboxes[peer]?.[device]?.shift();
       if (sent === undefined) return false;
       after.push(sent);
     }
     placesOfDevice.push(merged.push({ ...task, after, device }) - 1);
-    if (name === "send") mailbox(device, peers[device]?.[0] as number).push(merged.length - 1);
+    if (name === "send") mailboxes[device]?.[peer]?.push(merged.length - 1);
     if (name === "send" || name === "receive") peers[device]?.shift();
     return true;
   };
@@ -72,55 +66,33 @@ function mergeTasks(programs: readonly Program[], lists: readonly (readonly Task
   return merged;
 }
 
-/** Adds the steps of a program; returns the tasks of each value. */
-function addSteps(program: Program, list: TaskList, inputTasks: readonly Places[]): Map<number, Places> {
-  const tasksOfValue = new Map(inputTasks.entries());
+/** Adds a program whose inputs are made by the tasks given; gives the tasks of each output. */
+function addProgram(program: Program, list: TaskList, given: readonly Places[]): Places[] {
+  const made = new Map(given.entries());
+  const tasksOfValue = (value: number): Places => made.get(value) as Places;
   for (const step of program.steps) {
     if (step.kind === "free") continue;
-    const results = addStep(
-      program,
-      step,
-      list,
-      step.arguments.map((value) => tasksOfValue.get(value) as Places),
-    );
-    step.results.forEach((value, index) => {
-      tasksOfValue.set(value, results[index] as Places);
-    });
+    const results = addStep(program, step, list, step.arguments.map(tasksOfValue));
+    for (const [index, value] of step.results.entries()) made.set(value, results[index] as Places);
   }
-  return tasksOfValue;
+  return program.outputs.map(({ value }) => tasksOfValue(value));
 }
 
-function addStep(
-  program: Program,
-  step: WorkStep,
-  list: TaskList,
-  argumentTasks: readonly Places[],
-): readonly Places[] {
-  if (step.kind === "run") return list.addGraph(step.region, argumentTasks);
-  const after = [...new Set(argumentTasks.flat())];
-  const typesOf = (values: readonly number[]): TensorType[] =>
-    values.map((value) => program.values[value] as TensorType);
-  const makes = totalBytes(typesOf(step.results));
-  const run = (program: Program): Places => {
-    const tasksOfValue = addSteps(
-      program,
-      list,
-      program.inputs.map(() => after),
-    );
-    return program.outputs.flatMap(({ value }) => tasksOfValue.get(value) as Places);
+function addStep({ values }: Program, step: WorkStep, list: TaskList, given: readonly Places[]): readonly Places[] {
+  if (step.kind === "run") return list.addGraph(step.region, given);
+  const after = [...new Set(given.flat())];
+  const types = (of: readonly number[]): TensorType[] => of.map((value) => values[value] as TensorType);
+  const makes = totalBytes(types(step.results));
+  const run = (inner: Program): Places => {
+    const innerGiven = inner.inputs.map(() => after);
+    return addProgram(inner, list, innerGiven).flat();
   };
   const add = (): Places => {
-    if (step.kind === "branch")
-      return list.addInner(
-        1,
-        step.branches.map((branch) => () => run(branch)),
-        makes,
-      );
     if (step.kind === "collective")
-      return list.add({ makes, after, sends: sendingOf(step.op, typesOf(step.arguments), step.attrs) });
-    const round = step.condition === undefined ? [step.body] : [step.body, step.condition];
-    return list.addInner(step.length ?? 1, [() => round.flatMap(run)], makes);
+      return list.add({ makes, after, sends: sendingOf(step.op, types(step.arguments), step.attrs) });
+    const ways = step.kind === "branch" ? step.branches.map((branch) => [branch]) : [programsOf(step)];
+    return list.addInner(step.kind === "loop" ? (step.length ?? 1) : 1, ways, run, makes);
   };
-  const place = add();
-  return step.results.map(() => place);
+  const places = add();
+  return step.results.map(() => places);
 }

@@ -15,6 +15,7 @@ import { flattenTree, isRecord, type TreeShape, treeKey, unflattenTree } from ".
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
+import { LastCall } from "./last-call.ts";
 import { type FunctionPipeline, pipelineOf } from "./pipeline.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
@@ -67,8 +68,11 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
   const donated = (options.donate ?? []).map((key) => (typeof key === "number" ? String(key) : `0.${key}`));
   const name = options.name ?? (fn.name === "" ? "function" : fn.name);
   const churn = new Churn(name, capturePosition());
+  let last: LastCall<CompiledTree> | undefined;
   const run = (...inputs: unknown[]): unknown => {
     if (isTracing()) return fn(...inputs);
+    const again = last?.leavesOf(inputs);
+    if (last !== undefined && again !== undefined) return runTree(last.entry, again);
     const flat = flattenTree(inputs, isTensor);
     for (const wanted of donated) checkHas(name, wanted, inputs, flat.paths);
     const values = flat.leaves.map((leaf) => leaf.value);
@@ -90,6 +94,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       const warning = churn.note(flat);
       if (warning !== undefined) process.emitWarning(warning, { type: "HeddleWarning", code: "HEDDLE_RECOMPILES" });
     }
+    last = new LastCall(entry, flat.shape, flat.leaves, values);
     return runTree(entry, flat.leaves);
   };
   return run as F;

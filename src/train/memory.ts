@@ -2,6 +2,7 @@
 
 import type { PlannedPrograms } from "../compile/index.ts";
 import { holdsPart } from "../compile/value.ts";
+import { environmentMachine } from "../cost/index.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/browser.ts";
 import { allocatedBytes } from "../executors/native/allocation.ts";
 import { dtypes } from "../ir/dtype.ts";
@@ -17,23 +18,24 @@ import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
 import type { ModelTypes } from "./values.ts";
 
 /** What one device holds of a program's inputs and makes new as outputs. */
-export interface DeviceShare {
+interface DeviceShare {
   readonly inputs: readonly { readonly name: string; readonly bytes: number }[];
   /** Bytes of each output that takes over no input's memory. */
   readonly results: readonly number[];
 }
 
-/** What the programs of a training need on one device. */
-export interface DeviceNeeds {
-  readonly step: DeviceShare;
-  /** Undefined where nothing is evaluated. */
-  readonly evaluation: DeviceShare | undefined;
-  /** Arena of the program that needs most; undefined when it is not known. */
-  readonly workBytes: number | undefined;
+/** The programs of a training: the first step and evaluation are those of whole batches. */
+export interface TrainingPrograms {
+  readonly initialiser: PlannedPrograms;
+  readonly steps: readonly PlannedPrograms[];
+  readonly evaluations: readonly PlannedPrograms[];
 }
 
+/** Bytes of the arena of a program's devices; undefined where they are not known. */
+type WorkBytes = (planned: PlannedPrograms, own: readonly DeviceProgram[]) => number | undefined;
+
 /** The share of the devices that run a program. Every rank of a pipeline holds whole batches, also columns that its stages do not read. */
-export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
+function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProgram): DeviceShare {
   const coordinates = coordinatesOf(mesh, devices[0] as number);
   return {
     inputs: inputs
@@ -46,8 +48,13 @@ export function shareOf({ mesh, inputs }: Plan, { devices, program }: DeviceProg
 const freshResults = (outputs: Program["outputs"], donated: Program["donated"]): number[] =>
   outputs.flatMap(({ type }, index) => (donated[index] === undefined ? [bytesOf(type)] : []));
 
-/** Predicts the memory of a training on one device, from the programs that it runs. */
-export function trainingMemory(settings: Settings, { step, evaluation, workBytes }: DeviceNeeds): TrainingMemory {
+/** The memory of a training on one device. `workBytes` is the arena of the program that needs most. */
+function onDevice(
+  settings: Settings,
+  step: DeviceShare,
+  evaluation: DeviceShare | undefined,
+  workBytes: number | undefined,
+): TrainingMemory {
   const named = (pattern: RegExp): Bytes =>
     total(step.inputs.filter(({ name }) => pattern.test(name)).map(({ bytes }) => bytes));
   const [parameters, optimizer, state] = [named(/^params\./), named(/^optimizer\./), named(/^state\./)];
@@ -76,30 +83,43 @@ export function trainingMemory(settings: Settings, { step, evaluation, workBytes
 }
 
 /**
- * Predicts the memory of a training, with native kernels: of the device that holds most, or, of a pipeline, of each rank of
- * the axis of stages.
+ * Predicts the memory of a training from all programs that it runs: of the device that holds most, or, of a pipeline, of each rank
+ * of the axis of stages. `heddle plan` and the beginning of a run say what it gives.
  */
-export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh, threads: number): TrainingMemory[] {
-  const { data, evaluate, pipeline } = settings;
-  const work = (programs: readonly DeviceProgram[]): number =>
-    Math.max(...programs.map(({ program }) => lowerProgram(program, { slots: threads }).workBytes));
-  const steps = data.batchSizes.map((rows) => planStep(settings, types, mesh, rows));
-  const evaluations = (evaluate?.batchSizes ?? []).map((rows) =>
-    planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
-  );
-  const all = [planInitialiser(settings, types, mesh), ...steps, ...evaluations];
+export function trainingMemory(settings: Settings, programs: TrainingPrograms, workBytes: WorkBytes): TrainingMemory[] {
+  const { initialiser, steps, evaluations } = programs;
+  const { pipeline } = settings;
   const [step, evaluation] = [steps[0] as PlannedPrograms, evaluations[0]];
   return (pipeline === undefined ? [step.program] : step.programs).map((_one, rank) => {
     const device = step.programs[rank]?.devices[0] as number;
     const own = ({ programs }: PlannedPrograms): readonly DeviceProgram[] =>
       pipeline === undefined ? programs : programs.filter(({ devices }) => devices.includes(device));
     const share = (planned: PlannedPrograms) => shareOf(planned.plan, own(planned)[0] as DeviceProgram);
-    return trainingMemory(settings, {
-      step: share(step),
-      evaluation: evaluation === undefined ? undefined : share(evaluation),
-      workBytes: work(all.flatMap(own)),
-    });
+    const work = [initialiser, ...steps, ...evaluations].map((planned) => workBytes(planned, own(planned)));
+    const known = work.filter((bytes) => bytes !== undefined);
+    return onDevice(
+      settings,
+      share(step),
+      evaluation && share(evaluation),
+      known.length < work.length ? undefined : Math.max(...known),
+    );
   });
+}
+
+/** The same of a training that is planned for a mesh that need not exist, with native kernels. */
+export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh, threads: number): TrainingMemory[] {
+  const { data, evaluate } = settings;
+  const target = { slots: threads, machine: settings.machine ?? environmentMachine() };
+  const programs = {
+    initialiser: planInitialiser(settings, types, mesh),
+    steps: data.batchSizes.map((rows) => planStep(settings, types, mesh, rows)),
+    evaluations: (evaluate?.batchSizes ?? []).map((rows) =>
+      planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
+    ),
+  };
+  return trainingMemory(settings, programs, (_planned, own) =>
+    Math.max(...own.map(({ program }) => lowerProgram(program, target).workBytes)),
+  );
 }
 
 /** Bytes that are asked for, and that the allocator takes for them. */

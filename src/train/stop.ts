@@ -13,7 +13,7 @@ export class Interrupted extends Error {
   }
 }
 
-/** Time for the current step to end after a signal; the launcher kills its workers a second after the signal. */
+/** Time for the current step to end after a signal; the launcher kills its workers later (--grace). */
 const graceMilliseconds = 700;
 
 /** A request to end, by the caller's AbortSignal or by a signal to the process. */

@@ -108,7 +108,8 @@ export function toldBy(name: string, error: unknown): unknown {
 /** Makes the error for a fault. */
 export function faultError(fault: Fault, options: Omit<HeddleErrorOptions, "fault" | "by"> = {}): HeddleError {
   const { by, said } = spokenOf(fault);
-  return new HeddleError(codeOf(fault), said, { ...options, by, fault });
+  const hint = fault.hint === undefined ? {} : { hint: fault.hint };
+  return new HeddleError(codeOf(fault), said, { ...hint, ...options, by, fault });
 }
 
 /** Origin of the node that refused a value. */

@@ -69,6 +69,8 @@ export interface FaultPlace {
   readonly worker?: string;
   /** The users' name of the op or function; undefined if the sentence or the program names it. */
   readonly by?: string | undefined;
+  /** What the user may do instead. */
+  readonly hint?: string;
   /** Iterations of the loops around the op, outermost first. */
   readonly iterations?: readonly number[];
   /** The step of a training. */

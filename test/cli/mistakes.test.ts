@@ -64,7 +64,7 @@ const mistakes: Mistake[] = [
     status: 2,
     says: /there is no file .*trains\n {2}hint: did you mean .*trains\.ts\?/,
   },
-  { args: ["run", `${root}/README.md`], status: 2, says: /README\.md is no program: files end in \.ts, / },
+  { args: ["run", `${root}/README.md`], status: 2, says: /README\.md is not a program: files end in \.ts, / },
   { args: ["run", trains, "--on", "nonsense"], status: 2, says: /'nonsense' is invalid\. It can be addresses such as/ },
   {
     args: ["plan", "--diff", "a", "b", ...mesh],

@@ -64,6 +64,19 @@ describe("the summary", () => {
   });
 });
 
+test.each([1, 2])("a run on %i devices says the memory of its plan, where an evaluation needs the most", (workers) => {
+  const file = script("evaluates.ts");
+  const memoryOf = (text: string): string | undefined => /memory +(\S.*)/.exec(text)?.[1];
+  const planned = heddle(["plan", file, "--mesh", `data=${workers}`]);
+  const ran = heddle(["run", file, "--workers", String(workers)]);
+  expect([planned.status, ran.status]).toEqual([0, 0]);
+  expect(memoryOf(planned.stdout)).toMatch(/predicted/);
+  expect(memoryOf(ran.stdout)).toBe(memoryOf(planned.stdout));
+  // The hidden values of an evaluation alone: 256 rows of 64 numbers, on so many devices.
+  const { memory } = JSON.parse(heddle(["plan", file, "--mesh", `data=${workers}`, "--json"]).stdout) as PlanReport;
+  expect(memory.step).toBeGreaterThanOrEqual((4 * 256 * 64) / workers);
+});
+
 test("--json counts memory part by part", () => {
   const { memory, values, collectives, mesh, cost } = JSON.parse(plan("data=2", "--json").stdout) as PlanReport;
   expect(mesh).toEqual({ data: 2 });
@@ -169,7 +182,7 @@ describe("a plan as a file", () => {
     const { status, said } = run(layouts, "--mesh", "data=4");
     expect({ status, said }).toEqual({
       status: expect.any(Number),
-      said: expect.stringContaining("--plan has a mesh of its own"),
+      said: expect.stringContaining("the plan of --plan has a mesh"),
     });
     expect(status).not.toBe(0);
   });
@@ -180,6 +193,15 @@ describe("a plan as a file", () => {
     expect(cut.said).toMatch(/plan 'trainStep' \(\S+cut\) does not name params\.\S+.*: it was cut short/);
     expect(cut.status).not.toBe(0);
     expect(run(kept("some", `${lines.replace(/ of [0-9a-f]+/, "")}\n`))).toMatchObject({ status: 0 });
+  });
+
+  test("that nothing ran on a mesh is told", () => {
+    const { status, stderr } = heddle(["run", workerScript, "--mesh", "data=1"]);
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/^heddle: the mesh data=1 was not used: train\(\), /),
+    });
+    expect(heddle(["run", trains, "--mesh", "data=2"]).stderr).toBe("");
   });
 
   test("that no training went by is told", () => {

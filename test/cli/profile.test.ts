@@ -9,11 +9,14 @@ const call = (kernel: string, text: string, depth: number, flops: number, bytes:
   depth,
   flops,
   bytes,
+  // A second for 1e9 operations, or for 1e9 bytes.
+  seconds: Math.max(flops, bytes) / 1e9,
 });
 
 /** Two runs of a product, a loop of two iterations over a sum, and a collective; milliseconds as nanoseconds. */
 const step: ProgramProfile = {
   name: "step",
+  seconds: 7e-3,
   warmUp: 1,
   calls: [
     call("dot", "dot a", 0, 4e6, 1e3),
@@ -33,6 +36,7 @@ const step: ProgramProfile = {
 /** A collective of 5 ms under way beside a product of 4 ms, and a wait of 1 ms for it. */
 const overlapped: ProgramProfile = {
   name: "overlapped",
+  seconds: 5e-3,
   warmUp: 1,
   calls: [
     { ...call("collective allReduce", "start 0", 0, 0, 1e6), beside: true },
@@ -62,6 +66,7 @@ describe("the report", () => {
       warmUp: 1,
       medianMilliseconds: 10,
       minimumMilliseconds: 10,
+      predictedMilliseconds: 7,
     });
     expect(program?.idleMilliseconds).toBeCloseTo(2);
     expect(program?.communicationMilliseconds).toBeCloseTo(2);
@@ -95,6 +100,16 @@ describe("the report", () => {
     );
   });
 
+  test("predictions are for as many calls as ran, and for the whole step", () => {
+    expect(program?.byKernel.map(({ name, predictedMilliseconds }) => [name, predictedMilliseconds])).toEqual([
+      ["dot", 4],
+      ["reduce", 2],
+      ["collective allReduce", 1],
+      ["loop", 0],
+      ["branch", 0],
+    ]);
+  });
+
   test("calls that did not run are left out, kernels are added up, the longest is first", () => {
     expect(program?.byCall.map(({ name }) => name)).not.toContain("dot d");
     expect(program?.byKernel[0]).toMatchObject({ name: "dot", calls: 1, flopsPerSecond: 1e9 });
@@ -104,31 +119,31 @@ describe("the report", () => {
 
   test("for people", () =>
     expect(`\n${formatReport(report)}\n`).toMatchInlineSnapshot(`
-    "
-    machine: 2.00 GFLOP/s (multiply-adds in registers), 2.00 GB/s (a = b + s c in memory), 1 thread, avx2
+      "
+      machine: 2.00 GFLOP/s (multiply-adds in registers), 2.00 GB/s (a = b + s c in memory), 1 thread, avx2
 
-    step: 2 steps after 1 to warm up, median 10.0 ms, least 10.0 ms
-    communication 2.00 ms (20 %), between calls 0.500 ms (5.0 %), idle between steps 2.00 ms
+      step: 2 steps after 1 to warm up, median 10.0 ms, least 10.0 ms, predicted 7.00 ms
+      communication 2.00 ms (20 %), between calls 0.500 ms (5.0 %), idle between steps 2.00 ms
 
-      ms/step  share  calls  FLOP/s     B/s  of limit    bound by  by kernel
-         4.00   40 %      1  1.00 G   250 k      50 %  arithmetic  dot
-         2.00   20 %      2  1.00 M  1.00 G      50 %      memory  reduce
-         2.00   20 %      1       -   500 M         -           -  collective allReduce
-         1.00   10 %      1       -       -         -           -  loop
-        0.500  5.0 %      1       -       -         -           -  branch
+        ms/step  predicted  share  calls  FLOP/s     B/s  of limit    bound by  by kernel
+           4.00       4.00   40 %      1  1.00 G   250 k      50 %  arithmetic  dot
+           2.00       2.00   20 %      2  1.00 M  1.00 G      50 %      memory  reduce
+           2.00       1.00   20 %      1       -   500 M         -           -  collective allReduce
+           1.00          -   10 %      1       -       -         -           -  loop
+          0.500          -  5.0 %      1       -       -         -           -  branch
 
-      ms/step  share  calls  FLOP/s     B/s  of limit    bound by  by call
-         4.00   40 %      1  1.00 G   250 k      50 %  arithmetic  dot a
-         2.00   20 %      2  1.00 M  1.00 G      50 %      memory  reduce b
-         2.00   20 %      1       -   500 M         -           -  collective allReduce c
-         1.00   10 %      1       -       -         -           -  loop 2
-        0.500  5.0 %      1       -       -         -           -  branch
+        ms/step  predicted  share  calls  FLOP/s     B/s  of limit    bound by  by call
+           4.00       4.00   40 %      1  1.00 G   250 k      50 %  arithmetic  dot a
+           2.00       2.00   20 %      2  1.00 M  1.00 G      50 %      memory  reduce b
+           2.00       1.00   20 %      1       -   500 M         -           -  collective allReduce c
+           1.00          -   10 %      1       -       -         -           -  loop 2
+          0.500          -  5.0 %      1       -       -         -           -  branch
 
-    step by rank
-      rank 0  median 10.0 ms, communication 2.00 ms
-      rank 1  median 10.0 ms, communication 2.00 ms
-    "
-  `));
+      step by rank
+        rank 0  median 10.0 ms, communication 2.00 ms
+        rank 1  median 10.0 ms, communication 2.00 ms
+      "
+    `));
 });
 
 describe("the trace", () => {

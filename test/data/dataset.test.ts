@@ -9,6 +9,8 @@ import {
   fromColumns,
   hostGather,
 } from "../../src/data/index.ts";
+import { datasetLines } from "../../src/train/agree.ts";
+import "../../src/train/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 const numbered = (length: number): Dataset =>
@@ -250,5 +252,29 @@ describe("errors", () => {
   ])("%s", (_name, build, message) => {
     expect(build).toThrow(HeddleError);
     expect(build).toThrow(message);
+  });
+});
+
+describe("the rows that a dataset can come to", () => {
+  const values = Float32Array.from({ length: 20 }, (_unused, row) => row);
+  test.each<readonly [string, (all: Dataset) => Dataset, first: number, count: number]>([
+    ["all", (all) => all, 0, 20],
+    ["taken", (all) => all.take(5), 0, 5],
+    ["skipped, then taken", (all) => all.skip(3).take(5), 3, 5],
+    ["twice", (all) => all.skip(3).take(9).skip(2), 5, 7],
+    ["taken, then shuffled", (all) => all.skip(3).take(5).shuffle(), 3, 5],
+    ["shuffled once, then taken: any of them", (all) => all.skip(4).shuffle({ reshuffle: false }).take(2), 4, 16],
+  ])("%s", async (_name, chain, first, count) => {
+    const made = (data: Float32Array): Dataset => chain(fromArrays({ x: { shape: [20], data } }));
+    const dataset = made(values);
+    const isIn = (row: number): boolean => row >= first && row < first + count;
+    expect(dataset.sourceRows).toEqual({ first, count });
+    for (const epoch of [0, 1])
+      for (let index = 0; index < dataset.length; index++) expect(isIn(dataset.rowAt(epoch, index))).toBe(true);
+    // Ranks compare these rows: others may differ.
+    const lines = (data: Float32Array): Promise<string[]> => datasetLines("data", made(data), ["x"], 0);
+    expect(await lines(values.map((value, row) => (isIn(row) ? value : -1)))).toEqual(await lines(values));
+    const changed = values.map((value, row) => (row === first ? -1 : value));
+    expect(await lines(changed)).not.toEqual(await lines(values));
   });
 });

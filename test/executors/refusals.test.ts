@@ -315,6 +315,17 @@ describe.each(["reference", "native"] as const)("%s", (executor) => {
     expect(where).toMatch(new RegExp(`refusals\\.test\\.ts:${line}:\\d+$`));
   });
 
+  test.skipIf(unavailable).each([
+    [2, 2],
+    [1, 2, 2],
+  ])("lstsq of dependent columns points to pinv: [%i, %i, …]", async (...shape) => {
+    const runtime = localRuntime({ executor });
+    const a = distribute(runtime, new Float32Array(4), { shape, dtype: "f32" }, []);
+    const solved = async () => linalg.lstsq(a, a).data();
+    await expect(solved).rejects.toThrow(/^lstsq: .* is singular: pivot \d is 0[\s\S]*pinv\(a\)\.matmul\(b\)/);
+    runtime.close();
+  });
+
   test.skipIf(unavailable).each<[string, (x: Tensor) => Tensor, number[], DType]>([
     ["index 9 at position 1 is outside [-2, 2)", (x) => take(tensor([1, 2]), x), [0, 0, 0, 9], "i32"],
     [

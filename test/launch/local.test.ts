@@ -195,7 +195,8 @@ describe("a run that is stopped", () => {
     ["SIGHUP", 129],
   ] as const;
   test.each(signals)("%s ends everything within 2 s and leaves nothing", async (signal, status) => {
-    const launcher = launch({ workers: 2, args: ["temporary:{folder}/a.tmp", "1/ignore", "pid:{folder}", "hang"] });
+    const args = ["temporary:{folder}/a.tmp", "1/ignore", "pid:{folder}", "hang"];
+    const launcher = launch({ workers: 2, grace: 1, args });
     const pids = await launcher.pids(2);
     const before = performance.now();
     launcher.child.kill(signal);
@@ -204,6 +205,18 @@ describe("a run that is stopped", () => {
     expect({ code, stderr }).toEqual({ code: status, stderr: `heddle: stopped by ${signal}\n` });
     expect(await allGone(pids, 0)).toBe(true);
     expect(launcher.leftovers()).toEqual([]);
+  });
+
+  test.each([
+    { says: "by default a program has time to clean up", options: {}, cleaned: true },
+    { says: "with none it is killed", options: { grace: 0 }, cleaned: false },
+  ])("$says", async ({ options, cleaned }) => {
+    // Longer than a second, which once was all the time.
+    const launcher = launch({ ...options, args: ["late:1500", "pid:{folder}", "hang"] });
+    await launcher.pids(1);
+    launcher.child.kill("SIGTERM");
+    const { code, stdout } = await launcher.ended;
+    expect({ code, cleaned: stdout.includes("cleaned") }).toEqual({ code: 143, cleaned });
   });
 
   test("Ctrl-C, which reaches the workers as well, is no failure of theirs", async () => {

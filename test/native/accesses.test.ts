@@ -6,7 +6,7 @@ import { loadNative, type NativeBinding } from "../../src/executors/native/bindi
 import { accessesOf, coveredBytes } from "../../src/kernels/index.ts";
 import { type LoweredJson, type LoweredStep, lowerProgram, numberedCalls } from "../../src/lower/index.ts";
 import { writeJson } from "../../src/lower/json.ts";
-import { workBytes } from "../../src/lower/partials.ts";
+import { workBytes } from "../../src/lower/lower.ts";
 import { splitGraph } from "../../src/program/index.ts";
 import { lenetStep, mlpStep } from "../lower/graphs.ts";
 import { rowGraph, rows } from "../ops/table.ts";

@@ -108,6 +108,11 @@ test("layers are chosen by name; a layer in two places has one adapter", () => {
 });
 
 test.each<readonly [string, () => unknown, RegExp]>([
+  [
+    "a rank above both dims of a weight",
+    () => nn.lora(net(), { rank: 33 }).init(key, f64(1, 3)),
+    /^layer body.1 \(lora\): the rank 33 is above both dims of the weight, \d+ by \d+/,
+  ],
   ["a rank of 0", () => nn.lora(nn.linear(2), { rank: 0 }), /^lora: rank must be at least 1/],
   [
     "no linear layer",

@@ -2,9 +2,8 @@
 
 import type { Machine } from "../../cost/index.ts";
 import { bytesOf, formatType } from "../../ir/shape.ts";
-import { type LoweredProgram, lowerProgram } from "../../lower/index.ts";
+import { costOf, type LoweredProgram, lowerProgram } from "../../lower/index.ts";
 import { deviceAt, deviceCount } from "../../plan/mesh.ts";
-import { costOf } from "../../program/cost.ts";
 import { type Program, stepsWithin } from "../../program/program.ts";
 import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../../runtime/executor.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -37,9 +36,9 @@ export interface NativeOptions extends ExecutorOptions {
 }
 
 /** Shorter runs are done in place: a round trip to another thread costs more. */
-const shortSeconds = 2e-4;
+const shortSeconds = 1e-3;
 /** Kernels seldom take longer than this factor times the cost model's estimate. */
-const slack = 3;
+const slack = 1.5;
 
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {
@@ -64,7 +63,6 @@ export function nativeExecutor(options: NativeOptions): Executor {
       allocate,
       profiler,
       machine: options.machine,
-      axes: options.axes.map(({ size }) => size),
       alone: groups.every((group) => group.length === 0),
     });
   return {
@@ -122,7 +120,6 @@ interface Machinery {
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
   readonly machine: Machine | undefined;
-  readonly axes: readonly number[];
 }
 
 /** The compiled program of one device. */
@@ -134,11 +131,9 @@ interface Ready extends Ran {
 }
 
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
-  const overlap = overlaps[readEnvironment().overlap ?? "on"];
   const { machine } = machinery;
-  const target = { slots: threads, overlap, machine };
-  const lower = (program: Program): LoweredProgram => lowerProgram(program, target);
-  const lowerings = new Map([...new Set(programs)].map((program) => [program, lower(program)]));
+  const target = { slots: threads, overlap: overlaps[readEnvironment().overlap ?? "on"], machine };
+  const lowerings = new Map([...new Set(programs)].map((program) => [program, lowerProgram(program, target)]));
   checkFits(
     (programs[0] as Program).name,
     programs.map((program) => lowerings.get(program) as LoweredProgram),
@@ -158,8 +153,8 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
   const ready = programs.map((program) => byProgram.get(program) as Ready);
   const { program, lowered } = ready[0] as Ready;
   const alone = machinery.alone && machinery.devices.length === 1;
-  const note = machinery.profiler?.program(lowered, machinery.axes);
-  const short = note === undefined && alone && isShort(program, machine);
+  const note = machinery.profiler?.program(lowered, machine);
+  const short = note === undefined && alone && isShort(program, lowered, machine);
   const keeps = program.donated.every((input) => input === undefined);
   const prepared = { programs: ready, alone, short, quick: short && keeps, note };
   return {
@@ -198,13 +193,9 @@ interface Prepared {
   readonly note: ((times: Float64Array) => void) | undefined;
 }
 
-/** A buffer of a device. */
-const bufferAt = (lists: readonly (readonly NativeMemory[])[], device: number, index: number): NativeMemory =>
-  (lists[device] as readonly NativeMemory[])[index] as NativeMemory;
-
 /** Whether a run is too short to delay the event loop. Loops with a condition may be long. */
-const isShort = (program: Program, machine: Machine | undefined): boolean =>
-  slack * costOf(program, machine).seconds < shortSeconds &&
+const isShort = (program: Program, lowered: LoweredProgram, machine: Machine | undefined): boolean =>
+  slack * costOf(lowered, machine).seconds < shortSeconds &&
   !stepsWithin(program).some((step) => step.kind === "loop" && step.length === undefined);
 
 /** Memory for a program's outputs on a device: new memory, or that of donated inputs. */
@@ -298,7 +289,7 @@ function launch(
   const [first] = programs as [Ready];
   const allInputs = inputs.flat();
   const donated = programs.flatMap(({ program }, device) =>
-    program.donated.flatMap((input) => (input === undefined ? [] : [bufferAt(inputs, device, input)])),
+    program.donated.flatMap((input) => (input === undefined ? [] : [inputs[device]?.[input] as NativeMemory])),
   );
   for (const input of donated) input.giveAway();
   const outputs = programs.map((code, device) => outputsOf(code, inputs[device] as readonly NativeMemory[], machinery));
@@ -310,14 +301,13 @@ function launch(
     for (const input of allInputs) input.checkGood();
     return runInPlace(programs, machinery, allInputs, outputs[0] as readonly NativeMemory[], donated);
   }
-  // Of several devices in this process, the first is profiled.
-  const start = (device: NativeDevice, native: NativeProgram, uses: NativeBuffer[], index: number): Promise<void> =>
-    note !== undefined && index === 0 ? device.profile(native, uses).then(note) : device.run(native, uses);
   const needs = { buffers: used, causes: [...new Set(allInputs.flatMap(({ origin }) => origin ?? []))] };
   const launched = queue.launch(first.program.name, needs, programs, capturePosition(), (device, index) => {
     const code = programs[index] as Ready;
     const uses = buffersOf(code, inputs[index] as readonly NativeMemory[], outputs[index] as readonly NativeMemory[]);
-    return start(device, code.native, uses, index);
+    // Of several devices in this process, the first is profiled.
+    if (note !== undefined && index === 0) return device.profile(code.native, uses).then(note);
+    return device.run(code.native, uses);
   });
   for (const output of outputs.flat()) output.comesFrom(launched);
   const unchanged = (): boolean =>

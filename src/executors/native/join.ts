@@ -54,6 +54,7 @@ export async function distributedRuntime(
 /** The runtime of `heddle run` with several workers; undefined for a single worker. */
 export function joinFromEnvironment(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
   const { world, workers, executor } = readEnvironment();
+  reportToLauncher({ type: "join" });
   if (world === 1 || workers !== undefined) return undefined;
   if (executor !== undefined && executor !== "native") {
     throw new HeddleError("executor", `the ${executor} executor runs in one process only`, { hint: "use --workers 1" });
@@ -71,7 +72,6 @@ async function joinWorkers(mesh: Mesh, size: number, attempt: number): Promise<R
   };
   const rank = needed("RANK", environment.rank);
   const { runDirectory } = environment;
-  reportToLauncher({ type: "join" });
   const joining = distributedRuntime(mesh.axes, {
     rank,
     size,

@@ -1,8 +1,10 @@
 /** @module The times of kernel calls under `heddle profile`: recorded in each worker, and written to a file when the worker ends. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type Machine, machineFor, taskSeconds } from "../../cost/index.ts";
 import { descriptionOf } from "../../kernels/index.ts";
-import { costOf, type LoweredProgram, numberedCalls, printCall } from "../../lower/index.ts";
+import { callCost, costOf, type LoweredProgram, numberedCalls, printCall } from "../../lower/index.ts";
+import { devicesOf } from "../../program/program.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { readEnvironment } from "../../util/settings.ts";
 import type { NativeDevice } from "./binding.ts";
@@ -29,12 +31,16 @@ export interface ProfiledCall {
   /** Operations of one execution. */
   readonly flops: number;
   readonly bytes: number;
+  /** What the cost model predicts for one execution. */
+  readonly seconds: number;
 }
 
 /** A program and its runs. */
 export interface ProgramProfile {
   readonly name: string;
   readonly calls: readonly ProfiledCall[];
+  /** What the cost model predicts for one run. */
+  readonly seconds: number;
   /** Number of runs that `runs` leaves out. */
   readonly warmUp: number;
   /**
@@ -70,18 +76,17 @@ let shared: Profiler | undefined;
 
 /** This process's profiler, if `heddle profile` asked for one. */
 export function sharedProfiler(): Profiler | undefined {
-  const request = shared === undefined ? requested() : undefined;
-  if (request !== undefined) {
-    const profiler = new Profiler(request);
-    process.once("exit", () => profiler.write());
-    shared = profiler;
-  }
-  return shared;
+  const request = requested();
+  if (shared !== undefined || request === undefined) return shared;
+  const profiler = new Profiler(request);
+  process.once("exit", () => profiler.write());
+  shared = profiler;
+  return profiler;
 }
 
 interface Noted {
   readonly lowered: LoweredProgram;
-  readonly axes: readonly number[];
+  readonly machine: Machine | undefined;
   readonly runs: Float64Array[];
 }
 
@@ -104,9 +109,9 @@ export class Profiler {
   }
 
   /** A function that takes the times of a program's runs; undefined when there are too many programs. */
-  program(lowered: LoweredProgram, axes: readonly number[]): ((times: Float64Array) => void) | undefined {
+  program(lowered: LoweredProgram, machine: Machine | undefined): ((times: Float64Array) => void) | undefined {
     if (this.programs.length >= maxPrograms) return undefined;
-    const noted: Noted = { lowered, axes, runs: [] };
+    const noted: Noted = { lowered, machine, runs: [] };
     this.programs.push(noted);
     const maxRuns = this.request.warmUp + this.request.steps;
     return (times) => {
@@ -127,20 +132,25 @@ export class Profiler {
     writeFileSync(join(this.request.directory, `rank-${rank}.json`), JSON.stringify(this.profile(rank)));
   }
 
-  private describe({ lowered, axes, runs }: Noted): ProgramProfile {
+  private describe({ lowered, machine: given, runs }: Noted): ProgramProfile {
+    const machine = machineFor(devicesOf(lowered), given);
+    const axes = lowered.axes.map(({ size }) => size);
     // A program that ran only a few times keeps at least its last run.
     const warmUp = Math.min(this.request.warmUp, runs.length - 1);
     const calls = numberedCalls(lowered.json.steps).map(({ call, depth }): ProfiledCall => {
-      const { title, communicates, asyncRole } = descriptionOf(call);
+      const { title, communicates, asyncRole, control } = descriptionOf(call);
+      const { sends, ...work } = callCost(call, axes);
       return {
         kernel: communicates ? (title?.(call as never) ?? call.k) : call.k,
         text: printCall(call, axes),
         depth,
         ...(call["handle"] !== undefined && asyncRole === "starts" ? { beside: true as const } : {}),
-        ...costOf(call, axes),
+        ...work,
+        seconds: taskSeconds({ ...work, sends, calls: control === undefined ? 1 : 0 }, machine),
       };
     });
-    return { name: lowered.name, calls, warmUp, runs: runs.slice(warmUp).map((times) => Array.from(times)) };
+    const measured = runs.slice(warmUp).map((times) => Array.from(times));
+    return { name: lowered.name, calls, seconds: costOf(lowered, machine).seconds, warmUp, runs: measured };
   }
 }
 

@@ -133,8 +133,15 @@ function lstsqNode(a: Node, right: Node): Node {
   return answer(x as Node, vector);
 }
 
-/** X with the least |A X - B|, by QR, for A of full rank with at least as many rows as columns. @throws HeddleError `shape` for fewer rows than columns */
-export const lstsq = (a: Tensor, b: Tensor): Tensor => told("lstsq", a, () => operate("lstsq", lstsqNode, [a, b]));
+const deficient = "columns of the matrix depend on each other: pinv(a).matmul(b) is the shortest of many solutions";
+
+/**
+ * X with the least |A X - B|, by QR, for A of full rank with at least as many rows as columns.
+ *
+ * @throws HeddleError `shape` for fewer rows than columns; `value` from the run, with the pivot, when a pivot of R is exactly 0
+ */
+export const lstsq = (a: Tensor, b: Tensor): Tensor =>
+  told("lstsq", a, () => operate("lstsq", lstsqNode, [a, b]), deficient);
 
 function inverseNode(a: Node): Node {
   checkSquare("inverse", a);

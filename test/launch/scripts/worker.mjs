@@ -1,5 +1,5 @@
 // A worker without any learning in it: does what its arguments say, one after the other.
-//   print:TEXT  error:TEXT  env:NAME,NAME  step:N  join  temporary:PATH  sleep:MS  spin  ignore  throw:TEXT  peer:TEXT
+//   print:TEXT  error:TEXT  env:NAME,NAME  step:N  join  temporary:PATH  sleep:MS  spin  ignore  late:MS  throw:TEXT  peer:TEXT
 //   fork  exit:N  kill  hang  — prefixed "R/" for one rank only: 1/kill
 
 import { fork } from "node:child_process";
@@ -27,6 +27,11 @@ const actions = {
   sleep: (milliseconds) => sleep(Number(milliseconds)),
   ignore: () => {
     for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
+  },
+  late: (milliseconds) => {
+    process.on("SIGTERM", () =>
+      setTimeout(() => process.stdout.write("cleaned\n", () => process.exit(0)), Number(milliseconds)),
+    );
   },
   spin: () => {
     for (;;);
