@@ -2,7 +2,7 @@
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -26,13 +26,32 @@ export interface Start {
 }
 
 /**
- * Whether a peer can run a workload: two processes need a peer with a plain way to use two, and eager operations a peer with
- * an eager mode that differs from its other rows.
+ * Whether a peer can run a workload: two processes need a peer with a plain way to use two, eager operations a peer with
+ * an eager mode that differs from its other rows; a single product leaves nothing to `torch.compile`.
  */
 export function canRun(peer: PeerName, { processes, sizes }: Workload): boolean {
   if (sizes.kind === "eager") return peer === "heddle" || peer === "torch-eager";
+  if (sizes.kind === "infer") return true;
+  if (inferOnly.includes(peer)) return false;
+  if (sizes.kind === "gemm") return peer !== "torch-compile";
   return processes === 1 || !["torch-compile", "jax-jit"].includes(peer);
 }
+
+/** Peers of inference alone. */
+const inferOnly: readonly PeerName[] = ["heddle-sync", "onnxruntime", "onnxruntime-node"];
+
+const pythonFile = (peer: PeerName): string =>
+  peer === "jax-jit" ? "jax_peer.py" : peer === "onnxruntime" ? "onnx_peer.py" : "torch_peer.py";
+
+/** `heddle run` of a file of the peers. */
+export const heddleCommand = (file: string, env: Command["env"], processes = 1, threads = 1): Command => ({
+  program: process.execPath,
+  args: [
+    join(root, "bin", "heddle.js"),
+    ...["run", peerFile(file), "--workers", String(processes), "--threads", String(threads)],
+  ],
+  env,
+});
 
 /** Makes glibc keep freed blocks and use huge pages: without it PyTorch maps and faults every large tensor again. */
 const keepMemory = {
@@ -61,13 +80,16 @@ export function pythonEnvironment(peer: PeerName, threads: number, python: strin
 export async function commandsOf(start: Start): Promise<Command[]> {
   const { peer, processes, threads, python, spec } = start;
   const env = { HEDDLE_BENCH_SPEC: spec };
-  if (peer === "heddle") {
-    const args = ["run", peerFile("heddle.ts"), "--workers", String(processes), "--threads", String(threads)];
-    const command = { program: process.execPath, args: [join(root, "bin", "heddle.js"), ...args], env };
-    return [onCores(command, processes * threads)];
+  if (peer === "heddle" || peer === "heddle-sync")
+    return [onCores(heddleCommand("heddle.ts", env, processes, threads), processes * threads)];
+  if (peer === "onnxruntime-node") {
+    const args = ["--import", "tsx", peerFile("onnx.ts")];
+    return [
+      onCores({ program: process.execPath, args, env: { ...env, HEDDLE_BENCH_NODE: installNodePeers() } }, threads),
+    ];
   }
   if (python === undefined) throw new Error(`${peer}: its packages are not installed`);
-  const file = peerFile(peer === "jax-jit" ? "jax_peer.py" : "torch_peer.py");
+  const file = peerFile(pythonFile(peer));
   const port = processes > 1 ? String(await freePort()) : "0";
   return Array.from({ length: processes }, (_unused, rank) =>
     onCores(
@@ -85,6 +107,30 @@ export async function commandsOf(start: Start): Promise<Command[]> {
       processes * threads,
     ),
   );
+}
+
+/** The packages of peers that run in Node, whose programs for all systems are in them: 290 MB on disk. */
+const nodePackages = ["onnxruntime-node@1.30.0"];
+
+/** The folder of those packages, installed where they are missing. */
+function installNodePeers(): string {
+  const folder = join(root, ".heddle", "bench-node");
+  const stamp = join(folder, "installed.json");
+  const wanted = JSON.stringify(nodePackages);
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return folder;
+  console.error(`installing ${nodePackages.join(", ")} into .heddle/bench-node`);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
+  // Without its scripts, which would download what only GPUs need.
+  const args = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", ...nodePackages];
+  const { status, stderr } = spawnSync(process.platform === "win32" ? "npm.cmd" : "npm", args, {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  if (status !== 0) throw new Error(`${nodePackages.join(", ")} could not be installed\n${stderr}`);
+  writeFileSync(stamp, wanted);
+  return folder;
 }
 
 async function freePort(): Promise<number> {

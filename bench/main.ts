@@ -7,7 +7,7 @@ import { root } from "./commands.ts";
 import { Hub } from "./hub.ts";
 import { load, machineInfo } from "./machine.ts";
 import { type Measurement, measureStart, measureWorkload } from "./measure.ts";
-import { type Options, parseOptions, UsageError, usage } from "./options.ts";
+import { nodePeers, type Options, parseOptions, UsageError, usage } from "./options.ts";
 import { comparePlans, formatPlans, type PlanRow } from "./plans/compare.ts";
 import { formatMachine, formatTable, type Problem, type Results, type Row } from "./report.ts";
 import { tinyWorkload, workloads } from "./workloads.ts";
@@ -19,7 +19,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const compared = options.only.some((name) => name !== "plans");
-  const python = compared && options.peers.some((peer) => peer !== "heddle") ? installPeers() : undefined;
+  const python = compared && options.peers.some((peer) => !nodePeers.includes(peer)) ? installPeers() : undefined;
   const date = new Date().toISOString();
   const loadBefore = load();
   const collected: Found = { rows: [], problems: [], versions: {}, plans: [] };

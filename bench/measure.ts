@@ -1,23 +1,25 @@
 /** @module One group of rows: a workload at a number of threads, by all peers in turns. */
+import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { canRun, commandsOf } from "./commands.ts";
+import { canRun, commandsOf, heddleCommand } from "./commands.ts";
 import { type Hub, PeerProcess } from "./hub.ts";
+import {
+  compulsoryBytes,
+  inputShapes,
+  integerShapes,
+  matrixFlops,
+  parameterShapes,
+  type Sizes,
+  workloadData,
+} from "./kinds/index.ts";
 import type { PeerName } from "./options.ts";
 import type { Spec } from "./peers/link.ts";
 import type { Problem, Row } from "./report.ts";
 import { type Measured, measureInTurns } from "./schedule.ts";
 import { startCommand, startPeers, timeToFirstStep } from "./start.ts";
-import { median, relativeDifference, smallest } from "./statistics.ts";
-import {
-  compulsoryBytes,
-  inputShapes,
-  matrixFlops,
-  parameterShapes,
-  type Sizes,
-  type Workload,
-  workloadData,
-} from "./workloads.ts";
+import { median, percentile, relativeDifference, smallest } from "./statistics.ts";
+import type { Workload } from "./workloads.ts";
 
 /** The results of a group. */
 export interface Measurement {
@@ -36,8 +38,11 @@ export interface WorkloadRequest {
   readonly seconds: number;
 }
 
+/** The files that a peer reads. */
+type Files = Pick<Spec, "data" | "onnx">;
+
 /** Warm-up steps, where they are not 5: the JavaScript of eager operations is interpreted at first. */
-const warmUp: Partial<Record<Sizes["kind"], number>> = { eager: 40 };
+const warmUp: Partial<Record<Sizes["kind"], number>> = { eager: 40, infer: 300, gemm: 20 };
 
 /** Peers start from the same weights: after three steps their losses may differ by this fraction. */
 export const lossTolerance = 1e-3;
@@ -50,6 +55,7 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
   console.log(`\n${name}: ${title}, ${processes > 1 ? `${processes} processes` : `${threads} threads`}`);
   const data = join(request.folder, `${name}.bin`);
   writeFileSync(data, workloadData(sizes));
+  const files: Files = { data, onnx: writeOnnx(request, data) ?? null };
   const peers: PeerProcess[] = [];
   const attempt = async <T>(peer: string, work: () => Promise<T>): Promise<T | undefined> => {
     try {
@@ -64,7 +70,7 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
     for (const peer of request.peers.filter((candidate) => canRun(candidate, workload))) {
       const process = new PeerProcess(peer);
       const checked = await attempt(peer, async () => {
-        await startPeer(request, process, data);
+        await startPeer(request, process, files);
         return process.check();
       });
       if (checked === undefined) process.kill();
@@ -89,7 +95,7 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
       if (peerResult === undefined) continue;
       const peakBytes = await attempt(peer.name, () => peer.end());
       rows.push(rowOf(request, peer.name, peerResult, peakBytes, heddle));
-      if (workload.sgd !== undefined && !(peerResult.lastLoss < peerResult.firstLoss)) {
+      if (workload.optimizer !== undefined && !(peerResult.lastLoss < peerResult.firstLoss)) {
         const message = `the loss did not fall: ${peerResult.firstLoss} at first, ${peerResult.lastLoss} at last`;
         problems.push({ workload: name, peer: peer.name, message });
       }
@@ -100,9 +106,23 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
   }
 }
 
-async function startPeer(request: WorkloadRequest, process: PeerProcess, data: string): Promise<void> {
+/** Lets Heddle write the network of an inference as ONNX; undefined where no peer reads it. */
+function writeOnnx({ folder, workload, peers }: WorkloadRequest, data: string): string | undefined {
+  if (workload.sizes.kind !== "infer" || !peers.some((peer) => peer.startsWith("onnx"))) return undefined;
+  const [spec, onnx] = [join(folder, "write-onnx.json"), join(folder, `${workload.name}.onnx`)];
+  const { sizes } = workload;
+  const shapes = { parameters: parameterShapes(sizes), inputs: inputShapes(sizes), integers: integerShapes(sizes) };
+  writeFileSync(spec, JSON.stringify({ sizes, ...shapes, data, onnx }));
+  const { program, args, env } = heddleCommand("write-onnx.ts", { HEDDLE_BENCH_SPEC: spec });
+  const options = { encoding: "utf8", env: { ...process.env, ...env } } as const;
+  const { status, stdout, stderr } = spawnSync(program, args, options);
+  if (status !== 0) throw new Error(`the model could not be written as ONNX\n${stdout}${stderr}`);
+  return onnx;
+}
+
+async function startPeer(request: WorkloadRequest, process: PeerProcess, files: Files): Promise<void> {
   const { hub, folder, python, workload, threads } = request;
-  const { sizes, processes, sgd } = workload;
+  const { sizes, processes, optimizer } = workload;
   const peer = process.name as PeerName;
   const spec = join(folder, `${peer}.json`);
   const commands = await commandsOf({ peer, processes, threads, python, spec });
@@ -114,10 +134,11 @@ async function startPeer(request: WorkloadRequest, process: PeerProcess, data: s
       threads,
       processes,
       sizes,
-      sgd: sgd ?? null,
+      optimizer: optimizer ?? null,
       parameters: parameterShapes(sizes),
       inputs: inputShapes(sizes),
-      data,
+      integers: integerShapes(sizes),
+      ...files,
     };
     writeFileSync(spec, JSON.stringify(content));
   });
@@ -155,14 +176,15 @@ function rowOf(
     threads,
     medianMilliseconds: middle,
     minimumMilliseconds: peerResult.fastestMilliseconds,
+    slowMilliseconds: workload.sizes.kind === "infer" ? percentile(peerResult.milliseconds, 99) : undefined,
     steps: peerResult.milliseconds.length,
     ratio: heddle === undefined ? undefined : middle / median(heddle.milliseconds),
     gflops: per(matrixFlops(workload.sizes)),
     gigabytesPerSecond: per(compulsoryBytes(workload.sizes)),
     peakBytes,
     firstMilliseconds: peerResult.firstMilliseconds,
-    firstLoss: workload.sgd === undefined ? undefined : peerResult.firstLoss,
-    lastLoss: workload.sgd === undefined ? undefined : peerResult.lastLoss,
+    firstLoss: workload.optimizer === undefined ? undefined : peerResult.firstLoss,
+    lastLoss: workload.optimizer === undefined ? undefined : peerResult.lastLoss,
   };
 }
 
@@ -196,7 +218,7 @@ export async function measureStart({ folder, python, peers, threads }: StartRequ
     }
   }
   const heddle = times.get("heddle");
-  const none = { gflops: undefined, gigabytesPerSecond: undefined, peakBytes: undefined };
+  const none = { slowMilliseconds: undefined, gflops: undefined, gigabytesPerSecond: undefined, peakBytes: undefined };
   const rows = [...times].map(
     ([peer, milliseconds]): Row => ({
       ...none,

@@ -1,16 +1,33 @@
 /** @module The command line of the benchmarks. */
 import { parseArgs } from "node:util";
-import { eagerWorkloads, workloads } from "./workloads.ts";
+import { eagerWorkloads, gemmWorkloads, inferWorkloads, type Workload, workloads } from "./workloads.ts";
 
 /** Peers in the order of the table; Heddle comes first, as the others are compared with it. */
-export const peerNames = ["heddle", "torch-eager", "torch-tuned", "torch-compile", "jax-jit"] as const;
+export const peerNames = [
+  "heddle",
+  "heddle-sync",
+  "torch-eager",
+  "torch-tuned",
+  "torch-compile",
+  "jax-jit",
+  "onnxruntime",
+  "onnxruntime-node",
+] as const;
 export type PeerName = (typeof peerNames)[number];
+
+/** Peers that need none of the Python packages. */
+export const nodePeers: readonly PeerName[] = ["heddle", "heddle-sync", "onnxruntime-node"];
 
 /** The values of `--only`: the workloads, the time from start to first step, and the accuracy of plans. */
 export const measurements: readonly string[] = [...workloads.map(({ name }) => name), "start", "plans"];
 
 /** Names for groups of workloads. */
-const groups: Readonly<Record<string, readonly string[]>> = { eager: eagerWorkloads.map(({ name }) => name) };
+const namesOf = (list: readonly Workload[]): string[] => list.map(({ name }) => name);
+const groups: Readonly<Record<string, readonly string[]>> = {
+  gemm: namesOf(gemmWorkloads),
+  infer: namesOf(inferWorkloads),
+  eager: namesOf(eagerWorkloads),
+};
 
 export interface Options {
   readonly only: readonly string[];

@@ -14,6 +14,8 @@ export interface Row {
   readonly medianMilliseconds: number;
   /** Mean of the fastest few steps in a row. */
   readonly minimumMilliseconds: number;
+  /** The 99th percentile of the times of a step, where answers are waited for; else undefined. */
+  readonly slowMilliseconds: number | undefined;
   readonly steps: number;
   /** Median over Heddle's; below 1 the peer is faster. Undefined when Heddle was not measured. */
   readonly ratio: number | undefined;
@@ -53,21 +55,51 @@ const digits = (value: number): string =>
 
 const orDash = (value: number | undefined): string => (value === undefined ? "-" : digits(value));
 
-const columns: readonly (readonly [title: string, text: (row: Row) => string])[] = [
+type Columns = readonly (readonly [title: string, text: (row: Row) => string])[];
+
+const first: Columns = [
   ["workload", ({ workload }) => workload],
   ["threads", ({ processes, threads }) => (processes === 1 ? `${threads}` : `${processes}x${threads}`)],
   ["peer", ({ peer }) => peer],
-  ["median ms", ({ medianMilliseconds }) => digits(medianMilliseconds)],
-  ["min ms", ({ minimumMilliseconds }) => digits(minimumMilliseconds)],
-  ["ratio", ({ ratio }) => (ratio === undefined ? "-" : ratio.toFixed(2))],
-  ["GFLOP/s", ({ gflops }) => orDash(gflops)],
-  ["GB/s", ({ gigabytesPerSecond }) => orDash(gigabytesPerSecond)],
+];
+const ratioColumn: Columns[number] = ["ratio", ({ ratio }) => (ratio === undefined ? "-" : ratio.toFixed(2))];
+const last: Columns = [
   ["peak MB", ({ peakBytes }) => (peakBytes === undefined ? "-" : (peakBytes / 1e6).toFixed(0))],
   ["steps", ({ steps }) => `${steps}`],
 ];
 
-/** The rows as a Markdown table, padded for a terminal. `ratio`: how many times Heddle's median this one is. */
+const columns: Columns = [
+  ...first,
+  ["median ms", ({ medianMilliseconds }) => digits(medianMilliseconds)],
+  ["min ms", ({ minimumMilliseconds }) => digits(minimumMilliseconds)],
+  ratioColumn,
+  ["GFLOP/s", ({ gflops }) => orDash(gflops)],
+  ["GB/s", ({ gigabytesPerSecond }) => orDash(gigabytesPerSecond)],
+  ...last,
+];
+
+/** The columns of rows whose answers are waited for. */
+const waitingColumns: Columns = [
+  ...first,
+  ["median us", ({ medianMilliseconds }) => digits(1000 * medianMilliseconds)],
+  ["p99 us", ({ slowMilliseconds }) => orDash(slowMilliseconds && 1000 * slowMilliseconds)],
+  ["min us", ({ minimumMilliseconds }) => digits(1000 * minimumMilliseconds)],
+  ratioColumn,
+  ...last,
+];
+
+/**
+ * The rows as a Markdown table, padded for a terminal; those with a 99th percentile as a table of microseconds below. `ratio`: how
+ * many times Heddle's median this one is.
+ */
 export function formatTable(rows: readonly Row[]): string {
+  const waiting = rows.filter(({ slowMilliseconds }) => slowMilliseconds !== undefined);
+  const others = rows.filter(({ slowMilliseconds }) => slowMilliseconds === undefined);
+  return [formatRows(others, columns), formatRows(waiting, waitingColumns)].filter((text) => text !== "").join("\n\n");
+}
+
+function formatRows(rows: readonly Row[], columns: Columns): string {
+  if (rows.length === 0) return "";
   const cells = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, text]) => text(row)))];
   const widths = columns.map((_column, place) => Math.max(...cells.map((line) => (line[place] as string).length)));
   const pad = (text: string, place: number): string =>

@@ -9,6 +9,12 @@ export function median(values: readonly number[]): number {
   return ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }
 
+/** The value that so many percent of all are at most; NaN of an empty list. */
+export function percentile(values: readonly number[], percent: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] ?? Number.NaN;
+}
+
 /** The smallest value; NaN of an empty list. */
 export const smallest = (values: readonly number[]): number =>
   values.length === 0 ? Number.NaN : values.reduce((min, value) => Math.min(min, value));

@@ -4,47 +4,16 @@ import platform
 
 import jax
 import jax.numpy as jnp
-from link import read_arrays, read_spec, serve, timed
+import numpy as np
+from jax_networks import FORWARD, loss_of, to_jax
+from jax_optimizers import OPTIMIZERS
+from link import digest, read_arrays, read_spec, serve, timed
 
 
-def forward_mlp(sizes, params, x, key):
-    names = range(0, 2 * (len(sizes["widths"]) - 1), 2)
-    for name in names:
-        x = x @ params[f"{name}.weight"] + params[f"{name}.bias"]
-        if name != names[-1]:
-            x = jax.nn.relu(x)
-    return x
-
-
-def forward_lenet(sizes, params, x, key):
-    for name in (0, 3):
-        x = jax.lax.conv_general_dilated(
-            x, params[f"{name}.weight"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
-        x = jax.nn.relu(x + params[f"{name}.bias"])
-        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-    x = x.reshape(len(x), -1)
-    x = jax.nn.relu(x @ params["7.weight"] + params["7.bias"])
-    if key is not None:
-        keep = 1.0 - sizes["dropout"]
-        x = jnp.where(jax.random.bernoulli(key, keep, x.shape), x / keep, 0)
-    return x @ params["10.weight"] + params["10.bias"]
-
-
-def to_jax(sizes, parameters, x):
-    """Weights and images in the forward functions' order of dims."""
-    params = {}
-    for name, value in parameters.items():
-        if value.ndim == 4:
-            value = value.transpose(2, 3, 1, 0)
-        elif value.ndim == 2 and name == "7.weight":
-            # Its inputs are a flattened image, channels first in the data file.
-            side = sizes["side"] // 4
-            value = value.reshape(len(value), -1, side, side).transpose(2, 3, 1, 0).reshape(-1, len(value))
-        elif value.ndim == 2 and sizes["kind"] != "embedding":
-            value = value.T
-        params[name] = jnp.asarray(value)
-    return params, jnp.asarray(x.transpose(0, 2, 3, 1) if x.ndim == 4 else x)
+def read_jax(spec, sizes):
+    parameters, inputs, integers = read_arrays(spec)
+    params, inputs = to_jax(sizes, parameters, inputs)
+    return params, inputs, [jnp.asarray(value) for value in integers]
 
 
 class Training:
@@ -52,45 +21,29 @@ class Training:
 
     def __init__(self, spec):
         self.spec = spec
-        self.versions = versions()
         self.launch = None
 
     def start(self, dropout):
-        sizes, sgd = self.spec["sizes"], self.spec["sgd"]
-        parameters, inputs, labels = read_arrays(self.spec)
-        params, x = to_jax(sizes, parameters, inputs[0])
-        y = jnp.asarray(labels)
-        forward = forward_mlp if sizes["kind"] == "mlp" else forward_lenet
-        looks_up = sizes["kind"] == "embedding"
-        drops = dropout and sizes["kind"] == "lenet"
+        sizes, settings = self.spec["sizes"], self.spec["optimizer"]
+        params, inputs, integers = read_jax(self.spec, sizes)
+        drops = dropout and sizes.get("dropout", 0) > 0
+        init, update = OPTIMIZERS[settings["kind"]](settings)
 
-        def loss_of(params, key):
-            if looks_up:
-                return jnp.mean((params["0.weight"][y] - x) ** 2)
-            logits = forward(sizes, params, x, key if drops else None)
-            return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1).mean()
-
-        def step(state, key):
-            params, buffers, count = state
-            loss, grads = jax.value_and_grad(loss_of)(params, jax.random.fold_in(key, count))
-            new_params, new_buffers = {}, {}
-            for name, grad in grads.items():
-                direction = grad
-                if buffers:
-                    buffer = sgd["momentum"] * buffers[name] + grad
-                    direction = grad + sgd["momentum"] * buffer if sgd["nesterov"] else buffer
-                    new_buffers[name] = buffer
-                new_params[name] = params[name] - sgd["learningRate"] * direction
-            return (new_params, new_buffers, count + 1), loss
+        def step(state, key, batch):
+            params, slots, count = state
+            step_key = jax.random.fold_in(key, count) if drops else None
+            loss, grads = jax.value_and_grad(lambda params: loss_of(sizes, params, batch, step_key))(params)
+            params, slots = update(params, grads, slots, count)
+            return (params, slots, count + 1), loss
 
         step = jax.jit(step, donate_argnums=0)
-        buffers = {name: jnp.zeros_like(value) for name, value in params.items()} if sgd["momentum"] else {}
-        state = (params, buffers, jnp.int32(0))
+        state = (params, init(params), jnp.int32(0))
         key = jax.random.key(1)
+        batch = (inputs, integers)
 
         def launch():
             nonlocal state
-            state, loss = step(state, key)
+            state, loss = step(state, key, batch)
             return lambda: float(loss)
 
         return launch
@@ -105,35 +58,66 @@ class Training:
         return timed(count, self.launch, depth=2)
 
 
-class Chain:
-    """The elementwise chain."""
+def chain(sizes, inputs, integers):
+    a, b, c = inputs
+    return [jnp.sqrt((jax.nn.sigmoid(a * b + c) * jnp.tanh(a) - 0.5 * b) ** 2 + 1)]
+
+
+def gemm(sizes, inputs, integers):
+    return [inputs[0] @ inputs[1]]
+
+
+FUNCTIONS = {"chain": chain, "gemm": gemm}
+
+
+class Function:
+    """A function that is not trained: a list of results."""
 
     def __init__(self, spec):
-        self.versions = versions()
-        _, inputs, _ = read_arrays(spec)
-        self.inputs = [jnp.asarray(value) for value in inputs]
-        self.run = jax.jit(
-            lambda a, b, c: jnp.sqrt((jax.nn.sigmoid(a * b + c) * jnp.tanh(a) - 0.5 * b) ** 2 + 1)
-        )
+        sizes = spec["sizes"]
+        _, inputs, integers = read_jax(spec, sizes)
+        function = jax.jit(lambda inputs, integers: FUNCTIONS[sizes["kind"]](sizes, inputs, integers))
+        self.run = lambda: function(inputs, integers)
 
     def check(self):
-        return [float(jax.device_get(self.run(*self.inputs)).mean(dtype="float64"))]
+        return [digest(jax.device_get(result)) for result in self.run()]
 
     def steps(self, count):
         def launch():
-            y = self.run(*self.inputs)
-            return lambda: float(y.block_until_ready() is None)
+            results = self.run()
+            return lambda: float(jax.block_until_ready(results) is None)
 
         return timed(count, launch, depth=2)
 
 
-def versions():
-    return {"jax": jax.__version__, "python": platform.python_version()}
+class Inference:
+    """A network that is not trained."""
+
+    def __init__(self, spec):
+        network = spec["sizes"]["network"]
+        params, inputs, _ = read_jax(spec, network)
+        forward = jax.jit(lambda params, x: FORWARD[network["kind"]](network, params, x, None))
+        self.run = lambda: np.asarray(forward(params, inputs[0]))
+
+    def check(self):
+        return self.run().ravel().tolist()
+
+    def steps(self, count):
+        def launch():
+            y = self.run()
+            return lambda: float(y.flat[0])
+
+        return timed(count, launch)
+
+
+PEERS = {"chain": Function, "gemm": Function, "infer": Inference}
 
 
 def main():
     spec = read_spec()
-    serve(spec, Chain(spec) if spec["sizes"]["kind"] == "chain" else Training(spec))
+    peer = PEERS.get(spec["sizes"]["kind"], Training)(spec)
+    peer.versions = {"jax": jax.__version__, "python": platform.python_version()}
+    serve(spec, peer)
 
 
 if __name__ == "__main__":

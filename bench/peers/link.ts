@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
-import type { ParameterShape, Sgd, Sizes } from "../workloads.ts";
+import type { ParameterShape, Sizes } from "../kinds/index.ts";
+import type { OptimizerSettings } from "../workloads.ts";
 
 /** The settings of a peer, in the file that HEDDLE_BENCH_SPEC names. */
 export interface Spec {
@@ -12,11 +13,14 @@ export interface Spec {
   readonly threads: number;
   readonly processes: number;
   readonly sizes: Sizes;
-  readonly sgd: Sgd | null;
-  /** Parameters and inputs, in the order of the data file. */
+  readonly optimizer: OptimizerSettings | null;
+  /** Parameters, f32 inputs and i32 inputs, in the order of the data file. */
   readonly parameters: readonly ParameterShape[];
   readonly inputs: readonly ParameterShape[];
+  readonly integers: readonly ParameterShape[];
   readonly data: string;
+  /** The network of an inference as Heddle wrote it; null for peers and workloads without. */
+  readonly onnx: string | null;
 }
 
 /** Runs this many steps. */
@@ -25,7 +29,7 @@ export interface StepsRequest {
   readonly count: number;
 }
 
-/** Three steps from the initial weights without dropout: their losses; for the chain, the mean of the result. */
+/** Three steps from the initial weights without dropout: their losses; of what is not trained, a digest or the result. */
 export interface CheckRequest {
   readonly run: "check";
 }
@@ -43,6 +47,13 @@ export interface Peer {
 
 export const readSpec = (): Spec =>
   JSON.parse(readFileSync(process.env["HEDDLE_BENCH_SPEC"] as string, "utf8")) as Spec;
+
+/** A number that stands for a function's result: the mean of its squares, each times its position modulo 7, plus 1. */
+export function digest(values: ArrayLike<number | bigint | boolean>): number {
+  let sum = 0;
+  for (let index = 0; index < values.length; index++) sum += Number(values[index]) ** 2 * (1 + (index % 7));
+  return sum / values.length;
+}
 
 /** The largest memory of this process so far, in bytes. */
 export function peakMemory(): number {

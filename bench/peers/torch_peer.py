@@ -4,38 +4,26 @@ import os
 import platform
 
 import torch
-from link import read_arrays, read_spec, serve, timed
+from link import digest, read_arrays, read_spec, serve, timed
 from torch import nn
+from torch_eager import Eager
+from torch_networks import build_model, loss_of
 
 
-def build_model(sizes, dropout, sparse=False):
-    """The layers of the workload, in the order of its parameters' names; `sparse`: an embedding's gradient has only rows."""
-    if sizes["kind"] == "embedding":
-        # Not initialised: the values of the data file are put in.
-        values = torch.empty(sizes["rows"], sizes["features"])
-        return nn.Sequential(nn.Embedding(*values.shape, _weight=values, sparse=sparse))
-    if sizes["kind"] == "mlp":
-        widths = sizes["widths"]
-        layers = []
-        for index in range(len(widths) - 1):
-            layers += [nn.ReLU()] if index else []
-            layers += [nn.Linear(widths[index], widths[index + 1])]
-        return nn.Sequential(*layers)
-    first, second = sizes["channels"]
-    kernel = sizes["kernel"]
-    return nn.Sequential(
-        nn.Conv2d(1, first, kernel, padding="same"),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(first, second, kernel, padding="same"),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(second * (sizes["side"] // 4) ** 2, sizes["hidden"]),
-        nn.ReLU(),
-        nn.Dropout(sizes["dropout"] if dropout else 0.0),
-        nn.Linear(sizes["hidden"], sizes["classes"]),
+def read_tensors(spec):
+    """Parameters by name, inputs that are floats, and those that are integers."""
+    parameters, inputs, integers = read_arrays(spec)
+    return (
+        {name: torch.from_numpy(value) for name, value in parameters.items()},
+        [torch.from_numpy(value) for value in inputs],
+        [torch.from_numpy(value) for value in integers],
     )
+
+
+def channels_last(model, inputs):
+    """The layout of images that oneDNN's convolutions like."""
+    last = torch.channels_last
+    return model.to(memory_format=last), [x.contiguous(memory_format=last) if x.ndim == 4 else x for x in inputs]
 
 
 class Training:
@@ -44,43 +32,54 @@ class Training:
     def __init__(self, spec):
         self.spec = spec
         self.tuned = spec["peer"] != "torch-eager"
-        self.versions = versions()
         self.launch = None
+
+    def optimizers(self, model, sparse):
+        """One optimizer, or one for parameters with sparse gradients and one for the others."""
+        settings = self.spec["optimizer"]
+        options = {"lr": settings["learningRate"]}
+        if settings["kind"] == "sgd":
+            options |= {"momentum": settings["momentum"], "nesterov": settings["nesterov"]}
+        kinds = {"sgd": "SGD", "adam": "Adam", "adamW": "AdamW", "adagrad": "Adagrad"}
+        make = getattr(torch.optim, kinds[settings["kind"]])
+        # The fused optimizers take no sparse gradients.
+        rows = [value for name, value in model.named_parameters() if name in sparse]
+        whole = [value for name, value in model.named_parameters() if name not in sparse]
+        made = [make(rows, **options)] if rows else []
+        return made + ([make(whole, **options, **({"fused": True} if self.tuned else {}))] if whole else [])
 
     def start(self, dropout, compiled):
         """A training from the initial weights: a function that does one step and returns a function that reads its loss."""
-        spec, tuned = self.spec, self.tuned
-        parameters, inputs, labels = read_arrays(spec)
-        x, y = torch.from_numpy(inputs[0]), torch.from_numpy(labels)
+        spec, sizes = self.spec, self.spec["sizes"]
+        parameters, inputs, integers = read_tensors(spec)
         if spec["processes"] > 1:
-            rows = len(x) // spec["processes"]
+            rows = len(inputs[0]) // spec["processes"]
             own = slice(int(os.environ["RANK"]) * rows, (int(os.environ["RANK"]) + 1) * rows)
-            x, y = x[own], y[own]
-        looks_up = spec["sizes"]["kind"] == "embedding"
-        model = build_model(spec["sizes"], dropout, sparse=tuned)
-        model.load_state_dict({name: torch.from_numpy(value) for name, value in parameters.items()})
+            inputs, integers = ([x[own] for x in batch] for batch in (inputs, integers))
+        model = build_model(sizes, dropout, sparse=self.tuned)
+        # The statistics of batch norms are not in the file.
+        missing = model.load_state_dict(parameters, strict=False)
+        assert not missing.unexpected_keys and all("running" in k or "num_b" in k for k in missing.missing_keys)
         # With inductor the plain layout was faster.
-        if spec["peer"] == "torch-tuned" and spec["sizes"]["kind"] == "lenet":
-            model = model.to(memory_format=torch.channels_last)
-            x = x.contiguous(memory_format=torch.channels_last)
-        sgd = spec["sgd"]
-        options = {"lr": sgd["learningRate"], "momentum": sgd["momentum"], "nesterov": sgd["nesterov"]}
-        # The fused optimizer takes no sparse gradients.
-        fused = {"fused": True} if tuned and not looks_up else {}
-        optimizer = torch.optim.SGD(model.parameters(), **options, **fused)
+        if spec["peer"] == "torch-tuned" and any(x.ndim == 4 for x in inputs):
+            model, inputs = channels_last(model, inputs)
+        sparse = getattr(model, "sparse_names", ()) if self.tuned else ()
+        optimizers = self.optimizers(model, sparse)
         if spec["processes"] > 1:
-            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=tuned)
+            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=self.tuned)
 
-        def loss_of(x, y):
-            return nn.functional.mse_loss(model(y), x) if looks_up else nn.functional.cross_entropy(model(x), y)
+        def loss_of_batch(inputs, integers):
+            return loss_of(sizes, model, (inputs, integers))
 
-        loss_function = torch.compile(loss_of) if compiled else loss_of
+        loss_function = torch.compile(loss_of_batch) if compiled else loss_of_batch
 
         def step():
-            optimizer.zero_grad(set_to_none=True)
-            loss = loss_function(x, y)
+            for optimizer in optimizers:
+                optimizer.zero_grad(set_to_none=True)
+            loss = loss_function(inputs, integers)
             loss.backward()
-            optimizer.step()
+            for optimizer in optimizers:
+                optimizer.step()
             return loss.item
 
         return step
@@ -96,91 +95,66 @@ class Training:
         return timed(count, self.launch)
 
 
-class Chain:
-    """The elementwise chain."""
+def chain(sizes, inputs, integers):
+    a, b, c = inputs
+    return [torch.sqrt((torch.sigmoid(a * b + c) * torch.tanh(a) - 0.5 * b) ** 2 + 1)]
+
+
+def gemm(sizes, inputs, integers):
+    return [inputs[0] @ inputs[1]]
+
+
+FUNCTIONS = {"chain": chain, "gemm": gemm}
+
+
+class Function:
+    """A function that is not trained: a list of results."""
 
     def __init__(self, spec):
-        self.versions = versions()
-        _, inputs, _ = read_arrays(spec)
-        a, b, c = (torch.from_numpy(value) for value in inputs)
-
-        def y(a, b, c):
-            return torch.sqrt((torch.sigmoid(a * b + c) * torch.tanh(a) - 0.5 * b) ** 2 + 1)
-
-        function = torch.compile(y) if spec["peer"] == "torch-compile" else y
-        self.run = lambda: function(a, b, c)
+        sizes = spec["sizes"]
+        _, inputs, integers = read_tensors(spec)
+        function = FUNCTIONS[sizes["kind"]]
+        compiled = torch.compile(function) if spec["peer"] == "torch-compile" else function
+        self.run = lambda: compiled(sizes, inputs, integers)
 
     def check(self):
-        with torch.no_grad():
-            return [self.run().double().mean().item()]
+        return [digest(result.detach().numpy()) for result in self.run()]
 
     def steps(self, count):
         def launch():
             self.run()
             return lambda: 0.0
 
-        with torch.no_grad():
-            return timed(count, launch)
+        return timed(count, launch)
 
 
-def regression(x, weights, count):
-    """Steps of a linear regression of x by itself, from the given weights."""
-    w, b = weights, weights[0]
-    for _ in range(count):
-        error = x @ w + b - x
-        w = w - x.T @ error * (2 / len(x)) * 0.01
-        b = b - error.sum(0) * (2 / len(x)) * 0.01
-    return w + b
-
-
-def repeated(operation):
-    def run(x, y, count):
-        made = operation(x, y)
-        chained = made.shape == x.shape
-        for _ in range(1, count):
-            made = operation(made if chained else x, y)
-        return made
-
-    return run
-
-
-EAGER = {
-    "add": repeated(lambda x, y: x + y),
-    "scale": repeated(lambda x, y: x * 0.5),
-    "sum": repeated(lambda x, y: x.sum()),
-    "matmul": repeated(lambda x, y: x @ y),
-    "softmax": repeated(lambda x, y: x.softmax(-1)),
-    "slice": repeated(lambda x, y: x[2:4]),
-    "step": regression,
-    "xty": repeated(lambda x, y: x.T @ y),
-}
-
-
-class Eager:
-    """One operation at a time."""
+class Inference:
+    """A network that is not trained."""
 
     def __init__(self, spec):
-        self.versions = versions()
-        _, inputs, _ = read_arrays(spec)
-        self.inputs = [torch.from_numpy(value) for value in inputs]
-        self.run = EAGER[spec["sizes"]["operation"]]
-        self.count = spec["sizes"]["count"]
+        network = spec["sizes"]["network"]
+        parameters, inputs, _ = read_tensors(spec)
+        model = build_model(network, False).eval()
+        model.load_state_dict(parameters)
+        if spec["peer"] == "torch-tuned":
+            model, inputs = channels_last(model, inputs)
+        run = torch.compile(model) if spec["peer"] == "torch-compile" else model
+        self.run = lambda: run(inputs[0])
 
     def check(self):
-        with torch.no_grad():
-            return self.run(*self.inputs, 3).flatten().tolist()
+        with torch.inference_mode():
+            return self.run().flatten().tolist()
 
     def steps(self, count):
         def launch():
-            made = self.run(*self.inputs, self.count)
-            return lambda: made.flatten()[0].item()
+            y = self.run().numpy()
+            return lambda: float(y.flat[0])
 
-        with torch.no_grad():
+        with torch.inference_mode():
             return timed(count, launch)
 
 
-def versions():
-    return {"torch": torch.__version__, "python": platform.python_version()}
+PEERS = {"chain": Function, "gemm": Function, "eager": Eager, "infer": Inference}
 
 
 def main():
@@ -189,7 +163,9 @@ def main():
     torch.set_num_threads(spec["threads"])
     if spec["processes"] > 1:
         torch.distributed.init_process_group("gloo")
-    serve(spec, {"chain": Chain, "eager": Eager}.get(spec["sizes"]["kind"], Training)(spec))
+    peer = PEERS.get(spec["sizes"]["kind"], Training)(spec)
+    peer.versions = {"torch": torch.__version__, "python": platform.python_version()}
+    serve(spec, peer)
     if spec["processes"] > 1:
         torch.distributed.destroy_process_group()
 

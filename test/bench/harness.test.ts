@@ -4,27 +4,33 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import {
+  compulsoryBytes,
+  type EmbeddingSizes,
+  inputShapes,
+  matrixFlops,
+  parameterShapes,
+  workloadData,
+} from "../../bench/kinds/index.ts";
 import { disagreements } from "../../bench/measure.ts";
 import { parseOptions, UsageError } from "../../bench/options.ts";
 import type { Results } from "../../bench/report.ts";
 import { formatTable, type Row } from "../../bench/report.ts";
 import { fastestRun, measureInTurns } from "../../bench/schedule.ts";
-import { median, relativeDifference, smallest } from "../../bench/statistics.ts";
+import { median, percentile, relativeDifference, smallest } from "../../bench/statistics.ts";
 import {
-  compulsoryBytes,
-  type EmbeddingSizes,
   eagerWorkloads,
-  inputShapes,
-  matrixFlops,
-  parameterShapes,
+  gemmWorkloads,
+  inferWorkloads,
   tinySizes,
   tinyWorkload,
-  workloadData,
   workloads,
 } from "../../bench/workloads.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const eager = eagerWorkloads.map(({ name }) => name);
+const [gemm, infer, eager] = [gemmWorkloads, inferWorkloads, eagerWorkloads].map((list) =>
+  list.map(({ name }) => name),
+) as [string[], string[], string[]];
 const workload = (name: string) => workloads.find((one) => one.name === name)!;
 
 describe("options", () => {
@@ -32,7 +38,7 @@ describe("options", () => {
     {
       args: [],
       want: {
-        only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", ...eager, "start", "plans"],
+        only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", ...gemm, ...infer, ...eager, "start", "plans"],
         threads: [1, 2],
         seconds: 10,
       },
@@ -67,6 +73,14 @@ describe("workloads", () => {
     expect(matrixFlops(workload("lenet").sizes)).toBe(128 * 2 * (2 * first + 3 * (second + 3136 * 512 + 512 * 10)));
     const shapes = parameterShapes(workload("lenet").sizes).map(([, shape]) => shape.reduce((a, b) => a * b));
     expect(shapes.reduce((a, b) => a + b)).toBe(1_663_370);
+  });
+
+  test("arithmetic of what is not trained", () => {
+    expect(matrixFlops(workload("gemm-1x4096x4096").sizes)).toBe(2 * 4096 * 4096);
+    expect(matrixFlops(workload("gemm-128x784x512").sizes)).toBe(2 * 128 * 784 * 512);
+    expect(matrixFlops(workload("infer-mlp").sizes)).toBe(2 * (784 * 512 + 512 * 512 + 512 * 10));
+    const images = 28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 3136 * 512 + 512 * 10;
+    expect(matrixFlops(workload("infer-lenet-64").sizes)).toBe(64 * 2 * images);
   });
 
   test("the data is the same every time, and as long as its parts", () => {
@@ -105,9 +119,12 @@ describe("workloads", () => {
 
   test("the embedding's rate follows from what its mean divides by", () => {
     const full = workload("embedding");
-    expect(full.sgd).toEqual({ learningRate: 0.01 * 4096 * 32, momentum: 0, nesterov: false });
-    expect(tinyWorkload(full)).toMatchObject({ sizes: tinySizes.embedding, sgd: { learningRate: 0.01 * 16 * 4 } });
-    expect(tinyWorkload(workload("mlp")).sgd).toEqual(workload("mlp").sgd);
+    expect(full.optimizer).toEqual({ kind: "sgd", learningRate: 0.01 * 4096 * 32, momentum: 0, nesterov: false });
+    expect(tinyWorkload(full)).toMatchObject({
+      sizes: tinySizes.embedding,
+      optimizer: { learningRate: 0.01 * 16 * 4 },
+    });
+    expect(tinyWorkload(workload("mlp")).optimizer).toEqual(workload("mlp").optimizer);
   });
 });
 
@@ -115,6 +132,9 @@ test("statistics", () => {
   expect(median([3, 1, 2])).toBe(2);
   expect(median([4, 1, 2, 3])).toBe(2.5);
   expect(median([])).toBeNaN();
+  expect(percentile([4, 1, 3, 2], 50)).toBe(2);
+  expect(percentile([4, 1, 3, 2], 99)).toBe(4);
+  expect(percentile([], 99)).toBeNaN();
   expect(smallest([3, 1, 2])).toBe(1);
   expect(relativeDifference(2, 1)).toBe(0.5);
   expect(relativeDifference(0, 0)).toBe(0);
@@ -172,7 +192,13 @@ test.each([
 });
 
 test("the table", () => {
-  const none = { gflops: undefined, gigabytesPerSecond: undefined, firstLoss: undefined, lastLoss: undefined };
+  const none = {
+    slowMilliseconds: undefined,
+    gflops: undefined,
+    gigabytesPerSecond: undefined,
+    firstLoss: undefined,
+    lastLoss: undefined,
+  };
   const row = (peer: string, medianMilliseconds: number, ratio: number): Row => ({
     ...none,
     workload: "mlp",
@@ -192,6 +218,15 @@ test("the table", () => {
     | mlp      |       2 | heddle  |      2.00 |   1.00 |  1.00 |       - |    - |     250 |     7 |
     | mlp      |       2 | jax-jit |       123 |   1.00 | 61.70 |       - |    - |     250 |     7 |"
   `);
+  const waiting = { ...row("heddle", 0.0352, 1), slowMilliseconds: 0.1234, minimumMilliseconds: 0.03 };
+  expect(formatTable([waiting])).toMatchInlineSnapshot(`
+    "| workload | threads | peer   | median us | p99 us | min us | ratio | peak MB | steps |
+    | -------- | ------: | ------ | --------: | -----: | -----: | ----: | ------: | ----: |
+    | mlp      |       2 | heddle |      35.2 |    123 |   30.0 |  1.00 |     250 |     7 |"
+  `);
+  expect(formatTable([row("heddle", 2, 1), waiting])).toBe(
+    `${formatTable([row("heddle", 2, 1)])}\n\n${formatTable([waiting])}`,
+  );
 });
 
 test("the harness measures Heddle in every workload, and keeps the results", { timeout: 120_000 }, () => {
@@ -200,13 +235,13 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
     const out = join(folder, "results.json");
     const only = [
       "--only",
-      "mlp,lenet,chain,embedding,lenet-dp,eager-step,eager-xty",
+      "mlp,lenet,chain,embedding,lenet-dp,gemm-256,gemm-1x4096x4096,infer,eager-step,eager-xty",
       "--threads",
       "1",
       "--seconds",
       "0.02",
     ];
-    const args = ["--import", "tsx", "bench/main.ts", "--peers", "heddle", "--tiny", ...only, "--out", out];
+    const args = ["--import", "tsx", "bench/main.ts", "--peers", "heddle,heddle-sync", "--tiny", ...only, "--out", out];
     const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout).toContain("the results are in");
@@ -220,13 +255,19 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
       ["chain", 1, 1],
       ["embedding", 1, 1],
       ["lenet-dp", 2, 1],
+      ["gemm-256", 1, 1],
+      ["gemm-1x4096x4096", 1, 1],
+      ...["infer-mlp", "infer-lenet", "infer-lenet-64"].flatMap((name) => [
+        [name, 1, 1],
+        [name, 1, expect.any(Number)],
+      ]),
       ["eager-step", 1, 1],
       ["eager-xty", 1, 1],
     ]);
     for (const row of rows) {
       expect(row.medianMilliseconds).toBeGreaterThan(0);
       expect(row.peakBytes).toBeGreaterThan(1e7);
-      if (workload(row.workload).sgd !== undefined) expect(row.lastLoss).toBeLessThan(row.firstLoss as number);
+      if (workload(row.workload).optimizer !== undefined) expect(row.lastLoss).toBeLessThan(row.firstLoss as number);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });

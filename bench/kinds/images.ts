@@ -1,0 +1,93 @@
+/** @module Classifiers: a perceptron, LeNet, ResNet-20; their training, and the inference of the first two. */
+import { integersBelow, type Kind, layer, type ParameterShape, trainingFlops } from "./kind.ts";
+
+/** A multilayer perceptron with relu between its layers. */
+export interface MlpSizes {
+  readonly kind: "mlp";
+  readonly batch: number;
+  /** Inputs, hidden layers, classes. */
+  readonly widths: readonly number[];
+}
+
+/** Twice convolution (padding "same"), relu and 2x2 max pooling; then a hidden layer with dropout, and the classes. */
+export interface LeNetSizes {
+  readonly kind: "lenet";
+  readonly batch: number;
+  readonly side: number;
+  readonly channels: readonly [number, number];
+  readonly kernel: number;
+  readonly hidden: number;
+  readonly classes: number;
+  readonly dropout: number;
+}
+
+/** One of the two without its training: `network` has the batch. */
+export interface InferSizes {
+  readonly kind: "infer";
+  readonly network: MlpSizes | LeNetSizes;
+}
+
+/** Floats `x`, and a label for each row. */
+const labelled = <Sizes extends { readonly batch: number }>(
+  shape: (sizes: Sizes) => readonly number[],
+  classes: (sizes: Sizes) => number,
+) => ({
+  inputs: (sizes: Sizes): ParameterShape[] => [["x", shape(sizes)]],
+  integers: (sizes: Sizes): ParameterShape[] => [["labels", [sizes.batch]]],
+  drawIntegers: (sizes: Sizes, draw: () => number): Int32Array => integersBelow(sizes.batch, classes(sizes), draw),
+  classes,
+});
+
+/** Multiply-adds of each layer's forward pass for one example. */
+function multiplyAdds(sizes: MlpSizes | LeNetSizes): number[] {
+  if (sizes.kind === "mlp") {
+    return sizes.widths.slice(1).map((width, index) => width * (sizes.widths[index] as number));
+  }
+  const { side, kernel, hidden, classes } = sizes;
+  const [first, second] = sizes.channels;
+  const half = side / 2;
+  return [
+    side * side * kernel * kernel * first,
+    half * half * kernel * kernel * first * second,
+    flattened(sizes) * hidden,
+    hidden * classes,
+  ];
+}
+
+const flattened = ({ side, channels }: LeNetSizes): number => channels[1] * (side / 4) ** 2;
+
+export const mlp: Kind<MlpSizes> = {
+  ...labelled(
+    ({ batch, widths }) => [batch, widths[0] as number],
+    ({ widths }) => widths.at(-1) as number,
+  ),
+  parameters: ({ widths }) =>
+    widths.slice(1).flatMap((width, index) => layer(2 * index, [width, widths[index] as number])),
+  flops: (sizes) => sizes.batch * trainingFlops(multiplyAdds(sizes)),
+};
+
+export const lenet: Kind<LeNetSizes> = {
+  ...labelled(
+    ({ batch, side }) => [batch, 1, side, side],
+    ({ classes }) => classes,
+  ),
+  parameters: (sizes) => {
+    const { kernel, hidden, classes, channels } = sizes;
+    return [
+      ...layer(0, [channels[0], 1, kernel, kernel]),
+      ...layer(3, [channels[1], channels[0], kernel, kernel]),
+      ...layer(7, [hidden, flattened(sizes)]),
+      ...layer(10, [classes, hidden]),
+    ];
+  },
+  flops: (sizes) => sizes.batch * trainingFlops(multiplyAdds(sizes)),
+};
+
+const kindOfNetwork = (network: MlpSizes | LeNetSizes): Kind<MlpSizes | LeNetSizes> =>
+  (network.kind === "mlp" ? mlp : lenet) as Kind<MlpSizes | LeNetSizes>;
+
+export const infer: Kind<InferSizes> = {
+  parameters: ({ network }) => kindOfNetwork(network).parameters?.(network) ?? [],
+  inputs: ({ network }) => kindOfNetwork(network).inputs(network),
+  flops: ({ network }) => 2 * network.batch * multiplyAdds(network).reduce((sum, amount) => sum + amount, 0),
+};

@@ -1,0 +1,46 @@
+/** @module Heddle's peer for compiled functions that are not trained. */
+import { distribute, type Tensor } from "heddle";
+import { replicated } from "heddle/plan";
+import { compileFunction } from "heddle/tensor";
+import type { ChainSizes, GemmSizes } from "../kinds/index.ts";
+import { type Runtime, readTensors, timed } from "./heddle-data.ts";
+import { digest, type Peer, type Spec } from "./link.ts";
+
+type FunctionSizes = ChainSizes | GemmSizes;
+
+/** Of the inputs that are floats, then those that are integers. */
+type Compiled = (...inputs: Tensor[]) => Tensor[];
+
+function functionOf(sizes: FunctionSizes): Compiled {
+  if (sizes.kind === "gemm") return (a, b) => [a!.matmul(b!)];
+  return (a, b, c) => [a!.mul(b!).add(c!).sigmoid().mul(a!.tanh()).sub(b!.mul(0.5)).pow(2).add(1).sqrt()];
+}
+
+export function compiled(spec: Spec, runtime: Runtime): Peer {
+  const whole = replicated({ axes: runtime.axes });
+  const place = (values: Float32Array | Int32Array, shape: readonly number[]): Tensor =>
+    distribute(runtime, values, { shape, dtype: values instanceof Float32Array ? "f32" : "i32" }, whole);
+  const { inputs, integers } = readTensors(spec, place, place);
+  const all = [...inputs, ...integers];
+  const { kind } = spec.sizes;
+  const compiledFunction = compileFunction(functionOf(spec.sizes as FunctionSizes), all, runtime, { name: kind });
+  const { executable } = compiledFunction.compiled;
+  const shards = runtime.local.map((_device, device) => all.map((input) => input.value.shards[device]!));
+  return {
+    versions: {},
+    async check() {
+      const results = compiledFunction.run(...all);
+      return Promise.all(results.map(async (result) => digest(await result.data())));
+    },
+    steps: (count) =>
+      timed(count, 2, () => {
+        // Waits for the run itself: reading the result would copy all of it.
+        const { outputs, done } = executable.run(shards);
+        return async () => {
+          await done;
+          for (const list of outputs) for (const output of list) output.dispose();
+          return 0;
+        };
+      }),
+  };
+}
