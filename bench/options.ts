@@ -1,6 +1,13 @@
 /** @module The command line of the benchmarks. */
 import { parseArgs } from "node:util";
-import { eagerWorkloads, gemmWorkloads, inferWorkloads, type Workload, workloads } from "./workloads.ts";
+import {
+  eagerWorkloads,
+  gemmWorkloads,
+  inferWorkloads,
+  reduceWorkloads,
+  type Workload,
+  workloads,
+} from "./workloads.ts";
 
 /** Peers in the order of the table; Heddle comes first, as the others are compared with it. */
 export const peerNames = [
@@ -25,6 +32,7 @@ export const measurements: readonly string[] = [...workloads.map(({ name }) => n
 const namesOf = (list: readonly Workload[]): string[] => list.map(({ name }) => name);
 const groups: Readonly<Record<string, readonly string[]>> = {
   gemm: namesOf(gemmWorkloads),
+  reduce: namesOf(reduceWorkloads),
   infer: namesOf(inferWorkloads),
   eager: namesOf(eagerWorkloads),
 };

@@ -1,5 +1,17 @@
 /** @module The workloads: their sizes, and how they are trained. */
-import type { EagerOperation, EmbeddingSizes, GemmSizes, LeNetSizes, MlpSizes, Sizes } from "./kinds/index.ts";
+import type {
+  EagerOperation,
+  EmbeddingSizes,
+  EmbedSizes,
+  GemmSizes,
+  GptSizes,
+  LeNetSizes,
+  LstmSizes,
+  MlpSizes,
+  ReduceOperation,
+  ResnetSizes,
+  Sizes,
+} from "./kinds/index.ts";
 
 /** How the training workloads update their parameters; what is not said is PyTorch's default. */
 export type OptimizerSettings =
@@ -36,6 +48,25 @@ const tinyMlp: MlpSizes = { kind: "mlp", batch: 8, widths: [12, 16, 16, 4] };
 const tinyLenet: LeNetSizes = { ...lenet, batch: 8, side: 8, channels: [2, 4], kernel: 3, hidden: 16, dropout: 0 };
 const embedding: EmbeddingSizes = { kind: "embedding", batch: 4096, rows: 1e6, features: 32 };
 const tinyEmbedding: EmbeddingSizes = { kind: "embedding", batch: 16, rows: 64, features: 4 };
+const lstm: LstmSizes = {
+  kind: "lstm",
+  batch: 32,
+  steps: 64,
+  inputs: 128,
+  hidden: 256,
+  classes: 128,
+};
+const gpt: GptSizes = {
+  kind: "gpt",
+  batch: 8,
+  steps: 128,
+  layers: 4,
+  width: 256,
+  heads: 4,
+  vocabulary: 4096,
+};
+const resnet: ResnetSizes = { kind: "resnet", batch: 64, side: 32, channels: [16, 32, 64], blocks: 3, classes: 10 };
+const embed: EmbedSizes = { kind: "embed", batch: 4096, ids: 8, rows: 1e6, features: 16, hidden: 64 };
 const optimizer: OptimizerSettings = { kind: "sgd", learningRate: 0.01, momentum: 0.9, nesterov: true };
 
 /** A row that is looked up once moves 2% of the way to its target: the mean divides its gradient by the size of all looked-up rows. */
@@ -64,6 +95,12 @@ export const eagerWorkloads: readonly Workload[] = [
   smallEager("slice", "1,000 times two rows of x, 8 x 8"),
   smallEager("step", "77 steps of a regression, by 13 operations each, 8 x 8", 77),
   {
+    name: "eager-chain",
+    title: "50 chains of 20 operations, 64 x 64",
+    sizes: { kind: "eager", operation: "chain", x: [64, 64], y: [64, 64], count: 50 },
+    processes: 1,
+  },
+  {
     name: "eager-xty",
     title: "X^T y, 100,000 x 100",
     sizes: { kind: "eager", operation: "xty", x: [100_000, 100], y: [100_000, 1], count: 1 },
@@ -85,6 +122,22 @@ export const gemmWorkloads: readonly Workload[] = [
   gemmWorkload(128, 784, 512),
   gemmWorkload(32, 256, 1024),
   gemmWorkload(1, 4096, 4096),
+];
+
+const reduceWorkload = (operation: ReduceOperation, rows = 4096, columns = 1024): Workload => ({
+  name: `reduce-${operation}`,
+  title: `${operation} of ${rows} rows of ${columns}`,
+  sizes: { kind: "reduce", operation, rows, columns },
+  processes: 1,
+});
+
+/** The workloads of `--only reduce`. */
+export const reduceWorkloads: readonly Workload[] = [
+  reduceWorkload("softmax"),
+  reduceWorkload("layer-norm"),
+  reduceWorkload("sum"),
+  reduceWorkload("argmax"),
+  reduceWorkload("cross-entropy", 1024, 4096),
 ];
 
 const inferWorkload = (network: MlpSizes | LeNetSizes, title: string): Workload => ({
@@ -114,17 +167,50 @@ export const workloads: readonly Workload[] = [
     processes: 1,
   },
   { name: "lenet-dp", title: "LeNet, two processes with 64 images each", sizes: lenet, optimizer, processes: 2 },
+  {
+    name: "lstm",
+    title: "LSTM 128-256, 64 steps, 128 classes at each, batch 32",
+    sizes: lstm,
+    optimizer: { kind: "adam", learningRate: 1e-3 },
+    processes: 1,
+  },
+  {
+    name: "gpt",
+    title: "decoder of 4 layers of 256, 8 x 128 tokens of 4,096",
+    sizes: gpt,
+    optimizer: { kind: "adamW", learningRate: 1e-3 },
+    processes: 1,
+  },
+  {
+    name: "resnet20",
+    title: "ResNet-20, batch 64",
+    sizes: resnet,
+    optimizer: { ...optimizer, nesterov: false },
+    processes: 1,
+  },
+  {
+    name: "embed",
+    title: "4,096 bags of 8 ids of a table of 1,000,000 x 16",
+    sizes: embed,
+    optimizer: { kind: "adagrad", learningRate: 0.01 },
+    processes: 1,
+  },
   ...gemmWorkloads,
+  ...reduceWorkloads,
   ...inferWorkloads,
   ...eagerWorkloads,
 ];
 
 /** Small sizes for a quick test of the harness. */
-export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager" | "infer">, Sizes>> = {
+export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager" | "infer" | "reduce">, Sizes>> = {
   mlp: tinyMlp,
   lenet: tinyLenet,
   chain: { kind: "chain", elements: 4096 },
   gemm: { kind: "gemm", m: 8, k: 12, n: 16 },
+  lstm: { kind: "lstm", batch: 4, steps: 5, inputs: 6, hidden: 8, classes: 3 },
+  gpt: { kind: "gpt", batch: 2, steps: 6, layers: 2, width: 8, heads: 2, vocabulary: 11 },
+  resnet: { ...resnet, batch: 4, side: 8, channels: [2, 4, 8], blocks: 1 },
+  embed: { kind: "embed", batch: 16, ids: 3, rows: 64, features: 4, hidden: 5 },
   embedding: tinyEmbedding,
 };
 
@@ -132,7 +218,11 @@ export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager" | "infer"
 export function tinyWorkload(workload: Workload): Workload {
   const full = workload.sizes;
   if (full.kind === "eager")
-    return { ...workload, sizes: { ...full, x: [8, 8], y: [8, full.y[1]], count: Math.min(full.count, 3) } };
+    return {
+      ...workload,
+      sizes: { ...full, x: [8, 8], y: [8, Math.min(8, full.y[1])], count: Math.min(full.count, 3) },
+    };
+  if (full.kind === "reduce") return { ...workload, sizes: { ...full, rows: 8, columns: 16 } };
   if (full.kind === "infer") {
     const { batch } = full.network;
     const network = full.network.kind === "mlp" ? { ...tinyMlp, batch } : { ...tinyLenet, batch: Math.min(batch, 8) };

@@ -15,7 +15,8 @@ handleSignals();
 pythonEnvironment({
   name: "bench",
   requirements: join(peers, "requirements.txt"),
-  say: () => console.error("installing PyTorch and JAX (1.9 GB on disk, 0.7 GB to download) into .heddle/bench"),
+  say: () =>
+    console.error("installing PyTorch, JAX and ONNX Runtime (2 GB on disk, 0.7 GB to download) into .heddle/bench"),
   pipArguments: ["--no-deps"],
   finish: [join(peers, "without_cuda.py")],
 }).then(

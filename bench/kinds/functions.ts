@@ -1,5 +1,5 @@
 /** @module Functions that are not trained: an elementwise chain, matrix products, and operations that are not compiled. */
-import { count, type Kind } from "./kind.ts";
+import { count, integersBelow, type Kind } from "./kind.ts";
 
 /** `y = sqrt((sigmoid(a b + c) tanh(a) - 0.5 b)^2 + 1)`, elementwise. */
 export interface ChainSizes {
@@ -15,8 +15,19 @@ export interface GemmSizes {
   readonly n: number;
 }
 
+/** What is measured of rows: softmax, layer norm (without weights), sum, argmax; cross-entropy with its gradient by the logits. */
+export type ReduceOperation = "softmax" | "layer-norm" | "sum" | "argmax" | "cross-entropy";
+
+/** An operation over the last dim of `x`. */
+export interface ReduceSizes {
+  readonly kind: "reduce";
+  readonly operation: ReduceOperation;
+  readonly rows: number;
+  readonly columns: number;
+}
+
 /** The operations that eager workloads repeat; each peer has a function for each. */
-export type EagerOperation = "add" | "scale" | "sum" | "matmul" | "softmax" | "slice" | "step" | "xty";
+export type EagerOperation = "add" | "scale" | "sum" | "matmul" | "softmax" | "slice" | "chain" | "step" | "xty";
 
 /** Operations that are not compiled, of matrices x and y; their results are read at the end. */
 export interface EagerSizes {
@@ -40,6 +51,20 @@ export const gemm: Kind<GemmSizes> = {
     ["b", [k, n]],
   ],
   flops: ({ m, k, n }) => 2 * m * k * n,
+};
+
+export const reduce: Kind<ReduceSizes> = {
+  inputs: ({ rows, columns }) => [["x", [rows, columns]]],
+  integers: ({ operation, rows }) => (operation === "cross-entropy" ? [["labels", [rows]]] : []),
+  drawIntegers: ({ operation, rows, columns }, draw) =>
+    integersBelow(operation === "cross-entropy" ? rows : 0, columns, draw),
+  value: (uniform) => 4 * uniform - 2,
+  bytes: ({ operation, rows, columns }) => {
+    const perRow = { softmax: columns, "layer-norm": columns, sum: 1, argmax: 1, "cross-entropy": columns + 1 }[
+      operation
+    ];
+    return 4 * rows * (columns + perRow);
+  },
 };
 
 export const eager: Kind<EagerSizes> = {

@@ -21,7 +21,23 @@ export interface LeNetSizes {
   readonly dropout: number;
 }
 
-/** One of the two without its training: `network` has the batch. */
+/**
+ * A residual network for small images (He et al., 2016): a convolution, then stages of blocks of two 3 x 3 convolutions with batch
+ * norms, the mean of each channel, and a linear layer. The first block of later stages has stride 2, and a shortcut that takes every
+ * second pixel and pads the channels with zeros (option A).
+ */
+export interface ResnetSizes {
+  readonly kind: "resnet";
+  readonly batch: number;
+  readonly side: number;
+  /** Channels of the stages. */
+  readonly channels: readonly number[];
+  /** Blocks of a stage. */
+  readonly blocks: number;
+  readonly classes: number;
+}
+
+/** One of the first two without its training: `network` has the batch. */
 export interface InferSizes {
   readonly kind: "infer";
   readonly network: MlpSizes | LeNetSizes;
@@ -81,6 +97,46 @@ export const lenet: Kind<LeNetSizes> = {
     ];
   },
   flops: (sizes) => sizes.batch * trainingFlops(multiplyAdds(sizes)),
+};
+
+/** Channels in and out, and the side of the result, of each block. */
+function residualBlocks({ side, channels, blocks }: ResnetSizes): { from: number; to: number; side: number }[] {
+  return channels.flatMap((to, stage) =>
+    Array.from({ length: blocks }, (_unused, index) => {
+      const from = index === 0 ? (channels[Math.max(0, stage - 1)] as number) : to;
+      return { from, to, side: side / 2 ** stage };
+    }),
+  );
+}
+
+export const resnet: Kind<ResnetSizes> = {
+  ...labelled(
+    ({ batch, side }) => [batch, 3, side, side],
+    ({ classes }) => classes,
+  ),
+  parameters: (sizes) => {
+    const normed = (conv: string, norm: string, from: number, to: number): ParameterShape[] => [
+      [`${conv}.weight`, [to, from, 3, 3]],
+      ...layer(norm, [to]),
+    ];
+    return [
+      ...normed("conv", "norm", 3, sizes.channels[0] as number),
+      ...residualBlocks(sizes).flatMap(({ from, to }, index) => [
+        ...normed(`blocks.${index}.conv1`, `blocks.${index}.norm1`, from, to),
+        ...normed(`blocks.${index}.conv2`, `blocks.${index}.norm2`, to, to),
+      ]),
+      ...layer("head", [sizes.classes, sizes.channels.at(-1) as number]),
+    ];
+  },
+  flops: (sizes) => {
+    const { batch, side, channels, classes } = sizes;
+    const blocks = residualBlocks(sizes).flatMap(({ from, to, side }) => [
+      9 * side ** 2 * from * to,
+      9 * side ** 2 * to * to,
+    ]);
+    const stem = 27 * side ** 2 * (channels[0] as number);
+    return batch * trainingFlops([stem, ...blocks, classes * (channels.at(-1) as number)]);
+  },
 };
 
 const kindOfNetwork = (network: MlpSizes | LeNetSizes): Kind<MlpSizes | LeNetSizes> =>

@@ -1,24 +1,49 @@
 /** @module Kinds of workloads: shapes, arithmetic, and the inputs and initial weights that all peers start from. */
-import { type ChainSizes, chain, type EagerSizes, eager, type GemmSizes, gemm } from "./functions.ts";
-import { type InferSizes, infer, type LeNetSizes, lenet, type MlpSizes, mlp } from "./images.ts";
+import {
+  type ChainSizes,
+  chain,
+  type EagerSizes,
+  eager,
+  type GemmSizes,
+  gemm,
+  type ReduceSizes,
+  reduce,
+} from "./functions.ts";
+import {
+  type InferSizes,
+  infer,
+  type LeNetSizes,
+  lenet,
+  type MlpSizes,
+  mlp,
+  type ResnetSizes,
+  resnet,
+} from "./images.ts";
 import { count, type Kind, type ParameterShape, randomNumbers } from "./kind.ts";
-import { type EmbeddingSizes, embedding } from "./tables.ts";
+import { type GptSizes, gpt, type LstmSizes, lstm } from "./sequences.ts";
+import { type EmbeddingSizes, type EmbedSizes, embed, embedding } from "./tables.ts";
 
-export type { ChainSizes, EagerOperation, EagerSizes, GemmSizes } from "./functions.ts";
-export type { InferSizes, LeNetSizes, MlpSizes } from "./images.ts";
+export type { ChainSizes, EagerOperation, EagerSizes, GemmSizes, ReduceOperation, ReduceSizes } from "./functions.ts";
+export type { InferSizes, LeNetSizes, MlpSizes, ResnetSizes } from "./images.ts";
 export type { ParameterShape } from "./kind.ts";
-export type { EmbeddingSizes } from "./tables.ts";
+export type { GptSizes, LstmSizes } from "./sequences.ts";
+export type { EmbeddingSizes, EmbedSizes } from "./tables.ts";
 
-export type TrainingSizes = MlpSizes | LeNetSizes | EmbeddingSizes;
-export type Sizes = TrainingSizes | InferSizes | ChainSizes | GemmSizes | EagerSizes;
+export type TrainingSizes = MlpSizes | LeNetSizes | EmbeddingSizes | LstmSizes | GptSizes | ResnetSizes | EmbedSizes;
+export type Sizes = TrainingSizes | InferSizes | ChainSizes | GemmSizes | ReduceSizes | EagerSizes;
 
 const kinds: { readonly [Name in Sizes["kind"]]: Kind<Extract<Sizes, { readonly kind: Name }>> } = {
   mlp,
   lenet,
   embedding,
+  embed,
+  resnet,
+  lstm,
+  gpt,
   infer,
   chain,
   gemm,
+  reduce,
   eager,
 };
 

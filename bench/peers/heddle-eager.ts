@@ -37,6 +37,20 @@ const repeated =
     return result;
   };
 
+/** Twenty operations, the next of which can take what this one gives. */
+function chainOf(x: Tensor, y: Tensor): Tensor {
+  const a = x.add(y).mul(0.5).tanh().sub(y).relu().add(1).sqrt();
+  const b = a
+    .matmul(y)
+    .mul(1 / 16)
+    .sigmoid()
+    .transpose()
+    .softmax();
+  const c = b.mul(y).exp().log();
+  const d = c.sub(c.sum(1, { keepDims: true }));
+  return d.mul(d).add(x).mul(0.5);
+}
+
 const eagerOperations: Readonly<Record<EagerOperation, (x: Tensor, y: Tensor, count: number) => Tensor>> = {
   add: repeated((x, y) => x.add(y)),
   scale: repeated((x) => x.mul(0.5)),
@@ -44,6 +58,7 @@ const eagerOperations: Readonly<Record<EagerOperation, (x: Tensor, y: Tensor, co
   matmul: repeated((x, y) => x.matmul(y)),
   softmax: repeated((x) => x.softmax()),
   slice: repeated((x) => x.slice([2, 0], [4, x.shape[1] as number])),
+  chain: repeated(chainOf),
   step: regression,
   xty: repeated((x, y) => x.transpose().matmul(y)),
 };

@@ -1,18 +1,32 @@
 /** @module Heddle's peer for compiled functions that are not trained. */
-import { distribute, type Tensor } from "heddle";
+import { distribute, losses, nn, type Tensor, valueAndGrad } from "heddle";
 import { replicated } from "heddle/plan";
 import { compileFunction } from "heddle/tensor";
-import type { ChainSizes, GemmSizes } from "../kinds/index.ts";
+import type { ChainSizes, GemmSizes, ReduceOperation, ReduceSizes } from "../kinds/index.ts";
 import { type Runtime, readTensors, timed } from "./heddle-data.ts";
 import { digest, type Peer, type Spec } from "./link.ts";
 
-type FunctionSizes = ChainSizes | GemmSizes;
+type FunctionSizes = ChainSizes | GemmSizes | ReduceSizes;
 
 /** Of the inputs that are floats, then those that are integers. */
 type Compiled = (...inputs: Tensor[]) => Tensor[];
 
+const norm = nn.layerNorm({ affine: false });
+
+const reductions: Readonly<Record<ReduceOperation, Compiled>> = {
+  softmax: (x) => [x!.softmax()],
+  "layer-norm": (x) => [norm.apply({ params: {}, state: {} }, x!).y],
+  sum: (x) => [x!.sum(1)],
+  argmax: (x) => [x!.argMax(1)],
+  "cross-entropy": (x, labels) => {
+    const { value, grad } = valueAndGrad((logits: Tensor) => losses.softmaxCrossEntropy(logits, labels!))(x!);
+    return [value, grad];
+  },
+};
+
 function functionOf(sizes: FunctionSizes): Compiled {
   if (sizes.kind === "gemm") return (a, b) => [a!.matmul(b!)];
+  if (sizes.kind === "reduce") return reductions[sizes.operation];
   return (a, b, c) => [a!.mul(b!).add(c!).sigmoid().mul(a!.tanh()).sub(b!.mul(0.5)).pow(2).add(1).sqrt()];
 }
 

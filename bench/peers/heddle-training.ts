@@ -9,7 +9,9 @@ import { type Batch, lossOf } from "./heddle-networks.ts";
 import type { Peer, Spec } from "./link.ts";
 
 type Optimizer = ReturnType<typeof optim.sgd>;
-type Values = [params: Tree, slots: Tree, key: Tensor, count: Tensor, batch: Batch];
+/** What a step takes from the one before, beside parameters. */
+type Slots = { readonly optimizer: Tree; readonly network: Tree };
+type Values = [params: Tree, slots: Slots, key: Tensor, count: Tensor, batch: Batch];
 
 function optimizerOf({ kind, ...options }: OptimizerSettings): Optimizer {
   return optim[kind](options as { learningRate: number });
@@ -20,18 +22,23 @@ function initialValues(spec: Spec, runtime: Runtime, optimizer: Optimizer, split
   const placed = (layout: Layout) => (values: Float32Array | Int32Array, shape: readonly number[]) =>
     distribute(runtime, values, { shape, dtype: values instanceof Float32Array ? "f32" : "i32" }, layout);
   const { params, inputs, integers } = readTensors(spec, placed(whole), placed(split));
-  const init = compileFunction((tree: Tree) => optimizer.init(tree), [params], runtime, { outputLayouts: () => whole });
+  const { state } = lossOf(spec.sizes as TrainingSizes, false);
+  const initial = (tree: Tree) => ({ optimizer: optimizer.init(tree), network: state() });
+  const init = compileFunction(initial, [params], runtime, { outputLayouts: () => whole });
   const key = distribute(runtime, new Uint32Array([1, 2]), { shape: [2], dtype: "u32" }, whole);
   const count = distribute(runtime, new Int32Array([0]), { shape: [], dtype: "i32" }, whole);
-  return [params, init.run(params) as Tree, key, count, { inputs, integers }];
+  return [params, init.run(params) as Slots, key, count, { inputs, integers }];
 }
 
 function stepOf(spec: Spec, optimizer: Optimizer, dropout: boolean) {
-  const loss = lossOf(spec.sizes as TrainingSizes, dropout);
-  return (params: Tree, slots: Tree, key: Tensor, count: Tensor, batch: Batch) => {
-    const lossOfStep = (variables: Tree): Tensor => loss(variables, batch, random.foldIn(key, count));
+  const { loss } = lossOf(spec.sizes as TrainingSizes, dropout);
+  return (params: Tree, slots: Slots, key: Tensor, count: Tensor, batch: Batch) => {
+    const lossOfStep = (variables: Tree) => loss(variables, slots.network, batch, random.foldIn(key, count));
     const { value, grad } = valueAndGrad(lossOfStep)(params);
-    return { ...optimizer.update(grad, slots, params, { step: count }), count: count.add(1), loss: value };
+    const [lossValue, network] = value as [Tensor, Tree];
+    const updated = optimizer.update(grad, slots.optimizer, params, { step: count });
+    const state: Slots = { optimizer: updated.state as Tree, network };
+    return { params: updated.params, state, count: count.add(1), loss: lossValue };
   };
 }
 
@@ -51,7 +58,7 @@ function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => ()
     const results = compiled.run(params, slots, key, count, batch);
     const used = count;
     params = results.params as Tree;
-    ({ state: slots, count } = results as { state: Tree; count: Tensor });
+    ({ state: slots, count } = results as { state: Slots; count: Tensor });
     return async () => {
       const loss = await results.loss.item();
       results.loss.dispose();

@@ -12,6 +12,7 @@ import { type Peer, readSpec, type Spec, serve } from "./link.ts";
 const peers: Partial<Record<Sizes["kind"], (spec: Spec, runtime: Runtime) => Peer>> = {
   chain: compiled,
   gemm: compiled,
+  reduce: compiled,
   eager,
   infer: inference,
 };

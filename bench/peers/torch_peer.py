@@ -95,16 +95,19 @@ class Training:
         return timed(count, self.launch)
 
 
-def chain(sizes, inputs, integers):
-    a, b, c = inputs
-    return [torch.sqrt((torch.sigmoid(a * b + c) * torch.tanh(a) - 0.5 * b) ** 2 + 1)]
+def chain(a, b, c):
+    return torch.sqrt((torch.sigmoid(a * b + c) * torch.tanh(a) - 0.5 * b) ** 2 + 1)
 
 
-def gemm(sizes, inputs, integers):
-    return [inputs[0] @ inputs[1]]
-
-
-FUNCTIONS = {"chain": chain, "gemm": gemm}
+FUNCTIONS = {
+    "chain": chain,
+    "gemm": torch.matmul,
+    "softmax": lambda x: x.softmax(-1),
+    "layer-norm": lambda x: nn.functional.layer_norm(x, x.shape[-1:]),
+    "sum": lambda x: x.sum(-1),
+    "argmax": lambda x: x.argmax(-1),
+    "cross-entropy": lambda x, labels: nn.functional.cross_entropy(x, labels),
+}
 
 
 class Function:
@@ -113,9 +116,21 @@ class Function:
     def __init__(self, spec):
         sizes = spec["sizes"]
         _, inputs, integers = read_tensors(spec)
-        function = FUNCTIONS[sizes["kind"]]
-        compiled = torch.compile(function) if spec["peer"] == "torch-compile" else function
-        self.run = lambda: compiled(sizes, inputs, integers)
+        name = sizes.get("operation", sizes["kind"])
+        function = FUNCTIONS[name]
+        self.compiled = torch.compile(function) if spec["peer"] == "torch-compile" else function
+        self.inputs = [*inputs, *integers]
+        self.run = self.run_with_gradient if name == "cross-entropy" else self.run_alone
+
+    def run_alone(self):
+        with torch.no_grad():
+            return [self.compiled(*self.inputs)]
+
+    def run_with_gradient(self):
+        x, *others = self.inputs
+        x = x.detach().requires_grad_()
+        loss = self.compiled(x, *others)
+        return [loss, *torch.autograd.grad(loss, x)]
 
     def check(self):
         return [digest(result.detach().numpy()) for result in self.run()]
@@ -154,7 +169,7 @@ class Inference:
             return timed(count, launch)
 
 
-PEERS = {"chain": Function, "gemm": Function, "eager": Eager, "infer": Inference}
+PEERS = {"chain": Function, "gemm": Function, "reduce": Function, "eager": Eager, "infer": Inference}
 
 
 def main():

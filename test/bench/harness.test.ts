@@ -22,15 +22,21 @@ import {
   eagerWorkloads,
   gemmWorkloads,
   inferWorkloads,
+  reduceWorkloads,
   tinySizes,
   tinyWorkload,
+  type Workload,
   workloads,
 } from "../../bench/workloads.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const [gemm, infer, eager] = [gemmWorkloads, inferWorkloads, eagerWorkloads].map((list) =>
-  list.map(({ name }) => name),
-) as [string[], string[], string[]];
+const namesOf = (list: readonly Workload[]): string[] => list.map(({ name }) => name);
+const [gemm, reduce, infer, eager] = [gemmWorkloads, reduceWorkloads, inferWorkloads, eagerWorkloads].map(namesOf) as [
+  string[],
+  string[],
+  string[],
+  string[],
+];
 const workload = (name: string) => workloads.find((one) => one.name === name)!;
 
 describe("options", () => {
@@ -38,7 +44,23 @@ describe("options", () => {
     {
       args: [],
       want: {
-        only: ["mlp", "lenet", "chain", "embedding", "lenet-dp", ...gemm, ...infer, ...eager, "start", "plans"],
+        only: [
+          "mlp",
+          "lenet",
+          "chain",
+          "embedding",
+          "lenet-dp",
+          "lstm",
+          "gpt",
+          "resnet20",
+          "embed",
+          ...gemm,
+          ...reduce,
+          ...infer,
+          ...eager,
+          "start",
+          "plans",
+        ],
         threads: [1, 2],
         seconds: 10,
       },
@@ -53,7 +75,7 @@ describe("options", () => {
   ])("$args", ({ args, want }) => expect(parseOptions(args)).toMatchObject(want));
 
   test.each([
-    { args: ["--only", "resnet"], says: "'resnet' is none of mlp, lenet" },
+    { args: ["--only", "vgg"], says: "'vgg' is none of mlp, lenet" },
     { args: ["--peers", "heddle,numpy"], says: "'numpy' is none of heddle" },
     { args: ["--threads", "0"], says: "--threads: '0'" },
     { args: ["--threads", "1.5"], says: "whole numbers" },
@@ -73,6 +95,41 @@ describe("workloads", () => {
     expect(matrixFlops(workload("lenet").sizes)).toBe(128 * 2 * (2 * first + 3 * (second + 3136 * 512 + 512 * 10)));
     const shapes = parameterShapes(workload("lenet").sizes).map(([, shape]) => shape.reduce((a, b) => a * b));
     expect(shapes.reduce((a, b) => a + b)).toBe(1_663_370);
+  });
+
+  test("arithmetic of sequences", () => {
+    const gates = 2 * 128 * 1024 + 3 * 256 * 1024;
+    expect(matrixFlops(workload("lstm").sizes)).toBe(32 * 64 * 2 * (gates + 3 * 256 * 128));
+    const block = 4 * 256 * 256 + 2 * 4 * 256 * 256 + 2 * 128 * 256;
+    expect(matrixFlops(workload("gpt").sizes)).toBe(8 * 128 * 6 * (4 * block + 256 * 4096));
+    const weights = (name: string): number =>
+      parameterShapes(workload(name).sizes).reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b), 0);
+    expect(weights("lstm")).toBe(4 * 256 * (128 + 256 + 2) + 128 * 257);
+    expect(weights("gpt")).toBe(4096 * 256 + 128 * 256 + 4 * (12 * 256 * 256 + 13 * 256) + 2 * 256);
+  });
+
+  test("arithmetic of the residual network and of the bags", () => {
+    const { sizes } = workload("resnet20");
+    // Each stage halves the side and doubles the channels, but for the first convolution of a later stage.
+    const stage = 32 * 32 * 9 * 16 * 16;
+    const all = 2 * 27 * 32 * 32 * 16 + 3 * (6 * stage + 2 * (5 * stage + stage / 2) + 64 * 10);
+    expect(matrixFlops(sizes)).toBe(64 * 2 * all);
+    const weights = parameterShapes(sizes).reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b), 0);
+    // The count of He et al. for CIFAR-10, option A.
+    expect(weights).toBe(269_722);
+    expect(matrixFlops(workload("embed").sizes)).toBe(4096 * 2 * 3 * (16 * 64 + 64));
+    expect(compulsoryBytes(workload("reduce-softmax").sizes)).toBe(4 * 2 * 4096 * 1024);
+    expect(compulsoryBytes(workload("reduce-sum").sizes)).toBe(4 * (4096 * 1024 + 4096));
+    expect(compulsoryBytes(workload("reduce-cross-entropy").sizes)).toBe(4 * (2 * 1024 * 4096 + 1024));
+  });
+
+  test("norms begin as the identity", () => {
+    const { sizes } = tinyWorkload(workload("gpt"));
+    const shapes = parameterShapes(sizes);
+    const place = shapes.findIndex(([name]) => name === "blocks.0.norm1.weight");
+    const start = shapes.slice(0, place).reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b), 0);
+    const values = new Float32Array(Uint8Array.from(workloadData(sizes)).buffer, 4 * start, 16);
+    expect([...values]).toEqual([...Array(8).fill(1), ...Array(8).fill(0)]);
   });
 
   test("arithmetic of what is not trained", () => {
@@ -229,19 +286,17 @@ test("the table", () => {
   );
 });
 
-test("the harness measures Heddle in every workload, and keeps the results", { timeout: 120_000 }, () => {
+test.each([
+  { names: ["mlp", "lenet", "chain", "embedding", "lenet-dp"] },
+  { names: ["lstm", "gpt", "resnet20", "embed"] },
+  { names: ["gemm-256", "gemm-1x4096x4096", ...infer] },
+  { names: [...reduce, "eager-chain", "eager-step", "eager-xty"] },
+])("the harness measures Heddle in $names, and keeps the results", { timeout: 120_000 }, ({ names }) => {
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
   try {
     const out = join(folder, "results.json");
-    const only = [
-      "--only",
-      "mlp,lenet,chain,embedding,lenet-dp,gemm-256,gemm-1x4096x4096,infer,eager-step,eager-xty",
-      "--threads",
-      "1",
-      "--seconds",
-      "0.02",
-    ];
-    const args = ["--import", "tsx", "bench/main.ts", "--peers", "heddle,heddle-sync", "--tiny", ...only, "--out", out];
+    const peers = ["--peers", "heddle,heddle-sync", "--tiny", "--threads", "1", "--seconds", "0.02"];
+    const args = ["--import", "tsx", "bench/main.ts", "--only", names.join(","), ...peers, "--out", out];
     const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout).toContain("the results are in");
@@ -249,25 +304,18 @@ test("the harness measures Heddle in every workload, and keeps the results", { t
     expect(problems).toEqual([]);
     expect(versions).toMatchObject({ node: process.version });
     expect(machine.cores).toBeGreaterThan(0);
-    expect(rows.map((row) => [row.workload, row.processes, row.ratio])).toEqual([
-      ["mlp", 1, 1],
-      ["lenet", 1, 1],
-      ["chain", 1, 1],
-      ["embedding", 1, 1],
-      ["lenet-dp", 2, 1],
-      ["gemm-256", 1, 1],
-      ["gemm-1x4096x4096", 1, 1],
-      ...["infer-mlp", "infer-lenet", "infer-lenet-64"].flatMap((name) => [
-        [name, 1, 1],
-        [name, 1, expect.any(Number)],
-      ]),
-      ["eager-step", 1, 1],
-      ["eager-xty", 1, 1],
-    ]);
+    const expected = workloads
+      .filter(({ name }) => names.includes(name))
+      .flatMap(({ name, sizes: { kind } }) => [
+        [name, name === "lenet-dp" ? 2 : 1, "heddle", 1],
+        ...(kind === "infer" ? [[name, 1, "heddle-sync", expect.any(Number)]] : []),
+      ]);
+    expect(rows.map((row) => [row.workload, row.processes, row.peer, row.ratio])).toEqual(expected);
     for (const row of rows) {
       expect(row.medianMilliseconds).toBeGreaterThan(0);
       expect(row.peakBytes).toBeGreaterThan(1e7);
       if (workload(row.workload).optimizer !== undefined) expect(row.lastLoss).toBeLessThan(row.firstLoss as number);
+      if (infer.includes(row.workload)) expect(row.slowMilliseconds).toBeGreaterThanOrEqual(row.medianMilliseconds);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });
