@@ -14,6 +14,7 @@ import {
 } from "../../bench/kinds/index.ts";
 import { disagreements } from "../../bench/measure.ts";
 import { parseOptions, UsageError } from "../../bench/options.ts";
+import { digest } from "../../bench/peers/link.ts";
 import type { Results } from "../../bench/report.ts";
 import { formatTable, type Row } from "../../bench/report.ts";
 import { fastestRun, measureInTurns } from "../../bench/schedule.ts";
@@ -110,7 +111,7 @@ describe("workloads", () => {
 
   test("arithmetic of the residual network and of the bags", () => {
     const { sizes } = workload("resnet20");
-    // Each stage halves the side and doubles the channels, but for the first convolution of a later stage.
+    // A convolution costs the same in every stage; the first of a later stage, from half of the channels, costs half.
     const stage = 32 * 32 * 9 * 16 * 16;
     const all = 2 * 27 * 32 * 32 * 16 + 3 * (6 * stage + 2 * (5 * stage + stage / 2) + 64 * 10);
     expect(matrixFlops(sizes)).toBe(64 * 2 * all);
@@ -189,6 +190,8 @@ test("statistics", () => {
   expect(median([3, 1, 2])).toBe(2);
   expect(median([4, 1, 2, 3])).toBe(2.5);
   expect(median([])).toBeNaN();
+  expect(digest([1, -2])).toBe((1 + 2 * 4) / 2);
+  expect(digest(Array(8).fill(1))).toBe((1 + 2 + 3 + 4 + 5 + 6 + 7 + 1) / 8);
   expect(percentile([4, 1, 3, 2], 50)).toBe(2);
   expect(percentile([4, 1, 3, 2], 99)).toBe(4);
   expect(percentile([], 99)).toBeNaN();
