@@ -39,14 +39,14 @@ function typeOf(form: Form): string {
   }
 }
 
-/** A field of a struct: its name, type, and how it is taken from the fields of a call. */
+/** A member of a Rust struct: its name, its type, and the Rust expression that takes it from the fields of a call. */
 function member(name: string, field: Field): readonly [name: string, type: string, taken: string] {
   const { form, needed, fallback } = field;
-  const [own, type] = [fieldName(name, form), typeOf(form)];
-  if (form.is === "flag") return [own, type, `f.flag("${name}")?`];
-  if (needed) return [own, type, `f.need("${name}")?`];
-  if (fallback !== undefined) return [own, type, `f.optional("${name}")?.unwrap_or(${fallback})`];
-  return [own, `Option<${type}>`, `f.optional("${name}")?`];
+  const [rustName, type] = [fieldName(name, form), typeOf(form)];
+  if (form.is === "flag") return [rustName, type, `f.flag("${name}")?`];
+  if (needed) return [rustName, type, `f.need("${name}")?`];
+  if (fallback !== undefined) return [rustName, type, `f.optional("${name}")?.unwrap_or(${fallback})`];
+  return [rustName, `Option<${type}>`, `f.optional("${name}")?`];
 }
 
 function struct(type: string, fields: Fields, groups: NonNullable<Kernel["groups"]> = {}): string {
@@ -60,17 +60,17 @@ ${members.map(([name, of, taken]) => `        ${name}: ${of} = ${taken},`).join(
     }`;
 }
 
-/** The fields of a struct; those that some of the kernels that share it lack may be left out. */
+/** The fields of a struct that several kernels may share; a field that not all of them need is optional. */
 function fieldsOf(type: string): Fields {
-  const family = all.filter((one) => structName(one) === type);
+  const family = all.filter((kernel) => structName(kernel) === type);
   const merged: { [name: string]: Field } = {};
   for (const { fields } of family)
     for (const [name, field] of Object.entries(fields))
-      merged[name] = { ...field, needed: family.every(({ fields: own }) => own[name]?.needed === true) };
+      merged[name] = { ...field, needed: family.every(({ fields: other }) => other[name]?.needed === true) };
   return merged;
 }
 
-/** The Rust source of what calls hold. */
+/** Rust source of the structs that hold the calls of kernels. */
 export function rustCalls(): string {
   const names = new Map<string, string>();
   const structs = new Map<string, string>();
@@ -82,11 +82,11 @@ export function rustCalls(): string {
       structs.set(form.type, struct(form.type, form.fields));
     }
   };
-  for (const one of all) {
-    visit(one.fields);
-    for (const [type, fields] of Object.values(one.groups ?? {})) structs.set(type, struct(type, fields));
-    const type = structName(one);
-    structs.set(type, struct(type, fieldsOf(type), one.groups));
+  for (const kernel of all) {
+    visit(kernel.fields);
+    for (const [type, fields] of Object.values(kernel.groups ?? {})) structs.set(type, struct(type, fields));
+    const type = structName(kernel);
+    structs.set(type, struct(type, fieldsOf(type), kernel.groups));
   }
   const table = all.map(
     ({ name, fields }) =>
@@ -120,7 +120,7 @@ ${[...structs.values()].join("\n")}
 ${rustSizes(all)}`;
 }
 
-/** The Rust source of the checks of what calls read and write. */
+/** Rust source of the functions that check what the calls of each kernel read and write. */
 export const rustChecks = (): string => `//! What calls of each kernel read and write: ${madeBy}
 #![cfg_attr(rustfmt, rustfmt::skip)]
 #![allow(non_snake_case, unused_variables)]
@@ -146,9 +146,9 @@ function viewText(view: Views): string {
 const conditionText = (inPlace: true | { readonly [field: string]: string | boolean }): string =>
   inPlace === true
     ? ""
-    : Object.entries(inPlace)
-        .map(([field, value]) => ` with ${field}${value === true ? "" : ` ${value}`}`)
-        .join("");
+    : ` if ${Object.entries(inPlace)
+        .map(([field, value]) => (value === true ? field : `${field} is ${value}`))
+        .join(" and ")}`;
 
 const formName = (form: Form): string => {
   switch (form.is) {
@@ -161,7 +161,7 @@ const formName = (form: Form): string => {
       const { role, view, strides, inPlace } = form;
       const marks = [
         ...(strides === undefined ? [] : ["strided"]),
-        ...(inPlace === undefined ? [] : [`an output may be it${conditionText(inPlace)}`]),
+        ...(inPlace === undefined ? [] : [`an output may replace it${conditionText(inPlace)}`]),
       ];
       const list = form.is === "addresses" ? "list of " : "";
       return `${role} ${list}${viewText(view)}${marks.length > 0 ? ` (${marks.join("; ")})` : ""}`;
@@ -175,10 +175,10 @@ const formName = (form: Form): string => {
   }
 };
 
-/** Fields in a line: plain sizes by their names alone. */
-/** As code: braces are attributes to the site otherwise. */
+/** Text of a cell as code: the site would read braces in plain text as attributes. */
 const cell = (text: string): string => (text === "" ? "" : `\`${text}\``);
 
+/** Fields of a call in one line; a size or dtype shows its name alone. */
 const fieldsText = (fields: Fields): string =>
   Object.entries(fields)
     .map(([name, { form, needed }]) => {

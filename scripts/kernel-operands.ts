@@ -5,11 +5,11 @@ import type { Kernel } from "../src/kernels/index.ts";
 import { parseSize, type Size } from "../src/kernels/sizes.ts";
 import { fieldName, pascal, structName } from "./kernel-names.ts";
 
-/** Where a field is found: by what Rust expression, and of which form. */
+/** The Rust expression that reads a field, and the form of the field. */
 type Found = readonly [place: string, form: Form];
 type Scope = (name: string) => Found | undefined;
 
-/** Fields of a value, and those in groups of it. */
+/** A lookup of the fields of the Rust variable `value`, including the fields in its groups. */
 function scopeOf(value: string, fields: Fields, groups: Kernel["groups"] = {}): Scope {
   return (name) => {
     const form = fields[name]?.form;
@@ -25,29 +25,29 @@ const found = (scope: Scope, name: string): Found => {
   return field;
 };
 
-/** A size in Rust. `sizes` gives those that are no fields. */
+/** A size as a Rust expression. `sizes` gives the expressions of the sizes that are not fields. */
 function rustSize(size: Size, scope: Scope, sizes: (name: string) => string | undefined): string {
-  const inner = (one: Size): string => rustSize(one, scope, sizes);
+  const inner = (input: Size): string => rustSize(input, scope, sizes);
   if ("number" in size) return `Size::of(${size.number})`;
   if ("name" in size) {
-    const made = sizes(size.name);
-    if (made !== undefined) return made;
+    const derived = sizes(size.name);
+    if (derived !== undefined) return derived;
     const [place] = found(scope, size.name);
     return `Size::of(${place}${size.index === undefined ? "" : `[${size.index}]`})`;
   }
   const { of, inputs } = size;
   if (of === "bytes") return `Size::of(${found(scope, (inputs[0] as { name: string }).name)[0]}.size())`;
-  const [first, second] = inputs.map((one) =>
-    of === "mul" && "of" in one && one.of === "add" ? `(${inner(one)})` : inner(one),
+  const [first, second] = inputs.map((input) =>
+    of === "mul" && "of" in input && input.of === "add" ? `(${inner(input)})` : inner(input),
   );
   if (of === "add") return `${first} + ${second}`;
   if (of === "mul") return `${first} * ${second}`;
-  return `${of}(${[first, second].filter((one) => one !== undefined).join(", ")})`;
+  return `${of}(${[first, second].filter((operand) => operand !== undefined).join(", ")})`;
 }
 
-/** The sizes of groups, as functions of their structs. */
+/** Rust source of the sizes of groups, as methods of the structs of the groups. */
 export function rustSizes(kernels: readonly Kernel[]): string {
-  const made = new Map<string, string>();
+  const impls = new Map<string, string>();
   for (const { groups = {} } of kernels)
     for (const [type, fields, sizes = {}] of Object.values(groups)) {
       const known = (name: string) => (name in sizes ? `self.${name}()` : undefined);
@@ -56,12 +56,12 @@ export function rustSizes(kernels: readonly Kernel[]): string {
         ${rustSize(parseSize(text), scopeOf("self", fields), known)}
     }`,
       );
-      if (functions.length > 0) made.set(type, `impl ${type} {\n${functions.join("\n")}\n}\n`);
+      if (functions.length > 0) impls.set(type, `impl ${type} {\n${functions.join("\n")}\n}\n`);
     }
-  return [...made.values()].join("\n");
+  return [...impls.values()].join("\n");
 }
 
-/** Parts of a shape: lists as they are, sizes beside each other in one slice. */
+/** A shape as a Rust slice of slices: lists as they are, neighbouring sizes in one slice. */
 function rustShape(terms: readonly Size[], scope: Scope): string {
   const parts: string[] = [];
   let sizes: string[] = [];
@@ -72,7 +72,7 @@ function rustShape(terms: readonly Size[], scope: Scope): string {
   for (const term of terms) {
     if ("number" in term) sizes.push(String(term.number));
     else if ("name" in term) {
-      // What is no field has been computed before.
+      // A name that is not a field is a variable that the lines before have declared.
       const [place, form] = scope(term.name) ?? [term.name, { is: "size" }];
       if (form.is !== "sizes") sizes.push(place);
       else {
@@ -93,13 +93,13 @@ function rustShape(terms: readonly Size[], scope: Scope): string {
   return `&[${parts.join(", ")}]`;
 }
 
-/** What a check of operands is made in. */
+/** The operand that is being checked, and the fields that the check may read. */
 interface Place {
   readonly kernel: Kernel;
-  /** The fields of the call, and those of the record that has the operand. */
+  /** `call` finds the fields of the call; `own` those of the record that holds the operand. */
   readonly call: Scope;
   readonly own: Scope;
-  /** Name of the operand, for people; `{i}` stands for the place in a list. */
+  /** Name of the operand in error messages; `{i}` stands for the index in a list. */
   readonly name: string;
 }
 
@@ -108,25 +108,25 @@ const braced = (head: string, lines: readonly string[]): string[] => [`${head} {
 const quoted = (name: string): string => (name.includes("{") ? `&format!("${name}")` : `"${name}"`);
 
 /** A function that checks what calls of a kernel read and write; `held` are the fields of its struct. */
-export function rustOperands(kernel: Kernel, held: Fields): string {
+export function rustOperands(kernel: Kernel, structFields: Fields): string {
   const call = scopeOf("f", kernel.fields, kernel.groups);
-  const lines = fieldLines(kernel.fields, held, { kernel, call, own: call, name: "" });
+  const lines = fieldLines(kernel.fields, structFields, { kernel, call, own: call, name: "" });
   if (kernel.asyncRole === "starts") lines.push("c.starts = f.handle;");
   const head = `pub fn ${kernel.name === "loop" ? "r#loop" : kernel.name}(f: &${structName(kernel)}, c: &mut Checker) -> Result<()>`;
   return braced(head, [...lines, "Ok(())"]).join("\n");
 }
 
-function fieldLines(fields: Fields, held: Fields, place: Place): string[] {
+function fieldLines(fields: Fields, structFields: Fields, place: Place): string[] {
   return Object.entries(fields).flatMap(([name, { form, needed }]) => {
     if (!("role" in form || "fields" in form)) return [];
     const path = place.name === "" ? name : name === "at" ? place.name : `${place.name}.${name}`;
     const inside = (value: string): string[] => formLines(form, value, { ...place, name: path });
     const [value] = found(place.own, name);
-    if (held[name]?.needed === true) return inside(value);
-    // A struct that kernels share has fields that only some of them need.
+    if (structFields[name]?.needed === true) return inside(value);
+    // The field is optional in a struct that several kernels share, but this kernel needs it.
     if (needed) return inside(`required("${name}", ${form.is === "address" ? value : `${value}.as_ref()`})?`);
-    const given = fieldName(name, form);
-    return braced(`if let Some(${given}) = ${form.is === "address" ? "" : "&"}${value}`, inside(given));
+    const rustName = fieldName(name, form);
+    return braced(`if let Some(${rustName}) = ${form.is === "address" ? "" : "&"}${value}`, inside(rustName));
   });
 }
 
@@ -150,11 +150,16 @@ function formLines(form: Form, value: string, place: Place): string[] {
   }
 }
 
-/** One arm for each name that a field may hold. */
-function cases<T>(by: string, of: { readonly [name: string]: T }, place: Place, lines: (one: T) => string[]): string[] {
+/** A Rust `match` with one arm for each name that a field may hold. */
+function cases<T>(
+  by: string,
+  of: { readonly [name: string]: T },
+  place: Place,
+  lines: (views: T) => string[],
+): string[] {
   const [value, form] = found(place.call, by);
   const type = form.is === "name" ? form.type : "";
-  const arms = Object.entries(of).flatMap(([name, one]) => braced(`${type}::${pascal(name)} =>`, lines(one)));
+  const arms = Object.entries(of).flatMap(([name, views]) => braced(`${type}::${pascal(name)} =>`, lines(views)));
   return braced(`match ${value}`, arms);
 }
 
@@ -162,18 +167,21 @@ function listLines(form: AddressForm, value: string, place: Place): string[] {
   const { view } = form;
   const list = (views: readonly string[]): string[] => {
     const names = views.map((_view, index) => `at${index}`);
-    const checks = views.map((one, i) => viewLines(form, one, `at${i}`, { ...place, name: `${place.name}[${i}]` }));
+    const checks = views.map((viewName, i) =>
+      viewLines(form, viewName, `at${i}`, { ...place, name: `${place.name}[${i}]` }),
+    );
     return [`let [${names.join(", ")}] = exactly("${place.name}", &${value})?;`, ...checks.flat()];
   };
-  if (typeof view === "object" && "by" in view) return cases(view.by, view.cases, place, (one) => list([one].flat()));
+  if (typeof view === "object" && "by" in view)
+    return cases(view.by, view.cases, place, (views) => list([views].flat()));
   return list(view as readonly string[]);
 }
 
 function addressLines(form: AddressForm, value: string, place: Place): string[] {
   const { view } = form;
-  const lines = (one: string): string[] => viewLines(form, one, value, place);
+  const lines = (text: string): string[] => viewLines(form, text, value, place);
   if (typeof view === "string") return lines(view);
-  if ("by" in view) return cases(view.by, view.cases, place, (one) => lines(String(one)));
+  if ("by" in view) return cases(view.by, view.cases, place, (text) => lines(String(text)));
   if (!("whole" in view) || view.whole === view.short) return lines("whole" in view ? view.whole : String(view));
   const dims = parseView(view.whole).terms.map((term) => `${rustShape([term], scopeIn(place)).slice(3, -1)}.len()`);
   const strides = (form.strides ?? []).map((name) => `${found(place.own, name)[0]}.len()`);
@@ -197,22 +205,22 @@ function viewLines(form: AddressForm, text: string, value: string, place: Place)
   return [...derived, strides === undefined ? `c.dense(${of})?;` : `c.strided(${of}, &[${strides}])?;`];
 }
 
-/** A size that is no field. */
+/** The Rust expression of a size that the kernel derives from its fields. */
 function derivedSize(name: string, place: Place): string {
   const { kernel, call } = place;
   const size = kernel.derived?.[name];
   if (size === undefined) throw new Error(`${kernel.name}: there is no size '${name}'`);
   if (typeof size !== "string") return `crate::${size.native}(f, item)`;
   const groups = Object.entries(kernel.groups ?? {});
-  const known = (one: string): string | undefined => {
-    const group = groups.find(([, [, , sizes = {}]]) => one in sizes);
-    return group === undefined ? undefined : `f.${group[0]}.${one}()`;
+  const known = (sizeName: string): string | undefined => {
+    const group = groups.find(([, [, , sizes = {}]]) => sizeName in sizes);
+    return group === undefined ? undefined : `f.${group[0]}.${sizeName}()`;
   };
-  const made = rustSize(parseSize(size), call, known);
-  return `${/ [+*] /.test(made) ? `(${made})` : made}.get("${place.name}")`;
+  const expression = rustSize(parseSize(size), call, known);
+  return `${/ [+*] /.test(expression) ? `(${expression})` : expression}.get("${place.name}")`;
 }
 
-/** The role of an operand, which may depend on fields of the call. */
+/** The Rust expression of the role of an operand; the role may depend on fields of the call. */
 function rustRole({ role, inPlace }: AddressForm, { call }: Place): string {
   if (inPlace === undefined) return pascal(role);
   if (inPlace === true) return "Replaced";

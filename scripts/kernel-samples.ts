@@ -2,8 +2,9 @@
 import type { KernelCall } from "../src/ir/kernel.ts";
 
 /**
- * Calls without what descriptions tell: addresses, and strides of operands without gaps. Optional addresses that are there are
- * `true`, an output that takes the place of an operand has its name, and a list of addresses is its length. Calls that hold calls are whole.
+ * Calls without what `kernel-seeds.ts` adds from the descriptions: addresses, and the strides of operands without gaps. `true` stands
+ * for an optional address that the call has, the name of an operand for an output that replaces that operand, and a number for
+ * a list of so many addresses. Calls that hold other calls are complete.
  */
 // biome-ignore format: a line each
 export const samples: readonly KernelCall[] = [

@@ -15,14 +15,14 @@ const spaces = [256 << 10, 4096, 4096, 4096, 4096];
 
 type Held = { [field: string]: unknown };
 
-/** A call, and places in it. */
+/** A valid call, and the places in it that tests may damage. */
 interface Seed {
   readonly step: KernelCall;
   /** Fields that may be left out. */
   readonly optional: readonly string[];
-  /** Sizes by whose growth an operand leaves its buffer. */
+  /** Sizes that, when they grow, make an operand reach past the end of its buffer. */
   readonly sizes: readonly string[];
-  /** Addresses at which something lies: whether an output may replace it, bytes of an element, and of all of them. */
+  /** Addresses of operands that are not empty: `replaced` says whether an output may replace the operand, `width` is the bytes of an element, `bytes` of the whole operand. */
   readonly operands: readonly {
     readonly at: string;
     readonly role: Access["role"];
@@ -36,20 +36,20 @@ const value = (of: unknown, path: string): unknown =>
   path
     .split("/")
     .slice(1)
-    .reduce((one, key) => (one as Held | undefined)?.[key], of);
+    .reduce((held, key) => (held as Held | undefined)?.[key], of);
 
 function put(of: unknown, path: string, by: unknown): void {
   const end = path.lastIndexOf("/");
   (value(of, path.slice(0, end)) as Held)[path.slice(end + 1)] = by;
 }
 
-/** Where an access has its address: `parts[0].in` is `/parts/0/in`; an address with strides is in a record. */
+/** Path of the address of an access: `parts[0].in` becomes `/parts/0/in`; an address with strides stands in a record, under `at`. */
 function pathOf({ name }: Access, call: KernelCall): string {
   const path = `/${name.replaceAll(/\[(\d+)\]/g, "/$1").replaceAll(".", "/")}`;
   return Array.isArray(value(call, path)) ? path : `${path}/at`;
 }
 
-/** A sample with places for addresses: those that are needed, and optional ones that it has as `true`. */
+/** A sample with an empty address for each address that the kernel needs, and for each optional address that the sample marks with `true`. */
 function placed(sample: Held, fields: Fields, call: Held): Held {
   const fill = (form: Form, held: unknown): unknown => {
     switch (form.is) {
@@ -58,7 +58,7 @@ function placed(sample: Held, fields: Fields, call: Held): Held {
       case "addresses": {
         const cases =
           typeof form.view === "object" && "by" in form.view ? form.view.cases[String(call[form.view.by])] : form.view;
-        // A sample says how many there are, where the description does not.
+        // The sample holds the length of the list where the description leaves it open.
         return Array.from(
           { length: typeof cases === "string" ? Number(held ?? 1) : (cases as string[]).length },
           () => [0, 0],
@@ -67,18 +67,18 @@ function placed(sample: Held, fields: Fields, call: Held): Held {
       case "record":
         return placed((held ?? {}) as Held, form.fields, call);
       case "records":
-        return (held as Held[]).map((one) => placed(one, form.fields, call));
+        return (held as Held[]).map((item) => placed(item, form.fields, call));
       case "strides":
         return held ?? [];
       default:
         return held;
     }
   };
-  const there = Object.entries(fields).filter(([name, { needed }]) => needed || sample[name] !== undefined);
-  return Object.fromEntries(there.map(([name, { form }]) => [name, fill(form, sample[name])]));
+  const present = Object.entries(fields).filter(([name, { needed }]) => needed || sample[name] !== undefined);
+  return Object.fromEntries(present.map(([name, { form }]) => [name, fill(form, sample[name])]));
 }
 
-/** A call of a sample: the first operand that is read has a buffer of its own, the others share one, as those that are written. */
+/** The call of a sample, with addresses. The first operand that is read has a buffer to itself and the other read operands share one; so do the operands that are written. */
 function filled({ k, ...sample }: KernelCall): KernelCall {
   const description = descriptionOf({ k });
   const call: KernelCall = { k, ...placed(sample, description.fields, sample) };
@@ -89,8 +89,8 @@ function filled({ k, ...sample }: KernelCall): KernelCall {
     if (strides.length < shape.length && path.endsWith("/at"))
       put(call, path.replace(/at$/, "strides"), stridesOf(shape));
     const { low, high } = coveredBytes(accesses()[index] as Access);
-    const own = role === "read" ? 1 : 3;
-    const space = role === "scratch" ? 0 : own + (next[own] === 0 ? 0 : 1);
+    const buffer = role === "read" ? 1 : 3;
+    const space = role === "scratch" ? 0 : buffer + (next[buffer] === 0 ? 0 : 1);
     const offset = next[space] as number;
     const same = value(sample, path);
     put(call, path, typeof same === "string" ? value(call, `/${same}`) : [space, offset - low]);
@@ -99,9 +99,9 @@ function filled({ k, ...sample }: KernelCall): KernelCall {
   return call;
 }
 
-/** Paths of fields in a call that satisfy a condition. */
+/** Paths of the fields of a call that satisfy a condition. */
 function fieldsIn(held: Held, fields: Fields, path: string, wanted: (field: Field) => boolean): string[] {
-  return Object.entries(held).flatMap(([name, one]) => {
+  return Object.entries(held).flatMap(([name, part]) => {
     const field = fields[name];
     if (field === undefined) return [];
     const here = `${path}/${name}`;
@@ -109,43 +109,43 @@ function fieldsIn(held: Held, fields: Fields, path: string, wanted: (field: Fiel
     const inner = !("fields" in form)
       ? []
       : form.is === "record"
-        ? fieldsIn(one as Held, form.fields, here, wanted)
-        : (one as Held[]).flatMap((item, i) => fieldsIn(item, form.fields, `${here}/${i}`, wanted));
+        ? fieldsIn(part as Held, form.fields, here, wanted)
+        : (part as Held[]).flatMap((item, i) => fieldsIn(item, form.fields, `${here}/${i}`, wanted));
     return wanted(field) ? [here, ...inner] : inner;
   });
 }
 
-/** A call with the calls in it. */
+/** The seed of a call, including the places in the calls that it holds. */
 function seedOf(step: KernelCall, path = ""): Seed {
   const { fields, nested, accesses } = descriptionOf(step);
-  const bytes = (one: Access): number => coveredBytes(one).high - coveredBytes(one).low;
+  const bytes = (access: Access): number => coveredBytes(access).high - coveredBytes(access).low;
   const touched = accesses(step, [1]);
   const operands = touched
-    .filter((one) => bytes(one) > 0)
-    .map((one) => {
-      const { role, inPlace: replaced, dtype } = one;
-      return { at: path + pathOf(one, step), role, replaced, width: dtypes[dtype].bytes, bytes: bytes(one) };
+    .filter((access) => bytes(access) > 0)
+    .map((access) => {
+      const { role, inPlace: replaced, dtype } = access;
+      return { at: path + pathOf(access, step), role, replaced, width: dtypes[dtype].bytes, bytes: bytes(access) };
     });
   const grows = (size: string): boolean => {
     const grown = structuredClone(step);
     put(grown, size, 2 ** 20);
-    return accesses(grown, [1]).some((one) => coveredBytes(one).high > (spaces[one.at[0]] as number));
+    return accesses(grown, [1]).some((access) => coveredBytes(access).high > (spaces[access.at[0]] as number));
   };
-  const sizes = fieldsIn(step, fields, "", ({ form }) => form.is === "size" || form.is === "sizes").flatMap((one) => {
-    const held = value(step, one);
-    return typeof held === "number" ? [one] : (held as number[]).map((_size, i) => `${one}/${i}`);
+  const sizes = fieldsIn(step, fields, "", ({ form }) => form.is === "size" || form.is === "sizes").flatMap((field) => {
+    const held = value(step, field);
+    return typeof held === "number" ? [field] : (held as number[]).map((_size, i) => `${field}/${i}`);
   });
   const inner = nested.flatMap((name) =>
-    ((step[name] ?? []) as KernelCall[]).map((one, i) => seedOf(one, `${path}/${name}/${i}`)),
+    ((step[name] ?? []) as KernelCall[]).map((nestedCall, i) => seedOf(nestedCall, `${path}/${name}/${i}`)),
   );
   return {
     step,
     optional: [...fieldsIn(step, fields, path, ({ needed }) => !needed), ...inner.flatMap(({ optional }) => optional)],
-    sizes: [...sizes.filter(grows).map((one) => path + one), ...inner.flatMap((one) => one.sizes)],
-    operands: [...operands, ...inner.flatMap((one) => one.operands)],
+    sizes: [...sizes.filter(grows).map((size) => path + size), ...inner.flatMap((seed) => seed.sizes)],
+    operands: [...operands, ...inner.flatMap((seed) => seed.operands)],
   };
 }
 
-/** The seeds, a line each. */
+/** All seeds as JSON, one a line. */
 export const seeds = (): string =>
-  `[\n${samples.map((one) => JSON.stringify(seedOf(descriptionOf(one).nested.length > 0 ? one : filled(one)))).join(",\n")}\n]\n`;
+  `[\n${samples.map((sample) => JSON.stringify(seedOf(descriptionOf(sample).nested.length > 0 ? sample : filled(sample)))).join(",\n")}\n]\n`;

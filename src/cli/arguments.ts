@@ -14,7 +14,7 @@ export function wholeNumber(lowest: number, highest: number): (text: string) => 
   };
 }
 
-/** A parser for what a worker then reads from an environment variable. */
+/** A parser for a value that workers read from an environment variable. */
 export function asVariable(name: "HEDDLE_EXECUTOR" | "HEDDLE_WORKERS"): (text: string) => string {
   return (text) => {
     try {

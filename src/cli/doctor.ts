@@ -34,16 +34,16 @@ export interface Diagnosis {
   readonly environment: readonly string[];
   readonly loopback: { readonly ok: boolean; readonly error?: string };
   readonly project: Project;
-  /** What is worth to know, and keeps nothing from running. */
+  /** What is worth knowing and keeps nothing from running. */
   readonly notes: readonly string[];
-  /** What is wrong, each with what to do about it; empty when all is well. */
+  /** What is wrong, with what to do about each problem; empty when all is well. */
   readonly problems: readonly string[];
 }
 
 type NativeDiagnosis =
   | { readonly loaded: true; readonly version: string; readonly isa: string; readonly best: string }
   | { readonly loaded: false; readonly error: string }
-  /** An environment variable keeps it from being looked at. */
+  /** The core was not loaded, since an environment variable is wrong. */
   | { readonly loaded: false; readonly refused: true; readonly error: string };
 
 const { engines } = createRequire(import.meta.url)("../../package.json") as { engines: { node: string } };
@@ -52,10 +52,10 @@ const oldestNode = engines.node.replace(">=", "");
 /** The `doctor` command. */
 export function doctorCommand({ finish }: CommandContext): Command {
   return new Command("doctor")
-    .summary("say what this machine and this project have, and what is missing")
+    .summary("check this machine and this project")
     .description(
-      "Says what this machine has (cores, memory, instruction sets, native core, Node), and what of the project in the " +
-        "current folder matters (package.json, TypeScript, versions). Status 1 if not all is well.",
+      "Checks this machine (cores, memory, instruction sets, native core, Node) and the project in the current folder " +
+        "(package.json, TypeScript, versions). Exit status 1 if there is a problem.",
     )
     .option("--json", "machine-readable")
     .action(async ({ json }: { json?: boolean }) => {
@@ -93,7 +93,7 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
   const { notes, problems } = diagnosis;
   const quota = cores.quota === undefined ? "" : `, quota of the container ${cores.quota.toFixed(2)}`;
   const good = pc.green("ok");
-  const bad = pc.red("refused" in native ? "not looked at: the environment is wrong" : "missing");
+  const bad = pc.red("refused" in native ? "not checked: an environment variable is wrong" : "missing");
   const rows: [string, string][] = [
     ["heddle", diagnosis.heddle],
     ["runtime", `${runtimeName()} (TypeScript: ${node.typescript})`],
@@ -113,7 +113,7 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
   return [...lines, "", ...told, ...(problems.length === 0 ? ["All is well."] : [])].join("\n");
 }
 
-/** What there is of the project, a row each. */
+/** The rows of the project, one for each thing that it has. */
 function projectRows({ manifest, type, heddle, mnist, nodeTypes, typescript }: Project): [string, string][] {
   const resolution = typescript?.moduleResolution ?? typescript?.module;
   const rows: readonly (readonly [string, string | undefined])[] = [
@@ -126,7 +126,7 @@ function projectRows({ manifest, type, heddle, mnist, nodeTypes, typescript }: P
   return rows.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] satisfies [string, string]]));
 }
 
-/** Why another instruction set than the best one is used. */
+/** The reason for an instruction set other than the best. */
 const choice = ({ isa, best }: { isa: string; best: string }): string =>
   isa === best ? "" : ` as HEDDLE_ISA says (the best here: ${best})`;
 
@@ -166,7 +166,7 @@ function findProblems({ native, loopback, memory, disk, node }: Omit<Diagnosis, 
   }
   if (!loopback.ok) {
     problems.push(
-      `No port of 127.0.0.1 can be opened (${loopback.error}); several workers cannot meet on this machine.`,
+      `No port of 127.0.0.1 can be opened (${loopback.error}); several workers cannot connect to each other on this machine.`,
     );
   }
   if (memory.available < 500e6) problems.push(`Only ${formatBytes(memory.available)} of memory are available.`);
@@ -174,7 +174,7 @@ function findProblems({ native, loopback, memory, disk, node }: Omit<Diagnosis, 
   return problems;
 }
 
-/** Whether a version is at least another one, of which the patch does not count. */
+/** Whether a version is at least `least`, patch numbers aside. */
 function reaches(version: string, least: string): boolean {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const [leastMajor = 0, leastMinor = 0] = least.split(".").map(Number);
@@ -187,7 +187,7 @@ function diagnoseNative(): NativeDiagnosis {
     const native = loadNative();
     if ("error" in native) return { loaded: false, error: native.error };
     const { version, isa: best } = native.info();
-    // Only a device can say whether this processor has what was asked for.
+    // Only a device can tell whether this processor has the requested instruction set.
     if (isa !== undefined) new native.NativeDevice({ threads: 1, isa }).close();
     return { loaded: true, version, isa: isa ?? best, best };
   } catch (error) {
@@ -196,7 +196,7 @@ function diagnoseNative(): NativeDiagnosis {
   }
 }
 
-/** The instruction sets that matter to kernels, of those that the system names. */
+/** The instruction sets of this processor that matter to kernels. */
 function instructionSets(): string[] {
   const interesting = [
     "sse4_2",
@@ -216,7 +216,7 @@ function instructionSets(): string[] {
   return arch() === "arm64" ? ["asimd"] : [];
 }
 
-/** Linux's estimate of what can be had without swapping; elsewhere what is free. */
+/** Bytes of memory that can be used without swapping, as Linux estimates them; elsewhere the free memory. */
 function availableMemory(): number {
   const kilobytes = /^MemAvailable:\s+(\d+) kB/m.exec(readText("/proc/meminfo"))?.[1];
   return kilobytes === undefined ? freemem() : Number(kilobytes) * 1024;

@@ -10,14 +10,17 @@ import { HeddleError } from "../util/errors.ts";
 import { fingerprint } from "../util/hash.ts";
 import { readEnvironment } from "../util/settings.ts";
 
-/** The word for what has been measured of this machine. */
+/** The value of `--machine` for the figures that `heddle machine` measured. */
 const measured = "measured";
 
 /** `--machine <file>`. */
 export const machineFlag = (): Option =>
   new Option("--machine <file>", `what plans assume of devices and links: JSON, or ${measured} (see heddle machine)`);
 
-/** Where the figures of this machine's devices with so many threads are kept: by processor, cores and instruction set. */
+/**
+ * The file with the figures of this machine for devices of `threads` threads; its name depends on processor, cores and
+ * instruction set.
+ */
 export function measuredFile(threads: number): string {
   const native = loadNative();
   const isa = "error" in native ? undefined : native.info().isa;
@@ -42,7 +45,8 @@ interface MachineFlags {
 /**
  * The machine that a command's flags name, as JSON for the workers.
  *
- * @throws HeddleError `file`, `format` or `option` for a file that is none, `option` when nothing has been measured
+ * @throws HeddleError `file` when the file cannot be read, `format` or `option` when it is malformed, `option` when
+ * nothing has been measured
  */
 export function machineOption(flags: MachineFlags): {
   machine?: string;

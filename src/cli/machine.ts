@@ -18,15 +18,15 @@ import { report } from "./run.ts";
 import { exitStatus } from "./status.ts";
 
 const notes = `
-Times a large product (arithmetic), middling ones (threads beside one), a = b + c / 2 of large arrays (memory), small calls, and sums over two workers (the link), the best
-of several runs each; other work on the machine makes it look slower. The figures are kept for this hardware and number of
-threads: heddle run, plan and profile plan by them with --machine measured. Without it plans assume the same of any machine, so that a
-plan does not depend on what was measured where.
+Times a large product (arithmetic), middling products (all threads beside one), a = b + c / 2 of large arrays (memory), small
+calls, and sums over two workers (the link). The best of several runs counts; other work on the machine makes it look slower.
+The figures are kept for this hardware and number of threads: heddle run, plan and profile use them with --machine measured.
+Without that option plans assume the same figures everywhere, so that a plan does not depend on where it is made.
 
-The JSON describes other machines, too: flops (operations per second of a device), memory and bandwidth (bytes per second, of its
-memory and of a link), latency, call and handover (seconds: of a message, of a kernel call, of handing work to a thread), thread (count, flops and
-memory of one thread alone, and share, the seconds that sharing a kernel among the threads takes), devices
-(how many have these rates before a larger mesh shares them), links (latency and bandwidth of mesh axes by name), name.
+The JSON can describe other machines, too: flops (operations per second of a device), memory and bandwidth (bytes per second of
+its memory and of a link), latency, call and handover (seconds for a message, for a kernel call, and for handing work to a
+thread), thread (count; flops and memory of one thread alone; share, the seconds that sharing a kernel among the threads takes),
+devices (how many have these rates before a larger mesh shares them), links (latency and bandwidth of mesh axes by name), name.
 `;
 
 /** Work of the timed programs. */
@@ -89,7 +89,8 @@ async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
     const { result, ranks } = await profiled({ file, workers, threads: perWorker, signal }, steps);
     report(result, workers, signal);
     if (ranks[0] === undefined) throw new HeddleError("profile", "the machine could not be measured");
-    return (name) => best((ranks[0] as RankProfile).programs.find((one) => one.name === name) as ProgramProfile);
+    return (name) =>
+      best((ranks[0] as RankProfile).programs.find((program) => program.name === name) as ProgramProfile);
   };
   const device = await bestOf(1);
   const [product, stream, calls] = [device("product"), device("stream"), device("calls")];
@@ -111,23 +112,23 @@ async function measure(threads: number, signal: AbortSignal): Promise<Machine> {
   };
 }
 
-/** What one of the threads does alone, and how much longer than its part of a middling product all of them take. */
+/** The rates of one thread alone, and how much longer than its share of a middling product all threads take. */
 function threadRates(count: number, device: (name: string) => Best, alone: (name: string) => Best): ThreadRates {
   const rate = (best: Best): number => best.flops / best.seconds;
-  const [one, all] = [alone("product"), device("product")];
+  const [single, all] = [alone("product"), device("product")];
   const [small, shared] = [alone("middling"), device("middling")];
   const stream = alone("stream");
-  const gain = Math.max(1, rate(all) / rate(one));
+  const gain = Math.max(1, rate(all) / rate(single));
   return {
     count,
-    flops: Math.round(rate(one)),
+    flops: Math.round(rate(single)),
     memory: Math.round(stream.bytes / stream.seconds),
     share: Math.max(0, shared.seconds - small.seconds / gain) / shared.calls,
   };
 }
 
 function best({ runs, calls }: ProgramProfile): Best {
-  const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, value) => total + value, 0);
   const collectives = calls.flatMap(({ kernel }, index) => (kernel.startsWith("collective") ? [index] : []));
   const times = runs.map((run) => sum(collectives.map((index) => callTime(run, index))) / collectives.length);
   return {

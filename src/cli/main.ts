@@ -18,7 +18,7 @@ Examples:
   heddle run train.ts --workers 4            the file in four processes, as with torchrun
   heddle plan train.ts --mesh data=2         what would be sharded, its cost and memory; nothing is run
   heddle profile train.ts --steps 50         where the time of its training steps goes
-  heddle doctor                              what this machine and this project have, and what is missing
+  heddle doctor                              check this machine and this project
 `;
 
 /** Runs the command line; resolves with the exit status: 0, 1 for a failure, 2 for a wrong command line. */
@@ -72,7 +72,7 @@ export function heddleCommand(context: CommandContext): Command {
     .version(version, "-v, --version", "print the version")
     .helpOption("-h, --help", "show this text, or that of a command")
     .addHelpText("after", examples)
-    .showHelpAfterError("(heddle --help lists what there is)")
+    .showHelpAfterError("(heddle --help lists the commands)")
     .enablePositionalOptions();
   const commands = [
     runCommand,

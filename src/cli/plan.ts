@@ -47,15 +47,15 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .option(
       "-m, --mesh <axes>",
       "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
-      (text: string, given: readonly string[] = []) => [...given, meshText(text)],
+      (text: string, meshes: readonly string[] = []) => [...meshes, meshText(text)],
     )
     .addOption(machineFlag())
     .option(
       "-t, --threads <number>",
-      "threads of each device, if it had them (default: all cores)",
+      "threads that each device is assumed to have (default: all cores)",
       wholeNumber(1, 1024),
     )
-    .addOption(form("--layouts", "print what can be edited: where values live"))
+    .addOption(form("--layouts", "print the layouts of values, which can be edited"))
     .addOption(form("--graph", "print the whole plan, with the graph of one device"))
     .addOption(form("--program", "print the program of one device, or of each stage"))
     .addOption(form("--passes", "print what each pass of the compile did, and how long it took"))

@@ -1,4 +1,4 @@
-/** @module What `heddle profile` says: time by kernel and by call, beside what the machine can do. */
+/** @module The report of `heddle profile`: time by kernel and by call, compared with the machine's limits. */
 
 import { workSeconds } from "../cost/index.ts";
 import type { ProgramProfile, RankProfile } from "../executors/index.ts";
@@ -13,14 +13,17 @@ export interface ProfileLine {
   readonly milliseconds: number;
   /** What the cost model predicts for them. */
   readonly predictedMilliseconds: number;
-  /** Of the step. */
+  /** The share of the step. */
   readonly share: number;
   /** Operations and bytes per second; 0 where there are none. */
   readonly flopsPerSecond: number;
   readonly bytesPerSecond: number;
-  /** What the calls would take at the machine's limits over what they took: 1 is as fast as can be. */
+  /**
+   * The time that the calls would take at the machine's limits over the measured time: 1 is as fast as the machine
+   * allows.
+   */
   readonly efficiency: number;
-  /** Which limit that is; undefined for a call that neither computes nor moves anything. */
+  /** The limit that counts; undefined for a call that neither computes nor moves anything. */
   readonly bound: "arithmetic" | "memory" | undefined;
 }
 
@@ -47,12 +50,12 @@ export interface ProgramReport {
   readonly byCall: readonly ProfileLine[];
 }
 
-/** What rank 0 says, and how long each rank communicated. */
+/** The report of rank 0, and how long each rank communicated. */
 export interface ProfileReport {
   readonly threads: number;
   readonly isa: string;
   readonly limits: RankProfile["limits"];
-  /** By their time in all, the longest first. */
+  /** By their total time, the longest first. */
   readonly programs: readonly ProgramReport[];
   readonly ranks: readonly {
     readonly rank: number;
@@ -62,12 +65,16 @@ export interface ProfileReport {
   }[];
 }
 
-/** Numbers before those of the calls, and for each call. */
+/** Numbers of a run before those of its calls, and numbers of each call. */
 const head = 2;
 const perCall = 3;
 
+/** The numbers of a call in a run: its start after that of the run and its time, in nanoseconds, and its executions. */
+export const callNumbers = (run: readonly number[], index: number) =>
+  run.slice(head + perCall * index, head + perCall * (index + 1)) as [start: number, time: number, executions: number];
+
 /** Nanoseconds of a call in a run. */
-export const callTime = (run: readonly number[], index: number): number => run[head + perCall * index + 1] as number;
+export const callTime = (run: readonly number[], index: number): number => callNumbers(run, index)[1];
 
 const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -90,8 +97,8 @@ export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
     isa: first.isa,
     limits: first.limits,
     programs,
-    ranks: ranks.map(({ rank, programs: own, limits }) => {
-      const program = own.find(({ name }) => name === main);
+    ranks: ranks.map(({ rank, programs: rankPrograms, limits }) => {
+      const program = rankPrograms.find(({ name }) => name === main);
       const report = program === undefined ? undefined : reportProgram(program, limits);
       const { medianMilliseconds = 0, communicationMilliseconds = 0, hiddenMilliseconds = 0 } = report ?? {};
       return { rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds };
@@ -142,21 +149,21 @@ function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): 
 
 const communicates = (kernel: string): boolean => kernel.startsWith("collective");
 
-/** Means over the runs of each call's own time: of a loop or branch what is left beside the calls that it holds. */
+/** Means over the runs of each call's own time: the time of a loop or branch without the calls inside it. */
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
   const total = calls.map((_call, index) => mean(runs.map((run) => callTime(run, index) / 1e6)));
-  const counts = calls.map((_call, index) => mean(runs.map((run) => run[head + perCall * index + 2] as number)));
-  const own = [...total];
+  const counts = calls.map((_call, index) => mean(runs.map((run) => callNumbers(run, index)[2])));
+  const times = [...total];
   const open: number[] = [];
   calls.forEach(({ depth }, index) => {
     open.length = depth;
     const outer = open[depth - 1];
-    if (outer !== undefined) own[outer] = (own[outer] as number) - (total[index] as number);
+    if (outer !== undefined) times[outer] = (times[outer] as number) - (total[index] as number);
     open.push(index);
   });
   return calls.map(({ kernel, text, flops, bytes, seconds, beside = false }, index) => {
     const executions = counts[index] as number;
-    const milliseconds = Math.max(0, own[index] as number);
+    const milliseconds = Math.max(0, times[index] as number);
     const predictedMilliseconds = 1e3 * seconds * executions;
     const work = { predictedMilliseconds, flops: flops * executions, bytes: bytes * executions };
     return { kernel, text, beside, calls: executions, milliseconds, ...work };
@@ -205,7 +212,7 @@ const shownShare = 0.05;
 /** The report for a terminal. */
 export function formatReport(report: ProfileReport): string {
   const { limits, threads, isa, programs, ranks } = report;
-  // What ran once or twice, such as the making of initial values, says little; unless there is nothing else.
+  // Programs that ran once or twice, such as those of initial values, are left out, unless there are no others.
   const repeated = programs.filter(({ warmUp }) => warmUp > 0);
   const candidates = repeated.length > 0 ? repeated : programs;
   const total = candidates.reduce((sum, { runs, meanMilliseconds }) => sum + runs * meanMilliseconds, 0);

@@ -1,5 +1,6 @@
 /** @module A profile as a trace that Chrome (`chrome://tracing`) and Perfetto show: one process per rank. */
 import type { ProgramProfile, RankProfile } from "../executors/index.ts";
+import { callNumbers } from "./profile-report.ts";
 
 /** An event of the trace format; times in microseconds. */
 export interface TraceEvent {
@@ -14,20 +15,20 @@ export interface TraceEvent {
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
-/** Lines of a process: what the device does, and what is under way beside it. */
-const own = 0;
-const beside = 1;
+/** Lines of a process: what the device does, and the communication beside it. */
+const deviceLine = 0;
+const besideLine = 1;
 
-/** Runs and their calls in the order of time; of a loop or branch, what it held is told by the event's arguments. */
+/** Runs and their calls in the order of time; the calls inside a loop or branch are in the arguments of its event. */
 export function traceOf(ranks: readonly RankProfile[]): { readonly traceEvents: readonly TraceEvent[] } {
   const begins = ranks.flatMap(({ programs }) => programs.flatMap(({ runs }) => runs.map((run) => run[0] as number)));
   const origin = begins.reduce((least, begin) => Math.min(least, begin), Infinity);
   const traceEvents = ranks.flatMap(({ rank, programs }): TraceEvent[] => [
-    { name: "process_name", ph: "M", pid: rank, tid: own, args: { name: `rank ${rank}` } },
+    { name: "process_name", ph: "M", pid: rank, tid: deviceLine, args: { name: `rank ${rank}` } },
     ...(programs.some(({ calls }) => calls.some((call) => call.beside))
       ? [
-          { name: "thread_name", ph: "M" as const, pid: rank, tid: own, args: { name: "steps" } },
-          { name: "thread_name", ph: "M" as const, pid: rank, tid: beside, args: { name: "communication" } },
+          { name: "thread_name", ph: "M" as const, pid: rank, tid: deviceLine, args: { name: "steps" } },
+          { name: "thread_name", ph: "M" as const, pid: rank, tid: besideLine, args: { name: "communication" } },
         ]
       : []),
     ...programs.flatMap((program) => program.runs.flatMap((run) => eventsOf(program, run, rank, origin))),
@@ -38,15 +39,15 @@ export function traceOf(ranks: readonly RankProfile[]): { readonly traceEvents: 
 function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: number, origin: number): TraceEvent[] {
   const begin = (run[0] as number) - origin;
   const events: TraceEvent[] = [
-    { pid, tid: own, name, cat: "step", ph: "X", ts: begin, dur: (run[1] as number) / 1e3 },
+    { pid, tid: deviceLine, name, cat: "step", ph: "X", ts: begin, dur: (run[1] as number) / 1e3 },
   ];
   calls.forEach(({ kernel, text, depth, flops, bytes, beside: apart }, index) => {
-    const [start, length, count] = run.slice(2 + 3 * index, 5 + 3 * index) as [number, number, number];
+    const [start, length, count] = callNumbers(run, index);
     if (depth > 0 || count === 0) return;
     const inner = innerTimes(calls, run, index);
     events.push({
       pid,
-      tid: apart === true ? beside : own,
+      tid: apart === true ? besideLine : deviceLine,
       name: kernel,
       cat: kernel.startsWith("collective") || kernel === "wait" ? "communication" : "kernel",
       ph: "X",
@@ -62,7 +63,7 @@ function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: 
 function innerTimes(calls: ProgramProfile["calls"], run: readonly number[], outer: number): unknown[] {
   const found: unknown[] = [];
   for (let index = outer + 1; (calls[index]?.depth ?? 0) > 0; index++) {
-    const [, length, count] = run.slice(2 + 3 * index, 5 + 3 * index) as [number, number, number];
+    const [, length, count] = callNumbers(run, index);
     found.push({ call: calls[index]?.text, microseconds: length / 1e3, count });
   }
   return found;

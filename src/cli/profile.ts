@@ -37,7 +37,7 @@ interface ProfileFlags {
 export function profileCommand({ finish, signal }: CommandContext): Command {
   return new Command("profile")
     .summary("show where the time of a file's training steps goes")
-    .description("Runs a file for some steps and shows the time of each kernel beside what the machine can do.")
+    .description("Runs a file for some steps and shows the time of each kernel, compared with the machine's limits.")
     .argument("<file>", "the file that trains, or runs compiled functions")
     .argument("[args...]", "arguments for the file, after --")
     .option("-s, --steps <number>", "steps that count", wholeNumber(1, 10_000), 20)
@@ -72,8 +72,8 @@ async function profile(
   if (result.status !== exitStatus.ok) return result.status;
   if (trace !== undefined)
     await writeBytes("profile: the trace", trace, Buffer.from(`${JSON.stringify(traceOf(ranks))}\n`));
-  const made = reportOf(ranks);
-  process.stdout.write(`${json === true ? JSON.stringify(made, null, 2) : formatReport(made)}\n`);
+  const summary = reportOf(ranks);
+  process.stdout.write(`${json === true ? JSON.stringify(summary, null, 2) : formatReport(summary)}\n`);
   if (trace !== undefined) console.error(`heddle: the trace is in ${trace}`);
   return exitStatus.ok;
 }

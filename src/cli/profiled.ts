@@ -11,7 +11,7 @@ import { exitStatus } from "./status.ts";
 const warmUp = 3;
 
 /**
- * Profiles so many steps of a file; gives the profiles of all ranks, rank 0 first, where it ended well.
+ * Profiles `steps` steps of a file; returns the profiles of all ranks, rank 0 first, or none where the run failed.
  *
  * @throws HeddleError `profile` when no program ran
  */

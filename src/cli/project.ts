@@ -5,11 +5,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 
-/** What is known of a project; undefined where it has none of it. */
+/** What is known of a project; a field is undefined where the project has nothing of the kind. */
 export interface Project {
   /** The package.json that the folder's files belong to. */
   readonly manifest: string | undefined;
-  /** What it says its files are: `"module"`, `"commonjs"`, or nothing. */
+  /** The kind of modules that package.json names: `"module"`, `"commonjs"`, or nothing. */
   readonly type: string | undefined;
   /** The version of Heddle that its programs import. */
   readonly heddle: string | undefined;
@@ -46,7 +46,7 @@ export function diagnoseProject(folder: string): Project {
   };
 }
 
-/** What is wrong with a project, and what is only worth to know, each with what to do. */
+/** What is wrong with a project, and what is only worth knowing, each with what to do. */
 export function projectFindings(
   { manifest, type, heddle, typescript }: Project,
   running: string,
@@ -78,11 +78,13 @@ export function projectFindings(
   return { problems, notes };
 }
 
+const majorOf = (version: string): number => Number(version.split(".")[0]);
+
 function typeScriptProblems({ version, config, module, moduleResolution }: TypeScript): string[] {
-  const major = Number(version.split(".")[0]);
+  const major = majorOf(version);
   if (major < 5) return [`TypeScript ${version} cannot read Heddle's types: 5.0 or newer can.`];
   const old = ["node", "node10", "classic"].includes(moduleResolution ?? "");
-  // What TypeScript 5 takes where nothing is said, unless the kind of modules has a resolution of its own.
+  // The default of TypeScript 5, unless the kind of modules has a resolution of its own.
   const byDefault =
     moduleResolution === undefined && major < 6 && !/^(?:node\d+|nodenext|preserve)$/.test(module ?? "");
   if (!old && !byDefault) return [];
@@ -95,7 +97,7 @@ function typeScriptProblems({ version, config, module, moduleResolution }: TypeS
   ];
 }
 
-/** Node takes types out file by file: what needs more than that compiles and does not start. */
+/** Node removes types file by file: programs that need more than that compile and do not start. */
 function typeScriptNotes({ verbatimModuleSyntax, erasableSyntaxOnly, version }: TypeScript, config: string): string[] {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const lacking = [
@@ -104,13 +106,13 @@ function typeScriptNotes({ verbatimModuleSyntax, erasableSyntaxOnly, version }: 
   ];
   if (lacking.length === 0) return [];
   return [
-    `With ${lacking.join(" and ")} in ${config},\n  TypeScript refuses what Node cannot run when it takes types out.`,
+    `With ${lacking.join(" and ")} in ${config},\n  TypeScript refuses programs that Node cannot run by removing their types.`,
   ];
 }
 
 /** TypeScript 6 and newer take no types by themselves: "node:" modules and `process` are then unknown. */
 function nodeTypesNotes({ types, version }: TypeScript, config: string): string[] {
-  const major = Number(version.split(".")[0]);
+  const major = majorOf(version);
   if (major < 6 || types?.some((name) => name === "node" || name === "*") === true) return [];
   return [
     `${config} does not name the types of Node: TypeScript ${version} then refuses programs that import from "node:" (TS2591).\n` +

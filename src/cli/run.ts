@@ -30,7 +30,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
   return new Command("run")
     .summary("run a file in one or more worker processes")
     .description("Runs a TypeScript or JavaScript file in worker processes on this machine.")
-    .argument("<file>", "the file that trains, or does whatever it does")
+    .argument("<file>", "the file to run")
     .argument("[args...]", "arguments for the file, after --")
     .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
@@ -68,7 +68,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
       if (plan !== undefined && flags.mesh !== undefined)
-        throw new HeddleError("option", "--plan has a mesh of its own: leave --mesh out, or plan for that mesh");
+        throw new HeddleError("option", "the plan of --plan has a mesh: leave --mesh out, or plan for that mesh");
       if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
       const planned = plan === undefined ? {} : { planFile: resolve(plan) };
       const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });
@@ -81,7 +81,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     });
 }
 
-/** What is to be said of workers that had nothing to do with each other. */
+/** The message about workers that did not communicate. */
 const apartText = (workers: number): string =>
   `the ${workers} workers never met: each ran the whole file for itself. train() and distributedStep() share the work\n` +
   "  (docs/loops.md), as do values that await connect() and distribute() put on all of them (docs/distributed.md)";
@@ -94,10 +94,10 @@ const unusedMeshText = (mesh: string): string =>
   `the mesh ${mesh} was not used: train(), distributedStep() and connect() run on it, and the file called none of them\n` +
   "  (docs/distributed.md)";
 
-/** Tells on the error stream how a run ended, when it did not end well or did its work more than once. */
+/** Prints to the error stream how a run ended, when it failed or did its work more than once. */
 export function report(result: LaunchResult, workers: number, unread?: AbortSignal): void {
   const { failures, stoppedBy, records, apart = false, unusedMesh, unusedPlan } = result;
-  // Nobody reads the output any more: that ended the run, and is no news.
+  // The end of the output's reader ended the run, so there is nobody to report to.
   if (unread?.aborted) return;
   if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
   if (failures.length > 0) console.error(`heddle: ${describeFailures(failures, workers)}`);

@@ -7,6 +7,6 @@ export const exitStatus = {
   failure: 1,
   /** The command line or the environment is wrong: an unknown flag, a missing file. */
   usage: 2,
-  /** Nobody reads the output any more (`heddle plan … | head`): 128 + SIGPIPE, as shells give it. */
+  /** The reader of the output is gone (`heddle plan … | head`): 128 + SIGPIPE, as shells give it. */
   brokenPipe: 141,
 } as const;

@@ -48,12 +48,12 @@ export function workerCommand({ finish, signal }: CommandContext): Command {
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices([...executorNames()]))
     .addHelpText("after", notes)
     .action(async ({ listen, secretFile, threads, executor = readEnvironment().executor }: WorkerFlags) => {
-      // What cannot be used is told here, not to the first driver.
+      // An executor that cannot be used is an error here, not at the first driver.
       chooseExecutor(executor);
-      const { secret, made } = secretOf(secretFile);
+      const { secret, isNew } = secretOf(secretFile);
       const worker = await serveDrivers({ ...listen, secret, threads, executor, log: (text) => console.log(text) });
       console.log(`waiting for drivers at ${listen.host}:${worker.port}`);
-      if (made) console.log(`they need HEDDLE_WORKERS_SECRET=${secret}`);
+      if (isNew) console.log(`they need HEDDLE_WORKERS_SECRET=${secret}`);
       const ended = await stopOf(signal);
       await worker.close();
       finish(ended === "SIGINT" ? 130 : ended === "SIGTERM" ? 143 : exitStatus.ok);
@@ -66,23 +66,23 @@ function address(text: string): Address {
   return found;
 }
 
-function secretOf(file: string | undefined): { secret: string; made: boolean } {
+function secretOf(file: string | undefined): { secret: string; isNew: boolean } {
   const { workersSecret } = readEnvironment();
   if (file === undefined) {
     return workersSecret === undefined
-      ? { secret: randomBytes(32).toString("hex"), made: true }
-      : { secret: workersSecret, made: false };
+      ? { secret: randomBytes(32).toString("hex"), isNew: true }
+      : { secret: workersSecret, isNew: false };
   }
   try {
     const secret = readFileSync(file, "utf8").trim();
-    if (secret !== "") return { secret, made: false };
+    if (secret !== "") return { secret, isNew: false };
   } catch (error) {
     throw new HeddleError("file", `the secret cannot be read: ${(error as Error).message}`, { cause: error });
   }
   throw new HeddleError("file", `the secret in ${file} is empty`);
 }
 
-/** Waits for a signal to end. */
+/** Waits for a signal to end, or for the end of the output's reader. */
 function stopOf(unread: AbortSignal): Promise<"SIGINT" | "SIGTERM" | "unread"> {
   return new Promise((resolve) => {
     process.once("SIGINT", () => resolve("SIGINT"));

@@ -1,4 +1,4 @@
-/** @module What a compile may be told of layouts and links, checked before anything is planned. */
+/** @module Checks of a compile's options for layouts and links, before planning. */
 import { inputSpecs } from "../ir/graph.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatLayout, type Layout, replicate } from "../plan/layout.ts";
@@ -8,18 +8,18 @@ import { nearest } from "../util/options.ts";
 import type { CompileOptions } from "./options.ts";
 
 /**
- * Refuses the name of an axis that is nearly one of the mesh; one that the mesh has not is passed over. Numbers tell axes apart:
+ * Refuses the name of an axis that is nearly one of the mesh; other unknown names are ignored. Digits tell axes apart:
  * `model1` is not `model2`.
  *
- * @param what what names them, for the message
+ * @param what where the names are from, for the message
  * @throws HeddleError `option`
  */
 export function checkAxisNames(what: string, names: readonly string[], mesh: Mesh): void {
   const known = mesh.axes.map(({ name }) => name);
   for (const name of names) {
     const near = known.includes(name) ? undefined : nearest(name, known);
-    const [one, other] = [name, near ?? ""].map((text) => text.replaceAll(/\d/g, ""));
-    if (near === undefined || near.length < 3 || one === other) continue;
+    const [left, right] = [name, near ?? ""].map((text) => text.replaceAll(/\d/g, ""));
+    if (near === undefined || near.length < 3 || left === right) continue;
     throw new HeddleError("option", `${what} '${name}', the mesh ${formatMesh(mesh)} has no such axis`, {
       hint: `did you mean '${near}'?`,
     });
@@ -27,17 +27,17 @@ export function checkAxisNames(what: string, names: readonly string[], mesh: Mes
 }
 
 /**
- * A pipeline's micro-batches use everything as it is kept: what is gathered for one would wait for the stage before.
+ * Refuses `uses` in a pipeline, whose micro-batches use values as they are kept: a gather would wait for the stage before.
  *
- * @throws HeddleError `pipeline` naming an input that is to be used otherwise
+ * @throws HeddleError `pipeline` with an input that has another layout for use
  */
 export function checkUses(graph: Graph, { inputs = [], uses = [] }: CompileOptions): void {
   const index = uses.findIndex(
     (used, place) => used && formatLayout(used) !== formatLayout(inputs[place] ?? used.map(() => replicate)),
   );
   if (index < 0) return;
-  const used = `'${inputSpecs(graph)[index]?.name}' is to be used as ${formatLayout(uses[index] as Layout)}`;
-  throw new HeddleError("pipeline", `${used}, and a pipeline uses all as it is kept`, {
+  const used = `'${inputSpecs(graph)[index]?.name}' has the layout for use ${formatLayout(uses[index] as Layout)}`;
+  throw new HeddleError("pipeline", `${used}, but a pipeline uses values as they are kept`, {
     hint: "keep it as it is used: a layout with shard alone, without gather, as layouts.named gives",
   });
 }

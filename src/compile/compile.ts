@@ -1,4 +1,4 @@
-/** @module The compile of a graph, on one page: passes, plan, programs, executable; and how what is compiled runs. */
+/** @module The compile of a graph, on one page: passes, plan, programs, executable; and how a compiled graph runs. */
 import { environmentMachine } from "../cost/index.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType, sameType } from "../ir/shape.ts";
@@ -30,15 +30,15 @@ import { nothing, onRuntime, type Value } from "./value.ts";
 /** A plan and its programs, for a mesh that need not exist. */
 export interface PlannedPrograms {
   readonly plan: Plan;
-  /** Of device 0. */
+  /** The program of device 0. */
   readonly program: Program;
-  /** Of each class of devices, or of each rank of a pipeline's stages. */
+  /** The program of each class of devices, or of each rank of a pipeline's stages. */
   readonly programs: readonly DeviceProgram[];
 }
 
 /** A graph that is planned and cut into programs. */
 export interface Planned extends PlannedPrograms {
-  /** After the passes before planning. */
+  /** The graph after the passes before planning. */
   readonly graph: Graph;
 }
 
@@ -90,7 +90,7 @@ function withPrograms(
 }
 
 /**
- * Each output takes over the donated input that it updates, or else the first one of its type and layout that is still free.
+ * Each output takes over the donated input that it updates, else the first free donated input of its type and layout.
  */
 function pairDonations(plan: Plan, donate: readonly number[], updates: PipelineOptions["updates"] = []) {
   const free = new Set(donate);
@@ -148,8 +148,8 @@ export function loadPlanned({ plan, programs, program }: PlannedPrograms, runtim
     plan.pipeline === undefined && plan.classes.length > 0
       ? local.map(({ devices }) => graphOf(plan, devices))
       : undefined;
-  const own = programs.length === 1 ? program : local.map((part) => part.program);
-  const executable = runtime.executor.compile(own, graphs);
+  const localPrograms = programs.length === 1 ? program : local.map((part) => part.program);
+  const executable = runtime.executor.compile(localPrograms, graphs);
   return { plan, programs, program, runtime, local, donated: donatedInputs(programs), executable };
 }
 
@@ -157,24 +157,23 @@ const graphOf = ({ classes }: Plan, [device]: readonly number[]): Graph =>
   (classes.find(({ devices }) => devices.includes(device as number)) as DeviceClass).local;
 
 function donatedInputs(programs: readonly DeviceProgram[]): number[] {
-  const given = programs.flatMap(({ program, inputs }) =>
+  const inputIndices = programs.flatMap(({ program, inputs }) =>
     program.donated.flatMap((donor) => (donor === undefined ? [] : [inputs[donor] as number])),
   );
-  return [...new Set(given)];
+  return [...new Set(inputIndices)];
 }
 
-/** What knows whether the memory of a value may still be used. */
+/** The owner of a value's memory, which records donations. */
 export interface Donor {
-  /** Notes that a run takes over the memory; what it gives takes that back. */
+  /** Records that a run takes over the memory; the function that it returns undoes the record. */
   markDonated(): () => void;
 }
 
 /**
- * Enqueues a run; outputs are values at once, their contents come later. `donors` are the inputs as their owners know
- * them: those that an output takes over are marked as donated, until a run fails that has not yet changed them.
+ * Enqueues a run; outputs are values immediately, their contents come later. `donors` are the owners of the inputs: inputs that an
+ * output takes over are marked as donated, unless a run fails before it changes them.
  *
- * @throws HeddleError `donation` where memory is both given away and used by another input; `layout` for a value that is
- * elsewhere
+ * @throws HeddleError `donation` if memory is both donated and used by another input; `layout` for a value that is on other devices
  */
 export function runCompiled(compiled: Compiled, inputs: readonly Value[], donors: readonly Donor[] = []): Value[] {
   const { runtime, plan, executable, local } = compiled;
@@ -182,10 +181,10 @@ export function runCompiled(compiled: Compiled, inputs: readonly Value[], donors
   const placed = inputs.map((value, index) => placedAs(onRuntime(value, runtime), plan.inputs[index] as PlannedValue));
   if (donated.length > 0) checkDonations(plan, donated, placed);
   const launched = executable.run(
-    local.map((own, device) => own.inputs.map((index) => placed[index]?.shards[device] as DeviceBuffer)),
+    local.map((program, device) => program.inputs.map((index) => placed[index]?.shards[device] as DeviceBuffer)),
   );
   const restores = donated.flatMap((index) => donors[index]?.markDonated() ?? []);
-  // Who asks for `done` must handle its failure, so only who needs it does.
+  // Reading `done` obliges to handle its failure, so it is read only if needed.
   if (restores.length > 0)
     launched.done.catch((error: unknown) => {
       if (launched.unchanged?.(error) === true) for (const restore of restores) restore();
@@ -201,7 +200,7 @@ export function runCompiled(compiled: Compiled, inputs: readonly Value[], donors
   }));
 }
 
-/** Refuses memory that is both given away and used by another input: which of the values it would see is undefined. */
+/** Refuses memory that is both donated and used by another input, which might see the new contents. */
 function checkDonations(plan: Plan, donated: readonly number[], values: readonly Value[]): void {
   const users = new Map<DeviceBuffer, number>();
   values.forEach(({ shards }, index) => {
@@ -209,9 +208,9 @@ function checkDonations(plan: Plan, donated: readonly number[], values: readonly
       const other = shard === nothing ? undefined : users.get(shard);
       users.set(shard, index);
       if (other === undefined || other === index) continue;
-      const given = [other, index].find((one) => donated.includes(one));
-      if (given === undefined) continue;
-      const [left, right] = [given, given === index ? other : index].map((one) => `'${plan.inputs[one]?.name}'`);
+      const donor = [other, index].find((input) => donated.includes(input));
+      if (donor === undefined) continue;
+      const [left, right] = [donor, donor === index ? other : index].map((input) => `'${plan.inputs[input]?.name}'`);
       throw new HeddleError(
         "donation",
         `${plan.name}: argument ${left} is donated, and argument ${right} is the same tensor`,
@@ -221,7 +220,7 @@ function checkDonations(plan: Plan, donated: readonly number[], values: readonly
   });
 }
 
-/** The value, where it is as it was planned; one that is everywhere is also on its stage. */
+/** The value, if it is on the planned devices; a replicated value is also on its stage. @throws HeddleError `layout` */
 function placedAs(value: Value, { name, layout }: PlannedValue): Value {
   const { type, layout: has } = value;
   const isElsewhere = (placement: Placement, axis: number): boolean => {

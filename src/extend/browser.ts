@@ -1,7 +1,7 @@
 /**
  * @module For whoever extends Heddle, in Node and browsers: errors and their words, checks of options, trees.
  *
- * Adapters of Heddle's own, such as those of ONNX and Keras, are written on this and the other modules that users import.
+ * Heddle's adapters, such as those of ONNX and Keras, use this module and the other modules that users import.
  */
 export { checkDType, checkShape } from "../tensor/arguments.ts";
 export { HeddleError, type HeddleErrorOptions, toldBy, within } from "../util/errors.ts";

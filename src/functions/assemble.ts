@@ -1,4 +1,4 @@
-/** @module Tensors put together of others, and of their own borders; choices between two. */
+/** @module Tensors assembled from other tensors or from their own borders, and selection by a condition. */
 
 import type { Node } from "../ir/node.ts";
 import { formatType, range } from "../ir/shape.ts";
@@ -34,38 +34,39 @@ function diagNode(x: Node, k = 0): Node {
   throw new HeddleError("shape", `diag: takes a vector or a matrix, got ${formatType(x)}`);
 }
 
-/** `x[…]` along dim 0 of one of several coordinate vectors, over the grid of all of them. */
+/** Coordinate vector `at` over the grid of all vectors; `order` lists the vectors by dim of the grid. */
 function gridOf(vectors: readonly Node[], at: number, order: readonly number[]): Node {
   const shape = order.map((vector) => vectors[vector]?.shape[0] as number);
   return ops.broadcastInDim(vectors[at] as Node, shape, [order.indexOf(at)]);
 }
 
-/** `condition ? onTrue : onFalse`, elementwise, with broadcasting: NumPy's name of {@link select}. */
+/** `condition ? onTrue : onFalse`, elementwise, with broadcasting; bool `condition`: NumPy's name of {@link select}. */
 export const where = (condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor =>
   selected("where", condition, onTrue, onFalse);
 
-/** Tensors of one shape side by side along a new dim. */
+/** Joins tensors of one shape along a new dim `dim` of the result (default 0). @throws HeddleError `argument` without tensors */
 export function stack(inputs: readonly Tensor[], dim = 0): Tensor {
   if (!Array.isArray(inputs) || inputs.length === 0)
     throw new HeddleError("argument", `stack: takes an array of at least one tensor, got ${shown(inputs)}`);
-  const build = (...given: (Node | number)[]): Node => stackNode(given.slice(0, -1) as Node[], given.at(-1) as number);
+  const build = (...operands: (Node | number)[]): Node =>
+    stackNode(operands.slice(0, -1) as Node[], operands.at(-1) as number);
   return operate("stack", build, inputs, dim);
 }
 
-/** The matrix with a vector as its diagonal `k`, or diagonal `k` of a matrix. */
+/** The matrix with a vector as its diagonal `k` (default 0, the main one), or diagonal `k` of a matrix. @throws HeddleError `shape` for other ranks */
 export const diag = (x: Tensor, k = 0): Tensor => operate("diag", diagNode, [x], k);
 
 /**
  * The identity matrix: ones on the diagonal, zeros elsewhere; f32 by default.
  *
- * @param columns default: as many as rows
- * @throws HeddleError `option` for a size that is none, and for an unknown option
+ * @param columns default: the number of rows
+ * @throws HeddleError `option` for a size that is not a whole number from 0 on, and for an unknown option
  */
 export function eye(rows: number, columns?: number | CreateOptions, options: CreateOptions = {}): Tensor {
-  const given = typeof columns === "object" ? columns : options;
+  const used = typeof columns === "object" ? columns : options;
   const wide = typeof columns === "object" ? rows : (columns ?? rows);
-  checkOptions("eye", given, ["dtype"]);
-  const { dtype = "f32" } = given;
+  checkOptions("eye", used, ["dtype"]);
+  const { dtype = "f32" } = used;
   checkDType("eye", dtype);
   checkInteger("eye", "rows", rows, 0);
   checkInteger("eye", "columns", wide, 0);
@@ -74,11 +75,15 @@ export function eye(rows: number, columns?: number | CreateOptions, options: Cre
 
 /** Options of {@link meshgrid}. */
 export interface MeshgridOptions {
-  /** `"ij"` (default): dim i follows vector i; `"xy"`: the first two change places, as NumPy's default. */
+  /** `"ij"` (default): dim i follows vector i; `"xy"`: the first two dims are swapped, as in NumPy by default. */
   readonly indexing?: "ij" | "xy";
 }
 
-/** The coordinates of a grid: for each vector a tensor of the grid's shape. */
+/**
+ * The coordinates of a grid: for each vector a tensor of the grid's shape.
+ *
+ * @throws HeddleError `argument` for anything but an array of vectors; `option` for another indexing
+ */
 export function meshgrid(vectors: readonly Tensor[], options: MeshgridOptions = {}): Tensor[] {
   checkOptions("meshgrid", options, ["indexing"]);
   if (!Array.isArray(vectors) || vectors.some((vector) => vector?.shape?.length !== 1))
@@ -91,8 +96,8 @@ export function meshgrid(vectors: readonly Tensor[], options: MeshgridOptions = 
   return vectors.map((_vector, at) =>
     operate(
       "meshgrid",
-      (...given: (Node | number | readonly number[])[]) =>
-        gridOf(given.slice(0, -2) as Node[], given.at(-2) as number, given.at(-1) as readonly number[]),
+      (...operands: (Node | number | readonly number[])[]) =>
+        gridOf(operands.slice(0, -2) as Node[], operands.at(-2) as number, operands.at(-1) as readonly number[]),
       vectors,
       at,
       order,
@@ -100,7 +105,12 @@ export function meshgrid(vectors: readonly Tensor[], options: MeshgridOptions = 
   );
 }
 
-/** A border of `amounts[dim] = [low, high]` elements taken from the tensor: mirrored, the nearest, or from the other side. */
+/**
+ * Pads with a border of `amounts[dim] = [low, high]` elements of the tensor: mirrored without the edge (`"reflect"`), the nearest
+ * (`"replicate"`), or from the other side (`"circular"`).
+ *
+ * @throws HeddleError `shape` if a dim is too small for its border
+ */
 export const padBorder = (
   x: Tensor,
   amounts: readonly (readonly [number, number])[],

@@ -1,4 +1,4 @@
-/** @module Convolutions by groups of channels, as a user gives them: tensors without a dim for the groups. */
+/** @module Convolutions in groups of channels, on operands without a dim for the groups. */
 
 import type { Node } from "../ir/node.ts";
 import { formatType } from "../ir/shape.ts";
@@ -15,10 +15,10 @@ function split(x: Node, letters: string, letter: string, groups: number): Node {
 }
 
 /**
- * `conv`, of which each result depends on the features of its own of `groups` parts.
+ * `conv` in groups: each result depends on the input features of its own group.
  *
  * @param attrs with the layout of one group, such as `"bf01,oi01->bf01"`
- * @param of the features of the kernel that have a part for each group: `o`, and of a transposed convolution `i`
+ * @param of the feature dim of the kernel that is split into groups: `o`, or `i` for a transposed convolution
  */
 export function convolve(x: Node, kernel: Node, attrs: ops.ConvAttrs, groups: number, of: "o" | "i" = "o"): Node {
   if (groups === 1) return ops.call("conv", [x, kernel], attrs);

@@ -26,26 +26,26 @@ import { shown } from "../util/show.ts";
 /** Numbers, bigints or booleans in any nesting, rows also as typed arrays; all rows of a level have one length. */
 export type NestedNumbers = number | bigint | boolean | NumberArray | readonly NestedNumbers[];
 
-/** Arrays whose numbers a tensor takes: those of its dtypes, and those of which some dtype holds all values. */
+/** Arrays that a tensor can be made from: arrays of its dtypes, and arrays whose values all fit some dtype. */
 export type NumberArray = TypedArray | BigArray | Int16Array | Uint16Array | Uint8ClampedArray;
 
 /** Options of functions that make tensors. */
 export interface CreateOptions {
-  /** Default f32, or what the function says. */
+  /** Default f32, unless the function says otherwise. */
   readonly dtype?: DType;
 }
 
 /**
- * Makes a tensor from nested arrays, a number, or a typed array with a shape. The dtype is f32 by default, bool where all
- * values are booleans, i64 where all are bigints, and that of a typed array, or of rows that are typed arrays: of 16-bit
- * integers it is i32, of clamped bytes u8.
+ * Makes a tensor from nested arrays, a number, or a typed array with a shape. The dtype is f32 by default; bool if all values are
+ * booleans, i64 if all are bigints, and the dtype of a typed array, or of rows that are typed arrays: i32 for 16-bit integers, u8
+ * for clamped bytes.
  *
- * Values must be values of the dtype: an integer dtype takes whole numbers in its range, not NaN. (NumPy and PyTorch
- * refuse those out of range too, but cut off fractions; make a float tensor and `cast` it for that.) Floats are rounded
- * to the nearest, f32 beyond its range to infinity; bool is true for all numbers but 0.
+ * Values must be values of the dtype: an integer dtype takes whole numbers in its range, not NaN. (NumPy and PyTorch also
+ * refuse numbers out of range, but truncate fractions; make a float tensor and `cast` it for that.) Floats are rounded to the
+ * nearest, f32 beyond its range to infinity; bool is true for all numbers but 0.
  *
- * @throws HeddleError `shape` when rows differ in length or the shape does not fit; `dtype` for a value that is none of
- * the dtype, for what is no number, and for rows that are typed arrays of several dtypes; `option` for an unknown option.
+ * @throws HeddleError `shape` if rows differ in length or the shape does not fit; `dtype` for a value that the dtype does not
+ * have, for anything but numbers, and for rows that are typed arrays of several dtypes; `option` for an unknown option.
  * @example tensor([[1, 2], [3, 4]]).shape // [2, 2]
  */
 export function tensor(data: NestedNumbers, options: CreateOptions & { readonly shape?: Shape } = {}): Tensor {
@@ -62,15 +62,15 @@ export function tensor(data: NestedNumbers, options: CreateOptions & { readonly 
   return Tensor.ofValue(replicatedValue(deviceRuntime(), { shape: wanted, dtype }, values));
 }
 
-interface Given {
+interface Numbers {
   readonly flat: TypedArray | readonly unknown[];
   readonly shape: Shape;
-  /** The dtype where none is asked for. */
+  /** The dtype if the user names none. */
   readonly natural: DType;
 }
 
-/** What is given as numbers, in order; @throws HeddleError `dtype` or `shape` as {@link tensor} does. */
-export function givenNumbers(what: string, numbers: NestedNumbers, named?: DType): Given {
+/** The numbers that a user gives, in order; @throws HeddleError `dtype` or `shape` as {@link tensor} does. */
+export function givenNumbers(what: string, numbers: NestedNumbers, named?: DType): Numbers {
   if (!ArrayBuffer.isView(numbers)) return ofNested(what, numbers, named);
   const { data, dtype } = storedIn(what, numbers);
   return { flat: data, shape: [data.length], natural: dtype };
@@ -84,8 +84,8 @@ function storedIn(what: string, array: unknown): Stored {
   });
 }
 
-/** Values in any nesting; rows may be typed arrays, which then say the dtype where none is asked for. */
-export function ofNested(what: string, data: unknown, named?: DType): Given {
+/** Values in any nesting; rows may be typed arrays, whose dtype is used if the user names none. */
+export function ofNested(what: string, data: unknown, named?: DType): Numbers {
   const shape = nestedShape(data);
   const { flat, stored } = flatten(what, data, shape);
   const [first, ...more] = stored;
@@ -98,7 +98,7 @@ export function ofNested(what: string, data: unknown, named?: DType): Given {
   return { flat, shape, natural: first ?? (bool ? "bool" : big ? "i64" : "f32") };
 }
 
-/** Values as the array of a dtype. @throws HeddleError `dtype` naming the value that is none of it, and its place. */
+/** Values as the array of a dtype. @throws HeddleError `dtype` with the value that does not fit the dtype, and its place. */
 export function converted(what: string, dtype: DType, values: ArrayLike<unknown>): TypedArray {
   const array = dtypes[dtype].create(values.length);
   for (let index = 0; index < values.length; index++) {
@@ -116,24 +116,24 @@ function nestedShape(data: unknown): number[] {
   return isRow(data) ? [data.length, ...(data.length === 0 ? [] : nestedShape(data[0]))] : [];
 }
 
-/** All values in order, and the dtypes of the rows that are typed arrays. */
+/** All values in order, and the dtypes of rows that are typed arrays. */
 function flatten(what: string, data: unknown, shape: Shape): { flat: unknown[]; stored: Set<DType> } {
   const flat: unknown[] = [];
   const stored = new Set<DType>();
-  const visit = (given: unknown, depth: number): void => {
-    if (!isRow(given)) {
-      if (typeof given === "object" && given !== null) throw notNumbers(what, given);
+  const visit = (part: unknown, depth: number): void => {
+    if (!isRow(part)) {
+      if (typeof part === "object" && part !== null) throw notNumbers(what, part);
       if (depth !== shape.length)
         throw new HeddleError("shape", `${what}: rows are nested to different depths (expected ${shape.length})`);
-      flat.push(given);
+      flat.push(part);
       return;
     }
-    const row = Array.isArray(given) ? undefined : storedIn(what, given);
-    if (row !== undefined) stored.add(row.dtype);
-    const part: ArrayLike<unknown> = row?.data ?? given;
-    if (part.length !== shape[depth])
-      throw new HeddleError("shape", `${what}: a row of ${part.length} stands among rows of ${shape[depth] ?? "none"}`);
-    for (let index = 0; index < part.length; index++) visit(part[index], depth + 1);
+    const typed = Array.isArray(part) ? undefined : storedIn(what, part);
+    if (typed !== undefined) stored.add(typed.dtype);
+    const row: ArrayLike<unknown> = typed?.data ?? part;
+    if (row.length !== shape[depth])
+      throw new HeddleError("shape", `${what}: a row of ${row.length} stands among rows of ${shape[depth] ?? "none"}`);
+    for (let index = 0; index < row.length; index++) visit(row[index], depth + 1);
   };
   visit(data, 0);
   return { flat, stored };
@@ -144,13 +144,13 @@ const notNumbers = (what: string, part: object): HeddleError =>
     hint: part instanceof Tensor ? "join tensors with concat()" : "give numbers, booleans, or nested arrays of them",
   });
 
-/** A tensor of one repeated value. @throws HeddleError `dtype` when it is none of the dtype. */
+/** A tensor of one repeated value, f32 by default. @throws HeddleError `dtype` for a value that the dtype does not have. */
 export function full(shape: Shape, value: number | bigint, options: CreateOptions = {}): Tensor {
   return filled("full", shape, value, options);
 }
-/** A tensor of zeros. */
+/** A tensor of zeros, f32 by default. */
 export const zeros = (shape: Shape, options: CreateOptions = {}): Tensor => filled("zeros", shape, 0, options);
-/** A tensor of ones. */
+/** A tensor of ones, f32 by default. */
 export const ones = (shape: Shape, options: CreateOptions = {}): Tensor => filled("ones", shape, 1, options);
 /** Zeros of the shape and dtype of `x`. */
 export function zerosLike(x: Tensor): Tensor {
@@ -180,7 +180,7 @@ function filled(name: string, shape: Shape, value: number | bigint, options: Cre
   );
 }
 
-/** `[0, 1, …, count - 1]`; i32 by default. @throws HeddleError `option` when the count is none, or too large for the dtype. */
+/** `[0, 1, …, count - 1]`; i32 by default. @throws HeddleError `option` for a count that is not a whole number from 0 on; `dtype` if it is too large for the dtype. */
 export function arange(count: number, options: CreateOptions = {}): Tensor {
   if (typeof options === "number")
     throw new HeddleError("option", `arange: takes a count, and counts from 0; got ${shown(count)} and ${options}`, {
@@ -195,10 +195,11 @@ export function arange(count: number, options: CreateOptions = {}): Tensor {
 }
 
 /**
- * `count` numbers from `start` to `stop` in steps of one size, NumPy's `linspace`: the last is `stop`, or, without `endpoint`, one step
- * before it. They are computed in f64 and rounded once, for integer dtypes down. f32 by default.
+ * `count` numbers from `start` to `stop` in equal steps, NumPy's `linspace`: the last number is `stop`, or, without `endpoint`
+ * (default true), one step before it. They are computed in f64 and rounded once; integer dtypes round down. f32 by default.
  *
- * @throws HeddleError `option` for a bound that is not finite or a count that is none; `dtype` for one that is none of an integer dtype
+ * @throws HeddleError `option` for a bound that is not finite or a count that is not a whole number from 0 on; `dtype` for a bound
+ * outside an integer dtype
  * @example linspace(0, 1, 5) // [0, 0.25, 0.5, 0.75, 1]
  */
 export function linspace(
@@ -217,7 +218,7 @@ export function linspace(
   for (const bound of [start, stop]) checkValue("linspace", dtype, rounds ? Math.floor(bound) : bound);
   const steps = Math.max(1, endpoint ? count - 1 : count);
   const width = stop - start;
-  // Where the width overflows its parts do not; a single step is never taken.
+  // If the width overflows, the step is computed from both bounds; a single step is never taken.
   const step = Number.isFinite(width) ? width / steps : steps === 1 ? 0 : stop / steps - start / steps;
   const build = (): Node => {
     const places = ops.iota("f64", [count], 0);

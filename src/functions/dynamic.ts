@@ -1,4 +1,4 @@
-/** @module Rows added into zeros, and slices that begin where values say. */
+/** @module Rows added into zeros, and slices whose start is a value. */
 
 import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
@@ -11,8 +11,10 @@ import { counted } from "./counted.ts";
 import { fromEnd, wrapped } from "./nodes.ts";
 
 /**
- * Rows of `updates` added into zeros of `size` rows at `indices` (i32), from the end where negative: the transpose of
- * {@link take} along dim 0.
+ * Adds the rows of `updates` into zeros of `size` rows at `indices` (i32): the transpose of {@link take} along dim 0. Negative
+ * indices count from the end.
+ *
+ * @throws HeddleError `option` for a size that is not a whole number from 0 on; `value` when it runs and an index lies outside
  */
 export function scatterAdd(updates: Tensor, indices: Tensor, size: number): Tensor {
   checkInteger("scatterAdd", "size", size, 0);
@@ -21,21 +23,28 @@ export function scatterAdd(updates: Tensor, indices: Tensor, size: number): Tens
 }
 
 /**
- * A slice of `sizes` that starts at `starts` (i32 scalars or numbers), each counted from the end where negative and then moved
- * so that the slice fits: JAX's `dynamic_slice`.
+ * A slice of `sizes` that starts at `starts` (i32 scalars or numbers, one per dim), JAX's `dynamic_slice`. A negative start counts
+ * from the end; starts are then clamped so that the slice fits.
+ *
+ * @throws HeddleError `argument` unless starts and sizes are lists; `shape` if the sizes do not fit
  */
 export function dynamicSlice(x: Tensor, starts: readonly TensorLike[], sizes: readonly number[]): Tensor {
   checkStarts("dynamicSlice", starts);
   checkWhole("dynamicSlice", "sizes", sizes);
-  const given = starts.filter((start) => typeof start !== "number");
-  return operate("dynamicSlice", buildDynamicSlice, [x, ...given], starts.map(placeOf), sizes);
+  const values = starts.filter((start) => typeof start !== "number");
+  return operate("dynamicSlice", buildDynamicSlice, [x, ...values], starts.map(placeOf), sizes);
 }
 
-/** x with `update` written over it from `starts` (i32 scalars or numbers) on, counted and moved as those of {@link dynamicSlice}. */
+/**
+ * x with `update` written over it from `starts` (i32 scalars or numbers, one per dim) on; starts are counted and clamped as in
+ * {@link dynamicSlice}.
+ *
+ * @throws HeddleError `argument` unless starts are a list; `shape` if the update does not fit
+ */
 export function dynamicUpdateSlice(x: Tensor, update: Tensor, starts: readonly TensorLike[]): Tensor {
   checkStarts("dynamicUpdateSlice", starts);
-  const given = starts.filter((start) => typeof start !== "number");
-  return operate("dynamicUpdateSlice", buildDynamicUpdate, [x, update, ...given], starts.map(placeOf));
+  const values = starts.filter((start) => typeof start !== "number");
+  return operate("dynamicUpdateSlice", buildDynamicUpdate, [x, update, ...values], starts.map(placeOf));
 }
 
 function checkStarts(what: string, starts: unknown): void {
@@ -43,25 +52,25 @@ function checkStarts(what: string, starts: unknown): void {
   throw new HeddleError("argument", `${what}: starts must be an array, one per dim, got ${shown(starts)}`);
 }
 
-/** A number, or null where the next tensor says it. */
+/** The start as a number, or null if it is a tensor. */
 const placeOf = (start: TensorLike): number | null => (typeof start === "number" ? start : null);
 
-function startNodes({ shape }: Node, places: readonly (number | null)[], given: readonly Node[]): Node[] {
+function startNodes({ shape }: Node, places: readonly (number | null)[], values: readonly Node[]): Node[] {
   let next = 0;
   return places.map((place, dim) => {
     const size = shape[dim] ?? 0;
-    return place === null ? wrapped(given[next++] as Node, size) : ops.constant("i32", fromEnd(place, size));
+    return place === null ? wrapped(values[next++] as Node, size) : ops.constant("i32", fromEnd(place, size));
   });
 }
 
 function buildDynamicSlice(...all: unknown[]): Node {
   const [places, sizes] = all.slice(-2) as [readonly (number | null)[], readonly number[]];
-  const [x, ...given] = all.slice(0, -2) as [Node, ...Node[]];
-  return ops.call("dynamicSlice", [x, ...startNodes(x, places, given)], { sizes });
+  const [x, ...values] = all.slice(0, -2) as [Node, ...Node[]];
+  return ops.call("dynamicSlice", [x, ...startNodes(x, places, values)], { sizes });
 }
 
 function buildDynamicUpdate(...all: unknown[]): Node {
   const places = all.at(-1) as readonly (number | null)[];
-  const [x, update, ...given] = all.slice(0, -1) as [Node, Node, ...Node[]];
-  return ops.call("dynamicUpdateSlice", [x, update, ...startNodes(x, places, given)]);
+  const [x, update, ...values] = all.slice(0, -1) as [Node, Node, ...Node[]];
+  return ops.call("dynamicUpdateSlice", [x, update, ...startNodes(x, places, values)]);
 }

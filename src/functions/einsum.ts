@@ -1,4 +1,4 @@
-/** @module einsum on tensors. */
+/** @module The function `einsum`. */
 
 import type { Node } from "../ir/node.ts";
 import { broadcastShapes, formatShape, formatType, range, type Shape, sizeOf } from "../ir/shape.ts";
@@ -29,10 +29,10 @@ function lettersOf(spec: string, term: string): string[] {
 function named(spec: string, term: string, node: Node, index: number): Term {
   const letters = lettersOf(spec, term);
   const rank = node.shape.length;
-  const given = letters.length - (letters.includes("...") ? 1 : 0);
-  if (given > rank || (given < rank && !letters.includes("...")))
-    throw fail(spec, `operand ${index} is ${formatType(node)}, but '${term}' names ${given} dims`);
-  const open = rank - given;
+  const count = letters.length - (letters.includes("...") ? 1 : 0);
+  if (count > rank || (count < rank && !letters.includes("...")))
+    throw fail(spec, `operand ${index} is ${formatType(node)}, but '${term}' names ${count} dims`);
+  const open = rank - count;
   return {
     node,
     letters: letters.flatMap((letter) =>
@@ -44,10 +44,10 @@ function named(spec: string, term: string, node: Node, index: number): Term {
 /** The common shape of the dims under `...`. */
 function openShape(spec: string, terms: readonly Term[]): Shape {
   return terms.reduce<Shape>((shape, { node, letters }) => {
-    const own = letters.flatMap((letter, dim) => (letter.startsWith(".") ? [node.shape[dim] as number] : []));
-    const joined = broadcastShapes(shape, own);
+    const openSizes = letters.flatMap((letter, dim) => (letter.startsWith(".") ? [node.shape[dim] as number] : []));
+    const joined = broadcastShapes(shape, openSizes);
     if (joined === undefined)
-      throw fail(spec, `the dims under '...' do not broadcast: ${formatShape(shape)} and ${formatShape(own)}`);
+      throw fail(spec, `the dims under '...' do not broadcast: ${formatShape(shape)} and ${formatShape(openSizes)}`);
     return joined;
   }, []);
 }
@@ -68,7 +68,7 @@ function outputLetters(spec: string, right: string | undefined, terms: readonly 
   return letters.flatMap((letter) => (letter === "..." ? openNames : letter));
 }
 
-/** Elements of which two dims of one name have the same index. */
+/** The diagonal of each pair of dims with one name. */
 function diagonal(spec: string, { node, letters }: Term): Term {
   const second = letters.findIndex((letter, dim) => letters.indexOf(letter) < dim);
   if (second < 0) return { node, letters };
@@ -81,7 +81,7 @@ function diagonal(spec: string, { node, letters }: Term): Term {
   return diagonal(spec, { node: kept, letters: letters.filter((_letter, dim) => dim !== second) });
 }
 
-/** Without the dims of size 1 that others make larger. */
+/** Drops the dims of size 1 that other operands broadcast. */
 function squeezed({ node, letters }: Term, open: Shape): Term {
   const spread = (letter: string, dim: number): boolean =>
     letter.startsWith(".") && node.shape[dim] === 1 && open[open.length - 1 - Number(letter.slice(1))] !== 1;
@@ -140,26 +140,26 @@ function keptShape(terms: readonly Term[], left: number, right: number, out: rea
 }
 
 function product(spec: string, operands: readonly Node[]): Node {
-  const [left = "", right, ...rest] = spec.replaceAll(" ", "").split("->");
+  const [left = "", right, ...more] = spec.replaceAll(" ", "").split("->");
   const names = left.split(",");
-  if (rest.length > 0 || names.length !== operands.length)
+  if (more.length > 0 || names.length !== operands.length)
     throw fail(spec, `names ${names.length} operands, got ${operands.length}`);
-  const given = operands.map((node, index) => named(spec, names[index] as string, node, index));
-  const open = openShape(spec, given);
-  const out = outputLetters(spec, right, given, open);
-  let terms = given.map((term) => squeezed(diagonal(spec, term), open));
-  checkSizes(spec, terms);
-  while (terms.length > 1) {
-    const [i, j] = cheapest(terms, out);
-    const letters = keptLetters(terms, i, j, out);
-    const [x, y] = [terms[i] as Term, terms[j] as Term];
+  const terms = operands.map((node, index) => named(spec, names[index] as string, node, index));
+  const open = openShape(spec, terms);
+  const out = outputLetters(spec, right, terms, open);
+  let factors = terms.map((term) => squeezed(diagonal(spec, term), open));
+  checkSizes(spec, factors);
+  while (factors.length > 1) {
+    const [i, j] = cheapest(factors, out);
+    const letters = keptLetters(factors, i, j, out);
+    const [x, y] = [factors[i] as Term, factors[j] as Term];
     const node = ops.einsumPair(x.node, x.letters, y.node, y.letters, letters);
-    terms = [...terms.filter((_term, index) => index !== i && index !== j), { node, letters }];
+    factors = [...factors.filter((_term, index) => index !== i && index !== j), { node, letters }];
   }
-  const [{ node, letters }] = terms as [Term];
+  const [{ node, letters }] = factors as [Term];
   const summed = letters.flatMap((letter, dim) => (out.includes(letter) ? [] : [dim]));
   const kept = letters.filter((letter) => out.includes(letter));
-  // A dim under '...' of which every operand has one element was never spread, so that nothing is missing here.
+  // A dim under '...' that has size 1 in every operand was not dropped, so no dim is missing here.
   return ops.transpose(
     summed.length === 0 ? node : ops.sum(node, summed),
     out.map((letter) => kept.indexOf(letter)),
@@ -173,13 +173,12 @@ function product(spec: string, operands: readonly Node[]): Node {
  *     einsum("...ij,...kj->...ik", q, k)
  *     einsum("ii", a)                // the trace
  *
- * A letter that an operand has twice takes the diagonal; without `->` the result has the letters that are there once, in
- * alphabetical order; dims under `...` broadcast. Of more than two operands the pair with the smallest product is
- * multiplied first.
+ * A letter that an operand has twice takes the diagonal. Without `->` the result has the letters that occur once, in alphabetical
+ * order. Dims under `...` broadcast. Of more than two operands, the pair with the smallest product is multiplied first.
  *
  * @param spec letters of each operand's dims, separated by commas, and of the result after `->`
  * @param operands tensors of one dtype
- * @throws HeddleError `shape` when letters, ranks or sizes do not fit together
+ * @throws HeddleError `shape` if letters, ranks or sizes do not fit together; `argument` unless the letters are a string
  */
 export function einsum(spec: string, ...operands: readonly Tensor[]): Tensor {
   if (typeof spec !== "string")

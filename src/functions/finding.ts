@@ -1,6 +1,6 @@
 /**
- * @module Places by value: of what is not 0, in sorted numbers, in bins. Where the shape of a result depends on values they are
- * read, blocking; in a traced function `size` says how much room there is, as in JAX.
+ * @module Positions by value: of nonzero elements, in sorted numbers, in bins. If the shape of a result depends on values, the
+ * values are read, blocking; in a traced function the option `size` fixes the shape, as in JAX.
  */
 
 import { type DType, isFloat, isInteger, isValueOf } from "../ir/dtype.ts";
@@ -27,19 +27,19 @@ import { toIndices } from "./indices.ts";
 import { moveDim } from "./methods/shapes.ts";
 import { repeatNode } from "./nodes.ts";
 
-/** Options of functions whose results are as large as values say. */
+/** Options of functions whose result's size depends on values. */
 export interface SizeOptions {
-  /** Places in the result: of more elements the first are kept. Must be given where a function is traced; default as many as there are. */
+  /** Places in the result; if there are more elements, the first are kept. Must be given in a traced function; default: all elements. */
   readonly size?: number;
 }
 
 /** Options of {@link nonzero} and {@link booleanMask}. */
 export interface FoundOptions extends SizeOptions {
-  /** What places that stay free hold; default 0. */
+  /** The value of unused places; default 0. */
   readonly fill?: number;
 }
 
-/** The size that is given, or, where values are known, the one that they say. */
+/** The option `size`, or, outside of traced functions, the count of the values. */
 function sizeOr(name: string, size: number | undefined, unknown: string, count: () => number): number {
   if (size !== undefined) {
     checkInteger(name, "size", size, 0);
@@ -49,18 +49,18 @@ function sizeOr(name: string, size: number | undefined, unknown: string, count: 
   throw unknownSize(name, unknown);
 }
 
-/** Whether x comes before y in the order in which {@link sort} puts them: NaN is above all numbers. */
+/** Whether {@link sort} puts x before y: NaN is above all numbers. */
 function isBefore(x: Node, y: Node): Node {
   const less = ops.lt(x, y);
   return isFloat(x.dtype) ? ops.or(less, ops.and(ops.isNaN(y), ops.not(ops.isNaN(x)))) : less;
 }
 
-function placesOf(sorted: Node, given: Operand, right: boolean): Node {
+function placesOf(sorted: Node, operand: Operand, right: boolean): Node {
   if (sorted.shape.length !== 1)
     throw new HeddleError("shape", `searchsorted: takes a sorted vector, got ${formatType(sorted)}`, {
       hint: "several vectors, each with its own values, are vmap(searchsorted)",
     });
-  const values = typeof given === "object" ? given : literal("searchsorted", sorted.dtype, given);
+  const values = typeof operand === "object" ? operand : literal("searchsorted", sorted.dtype, operand);
   if (sorted.dtype !== values.dtype)
     throw new HeddleError("dtype", `searchsorted: ${formatType(sorted)} and ${formatType(values)} are of two dtypes`, {
       hint: "cast one of them",
@@ -68,7 +68,7 @@ function placesOf(sorted: Node, given: Operand, right: boolean): Node {
   const [count] = sorted.shape as [number];
   let found = ops.full("i32", values.shape, 0);
   if (count === 0 || sizeOf(values.shape) === 0) return found;
-  // Steps of powers of two, each taken where the last element of it still belongs before the value.
+  // Binary search in steps of powers of two: a step is taken if its last element belongs before the value.
   for (let step = 2 ** Math.floor(Math.log2(count)); step >= 1; step /= 2) {
     const next = ops.add(found, step);
     const last = ops.gather(sorted, ops.minimum(ops.sub(next, 1), count - 1));
@@ -79,8 +79,8 @@ function placesOf(sorted: Node, given: Operand, right: boolean): Node {
 }
 
 /**
- * `[places, number]`: where the first `size` elements of a vector of truth values that are true stand (i32), in order, and how
- * many are true in all; places that stay free hold the vector's length.
+ * `[places, number]`: the positions (i32) of the first `size` true elements of a bool vector, in order, and the number of all true
+ * elements; unused places hold the vector's length.
  */
 function whereTrue(flags: Node, size: number): [places: Node, number: Node] {
   const [count] = flags.shape as [number];
@@ -88,7 +88,7 @@ function whereTrue(flags: Node, size: number): [places: Node, number: Node] {
   const number = ops.sum(ones);
   if (count === 0) return [ops.full("i32", [size], 0), number];
   const rank = ops.sub(ops.cumsum(ones), 1);
-  // One more row takes what there is no room for.
+  // A further row, which is cut off, takes elements beyond `size`.
   const row = ops.select(flags, ops.minimum(rank, size), size);
   const start = ops.full("i32", [size + 1], count);
   const places = ops.scatter("min", start, row, ops.iota("i32", [count], 0));
@@ -97,7 +97,7 @@ function whereTrue(flags: Node, size: number): [places: Node, number: Node] {
 
 const flagsOf = (x: Node): Node => ops.reshape(x.dtype === "bool" ? x : ops.ne(x, 0), [sizeOf(x.shape)]);
 
-/** How many elements are not 0 (i32). */
+/** The number of elements that are not 0 (i32). */
 const countNonzero = (x: Node): Node => ops.sum(ops.cast(flagsOf(x), "i32"));
 
 function coordinates(x: Node, size: number, fill: number): Node {
@@ -131,7 +131,7 @@ function repeated(x: Node, counts: Node, size: number): Node {
   return ops.gather(x, ops.minimum(from, length - 1));
 }
 
-/** Bounds of `bins` bins of one width between two numbers; where these are equal, of one around them. */
+/** Bounds of `bins` bins of one width between two numbers; equal numbers give a range of width 1 around them. */
 function binEdges(low: Node, high: Node, bins: number): Node {
   const same = ops.cast(ops.eq(low, high), low.dtype);
   const [from, to] = [ops.sub(low, ops.mul(same, 0.5)), ops.add(high, ops.mul(same, 0.5))];
@@ -140,26 +140,26 @@ function binEdges(low: Node, high: Node, bins: number): Node {
   return ops.select(ops.eq(steps, bins), to, edges);
 }
 
-/** How many elements lie between each two edges, or the sum of their weights; the last bin has both its bounds. */
+/** The number of elements between each two edges, or the sum of their weights; the last bin includes both its bounds. */
 function countsBetween(x: Node, edges: Node, weights: Node | undefined): Node {
   const bins = (edges.shape[0] as number) - 1;
   const flat = ops.reshape(x, [sizeOf(x.shape)]);
   const last = ops.broadcastTo(ops.slice(edges, [bins], [bins + 1]), flat.shape);
   const bin = ops.sub(placesOf(edges, flat, true), 1);
-  // What is outside goes to one more bin, which is cut off.
-  const own = ops.select(ops.eq(flat, last), bins - 1, ops.select(ops.lt(bin, 0), bins, bin));
-  const given = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
-  return ops.slice(ops.scatterAdd(given, ops.minimum(own, bins), bins + 1), [0], [bins]);
+  // Elements outside go to a further bin, which is cut off.
+  const bounded = ops.select(ops.eq(flat, last), bins - 1, ops.select(ops.lt(bin, 0), bins, bin));
+  const each = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
+  return ops.slice(ops.scatterAdd(each, ops.minimum(bounded, bins), bins + 1), [0], [bins]);
 }
 
-/** How often each of the numbers 0, 1, … up to `size` occurs among indices (i32), or the sum of its weights. */
+/** The count of each of the numbers 0, 1, … below `size` among indices (i32), or the sum of its weights. */
 function countsOf(indices: Node, size: number, weights: Node | undefined): Node {
   const flat = ops.reshape(indices, [sizeOf(indices.shape)]);
-  const given = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
-  return ops.scatterAdd(given, flat, size);
+  const each = weights === undefined ? ops.full("i32", flat.shape, 1) : ops.reshape(weights, flat.shape);
+  return ops.scatterAdd(each, flat, size);
 }
 
-/** The error of a traced function that is not told how large its result is. */
+/** The error of a traced function without the size of its result. */
 export const unknownSize = (name: string, what: string): HeddleError =>
   new HeddleError("argument", `${name}: ${what} is not known yet`, {
     hint: "shapes are static in a traced function: give the most that there can be, as { size: … }",
@@ -173,10 +173,10 @@ function checkFill(name: string, dtype: DType, fill: unknown): void {
 const counted = (name: string, x: Tensor): number => operate(`${name} count`, countNonzero, [x]).itemSync();
 
 /**
- * Coordinates of the elements that are not 0, or true, in row-major order: `[count, rank]` in i32, a row for each, as
+ * Coordinates of the elements that are not 0, or true, in row-major order: `[count, rank]` in i32, one row per element, as
  * `gatherNd(x, nonzero(x))` takes them; PyTorch's `nonzero`, NumPy's `argwhere`.
  *
- * @throws HeddleError `argument` where a function is traced and `size` is not given
+ * @throws HeddleError `argument` in a traced function without `size`; `dtype` for a fill that is not in i32
  * @example nonzero(tensor([[0, 5], [7, 0]])) // [[0, 1], [1, 0]]
  */
 export function nonzero(x: Tensor, options: FoundOptions = {}): Tensor {
@@ -190,10 +190,11 @@ export function nonzero(x: Tensor, options: FoundOptions = {}): Tensor {
 }
 
 /**
- * The elements, or rows, of x where a mask is true: NumPy's `x[mask]`. The mask (bool, or numbers that are true unless 0) has the
- * first dims of x, or all; they become one. The gradient goes to what was taken.
+ * The elements, or rows, of x where a mask is true: NumPy's `x[mask]`. The mask (bool, or numbers, of which all but 0 are true) has
+ * the first dims of x, or all of them; they become one dim. The gradient goes to the elements that were taken.
  *
- * @throws HeddleError `shape` when the mask has other dims; `argument` where a function is traced and `size` is not given
+ * @throws HeddleError `shape` for a mask with other dims; `argument` in a traced function without `size`; `dtype` for a fill that the
+ * dtype of x does not have
  * @example booleanMask(tensor([1, 2, 3]), tensor([true, false, true])) // [1, 3]
  */
 export function booleanMask(x: Tensor, mask: Tensor, options: FoundOptions = {}): Tensor {
@@ -204,18 +205,19 @@ export function booleanMask(x: Tensor, mask: Tensor, options: FoundOptions = {})
   checkFill("booleanMask", x.dtype, fill);
   const rank = mask.shape.length;
   if (rank === 0 || !sameShape(mask.shape, x.shape.slice(0, rank)))
-    throw new HeddleError("shape", `booleanMask: ${formatType(mask)} has not the first dims of ${formatType(x)}`);
+    throw new HeddleError("shape", `booleanMask: ${formatType(mask)} does not have the first dims of ${formatType(x)}`);
   const unknown = `how much of ${formatType(mask)} is true`;
   const size = sizeOr("booleanMask", options.size, unknown, () => counted("booleanMask", mask));
   return operate("booleanMask", maskedRows, [x, mask], size, fill);
 }
 
 /**
- * NumPy's `repeat`, PyTorch's `repeat_interleave`: each slice along a dim (default the last) as often as `counts` says: one
- * number ({@link repeat}), a list, or a vector of integers of at least 0. In a traced function a vector needs `size`, the sum of
- * its counts: of more the first are kept, and places that stay free repeat the last slice, as in JAX.
+ * NumPy's `repeat`, PyTorch's `repeat_interleave`: repeats each slice along a dim (default the last) by its count: one number for all
+ * ({@link repeat}), a list, or a vector of integers of at least 0. In a traced function a vector needs `size`, the sum of its
+ * counts: beyond it slices are dropped, and unused places repeat the last slice, as in JAX.
  *
- * @throws HeddleError `shape` unless there is a count for each slice; `value` for a negative count that is known
+ * @throws HeddleError `shape` unless there is a count for each slice; `value` for a negative count whose value is known; `argument`
+ * for a vector in a traced function without `size`
  */
 export function repeatInterleave(
   x: Tensor,
@@ -251,15 +253,15 @@ export function repeatInterleave(
 
 /** Options of {@link searchsorted}. */
 export interface SearchOptions {
-  /** Whether a value goes before (`"left"`, default) or behind elements that are equal to it. */
+  /** Whether a value goes before (`"left"`, default) or after elements that are equal to it. */
   readonly side?: "left" | "right";
 }
 
 /**
- * Where values (a tensor of any shape, or a number) go in a vector in ascending order so that it stays in order: i32 from 0 to its
- * length, NaN being above all numbers, as NumPy's. Whether the vector is in order is not looked at.
+ * The positions (i32, from 0 to the length) at which values (a tensor of any shape, or a number) would be inserted into a vector in
+ * ascending order to keep it in order: NumPy's `searchsorted`. NaN is above all numbers. The order of the vector is not checked.
  *
- * @throws HeddleError `shape` unless the first is a vector; `dtype` for two dtypes
+ * @throws HeddleError `shape` unless the first is a vector; `dtype` for two dtypes; `option` for another side
  * @example searchsorted(tensor([1, 3, 5]), tensor([3, 4])) // [1, 2]
  */
 export function searchsorted(sorted: Tensor, values: TensorLike, options: SearchOptions = {}): Tensor {
@@ -273,16 +275,16 @@ export function searchsorted(sorted: Tensor, values: TensorLike, options: Search
 
 /** Options of {@link bincount}. */
 export interface BincountOptions extends SizeOptions {
-  /** What each element counts for, in the shape of x; default 1, in i32. */
+  /** The weight of each element, in the shape of x; default 1, in i32. */
   readonly weights?: Tensor;
 }
 
 /**
- * How often each of the numbers 0, 1, … occurs among integers of any shape: `[size]` in i32, or the sums of `weights` in their
- * dtype; without `size` up to the largest one.
+ * The count of each of the numbers 0, 1, … among integers of any shape: `[size]` in i32, or the sums of `weights` in their dtype;
+ * without `size` up to the largest number.
  *
- * @throws HeddleError `dtype` unless x is of integers; `value` from the run for a number outside `[0, size)`; `argument` where a
- * function is traced and `size` is not given
+ * @throws HeddleError `dtype` unless x is of integers; `shape` for weights of another shape; `value` when it runs and a number is
+ * outside `[0, size)`; `argument` in a traced function without `size`
  * @example bincount(tensor([1, 3, 1], { dtype: "i32" })) // [0, 2, 0, 1]
  */
 export function bincount(x: Tensor, options: BincountOptions = {}): Tensor {
@@ -292,10 +294,10 @@ export function bincount(x: Tensor, options: BincountOptions = {}): Tensor {
   checkWeights("bincount", x, options.weights);
   const unknown = `the largest number of ${formatType(x)}`;
   const size = sizeOr("bincount", options.size, unknown, () => (x.size === 0 ? 0 : Number(x.max().itemSync()) + 1));
-  const given = options.weights === undefined ? [] : [options.weights];
+  const weights = options.weights === undefined ? [] : [options.weights];
   const build = (...inputs: unknown[]): Node =>
     countsOf(inputs[0] as Node, inputs.at(-1) as number, inputs.length > 2 ? (inputs[1] as Node) : undefined);
-  return operate("bincount", build as never, [toIndices(x), ...given], Math.max(size, 0));
+  return operate("bincount", build as never, [toIndices(x), ...weights], Math.max(size, 0));
 }
 
 function checkWeights(name: string, x: Tensor, weights: unknown): void {
@@ -310,23 +312,23 @@ function checkWeights(name: string, x: Tensor, weights: unknown): void {
 
 /** Options of {@link histogram}. */
 export interface HistogramOptions {
-  /** How many bins of one width, or their bounds, ascending, one more than bins; default 10. */
+  /** The number of bins of one width, or the bounds of all bins, ascending, one more than bins; default 10. */
   readonly bins?: number | readonly number[] | Tensor;
-  /** The bounds of the first and the last bin; default the smallest and the largest element, or 0 and 1 where there are none. */
+  /** The bounds of the first and the last bin; default the smallest and the largest element, or 0 and 1 without elements. */
   readonly range?: readonly [number, number];
-  /** What each element counts for, in the shape of x; default 1, in i32. */
+  /** The weight of each element, in the shape of x; default 1, in i32. */
   readonly weights?: Tensor;
   /** Whether counts are divided by their sum and the width of their bin, in floats; default false. */
   readonly density?: boolean;
 }
 
 /**
- * How many elements of floats or integers lie in each bin, and the bounds of the bins, as NumPy's `histogram`: a bin holds its lower
- * bound and not its upper one, but the last holds both; what is outside of all, and NaN, counts nowhere. Integers are taken in
- * f32 where bounds are made of them.
+ * The number of elements of floats or integers in each bin, and the bounds of the bins, as NumPy's `histogram`. A bin includes its
+ * lower bound but not its upper one, except for the last, which includes both. Elements outside all bins, and NaN, are not counted.
+ * Bounds of integers that are computed are f32.
  *
- * @throws HeddleError `option` for no bins, bounds that do not ascend, and a range that is none; `value`, unless traced, where the range is
- * to be found and an element is NaN or infinite
+ * @throws HeddleError `option` for no bins, bounds that do not ascend, and a malformed range; `shape` for weights of another shape;
+ * `value`, unless traced, if the range is computed and an element is NaN or infinite
  * @example histogram(tensor([0, 1, 1, 4]), { bins: 2 }) // counts [3, 1], edges [0, 2, 4]
  */
 export function histogram(
@@ -362,10 +364,10 @@ function evenEdges(x: Tensor, bins: number, range: readonly [number, number] | u
     return binEdges(low as Node, high as Node, count);
   };
   const edges = operate("histogram edges", build, [x], bins, known);
-  const made = known === undefined ? valuesAtHand(edges) : undefined;
-  if (made !== undefined && !(Number.isFinite(Number(made[0])) && Number.isFinite(Number(made[bins]))))
-    throw new HeddleError("value", `histogram: ${formatType(x)} has NaN or infinite elements, which bound no bin`, {
-      hint: "give the range: what is outside of it, and NaN, counts nowhere",
+  const bounds = known === undefined ? valuesAtHand(edges) : undefined;
+  if (bounds !== undefined && !(Number.isFinite(Number(bounds[0])) && Number.isFinite(Number(bounds[bins]))))
+    throw new HeddleError("value", `histogram: ${formatType(x)} has NaN or infinite elements, so it has no range`, {
+      hint: "give the range: elements outside of it, and NaN, are not counted",
     });
   return edges;
 }

@@ -1,4 +1,4 @@
-/** @module Jacobians and Hessians: derivatives of functions of a tensor as tensors. */
+/** @module Jacobians and Hessians: derivatives of functions of a tensor, as tensors. */
 import { isFloat } from "../ir/dtype.ts";
 import { formatType, sizeOf } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
@@ -14,8 +14,8 @@ import { shown } from "../util/show.ts";
 /** Options of {@link jacobian}. */
 export interface JacobianOptions {
   /**
-   * `"forward"` costs one pass for each element of the argument, `"reverse"` one for each element of the value: take forward for
-   * few arguments, and for loops that end by a condition. Default `"reverse"`.
+   * `"forward"` takes one pass per element of the argument, `"reverse"` one per element of the value: use forward for
+   * arguments with few elements, and for loops that end by a condition. Default `"reverse"`.
    */
   readonly mode?: "forward" | "reverse";
 }
@@ -28,7 +28,7 @@ function checkSmooth(what: string, x: unknown, of: string): asserts x is Tensor 
   );
 }
 
-/** One tensor per element of `x`, with a 1 in its place: `[size, ...shape]`. */
+/** The unit vectors of `x` as tensors `[size, ...shape]`: one per element, with a 1 in its place. */
 function basis({ dtype, shape }: Tensor): Tensor {
   const size = sizeOf(shape);
   const order = ops.iota("i32", [size], 0);
@@ -40,7 +40,7 @@ function basis({ dtype, shape }: Tensor): Tensor {
  * element of the first argument, of shape `[...value's, ...argument's]`.
  *
  * @returns a function of the same arguments, compiled like one of {@link jit}
- * @throws HeddleError `gradient` when the first argument or the value is no float tensor; `option` for another mode.
+ * @throws HeddleError `gradient` unless the first argument and the value are float tensors; `option` for another mode.
  * @example jacobian((x) => x.mul(x))(tensor([1, 2])) // [[2, 0], [0, 4]]
  */
 // biome-ignore lint/suspicious/noExplicitAny: functions of any further arguments; their own types are kept by the generics
@@ -55,16 +55,16 @@ export function jacobian<Rest extends any[]>(
     throw new HeddleError("option", `jacobian: the mode is "forward" or "reverse", got ${shown(mode)}`);
   const whole = (x: Tensor, ...rest: Rest): Tensor => {
     checkSmooth("jacobian", x, "the first argument");
-    const one = (given: Tensor): Tensor => {
-      const y: unknown = fn(given, ...rest);
+    const ofFirst = (first: Tensor): Tensor => {
+      const y: unknown = fn(first, ...rest);
       checkSmooth("jacobian", y, "the value");
       return y;
     };
     if (mode === "forward") {
-      const columns = vmap((direction: Tensor) => jvp(one, [x], [direction]).tangent, { outDims: -1 })(basis(x));
+      const columns = vmap((direction: Tensor) => jvp(ofFirst, [x], [direction]).tangent, { outDims: -1 })(basis(x));
       return columns.reshape([...columns.shape.slice(0, -1), ...x.shape]);
     }
-    const { value, pullback } = vjp(one, x);
+    const { value, pullback } = vjp(ofFirst, x);
     const rows = vmap((weight: Tensor) => pullback(weight)[0])(basis(value));
     return rows.reshape([...value.shape, ...x.shape]);
   };
@@ -72,10 +72,10 @@ export function jacobian<Rest extends any[]>(
 }
 
 /**
- * The Hessian of a scalar function of a float tensor: its second derivatives, of shape `[...argument's, ...argument's]`; forward
- * over reverse. Where only products with vectors are needed, `jvp(grad(fn), [x], [v]).tangent` never makes it.
+ * The Hessian of a scalar function of a float tensor: its second derivatives, of shape `[...argument's, ...argument's]`, by forward
+ * over reverse mode. For products with vectors only, `jvp(grad(fn), [x], [v]).tangent` avoids the whole Hessian.
  *
- * @throws HeddleError `gradient` when the first argument is no float tensor, or the value no float scalar.
+ * @throws HeddleError `gradient` unless the first argument is a float tensor and the value a float scalar.
  * @example hessian((x) => x.mul(x).mul(x).sum())(tensor([1, 2])) // [[6, 0], [0, 12]]
  */
 // biome-ignore lint/suspicious/noExplicitAny: see jacobian
@@ -83,7 +83,7 @@ export function hessian<Rest extends any[]>(
   fn: (x: Tensor, ...rest: Rest) => Tensor,
   ...none: []
 ): (x: Tensor, ...rest: Rest) => Tensor {
-  checkNoMore("hessian", none, "it goes by the first argument: for another, hessian((b) => f(a, b))");
+  checkNoMore("hessian", none, "derivatives are by the first argument: for another write hessian((b) => f(a, b))");
   checkFunction("hessian", fn);
   return jacobian(grad(fn) as (x: Tensor, ...rest: Rest) => Tensor, { mode: "forward" });
 }

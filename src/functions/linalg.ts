@@ -1,6 +1,6 @@
 /**
- * @module Linear algebra: matrices in the last two dims, any dims before them being a batch; f32 or f64, f32 being computed
- * in f64 and rounded. Sources of the gradients are named in `src/ops/factor-gradient.ts`.
+ * @module Linear algebra: matrices in the last two dims; any dims before them are a batch. f32 and f64; f32 is computed in f64 and
+ * rounded. Sources of the gradients are named in `src/ops/factor-gradient.ts`.
  */
 
 import type { Node } from "../ir/node.ts";
@@ -20,10 +20,11 @@ export { choleskySolve, inverse, lstsq, solve } from "./composites/solve.ts";
 export { type NormOptions, norm } from "./norm.ts";
 
 /**
- * The lower triangular L [..., n, n] with L Lᵀ = A, of a symmetric positive definite A, of which the lower triangle alone is
- * read: the gradient is there too.
+ * The lower triangular L [..., n, n] with L Lᵀ = A for symmetric positive definite A [..., n, n]. Only the lower triangle of A is
+ * read, and the gradient is in it too.
  *
- * @throws HeddleError `value` from the run, with the index in the batch, when A is not positive definite.
+ * @throws HeddleError `dtype` or `shape` unless A is square floats; `value` when it runs and A is not positive definite, with the
+ * index in the batch.
  */
 export const cholesky = (a: Tensor): Tensor => told("cholesky", a, () => operate("cholesky", ops.cholesky, [a]));
 
@@ -31,16 +32,16 @@ export const cholesky = (a: Tensor): Tensor => told("cholesky", a, () => operate
 export interface TriangularOptions {
   /** Whether A is the lower triangle of the first operand, else the upper one; default true. */
   readonly lower?: boolean;
-  /** Solve with Aᵀ; default false. */
+  /** Whether to solve with Aᵀ; default false. */
   readonly transpose?: boolean;
-  /** Take the diagonal for ones; default false. */
+  /** Whether the diagonal counts as ones; default false. */
   readonly unit?: boolean;
 }
 
 /**
  * X [..., m, n] with A X = B for a triangle A [..., m, m] and B [..., m, n].
  *
- * @throws HeddleError `value` from the run, with the index in the batch, when the diagonal has a zero.
+ * @throws HeddleError `dtype` or `shape` if A and B do not fit; `value` when it runs and the diagonal has a zero, with the index in the batch.
  */
 export function triangularSolve(a: Tensor, b: Tensor, options: TriangularOptions = {}): Tensor {
   checkOptions("triangularSolve", options, ["lower", "transpose", "unit"]);
@@ -48,7 +49,7 @@ export function triangularSolve(a: Tensor, b: Tensor, options: TriangularOptions
 }
 
 /**
- * Q [..., m, k] with orthonormal columns and upper triangular R [..., k, n] with Q R = A, k = min(m, n). R has no negative
+ * Q [..., m, k] with orthonormal columns and upper triangular R [..., k, n] with Q R = A [..., m, n], k = min(m, n). R has no negative
  * number on its diagonal. The gradient needs the first k columns to be independent.
  */
 export function qr(a: Tensor): { readonly q: Tensor; readonly r: Tensor } {
@@ -57,9 +58,9 @@ export function qr(a: Tensor): { readonly q: Tensor; readonly r: Tensor } {
 }
 
 /**
- * U [..., m, k], singular values s [..., k], descending, and Vᵀ [..., k, n] with U diag(s) Vᵀ = A, k = min(m, n). In a column of
- * U the first component that is no less than 0.3 of the largest in size is positive. The gradient by vectors needs singular
- * values that differ and are not 0; by s alone it needs nothing. NaN where A has numbers that are not finite.
+ * U [..., m, k], singular values s [..., k], descending, and Vᵀ [..., k, n] with U diag(s) Vᵀ = A [..., m, n], k = min(m, n). In a
+ * column of U the first component whose size is at least 0.3 of the largest is positive. The gradient by vectors needs singular values
+ * that differ and are not 0; the gradient by s alone needs neither. NaN for a matrix with numbers that are not finite.
  */
 export function svd(a: Tensor): { readonly u: Tensor; readonly s: Tensor; readonly vt: Tensor } {
   const [u, s, vt] = told("svd", a, () => operateAll("svd", ops.svd, [a])) as [Tensor, Tensor, Tensor];
@@ -67,15 +68,15 @@ export function svd(a: Tensor): { readonly u: Tensor; readonly s: Tensor; readon
 }
 
 /**
- * Eigenvalues [..., n], ascending, and eigenvectors, the columns of [..., n, n], of a symmetric A, of which the lower triangle
- * alone is read. Signs as in {@link svd}. The gradient by vectors needs eigenvalues that differ.
+ * Eigenvalues [..., n], ascending, and eigenvectors, the columns of [..., n, n], of a symmetric A [..., n, n]. Only the lower triangle
+ * of A is read. Signs as in {@link svd}. The gradient by vectors needs eigenvalues that differ.
  */
 export function eigh(a: Tensor): { readonly values: Tensor; readonly vectors: Tensor } {
   const [values, vectors] = told("eigh", a, () => operateAll("eigh", ops.eigh, [a])) as [Tensor, Tensor];
   return { values, vectors };
 }
 
-/** Norms of matrices: `fro` the root of the sum of squares, `nuc` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of a column and a row. */
+/** Norms of matrices; {@link matrixNorm} says what each is. */
 export type MatrixNorm = "fro" | "nuc" | number;
 
 function luNode(a: Node): Node[] {
@@ -89,8 +90,8 @@ function luNode(a: Node): Node[] {
 }
 
 /**
- * P, L and U [..., n, n] with P L U = A for square A, by elimination with partial pivoting: P a permutation, L lower triangular
- * with ones on its diagonal, U upper triangular, with a 0 on its diagonal where a column had no pivot. The gradient needs A that
+ * P, L and U [..., n, n] with P L U = A for square A, by elimination with partial pivoting: P is a permutation, L lower triangular
+ * with ones on its diagonal, U upper triangular, with a 0 on its diagonal for a column without a pivot. The gradient needs an A that
  * is not singular.
  */
 export function lu(a: Tensor): { readonly p: Tensor; readonly l: Tensor; readonly u: Tensor } {
@@ -109,7 +110,10 @@ function pinvNode(a: Node, tolerance?: number): Node {
   return ops.matmul(turned(scaled), turned(u));
 }
 
-/** Moore and Penrose's inverse, by {@link svd}; singular values up to `tolerance` (default the larger size by the distance of 1 to the next number) times the largest count as 0. */
+/**
+ * The Moore-Penrose inverse [..., n, m] of A [..., m, n], by {@link svd}. Singular values up to `tolerance` times the largest count as
+ * 0; `tolerance` is by default max(m, n) times the distance from 1 to the next number of the dtype.
+ */
 export const pinv = (a: Tensor, tolerance?: number): Tensor =>
   told("pinv", a, () => operate("pinv", pinvNode, [a], tolerance));
 
@@ -132,11 +136,16 @@ function matrixNormNode(a: Node, kind: MatrixNorm = "fro"): Node {
   }
 }
 
-/** Norm of each matrix: `"fro"` (default) the root of the sum of squares, `"nuc"` the sum and 2 the largest of the singular values, 1 and Infinity the largest sum of sizes in a column and a row. */
+/**
+ * The norm [...] of each matrix [..., m, n]: `"fro"` (default) is the root of the sum of squares, `"nuc"` the sum and 2 the largest of
+ * the singular values, 1 and Infinity the largest sum of absolute values in a column and in a row.
+ *
+ * @throws HeddleError `argument` for another kind
+ */
 export const matrixNorm = (a: Tensor, kind: MatrixNorm = "fro"): Tensor =>
   operate("matrixNorm", matrixNormNode, [a], kind);
 
 const traceNode = (a: Node): Node => ops.sum(diagonalOf(a), -1);
 
-/** Sum of the diagonal of square matrices. */
+/** The sum [...] of the diagonal of each matrix [..., m, n]. */
 export const trace = (a: Tensor): Tensor => operate("trace", traceNode, [a]);

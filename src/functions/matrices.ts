@@ -1,4 +1,4 @@
-/** @module What functions of matrices share: their checks, their errors of one matrix or a batch, and the dtype they are computed in. */
+/** @module Shared parts of the functions of matrices: checks, errors of one matrix or a batch, and computing in f64. */
 
 import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
@@ -20,12 +20,12 @@ export function told<Made>(name: string, a: Tensor, body: () => Made, hint?: str
   return speakingAs({ ...(speakerNow() ?? { name }), says }, body);
 }
 
-/** How many columns the matrices have. */
+/** The number of columns of the matrices. */
 export const last = (x: Node): number => x.shape.at(-1) as number;
-/** How many rows the matrices have. */
+/** The number of rows of the matrices. */
 export const rows = (x: Node): number => x.shape.at(-2) as number;
 
-/** Checks in the user's own operands, of which casts and reshapes make others. */
+/** Checks dtypes. It runs on the user's operands, before casts and reshapes, so that the error shows them. */
 export function checkFloats(name: string, ...inputs: readonly Node[]): void {
   if (!inputs.every(({ dtype }) => isFloat(dtype) && dtype === inputs[0]?.dtype))
     throw new HeddleError("dtype", `${name}: needs floats of one dtype, got ${inputs.map(formatType).join(", ")}`);
@@ -39,8 +39,8 @@ export function checkSquare(name: string, a: Node, hint?: string): void {
 }
 
 /**
- * What is computed of floats in f64 and rounded once at the end: factors that are rounded first would lose a digit for each
- * one that the condition of the matrix takes, and executors would differ by as many.
+ * Computes in f64 from floats of one dtype and rounds once at the end. Rounding the factors first would lose as many digits as the
+ * condition of the matrix has, and executors would differ by as many.
  */
 export function inDouble(inputs: readonly Node[], build: (inputs: readonly Node[]) => readonly Node[]): Node[] {
   const [first] = inputs as [Node];
@@ -49,7 +49,7 @@ export function inDouble(inputs: readonly Node[], build: (inputs: readonly Node[
   return build(inputs.map((x) => ops.cast(x, "f64"))).map((y) => ops.cast(y, first.dtype));
 }
 
-/** The unit matrix, for each matrix of the shape of `like`. */
+/** Identity matrices of the shape and dtype of `like`. */
 export function unit(like: Node): Node {
   const { shape } = like;
   const rank = shape.length;

@@ -1,4 +1,4 @@
-/** @module Pieces of nodes that several functions are made of: one dim cut, added or taken away; indices counted from the end. */
+/** @module Functions over nodes that several functions share: one dim sliced, added or removed; indices counted from the end. */
 
 import type { Node } from "../ir/node.ts";
 import { formatShape, formatType, normalizeDim, otherDims, type Shape } from "../ir/shape.ts";
@@ -17,20 +17,20 @@ export function sliceDim(x: Node, dim: number, from: number, to: number): Node {
   );
 }
 
-/** A place counted from the end where it is negative; what is before the first element stays as it was given. */
+/** A negative place counted from the end; a place before the first element stays as it is. */
 export const fromEnd = (place: number, size: number): number => (place < 0 && place >= -size ? place + size : place);
 
-/** i32 indices counted from the end where they are negative; of another dtype, which no lookup takes, as they are. */
+/** i32 indices with negative ones counted from the end; indices of other dtypes, which lookups refuse, stay as they are. */
 export const wrapped = (indices: Node, size: number): Node =>
   indices.dtype === "i32" ? ops.select(ops.lt(indices, 0), ops.add(indices, size), indices) : indices;
 
-/** A dim of size 1 before `dim` of the result. */
+/** Inserts a dim of size 1 as dim `dim` of the result. */
 export function expandDim(x: Node, dim: number): Node {
   const at = normalizeDim(dim, x.shape.length + 1, "expandDims");
   return ops.reshape(x, [...x.shape.slice(0, at), 1, ...x.shape.slice(at)]);
 }
 
-/** Without one dim of size 1, or without all. */
+/** Removes one dim of size 1, or all of them. */
 export function squeezeNode(x: Node, dim?: number): Node {
   const at = dim === undefined ? undefined : normalizeDim(dim, x.shape.length, "squeeze");
   if (at !== undefined && x.shape[at] !== 1)
@@ -52,14 +52,14 @@ export function repeatNode(x: Node, count: number, dim: number): Node {
   );
 }
 
-/** x to the power, for x >= 0; where x is 0 it is 0 in all derivatives, so that what follows does not meet 0 times infinity. */
+/** x to the power, for x >= 0. All derivatives are 0 at x = 0, so that later gradients avoid 0 times infinity. */
 export function powerOrZero(x: Node, exponent: number): Node {
   const zero = ops.eq(x, 0);
   const base = ops.select(zero, 1, x);
   return ops.select(zero, 0, exponent === 0.5 ? ops.sqrt(base) : ops.pow(base, exponent));
 }
 
-/** Windows along a dim: how many elements apart they begin, and how many apart their own elements are. */
+/** Windows along a dim: their size and number, the distance of their starts, and the distance of their elements. */
 export interface Sliding {
   readonly size: number;
   readonly count: number;
@@ -86,7 +86,7 @@ export function foldAlong(x: Node, dim: number, length: number, sliding: Sliding
 /** How a border is filled from the tensor itself. */
 export type BorderMode = "reflect" | "replicate" | "circular";
 
-/** A border of `amounts[dim] = [low, high]` elements that are the node's own. @throws HeddleError `shape` where it has not as many */
+/** Pads with a border of `amounts[dim] = [low, high]` elements of the node. @throws HeddleError `shape` if it has too few */
 export function padBorderNode(x: Node, amounts: readonly (readonly [number, number])[], mode: BorderMode): Node {
   return amounts.reduce((y, [low, high], dim) => {
     const size = y.shape[dim] as number;
@@ -128,11 +128,11 @@ export function diagonalNode(x: Node, k = 0): Node {
   return ops.slice(flat, [...zeros, start], [...lead, end], [...lead.map(() => 1), columns + 1]);
 }
 
-/** The largest x over a dim, and log(sum(exp(x - largest))): kept apart, they lose no digits to each other. */
+/** The largest x over a dim, and log(sum(exp(x - largest))), kept apart so that neither loses digits. */
 export function logSumExpParts(x: Node, dim: number): { shift: Node; log: Node } {
-  // Whatever is subtracted, the result is the same: derivatives by it would cancel, but for their rounding.
+  // The result does not depend on the number subtracted: derivatives by it would cancel, except for rounding.
   const largest = ops.call("stopGradient", [ops.max(x, dim, { keepDims: true })]);
-  // Where all is -inf (or one is +inf) subtracting the largest would give NaN.
+  // If all elements are -inf (or one is +inf), subtracting the largest would give NaN.
   const shift = ops.select(ops.isFinite(largest), largest, 0);
   return { shift, log: ops.log(ops.sum(ops.exp(ops.sub(x, shift)), dim, { keepDims: true })) };
 }

@@ -1,4 +1,4 @@
-/** @module Norms of vectors, with derivatives where all is 0 and without overflow on the way. */
+/** @module Norms of vectors, with derivatives at 0 and without overflow on the way. */
 
 import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
@@ -11,7 +11,7 @@ import { powerOrZero } from "./nodes.ts";
 
 const { mul, select } = ops;
 
-/** x over its largest size along `dims`, so that powers neither overflow nor vanish, and that size, with dims of 1. */
+/** x divided by its largest absolute value along `dims`, so that powers neither overflow nor vanish, and that value. */
 function byLargest(x: Node, dims: readonly number[]): readonly [scaled: Node, unit: Node] {
   const largest = ops.call("stopGradient", [ops.max(ops.abs(x), dims, { keepDims: true })]);
   const usable = ops.and(ops.isFinite(largest), ops.gt(largest, 0));
@@ -19,7 +19,7 @@ function byLargest(x: Node, dims: readonly number[]): readonly [scaled: Node, un
   return [ops.div(x, ops.broadcastInDim(unit, x.shape, range(x.shape.length))), unit];
 }
 
-/** Of f64: the root of a sum of powers. The squares of narrower floats fit as they are. */
+/** The p-th root of the sum of |x|^p, of f64. With `fits`, squares need no scaling: x was a narrower float. */
 function rootOfSum(x: Node, dims: readonly number[], p: number, fits: boolean): Node {
   const [scaled, unit] = fits && p === 2 ? [x, undefined] : byLargest(x, dims);
   const powers = p === 2 ? mul(scaled, scaled) : powerOrZero(ops.abs(scaled), p);
@@ -34,19 +34,19 @@ export function normNode(x: Node, p = 2, over?: number | readonly number[], keep
   const dims = ops.resolveDims("norm", over ?? range(rank), rank);
   const empty = sizeOf(dims.map((dim) => x.shape[dim] as number)) === 0;
   const wide = ops.cast(x, "f64");
-  const made =
+  const norms =
     empty || p === 1
       ? ops.sum(ops.abs(wide), dims, { keepDims: true })
       : p === Number.POSITIVE_INFINITY
         ? ops.max(ops.abs(wide), dims, { keepDims: true })
         : rootOfSum(wide, dims, p, x.dtype !== "f64");
-  const kept = made.shape.filter((_size, dim) => keepDims || !dims.includes(dim));
-  return ops.cast(ops.reshape(made, kept), x.dtype);
+  const kept = norms.shape.filter((_size, dim) => keepDims || !dims.includes(dim));
+  return ops.cast(ops.reshape(norms, kept), x.dtype);
 }
 
 /** Options of {@link norm}. */
 export interface NormOptions {
-  /** The exponent, above 0; Infinity for the largest size; default 2. */
+  /** The exponent, above 0; Infinity for the largest absolute value; default 2. */
   readonly p?: number;
   /** The dims of a vector; default all. */
   readonly dims?: number | readonly number[];
@@ -55,10 +55,10 @@ export interface NormOptions {
 }
 
 /**
- * (Σ |x|^p)^(1/p) of floats over `dims`, computed in f64 and rounded once. Where all numbers are 0, so are the derivatives, as in
- * PyTorch; a number whose power is beyond the dtype makes no infinity.
+ * (Σ |x|^p)^(1/p) of floats over `dims`, computed in f64 and rounded once. The derivatives are 0 if all numbers are 0, as in
+ * PyTorch. A number whose power is beyond the dtype does not give infinity.
  *
- * @throws HeddleError `dtype` for what is no float, `argument` for a p that is not above 0.
+ * @throws HeddleError `dtype` unless x is float; `argument` for a p that is not above 0; `shape` for a dim that is out of range.
  */
 export function norm(x: Tensor, options: NormOptions = {}): Tensor {
   checkOptions("norm", options, ["p", "dims", "keepDims"]);

@@ -1,4 +1,4 @@
-/** @module Parts of trees of parameters: which are chosen by name or by a function, a tree of those, and a whole tree again. */
+/** @module Parts of trees of parameters: chosen by name or by a function, taken out as a tree, and put back. */
 import type { TensorType } from "../ir/shape.ts";
 import { isTensor, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -7,15 +7,15 @@ import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { Tensors } from "./tensors.ts";
 
-/** A parameter as a choice sees it: its name, such as `"0.weight"`, shape and dtype. */
+/** A parameter for a choice: its name, such as `"0.weight"`, shape and dtype. */
 export interface Named extends TensorType {
   readonly name: string;
 }
 
-/** Which parameters: a pattern of their names (`"head"`, `"**.bias"`, a list of them), or a function of one. */
+/** A choice of parameters: a pattern of names (`"head"`, `"**.bias"`), a list of patterns, or a function of a parameter. */
 export type Selection = Pattern | ((parameter: Named) => boolean);
 
-/** A choice as a function. @throws HeddleError `option` for what is none. */
+/** A choice as a function. @throws HeddleError `option` for a malformed choice. */
 export function choice(what: string, selection: Selection): (parameter: Named) => boolean {
   if (typeof selection === "function") return selection;
   if (!isPattern(selection))
@@ -33,7 +33,7 @@ export function choice(what: string, selection: Selection): (parameter: Named) =
 /**
  * The names of the chosen leaves of a tree.
  *
- * @throws HeddleError `option` for a pattern that matches none of its names
+ * @throws HeddleError `option` for a pattern that matches no name
  */
 export function chosenNames(what: string, selection: Selection, tree: Tensors): ReadonlySet<string> {
   const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
@@ -47,7 +47,7 @@ export function chosenNames(what: string, selection: Selection, tree: Tensors): 
   );
 }
 
-/** The tree of the leaves with these names, which keep them: places of arrays become names. */
+/** The tree of the leaves with these names. Names stay the same: places in arrays become names. */
 export function partOf(tree: Tensors, names: ReadonlySet<string>): Tensors {
   const part: { [name: string]: unknown } = {};
   const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
@@ -65,7 +65,7 @@ export function partOf(tree: Tensors, names: ReadonlySet<string>): Tensors {
   return part as Tensors;
 }
 
-/** The tree with the leaves of parts in the places of its own. */
+/** The tree with its leaves replaced by leaves of `parts` with the same names. */
 export function withParts<Tree extends Tensors>(tree: Tree, ...parts: readonly Tensors[]): Tree {
   const { leaves, paths, shape } = flattenTree<Tensor>(tree, isTensor);
   const known = new Map(

@@ -18,17 +18,17 @@ type Sizes = number | readonly number[];
 export interface MaxPoolOptions {
   /** Default: the size of the window. */
   readonly strides?: Sizes;
-  /** Never the maximum; default 0. */
+  /** Elements of padding are never the maximum; default 0. */
   readonly padding?: Padding;
-  /** Distance of a window's elements; default 1. */
+  /** Distance between a window's elements; default 1. */
   readonly dilation?: Sizes;
   /** Whether a last window that is incomplete counts; default false. */
   readonly ceilMode?: boolean;
-  /** Whether to give `{ values, indices }`: where each maximum was, too. Default false. */
+  /** Whether to give `{ values, indices }`, with the place of each maximum. Default false. */
   readonly indices?: boolean;
 }
 
-/** Maxima of windows, and where each was (i32): its row-major place among the pooled dims, as {@link maxUnpool2d} takes it. */
+/** Maxima of windows, and their places (i32): row-major among the pooled dims, as {@link maxUnpool2d} takes them. */
 export interface Maxima {
   readonly values: Tensor;
   readonly indices: Tensor;
@@ -40,7 +40,7 @@ export interface UnpoolOptions {
   readonly strides?: Sizes;
   /** Default 0. */
   readonly padding?: Sizes;
-  /** Sizes of the result; default the smallest ones from which such a pooling comes. */
+  /** Sizes of the result; default the smallest sizes that pool to the shape of x. */
   readonly size?: Sizes;
 }
 
@@ -56,7 +56,7 @@ export interface AvgPoolOptions {
   readonly countIncludePad?: boolean;
 }
 
-/** Windows over the last dims, as the ops take them; padding without what ceilMode adds, too. */
+/** Windows over the last dims, as the ops take them; `plain` is the padding without the part that ceilMode adds. */
 interface Placed {
   readonly attrs: {
     readonly window: number[];
@@ -80,9 +80,9 @@ function placed(what: string, x: Node, window: Sizes, rank: number, options: Max
   const spans = sizes.map((size, dim) => (size - 1) * (dilation[dim] as number) + 1);
   const spatial = x.shape.slice(-rank);
   const plain = resolvedPadding(options.padding ?? 0, spatial, spans, strides);
-  const padding = plain.map((own, dim): [number, number] => {
+  const padding = plain.map((amounts, dim): [number, number] => {
     const [size, span, stride] = [spatial[dim], spans[dim], strides[dim]] as [number, number, number];
-    return options.ceilMode === true ? withLastWindow(size, span, stride, own) : own;
+    return options.ceilMode === true ? withLastWindow(size, span, stride, amounts) : amounts;
   });
   const lead = x.shape.slice(0, -rank);
   const full = <T>(list: readonly T[], neutral: () => T): T[] => [...lead.map(neutral), ...list];
@@ -95,7 +95,7 @@ function placed(what: string, x: Node, window: Sizes, rank: number, options: Max
   return { attrs, plain, rank };
 }
 
-/** Without gaps that are none, so that equal windows are the same op. */
+/** Attributes of the op; dilation of 1 is left out, so that equal windows are the same op. */
 function windowAttrs(op: "max" | "sum", { attrs }: Placed) {
   const { dilation, ...rest } = attrs;
   return { op, ...rest, ...(dilation.every((gap) => gap === 1) ? {} : { dilation }) };
@@ -108,16 +108,16 @@ function buildMax(what: string, x: Node, window: Sizes, rank: number, options: M
   return reduced(x, "max", placed(what, x, window, rank, options));
 }
 
-/** The greatest number of places that f32 counts one by one. */
+/** The most places that f32 can number exactly. */
 const mostInSingle = 2 ** 24;
 
-/** `[values, indices]`; places are read as the maxima are, in a dtype that holds them. */
+/** `[values, indices]`; indices are taken like the maxima, from numbers in a float dtype that holds them exactly. */
 function buildMaxima(what: string, x: Node, window: Sizes, rank: number, options: MaxPoolOptions): Node[] {
   const windows = placed(what, x, window, rank, options);
   const spatial = x.shape.slice(-rank);
   const size = sizeOf(spatial);
   if (isLong(x.dtype))
-    throw new HeddleError("dtype", `${what}: indices are not told of ${formatType(x)}`, {
+    throw new HeddleError("dtype", `${what}: not defined with indices for ${formatType(x)}`, {
       hint: "cast to f64, or to i32",
     });
   const single = size <= mostInSingle && (x.dtype === "f32" || dtypes[x.dtype].bytes < 4);
@@ -127,7 +127,7 @@ function buildMaxima(what: string, x: Node, window: Sizes, rank: number, options
   return [reduced(x, "max", windows), ops.cast(found, "i32")];
 }
 
-/** Elements of each window between `low` and `high` of one dim, as a tensor of the result's shape. */
+/** The number of elements of each window between `from` and `to` of one dim, in the result's shape. */
 function counted(like: Node, dim: number, { attrs }: Placed, from: number, to: number): Node {
   const start = ops.sub(
     ops.mul(ops.iota(like.dtype, like.shape, dim), attrs.strides[dim] as number),
@@ -169,7 +169,7 @@ function buildAdaptive(x: Node, kind: "max" | "avg", sizes: readonly number[]): 
   const what = `adaptive${kind === "max" ? "Max" : "Avg"}Pool${rank}d`;
   const spatial = x.shape.slice(lead);
   if (lead < 0 || spatial.some((size, dim) => size === 0 || (sizes[dim] as number) < 1))
-    throw new HeddleError("shape", `${what}: ${formatShape(sizes)} cannot be made of ${formatType(x)}`);
+    throw new HeddleError("shape", `${what}: cannot pool ${formatType(x)} to ${formatShape(sizes)}`);
   if (spatial.every((size, dim) => size % (sizes[dim] as number) === 0)) {
     const window = spatial.map((size, dim) => size / (sizes[dim] as number));
     return kind === "max" ? buildMax(what, x, window, rank, {}) : buildAverage(what, x, window, rank, {});
@@ -178,10 +178,10 @@ function buildAdaptive(x: Node, kind: "max" | "avg", sizes: readonly number[]): 
     const size = y.shape[lead + dim] as number;
     return ops.concat(
       range(sizes[dim] as number).map((at) => {
-        const own = sliceDim(y, lead + dim, ...part(size, sizes[dim] as number, at));
-        // Means of means of equal weight are the mean; of ties the first must be found in the whole region.
-        if (kind === "avg") return ops.mean(own, lead + dim, { keepDims: true });
-        return dim + 1 < rank ? pieces(own, dim + 1) : buildMax(what, own, own.shape.slice(lead), rank, {});
+        const piece = sliceDim(y, lead + dim, ...part(size, sizes[dim] as number, at));
+        // A mean of means of equal weight is the mean; the first of ties must be found in the whole region.
+        if (kind === "avg") return ops.mean(piece, lead + dim, { keepDims: true });
+        return dim + 1 < rank ? pieces(piece, dim + 1) : buildMax(what, piece, piece.shape.slice(lead), rank, {});
       }),
       lead + dim,
     );
@@ -233,7 +233,7 @@ const unpoolOf = (rank: number): MaxUnpool => {
       );
     const sizes = options.size === undefined ? least : perSpatial(what, "size", options.size, rank);
     if (sizes.some((size) => size < 0))
-      throw new HeddleError("shape", `${what}: ${formatShape(sizes)} is no shape, of ${formatType(x)}`);
+      throw new HeddleError("shape", `${what}: ${formatShape(sizes)} is not a shape, for ${formatType(x)}`);
     return operate(what, buildUnpool, [x, toIndices(indices)], sizes);
   };
 };
@@ -264,36 +264,41 @@ type MaxUnpool = (x: Tensor, indices: Tensor, window: Sizes, options?: UnpoolOpt
 type AvgPool = (x: Tensor, window: Sizes, options?: AvgPoolOptions) => Tensor;
 type AdaptivePool = (x: Tensor, size: Sizes) => Tensor;
 
-/** Largest element of each window over the last dim; the first of ties takes the gradient. `indices`: `{ values, indices }`. */
+/**
+ * Largest element of each window over the last dim; strides are the window's size by default. NaN wins; the first of ties takes the
+ * gradient. With `indices: true` it gives `{ values, indices }`.
+ *
+ * @throws HeddleError `shape` if the window does not fit, or has an element of neither x nor its padding
+ */
 export const maxPool1d: MaxPool = maxOf(1);
-/** Largest element of each window over the last two dims; strides are the window's size by default. */
+/** {@link maxPool1d} over the last two dims. */
 export const maxPool2d: MaxPool = maxOf(2);
-/** Largest element of each window over the last three dims. */
+/** {@link maxPool1d} over the last three dims. */
 export const maxPool3d: MaxPool = maxOf(3);
 /** {@link maxUnpool2d} over the last dim. */
 export const maxUnpool1d: MaxUnpool = unpoolOf(1);
 /**
- * Maxima of {@link maxPool2d} put back where they were, among zeros: `indices` are those that it gave, window and options its
- * own. Its gradient is taken from there.
+ * Puts maxima of {@link maxPool2d} back to their places, among zeros: `indices` are those of the pooling, window and options the same
+ * as there. The gradient is taken from those places.
  *
- * @throws HeddleError `shape` unless indices are integers of the shape of x; `value` from the run for one outside of the result
+ * @throws HeddleError `shape` unless indices are integers of the shape of x; `value` when it runs and an index is outside of the result
  */
 export const maxUnpool2d: MaxUnpool = unpoolOf(2);
 /** {@link maxUnpool2d} over the last three dims. */
 export const maxUnpool3d: MaxUnpool = unpoolOf(3);
-/** Mean of each window over the last dim. */
+/** Mean of each window over the last dim, of floats; strides are the window's size by default. */
 export const avgPool1d: AvgPool = averageOf(1);
 /** Mean of each window over the last two dims. */
 export const avgPool2d: AvgPool = averageOf(2);
 /** Mean of each window over the last three dims. */
 export const avgPool3d: AvgPool = averageOf(3);
-/** Largest element of each of `size` parts of the last dim; parts overlap where they do not divide it, as in PyTorch. */
+/** Largest element of each of `size` parts of the last dim; parts overlap if `size` does not divide the dim, as in PyTorch. */
 export const adaptiveMaxPool1d: AdaptivePool = adaptiveOf(1, "max");
 /** Largest element of each of `size` (one number, or one per dim) parts of the last two dims, as {@link adaptiveMaxPool1d}. */
 export const adaptiveMaxPool2d: AdaptivePool = adaptiveOf(2, "max");
 /** Largest element of each of `size` (one number, or one per dim) parts of the last three dims, as {@link adaptiveMaxPool1d}. */
 export const adaptiveMaxPool3d: AdaptivePool = adaptiveOf(3, "max");
-/** Mean of each of `size` parts of the last dim; parts overlap where they do not divide it, as in PyTorch. */
+/** Mean of each of `size` parts of the last dim; parts overlap if `size` does not divide the dim, as in PyTorch. */
 export const adaptiveAvgPool1d: AdaptivePool = adaptiveOf(1, "avg");
 /** Mean of each of `size` (one number, or one per dim) parts of the last two dims, as {@link adaptiveAvgPool1d}. */
 export const adaptiveAvgPool2d: AdaptivePool = adaptiveOf(2, "avg");

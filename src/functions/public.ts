@@ -1,5 +1,5 @@
-/** @module What programs use of tensors: the rest of `heddle/tensor` is for those who extend Heddle. */
-// What is defined on the prototype is there for whoever imports anything.
+/** @module The part of `heddle/tensor` that programs use; the rest is for extensions of Heddle. */
+// Any import from here must define the methods on the prototype.
 import "./methods.ts";
 
 export { cond, type LoopOptions, scan, type WhileOptions, whileLoop } from "../tensor/control.ts";

@@ -1,4 +1,4 @@
-/** @module Random floats of distributions that are made of uniform and normal ones. What is for 16-bit floats is drawn in f32 and rounded. */
+/** @module Random floats of distributions that are computed from uniform and normal numbers. 16-bit floats are drawn in f32 and rounded. */
 
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import { broadcastShapes, formatShape, formatType, type Shape, sameShape } from "../ir/shape.ts";
@@ -17,7 +17,7 @@ import { checkFloats, checkKey, type FloatOptions, foldIn, normal, uniform } fro
 
 type Wide = "f32" | "f64";
 
-/** Draws in f32 or f64 as one program, rounded to the dtype that is asked for. */
+/** Draws in f32 or f64, as one program, and rounds to the dtype of the options. */
 function drawn(name: string, from: Tensor, shape: Shape, options: FloatOptions, draw: (dtype: Wide) => Tensor): Tensor {
   const what = `random.${name}`;
   checkKey(what, from);
@@ -26,22 +26,22 @@ function drawn(name: string, from: Tensor, shape: Shape, options: FloatOptions, 
   return within(what, () => traced(what, () => draw(isHalf(dtype) ? "f32" : (dtype as Wide)).cast(dtype)));
 }
 
-/** Uniform numbers in (0, 1): in the place of 0 half of the step between them. */
+/** Uniform numbers in (0, 1): 0 is replaced by half of the step between numbers. */
 const inside = (from: Tensor, shape: Shape, dtype: Wide): Tensor =>
   uniform(from, shape, { dtype }).maximum(dtype === "f64" ? 2 ** -54 : 2 ** -25);
 
-/** Numbers of a distribution that is symmetric around 0: `upper` gives what the share `tail` in (0, 1/2] lies above. */
+/** Numbers of a distribution that is symmetric around 0: `upper` gives the number that a share `tail` in (0, 1/2] is above. */
 function symmetric(from: Tensor, shape: Shape, dtype: Wide, upper: (tail: Tensor) => Tensor): Tensor {
   const u = inside(from, shape, dtype);
   const above = upper(minimum(u, u.neg().add(1)));
   return select(u.lt(0.5), above.neg(), above);
 }
 
-/** Numbers of the exponential distribution with mean 1, from 0 on: `-log(1 - u)`; over a rate it is that of the rate. */
+/** Numbers of the exponential distribution with mean 1, from 0 on: `-log(1 - u)`; divide by a rate for another rate. */
 export const exponential = (from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor =>
   drawn("exponential", from, shape, options, (dtype) => log1p(uniform(from, shape, { dtype }).neg()).neg());
 
-/** Numbers of the standard Gumbel distribution, `-log(-log(u))`: how the largest of many exponential ones is spread. All are finite. */
+/** Numbers of the standard Gumbel distribution, `-log(-log(u))`: the limit distribution of the largest of many exponential numbers. All are finite. */
 export const gumbel = (from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor =>
   drawn("gumbel", from, shape, options, (dtype) => log(log(inside(from, shape, dtype)).neg()).neg());
 
@@ -61,7 +61,7 @@ export const cauchy = (from: Tensor, shape: Shape, options: FloatOptions = {}): 
     symmetric(from, shape, dtype, (tail) => full([], 1, { dtype }).div(tan(tail.mul(Math.PI)))),
   );
 
-/** Refuses what is no shape parameter of draws of this shape. */
+/** Checks a shape parameter of draws of this shape. */
 function checkParameter(what: string, name: string, value: Tensor | number, shape: Shape): void {
   if (!isTensor(value)) {
     checkNumber(what, name, value, 0);
@@ -74,39 +74,39 @@ function checkParameter(what: string, name: string, value: Tensor | number, shap
     throw new HeddleError("shape", `${what}: ${name} ${formatType(value)} does not broadcast to ${formatShape(shape)}`);
 }
 
-/** The dtype of the result: that which is asked for, else of the first parameter that is a tensor, else f32. */
+/** The options with the dtype of the result: the option, else the dtype of the first float tensor among the parameters. */
 const withDType = (options: FloatOptions, ...parameters: readonly (Tensor | number)[]): FloatOptions => {
-  const dtype = options.dtype ?? parameters.filter(isTensor).find((one) => isFloat(one.dtype))?.dtype;
+  const dtype = options.dtype ?? parameters.filter(isTensor).find((parameter) => isFloat(parameter.dtype))?.dtype;
   return dtype === undefined ? options : { ...options, dtype };
 };
 
-/** What has no derivative by a shape parameter: that of what is proposed and refused is not that of the distribution. */
+/** x without a derivative by a shape parameter: rejection sampling does not give the derivative of the distribution. */
 const held = (x: Tensor): Tensor =>
   operate("refuseGradient", ops.refuseGradient, [x], "gamma variables have no derivative by their shape here");
 
 interface GammaParts {
-  /** Of the gamma distribution with shape `a`, or `a + 1` where `a` is below 1. */
+  /** A number of the gamma distribution with shape `a`, or `a + 1` if `a` is below 1. */
   readonly value: Tensor;
-  /** The logarithm of what to multiply by. */
+  /** The logarithm of the factor of `value`. */
   readonly boost: Tensor;
 }
 
 /**
  * Marsaglia and Tsang, "A simple method for generating gamma variables", 2000. All elements are drawn again until the last one is
- * accepted (at least 95 of 100 are, each time); one that is accepted stays. Shapes that no number is of (0, infinite, NaN) are their
- * own logarithm's exponential: 0, infinite, NaN.
+ * accepted (at least 95 of 100 are, each time); an accepted element stays. Shapes without a distribution (0, infinite, NaN) give
+ * exp(log(a)): 0, infinite, NaN.
  */
-function gammaParts(from: Tensor, given: Tensor | number, shape: Shape, dtype: Wide): GammaParts {
-  const a = (isTensor(given) ? given.cast(dtype) : full([], given, { dtype })).broadcastTo(shape);
+function gammaParts(from: Tensor, shapes: Tensor | number, shape: Shape, dtype: Wide): GammaParts {
+  const a = (isTensor(shapes) ? shapes.cast(dtype) : full([], shapes, { dtype })).broadcastTo(shape);
   const usable = and(a.gt(0), a.lt(Infinity));
-  const own = select(usable, a, 1);
-  const small = own.lt(1);
-  const d = select(small, own.add(1), own).sub(1 / 3);
+  const valid = select(usable, a, 1);
+  const small = valid.lt(1);
+  const d = select(small, valid.add(1), valid).sub(1 / 3);
   const c = rsqrt(d.mul(9));
   const [key, boostKey] = [foldIn(from, 0), foldIn(from, 1)];
   const propose = (): { readonly value: Tensor; readonly accepted: Tensor } => {
     const x = normal(foldIn(key, 0), shape, { dtype });
-    // (1 + cx)³ - 1, so that nothing is lost where d is large.
+    // (1 + cx)³ - 1, which keeps its digits if d is large.
     const step = c.mul(x);
     const growth = step.mul(step.mul(step.add(3)).add(3));
     const positive = step.gt(-1);
@@ -126,37 +126,37 @@ function gammaParts(from: Tensor, given: Tensor | number, shape: Shape, dtype: W
     },
     { value: zeros(shape, { dtype }), done: zeros(shape, { dtype: "bool" }) },
   );
-  const boost = select(small, log(inside(boostKey, shape, dtype)).div(own), 0);
+  const boost = select(small, log(inside(boostKey, shape, dtype)).div(valid), 0);
   return { value: held(select(usable, value, 1)), boost: held(select(usable, boost, log(a))) };
 }
 
-/** The logarithm of a gamma variable, which is finite where the variable itself is too small for the dtype. */
+/** The logarithm of a gamma variable, which is finite even if the variable is too small for the dtype. */
 function logGamma(from: Tensor, a: Tensor | number, shape: Shape, dtype: Wide): Tensor {
   const { value, boost } = gammaParts(from, a, shape, dtype);
   return log(value).add(boost);
 }
 
 /**
- * Numbers of the gamma distribution with shape `a` and scale 1 (Marsaglia and Tsang, 2000; below 1 by that of `a + 1`). Times a scale
- * it is that of the scale. 0 gives 0; a tensor's infinite shapes give Infinity, negative ones and NaN give NaN. There is no gradient by
- * `a`: its distribution function has none here, and asking for one is an error.
+ * Numbers of the gamma distribution with shape `a` and scale 1 (Marsaglia and Tsang, 2000; a shape below 1 by that of `a + 1`).
+ * Multiply by a scale for another scale. 0 gives 0; in a tensor, infinite shapes give Infinity, negative shapes and NaN give NaN. There
+ * is no gradient by `a`; asking for it is an error.
  *
- * @param a a number from 0 on, or floats that broadcast to the shape; their dtype is the result's, where no other is asked for
+ * @param a a number from 0 on, or floats that broadcast to the shape; their dtype is the default of the result's
  * @throws HeddleError `option` for a number below 0 or not finite; `shape` or `dtype` for a tensor that does not fit
  */
 export function gamma(from: Tensor, a: Tensor | number, shape: Shape, options: FloatOptions = {}): Tensor {
-  const own = withDType(options, a);
-  checkFloats("random.gamma", shape, own);
+  const typed = withDType(options, a);
+  checkFloats("random.gamma", shape, typed);
   checkParameter("random.gamma", "a", a, shape);
-  return drawn("gamma", from, shape, own, (dtype) => {
+  return drawn("gamma", from, shape, typed, (dtype) => {
     const { value, boost } = gammaParts(from, a, shape, dtype);
     return value.mul(boost.exp());
   });
 }
 
 /**
- * Numbers of the beta distribution with shapes `a` and `b`, in [0, 1]: the share that one gamma variable is of two, by their
- * logarithms, so that small shapes give no 0 over 0. Parameters, dtype and errors as {@link gamma}.
+ * Numbers of the beta distribution with shapes `a` and `b`, in [0, 1]: the share of one gamma variable in the sum of two, by their
+ * logarithms, so that small shapes do not give 0 / 0. Parameters, dtype and errors as {@link gamma}.
  */
 export function beta(
   from: Tensor,
@@ -165,12 +165,12 @@ export function beta(
   shape: Shape,
   options: FloatOptions = {},
 ): Tensor {
-  const own = withDType(options, a, b);
+  const typed = withDType(options, a, b);
   checkKey("random.beta", from);
-  checkFloats("random.beta", shape, own);
+  checkFloats("random.beta", shape, typed);
   checkParameter("random.beta", "a", a, shape);
   checkParameter("random.beta", "b", b, shape);
-  return drawn("beta", from, shape, own, (dtype) =>
+  return drawn("beta", from, shape, typed, (dtype) =>
     sigmoid(logGamma(foldIn(from, 0), a, shape, dtype).sub(logGamma(foldIn(from, 1), b, shape, dtype))),
   );
 }
@@ -179,8 +179,8 @@ export function beta(
  * Points of the Dirichlet distribution: numbers from 0 on along the last dim, which sum to 1. Errors as {@link gamma}.
  *
  * @param alpha floats `[…, k]` above 0
- * @param shape of the result without its last dim; `alpha` broadcasts to `[...shape, k]`. Default: `alpha`'s own
- * @returns `[...shape, k]`, of `alpha`'s dtype unless another is asked for
+ * @param shape of the result without its last dim; `alpha` broadcasts to `[...shape, k]`. Default: all dims of `alpha` but the last
+ * @returns `[...shape, k]`, in the dtype of `alpha`, unless the options name another
  */
 export function dirichlet(from: Tensor, alpha: Tensor, shape?: Shape, options: FloatOptions = {}): Tensor {
   const what = "random.dirichlet";
@@ -189,9 +189,9 @@ export function dirichlet(from: Tensor, alpha: Tensor, shape?: Shape, options: F
     throw new HeddleError("argument", `${what}: alpha must be a tensor […, k], got ${shown(alpha)}`);
   if (shape !== undefined) checkShape(what, shape);
   const whole = [...(shape ?? alpha.shape.slice(0, -1)), last];
-  const own = withDType(options, alpha);
+  const typed = withDType(options, alpha);
   checkKey(what, from);
-  checkFloats(what, whole, own);
+  checkFloats(what, whole, typed);
   checkParameter(what, "alpha", alpha, whole);
-  return drawn("dirichlet", from, whole, own, (dtype) => softmax(logGamma(from, alpha, whole, dtype)));
+  return drawn("dirichlet", from, whole, typed, (dtype) => softmax(logGamma(from, alpha, whole, dtype)));
 }

@@ -17,20 +17,20 @@ import { bits, checkKey, foldIn, uniform } from "./random-uniform.ts";
 
 /** Options of {@link randint}. */
 export interface RandintOptions {
-  /** The lowest; default 0. */
+  /** The lowest integer; default 0. */
   readonly min?: number | bigint;
-  /** The first that is too large, up to one above the dtype's highest. */
+  /** The first integer that is too large; at most one above the highest of the dtype. */
   readonly max: number | bigint;
   /** An integer dtype; default i32. */
   readonly dtype?: DType;
 }
 
 /**
- * Uniform integers in [min, max), each exactly as likely: a word of 64 random bits modulo `max - min`, drawn again where it lies beyond
- * the last multiple of that below 2^64.
+ * Uniform integers in [min, max), all exactly as likely: a word of 64 random bits modulo `max - min`, drawn again if it is at or
+ * beyond the last multiple of that below 2^64.
  *
- * @throws HeddleError `option` for bounds that are no whole numbers, beyond the dtype, or without an integer between; `dtype` unless
- * it is an integer
+ * @throws HeddleError `option` for bounds that are not whole numbers of the dtype, or without an integer between them; `dtype` unless
+ * it is an integer dtype
  * @example random.randint(key, [10], { max: 6 }).add(1) // ten dice
  */
 export function randint(from: Tensor, shape: Shape, options: RandintOptions): Tensor {
@@ -47,7 +47,7 @@ export function randint(from: Tensor, shape: Shape, options: RandintOptions): Te
       hint: "max itself is not drawn",
     });
   return within(what, () =>
-    // Both are taken modulo the dtype's range.
+    // Both terms wrap to the dtype's range.
     traced(what, () =>
       below(from, shape, high - low)
         .cast(dtype)
@@ -79,7 +79,7 @@ function below(from: Tensor, shape: Shape, count: bigint): Tensor {
   };
   if (count === wordCount) return word();
   if (wordCount % count === 0n) return rem(word(), constant(count));
-  // Whether all words of the same quotient exist: of the last quotient they do not.
+  // Whether all words with the same quotient exist; for the last quotient some are missing.
   const whole = (drawn: Tensor, value: Tensor): Tensor => drawn.sub(value).le(constant(wordCount - count));
   const { value } = whileLoop(
     ({ done }) => all(done).not(),
@@ -95,9 +95,9 @@ function below(from: Tensor, shape: Shape, count: bigint): Tensor {
 
 /** Options of {@link choice}. */
 export interface ChoiceOptions {
-  /** Whether the same may be chosen again; default true. */
+  /** Whether an element may be chosen more than once; default true. */
   readonly replace?: boolean;
-  /** How likely each is, in any unit: numbers from 0 on, not all 0. Default: all alike. */
+  /** Weights of the elements, relative to each other: numbers from 0 on, not all 0. Default: all equal. */
   readonly weights?: Tensor | readonly number[];
   /** The dim of a tensor that is chosen from; default 0. */
   readonly dim?: number;
@@ -105,14 +105,14 @@ export interface ChoiceOptions {
 
 /**
  * Chooses among the slices of a tensor along a dim, or among the indices (i32) below a count: NumPy's and JAX's `choice`. Without
- * replacement, the largest of random numbers: with weights, of their logarithms with Gumbel noise, which is as if one after the other
- * were taken by the weights of those that are left (Yellott, 1977; Kool et al., 2019). The order is random too. One of weight 0 is
+ * replacement it takes the largest of random numbers; with weights, of their logarithms plus Gumbel noise, which equals drawing one
+ * after another by the weights of the rest (Yellott, 1977; Kool et al., 2019). The order is random too. An element of weight 0 is
  * never chosen.
  *
  * @param among the tensor, or the count
- * @param shape of the choices; it stands in the place of the dim
- * @throws HeddleError `option` when there are fewer than are to be chosen without replacement; `value` for weights at hand that are
- * negative or not finite, or too few above 0; `shape` when their number is another
+ * @param shape of the choices; it replaces the dim
+ * @throws HeddleError `option` if there are too few elements to choose from without replacement; `value` for weights at hand that are
+ * negative or not finite, or too few above 0; `shape` for another number of weights
  * @example random.choice(key, 49, [6], { replace: false })
  */
 export function choice(from: Tensor, among: Tensor | number, shape: Shape, options: ChoiceOptions = {}): Tensor {
@@ -150,9 +150,9 @@ function countOf(what: string, among: unknown, dim: number): number {
   return count;
 }
 
-function weightsOf(what: string, given: ChoiceOptions["weights"], count: number, least: number): Tensor | undefined {
-  if (given === undefined) return undefined;
-  const weights = isTensor(given) ? given : tensor(given, { dtype: "f64" });
+function weightsOf(what: string, option: ChoiceOptions["weights"], count: number, least: number): Tensor | undefined {
+  if (option === undefined) return undefined;
+  const weights = isTensor(option) ? option : tensor(option, { dtype: "f64" });
   if (!isFloat(weights.dtype) || weights.shape.length !== 1 || weights.shape[0] !== count)
     throw new HeddleError("shape", `${what}: weights must be floats [${count}], got ${formatType(weights)}`);
   const values = valuesAtHand(weights);
@@ -166,7 +166,7 @@ function weightsOf(what: string, given: ChoiceOptions["weights"], count: number,
   return weights.cast("f64");
 }
 
-/** Numbers whose order is that in which the places are drawn. */
+/** Numbers whose descending order is the order in which places are drawn. */
 const ranksOf = (from: Tensor, count: number, weights: Tensor | undefined): Tensor =>
   weights === undefined
     ? uniform(from, [count], { dtype: "f64" })
@@ -175,7 +175,7 @@ const ranksOf = (from: Tensor, count: number, weights: Tensor | undefined): Tens
 function withReplacement(from: Tensor, count: number, shape: Shape, weights: Tensor | undefined): Tensor {
   if (count === 0) return zeros(shape, { dtype: "i32" });
   if (weights === undefined) return below(from, shape, BigInt(count)).cast("i32");
-  // The first place up to which there is more weight than was drawn.
+  // The first place whose cumulative weight exceeds the drawn point.
   const sums = cumsum(weights, 0);
   const total = sums.slice([count - 1], [count]).reshape([]);
   const point = uniform(from, shape, { dtype: "f64" }).mul(total);
@@ -193,10 +193,10 @@ export function permutation(from: Tensor, among: Tensor | number, dim = 0): Tens
 }
 
 /**
- * Classes (i32) with the probabilities of a softmax of logits over a dim (default the last), which falls away: the place of the
- * largest with Gumbel noise. A logit of -Infinity is never drawn; for several draws give logits that are broadcast to them.
+ * Classes (i32) with the probabilities of a softmax of float logits over a dim (default the last), which is removed: the place of the
+ * largest logit plus Gumbel noise. A logit of -Infinity is never drawn. For several draws, broadcast the logits.
  *
- * @throws HeddleError `dtype` unless logits are float; `shape` when the dim is not there
+ * @throws HeddleError `dtype` unless logits are float; `shape` for a dim that is out of range
  */
 export function categorical(from: Tensor, logits: Tensor, dim = -1): Tensor {
   const what = "random.categorical";

@@ -1,4 +1,4 @@
-/** @module Keys of random tensors, their bits, and what is made of them by a formula: uniform and normal numbers, truth values. */
+/** @module Keys of random tensors, random bits, and the distributions computed from them directly: uniform, normal, Bernoulli. */
 
 import { type DType, dtypes, isFloat, isHalf, roundTo } from "../ir/dtype.ts";
 import { halfBelow } from "../ir/half.ts";
@@ -15,7 +15,7 @@ import { tensor } from "./create.ts";
 /**
  * The key of a seed, a whole number from 0 to 2^53 - 1.
  *
- * @throws HeddleError `option` for another number: two seeds never share a key by being rounded or cut.
+ * @throws HeddleError `option` for another number, so that no two seeds share a key by rounding.
  */
 export function key(seed: number): Tensor {
   checkInteger("random.key", "seed", seed);
@@ -23,7 +23,7 @@ export function key(seed: number): Tensor {
 }
 
 /**
- * A new key for a number or an i32 scalar from 0 to 2^30 - 1: how steps, layers and loops get keys of their own.
+ * A new key for a number or an i32 scalar from 0 to 2^30 - 1: steps, layers and loops get distinct keys this way.
  *
  * @throws HeddleError `option` for a number that is not in that range.
  */
@@ -34,7 +34,7 @@ export function foldIn(from: Tensor, data: TensorLike): Tensor {
   return operate("foldIn", ops.foldIn, [from], data);
 }
 
-/** @throws HeddleError `argument` unless it is a tensor: a seed is no key. */
+/** Checks a key. @throws HeddleError `argument` unless it is a tensor; a seed is not a key. */
 export function checkKey(what: string, from: unknown): void {
   if (!isTensor(from))
     throw new HeddleError("argument", `${what}: takes a key first, got ${shown(from)}`, {
@@ -42,7 +42,7 @@ export function checkKey(what: string, from: unknown): void {
     });
 }
 
-/** Uniform u32 words. */
+/** Uniform u32 words of this shape. */
 export function bits(from: Tensor, shape: Shape): Tensor {
   checkKey("random.bits", from);
   checkShape("random.bits", shape);
@@ -72,37 +72,37 @@ function buildUnit(from: Node, shape: Shape, dtype: DType): Node {
   const part = (words: Node, bits: number, place: number): Node =>
     ops.mul(ops.cast(bits === 32 ? words : ops.shiftRight(words, 32 - bits), dtype), 2 ** -place);
   const words = ops.randomBits(from, shape);
-  // Of f64 the words' bits come first, then those of another stream.
+  // f64 takes 32 bits of one word and 21 of another stream.
   if (dtype === "f64") return ops.add(part(words, 32, 32), part(ops.randomBits(from, shape, { stream: 2 }), 21, 53));
   const bits = unitBits[dtype as "f32"];
   return part(words, bits, bits);
 }
 
 /**
- * What is rounded up to `high` becomes `low`: each is the half of an interval of rounding, so that all numbers between have
- * their share.
+ * Numbers in [low, high). A number that rounds up to `high` becomes `low`: each takes half of a rounding interval, so all numbers
+ * in between have their share.
  */
 function buildUniform(from: Node, shape: Shape, low: number, high: number, dtype: DType): Node {
   if (low === 0 && high === 1) return buildUnit(from, shape, dtype);
   const wide = isHalf(dtype) ? "f32" : dtype;
-  // A width that overflows is taken by halves.
+  // A width that overflows is computed at half its size.
   const scale = Number.isFinite(roundTo(wide, high - low)) ? 1 : 0.5;
   const width = high * scale - low * scale;
   const drawn = ops.add(ops.mul(buildUnit(from, shape, wide), width), low * scale);
   const end = roundTo(dtype, high);
-  // Of 16 bits, the first number that is rounded to the end; it is compared before it is.
+  // For 16-bit floats, the first f32 number that rounds to the end: the comparison comes before rounding.
   const limit = isHalf(dtype) ? (halfBelow(dtype, end) + end) / 2 : end;
   const spread = scale === 1 ? drawn : ops.div(drawn, scale);
   return ops.cast(ops.select(ops.lt(spread, limit), spread, low), dtype);
 }
 
 /**
- * Uniform numbers in [min, max), by default [0, 1), of as many random bits as the dtype holds: 53 of f64, 24 of f32, and in [0, 1)
- * 11 of f16 and 8 of bf16; other intervals of 16-bit floats are drawn in f32 and rounded once. The bounds are rounded to the dtype;
- * where that leaves nothing between them, all numbers are `min`.
+ * Uniform numbers in [min, max), by default [0, 1), with as many random bits as the dtype holds: 53 for f64, 24 for f32, and in [0, 1)
+ * 11 for f16 and 8 for bf16; other intervals of 16-bit floats are drawn in f32 and rounded once. The bounds are rounded to the dtype;
+ * if no number is left between them, all numbers are `min`.
  *
- * @throws HeddleError `option` for a bound that is no number of the dtype (NaN, infinite, too large), or a `max` below `min`;
- * `dtype` unless it is a float
+ * @throws HeddleError `option` for a bound that the dtype does not have (NaN, infinite, too large), or a `max` below `min`;
+ * `dtype` unless it is a float dtype
  */
 export function uniform(
   from: Tensor,
@@ -115,12 +115,12 @@ export function uniform(
   const { lowest, highest } = dtypes[dtype];
   checkNumber("random.uniform", "min", min, lowest, highest);
   checkNumber("random.uniform", "max", max, Math.max(min, lowest), highest);
-  // Both zeros are one bound.
+  // -0 and 0 are the same bound.
   return operate("random.uniform", buildUniform, [from], shape, min + 0, max + 0, dtype);
 }
 
 function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
-  // With 8 or 11 bits there would be no tails.
+  // 8 or 11 bits would give no tails.
   if (isHalf(dtype)) return ops.cast(buildNormal(from, shape, "f32"), dtype);
   // Box and Muller, with 1 - u so that the logarithm never sees 0.
   const radius = buildUnit(ops.foldIn(from, 0), shape, dtype);
@@ -129,7 +129,7 @@ function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
 }
 
 /**
- * Numbers of the standard normal distribution (Box and Muller, 1958): up to 5.8 in f32, which the 16-bit floats are rounded from, up to
+ * Numbers of the standard normal distribution (Box and Muller, 1958): up to 5.8 in f32, from which 16-bit floats are rounded, and up to
  * 8.6 in f64.
  */
 export function normal(from: Tensor, shape: Shape, options: FloatOptions = {}): Tensor {
@@ -145,7 +145,7 @@ function buildBernoulli(from: Node, probability: number, shape: Shape): Node {
 }
 
 /**
- * True with the given probability, in [0, 1], rounded to a multiple of 2^-32: 0 is never true, 1 always. Bits are compared as
+ * Bool of this shape, true with the given probability in [0, 1], rounded to a multiple of 2^-32: 0 is never true, 1 always. Bits are compared as
  * integers, so the mask is the same for every dtype of the data.
  *
  * @throws HeddleError `option` for another probability.

@@ -11,18 +11,18 @@ import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type Padding, perSpatial, resolvedPadding } from "./window-options.ts";
 
-/** What combines the elements of a window: their sum, product, largest, smallest, or their bits or truth values. */
+/** How the elements of a window are combined: sum, product, largest, smallest, or bitwise and logical and, or. */
 export type WindowOp = "sum" | "prod" | "max" | "min" | "and" | "or";
 
 /** Options of {@link reduceWindow}; lists have an entry per dim of the window. */
 export interface ReduceWindowOptions {
-  /** What combines the elements of a window. */
+  /** How the elements of a window are combined. */
   readonly op: WindowOp;
-  /** Distance of the windows; default 1. */
+  /** Distance between the windows; default 1. */
   readonly strides?: number | readonly number[];
-  /** What lies around counts as nothing (0 of a sum, 1 of a product, never the maximum); less than a window. Default 0. */
+  /** Padding, which counts as the identity (0 of a sum, 1 of a product, never the maximum); less than a window. Default 0. */
   readonly padding?: Padding;
-  /** Distance of a window's elements; default 1. */
+  /** Distance between a window's elements; default 1. */
   readonly dilation?: number | readonly number[];
 }
 
@@ -41,17 +41,17 @@ function build(x: Node, window: readonly number[], options: ReduceWindowOptions)
   const padding = resolvedPadding(options.padding ?? 0, x.shape.slice(x.shape.length - rank), spans, strides);
   const attrs = { window, strides, padding, dilation };
   const moving = range(rank).filter((dim) => window[dim] !== 1 || strides[dim] !== 1 || String(padding[dim]) !== "0,0");
-  // The kernels slide over three dims: the last ones first, so that of equal extremes the first in row-major order wins.
+  // The kernels slide over three dims: the last dims first, so that the first of equal extremes in row-major order wins.
   const steps = range(Math.ceil(moving.length / 3)).map((step) =>
     moving.slice(-3 * (step + 1), moving.length - 3 * step),
   );
-  const given = ops.countable(options.op, x);
-  const wide = steps.length > 1 && isHalf(x.dtype) ? ops.cast(given, "f32") : given;
-  const made = steps.reduce((value, dims) => over(value, options.op, dims, attrs), wide);
-  return ops.cast(made, given.dtype);
+  const countable = ops.countable(options.op, x);
+  const wide = steps.length > 1 && isHalf(x.dtype) ? ops.cast(countable, "f32") : countable;
+  const result = steps.reduce((value, dims) => over(value, options.op, dims, attrs), wide);
+  return ops.cast(result, countable.dtype);
 }
 
-/** Entries of the dims of a window, which are the last ones. */
+/** Attributes of a window over the last dims, with an entry per dim. */
 interface Entries {
   readonly window: readonly number[];
   readonly strides: readonly number[];
@@ -59,7 +59,7 @@ interface Entries {
   readonly dilation: readonly number[];
 }
 
-/** The windows of some of the dims; along the others they have one element. */
+/** Reduces over windows along some of the dims; along other dims the windows have one element. */
 function over(x: Node, op: WindowOp, dims: readonly number[], { window, strides, padding, dilation }: Entries): Node {
   const lead = x.shape.length - window.length;
   const full = <T>(list: readonly T[], neutral: T): T[] =>
@@ -69,7 +69,7 @@ function over(x: Node, op: WindowOp, dims: readonly number[], { window, strides,
     window: full(window, 1),
     strides: full(strides, 1),
     padding: full<readonly [number, number]>(padding, [0, 0]),
-    // Without gaps that are none, so that equal windows are the same op.
+    // Dilation of 1 is left out, so that equal windows are the same op.
     ...(dilation.every((gap) => gap === 1) ? {} : { dilation: full(dilation, 1) }),
   });
 }
@@ -79,12 +79,12 @@ function over(x: Node, op: WindowOp, dims: readonly number[], { window, strides,
  * each of these dims; the dims before them stay. A dim of size n with padding low and high becomes
  * `floor((n + low + high - ((size - 1) * dilation + 1)) / stride) + 1`.
  *
- * `sum` and `prod` of integers wrap, and those of bool are counts in i32; 16-bit floats are combined in f32. `max` and `min`
- * propagate NaN and give the gradient to the first of ties; `and` and `or` take integers and bool. {@link maxPool2d} and
- * {@link avgPool2d} are this for images, with strides as large as the window by default.
+ * `sum` and `prod` of integers wrap, and of bool they count in i32; 16-bit floats are combined in f32. `max` and `min` propagate NaN and
+ * give the gradient to the first of ties; `and` and `or` take integers and bool. {@link maxPool2d} and {@link avgPool2d} are the same
+ * for images, with strides as large as the window by default.
  *
  * @throws HeddleError `option` for another op; `argument` unless window, strides and dilation are whole numbers; `shape` when a
- * window does not fit, or would lie in the padding alone; `dtype` where the op is not defined.
+ * window does not fit, or would lie in the padding only; `dtype` if the op is not defined for it.
  * @example reduceWindow(tensor([1, 2, 3, 4]), [2], { op: "sum" }) // [3, 5, 7]
  */
 export function reduceWindow(x: Tensor, window: readonly number[], options: ReduceWindowOptions): Tensor {

@@ -1,4 +1,4 @@
-/** @module Tensors at another size: each dim by a few weighed elements for every place, which are known from the sizes. */
+/** @module Resampling of tensors to other sizes: each element of the result is a weighted sum of a few elements along each dim. */
 
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
@@ -13,18 +13,18 @@ import { tensor } from "./create.ts";
 import { take } from "./methods/lookup.ts";
 import { perSpatial } from "./window-options.ts";
 
-/** How a value between elements comes about. */
+/** How a value between elements is interpolated. */
 export interface TapKernel {
   readonly mode: "nearest" | "linear" | "cubic";
-  /** Of `cubic` (Keys, 1981). */
+  /** The parameter a of `cubic` (Keys, 1981). */
   readonly cubic: number;
-  /** How many times wider than one element the kernel is: more than 1 where each place stands for several (antialiasing). */
+  /** How many times wider than one element the kernel is: more than 1 for antialiasing. */
   readonly stretch: number;
-  /** Whether elements outside count for nothing, and the others for more; else the outermost one stands for them. */
+  /** Whether elements outside are left out and the other weights scaled up; else the outermost element stands for them. */
   readonly exclude: boolean;
 }
 
-/** For each place of a result its elements by number, each with its weight; as many for every place. */
+/** For each place of a result, the indices of its elements and their weights, tap by tap; all places have as many taps. */
 export interface Taps {
   readonly places: readonly Int32Array[];
   readonly weights: readonly Float64Array[];
@@ -38,7 +38,7 @@ function weightAt({ mode, cubic: a, stretch }: TapKernel, distance: number): num
   return d < 2 ? a * d ** 3 - 5 * a * d ** 2 + 8 * a * d - 4 * a : 0;
 }
 
-/** The elements, of `size`, that make the value at each of these coordinates; those of `nearest` are whole numbers. */
+/** The elements, among `size`, that give the value at each of these coordinates; `nearest` takes whole coordinates. */
 export function tapsOf(coordinates: readonly number[], size: number, kernel: TapKernel): Taps {
   const reach = (kernel.mode === "cubic" ? 2 : 1) * kernel.stretch;
   const all = coordinates.map((x) => {
@@ -61,21 +61,21 @@ export function tapsOf(coordinates: readonly number[], size: number, kernel: Tap
   };
 }
 
-/** A dim of x made of these elements of it. */
+/** x resampled along a dim by these taps. */
 export function resampled(x: Tensor, dim: number, { places, weights }: Taps): Tensor {
   const parts = places.map((at, tap) => {
-    const own = take(x, tensor(at), dim);
+    const elements = take(x, tensor(at), dim);
     const weight = weights[tap] as Float64Array;
-    if (weight.every((one) => one === 1)) return own;
-    const shape = own.shape.map((size, other) => (other === dim ? size : 1));
-    const by = tensor(weight, { shape }).cast(x.dtype);
-    // An element that counts for nothing does so where it is not finite, too.
-    return weight.includes(0) ? operate("resize", weighed, [own, by]) : own.mul(by);
+    if (weight.every((factor) => factor === 1)) return elements;
+    const shape = elements.shape.map((size, other) => (other === dim ? size : 1));
+    const factors = tensor(weight, { shape }).cast(x.dtype);
+    // An element of weight 0 contributes nothing, even if it is not finite.
+    return weight.includes(0) ? operate("resize", weighed, [elements, factors]) : elements.mul(factors);
   });
   return parts.reduce((sum, part) => sum.add(part));
 }
 
-const weighed = (x: Node, by: Node): Node => ops.select(ops.eq(by, 0), ops.zerosLike(x), ops.mul(x, by));
+const weighed = (x: Node, factors: Node): Node => ops.select(ops.eq(factors, 0), ops.zerosLike(x), ops.mul(x, factors));
 
 /** Options of {@link resize}. */
 export interface ResizeOptions {
@@ -84,7 +84,7 @@ export interface ResizeOptions {
    * `"nearest"` the element at `floor(place · from / to)`, `"nearestExact"` at `floor((place + 0.5) · from / to)`.
    */
   readonly mode?: "nearest" | "nearestExact" | "linear" | "bilinear" | "cubic" | "bicubic";
-  /** Whether the outermost elements keep their places, else their outer edges do; default false. Not of the nearest. */
+  /** Whether the outermost elements keep their places, else their outer edges do; default false. Not for the nearest modes. */
   readonly alignCorners?: boolean;
 }
 
@@ -97,7 +97,7 @@ const kernels: { readonly [mode: string]: TapKernel["mode"] } = {
   bicubic: "cubic",
 };
 
-/** Where each place of a result of size `to` lies among `from` elements, as PyTorch's `interpolate` has it. */
+/** The coordinates among `from` elements of each place of a result of size `to`, as in PyTorch's `interpolate`. */
 function coordinatesOf(mode: string, alignCorners: boolean, from: number, to: number): number[] {
   if (alignCorners) return range(to).map((place) => (to === 1 ? 0 : (place * (from - 1)) / (to - 1)));
   if (mode === "nearest") return range(to).map((place) => Math.floor((place * from) / to));
@@ -106,11 +106,12 @@ function coordinatesOf(mode: string, alignCorners: boolean, from: number, to: nu
 }
 
 /**
- * Images `[batch, channels, …]`, of 1 to 3 dims behind, at another size (one number, or one per dim): PyTorch's `interpolate`,
- * with a = -0.75 for cubic and no antialiasing where they get smaller. Floats; the nearest takes any dtype. 16-bit floats are
+ * Resizes images `[batch, channels, …]`, with 1 to 3 further dims, to another size (one number, or one per dim): PyTorch's
+ * `interpolate`, with a = -0.75 for cubic and no antialiasing when shrinking. Floats; nearest modes take any dtype. 16-bit floats are
  * computed in f32. The gradient goes to the elements that were read, by their weights.
  *
- * @throws HeddleError `shape` unless there are such dims, of at least one element each; `dtype` for integers between elements
+ * @throws HeddleError `shape` unless there are 1 to 3 such dims, none of them empty; `dtype` for integers between elements; `option` for
+ * another mode
  * @example resize(x, [32, 32], { mode: "nearest" })
  */
 export function resize(x: Tensor, size: number | readonly number[], options: ResizeOptions = {}): Tensor {
@@ -131,20 +132,23 @@ export function resize(x: Tensor, size: number | readonly number[], options: Res
   if (rank < 1 || rank > 3)
     throw new HeddleError("shape", `resize: takes [batch, channels, …] with 1 to 3 dims behind, got ${formatType(x)}`);
   const sizes = perSpatial("resize", "size", size, rank);
-  if (x.shape.slice(2).includes(0) || sizes.some((one) => one < 1))
-    throw new HeddleError("shape", `resize: ${formatShape(sizes)} cannot be made of ${formatType(x)}`);
+  if (x.shape.slice(2).includes(0) || sizes.some((length) => length < 1))
+    throw new HeddleError(
+      "shape",
+      `resize: cannot resize ${formatType(x)} to ${formatShape(sizes)}, because a size is 0 or less`,
+    );
   if (kind !== "nearest" && !isFloat(x.dtype))
     throw new HeddleError("dtype", `resize: takes floats, or mode "nearest", got ${formatType(x)}`);
   const kernel: TapKernel = { mode: kind, cubic: -0.75, stretch: 1, exclude: false };
   const body = (): Tensor => {
     const start = isHalf(x.dtype) && kind !== "nearest" ? x.cast("f32") : x;
-    const made = sizes.reduce((y, to, place) => {
+    const result = sizes.reduce((y, to, place) => {
       const from = y.shape[place + 2] as number;
       if (from === to) return y;
       const coordinates = coordinatesOf(mode, alignCorners, from, to);
       return resampled(y, place + 2, tapsOf(coordinates, from, kernel));
     }, start);
-    return made.cast(x.dtype);
+    return result.cast(x.dtype);
   };
   return within("resize", () => traced("resize", body));
 }

@@ -1,4 +1,4 @@
-/** @module Images read between their elements, at places that are themselves values: by gathered neighbours and their weights. */
+/** @module Images read between their elements, at places that are values: weighted sums of gathered neighbours. */
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import { formatType, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { traced } from "../tensor/nested.ts";
@@ -12,22 +12,22 @@ import { rowsById } from "./indices.ts";
 import { add, and, floor, or, round, sub, trunc } from "./methods/index.ts";
 import { pick } from "./methods/rearrange.ts";
 
-/** How values between elements, and those outside of the image, come about. */
+/** How values between elements, and outside of the image, are computed. */
 export interface Sampling {
   readonly mode: "nearest" | "linear" | "cubic";
   readonly outside: "zeros" | "border" | "reflection";
-  /** Where reflection turns: at the centres of the outermost elements, or at their edges. */
+  /** Whether reflection is at the centres of the outermost elements, else at their edges. */
   readonly atCentres: boolean;
 }
 
-/** One neighbour along a dim: where it is, whether that is in the image, and its weight. */
+/** One neighbour along a dim: its place, whether the place is in the image, and its weight. */
 interface Tap {
   readonly place: Tensor;
   readonly inside: Tensor;
   readonly weight: Tensor | undefined;
 }
 
-/** Places turned back at both ends until they lie between them. */
+/** Places reflected at both ends until they lie in between. */
 function reflected(x: Tensor, size: number, atCentres: boolean): Tensor {
   const [low, high] = atCentres ? [0, size - 1] : [-0.5, size - 0.5];
   const span = high - low;
@@ -39,14 +39,14 @@ function reflected(x: Tensor, size: number, atCentres: boolean): Tensor {
   return select(odd, sub(high, rest), rest.add(low));
 }
 
-/** Places outside of the image brought into it, as its padding says. */
+/** Places outside of the image moved into it, as `outside` says. */
 function broughtIn(x: Tensor, size: number, { outside, atCentres }: Sampling): Tensor {
   if (outside === "zeros") return x;
   const beyond = atCentres ? or(x.lt(0), x.gt(size - 1)) : or(x.lt(-0.5), x.gt(size - 0.5));
   return select(beyond, outside === "border" ? x.maximum(0).minimum(size - 1) : reflected(x, size, atCentres), x);
 }
 
-/** Weights of the four elements around a place, by how far it is beyond the second one (Keys, 1981, with a = -0.75). */
+/** Weights of the four elements around a place, by its distance from the second element (Keys, 1981, with a = -0.75). */
 function cubicWeights(part: Tensor): Tensor[] {
   const a = -0.75;
   const near = (t: Tensor): Tensor =>
@@ -73,9 +73,9 @@ function taps(x: Tensor, size: number, sampling: Sampling): Tap[] {
   const first = floor(at);
   const part = at.sub(first);
   const tap = (place: Tensor, weight: Tensor | undefined): Tap => {
-    const turned = sampling.outside === "reflection" ? trunc(reflected(place, size, sampling.atCentres)) : place;
-    const inside = and(turned.ge(0), turned.le(size - 1));
-    const nearest = select(inside, turned, select(turned.gt(0), size - 1, zerosLike(turned)));
+    const mirrored = sampling.outside === "reflection" ? trunc(reflected(place, size, sampling.atCentres)) : place;
+    const inside = and(mirrored.ge(0), mirrored.le(size - 1));
+    const nearest = select(inside, mirrored, select(mirrored.gt(0), size - 1, zerosLike(mirrored)));
     return { place: nearest.cast("i32"), inside, weight };
   };
   if (mode === "nearest") return [tap(trunc(at), undefined)];
@@ -84,8 +84,8 @@ function taps(x: Tensor, size: number, sampling: Sampling): Tap[] {
 }
 
 /**
- * Values of images `[batch, channels, …]` at places: for each spatial dim its coordinates `[batch, points]`, counted in elements.
- * Gives `[batch, points, channels]`: the sum of the weighted neighbours, or what `combine` makes of them.
+ * Values of images `[batch, channels, …]` at places: for each spatial dim, coordinates `[batch, points]` in elements.
+ * Gives `[batch, points, channels]`: the sum of the weighted neighbours, or their combination by `combine`.
  */
 export function sampleAt(
   images: Tensor,
@@ -107,7 +107,7 @@ export function sampleAt(
   const values = corners.map(({ place, inside, weight }) => {
     const read = rowsById(rows, place, 1);
     const deep = (x: Tensor): Tensor => x.reshape([...x.shape, 1]);
-    // Not a weight of 0, which would make NaN of what is not finite.
+    // A selection, as a weight of 0 would turn values that are not finite into NaN.
     const kept = sampling.outside === "zeros" ? select(deep(inside), read, zerosLike(read)) : read;
     return weight === undefined ? kept : kept.mul(deep(weight).cast(kept.dtype));
   });
@@ -121,15 +121,15 @@ function joined(x: Tap, y: Tap): Tap {
 
 /** Options of {@link gridSample}. */
 export interface GridSampleOptions {
-  /** Between the elements around a place, by distance (default), or the nearest one, halves going to the even one. */
+  /** Interpolation between the elements around a place (default), or the nearest element, with halves to the even one. */
   readonly mode?: "bilinear" | "nearest";
-  /** What is outside of the image: 0 (default), its nearest element, or its mirror image. */
+  /** Values outside of the image: 0 (default), the nearest element, or the mirror image. */
   readonly padding?: Sampling["outside"];
   /** Whether -1 and 1 are the centres of the outermost elements, else their outer edges; default false. */
   readonly alignCorners?: boolean;
 }
 
-/** Places from -1 to 1, those of the last spatial dim first, counted in elements. */
+/** Places from -1 to 1, the last spatial dim first, as coordinates in elements per dim. */
 export function gridPlaces(grid: Tensor, sizes: Shape, atCentres: boolean): Tensor[] {
   const points = grid.reshape([grid.shape[0] as number, sizeOf(grid.shape.slice(1, -1)), sizes.length]);
   return sizes.map((size, dim) => {
@@ -140,11 +140,11 @@ export function gridPlaces(grid: Tensor, sizes: Shape, atCentres: boolean): Tens
 
 /**
  * Images `[batch, channels, height, width]` read at places `[batch, rows, columns, 2]` from -1 to 1, x before y:
- * `[batch, channels, rows, columns]`, PyTorch's `grid_sample`; with one more dim in both also volumes, whose places are x, y, z.
- * Floats; gradients by images and, between elements, by places. 16-bit floats are computed in f32. A place that is NaN gives NaN, and so
- * does an infinite one, but with padding `"border"`.
+ * `[batch, channels, rows, columns]`, PyTorch's `grid_sample`. With a further dim in both it reads volumes, at places x, y, z. Floats of
+ * one dtype; gradients by images and, between elements, by places. 16-bit floats are computed in f32. A place that is NaN gives NaN, and
+ * so does an infinite place, unless padding is `"border"`.
  *
- * @throws HeddleError `shape` and `dtype` when the two do not fit; `option` for another mode
+ * @throws HeddleError `shape` or `dtype` if the two do not fit; `option` for another mode or padding
  */
 export function gridSample(images: Tensor, grid: Tensor, options: GridSampleOptions = {}): Tensor {
   const name = "gridSample";

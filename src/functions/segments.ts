@@ -1,4 +1,4 @@
-/** @module Rows combined by the segment that each belongs to. */
+/** @module Rows combined by segment. */
 
 import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
@@ -7,7 +7,7 @@ import { identityOf } from "../ops/reduce.ts";
 import { operate, type Tensor } from "../tensor/tensor.ts";
 import { checkInteger } from "../util/options.ts";
 
-/** Combines the rows of each segment; `segments` (i32) says of which one each row is. */
+/** Combines the rows of each segment; `segments` (i32) has the segment of each row. */
 function segment(op: "sum" | "prod" | "max" | "min", x: Node, segments: Node, count: number): Node {
   const shape = [count, ...x.shape.slice(segments.shape.length)];
   if (op === "sum") return ops.scatterAdd(x, segments, count);
@@ -30,17 +30,23 @@ const segmentOf =
 
 type Segment = (x: Tensor, segments: Tensor, count: number) => Tensor;
 
-/** Sums of the rows of each of `count` segments; `segments` (i32) says of which one each row is. An empty one gives 0. */
+/**
+ * Sums of the rows of each of `count` segments: `[count, ...row]`; `segments` (i32) has the segment of each row of x. An empty segment
+ * gives 0.
+ *
+ * @throws HeddleError `option` for a count that is not a whole number from 0 on; `value` when it runs and a segment is outside
+ * `[0, count)`
+ */
 export const segmentSum: Segment = segmentOf("segmentSum", (x, at, count) => segment("sum", x, at, count));
 
-/** Largest of the rows of each segment; an empty one gives -inf, or the lowest integer. Ties share the gradient. */
+/** Largest elements of the rows of each segment, as {@link segmentSum}; an empty segment gives -inf, or the lowest integer. Ties share the gradient. */
 export const segmentMax: Segment = segmentOf("segmentMax", (x, at, count) => segment("max", x, at, count));
 
-/** Smallest of the rows of each segment; an empty one gives inf, or the highest integer. Ties share the gradient. */
+/** Smallest elements of the rows of each segment, as {@link segmentSum}; an empty segment gives inf, or the highest integer. Ties share the gradient. */
 export const segmentMin: Segment = segmentOf("segmentMin", (x, at, count) => segment("min", x, at, count));
 
-/** Product of the rows of each segment; an empty one gives 1. */
+/** Products of the rows of each segment, as {@link segmentSum}; an empty segment gives 1. */
 export const segmentProd: Segment = segmentOf("segmentProd", (x, at, count) => segment("prod", x, at, count));
 
-/** Mean of the rows of each segment; an empty one gives NaN. */
+/** Means of the rows of each segment, as {@link segmentSum}; an empty segment gives NaN. Integers give f32. */
 export const segmentMean: Segment = segmentOf("segmentMean", segmentMeanNode);

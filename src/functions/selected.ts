@@ -4,7 +4,7 @@ import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
 import { operate, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 
-/** A selection; of two numbers in f32, as `tensor` makes them: the condition says nothing of what is selected. */
+/** A selection. Two numbers give f32, the default of `tensor`, as the condition has no dtype for them. */
 export function selected(name: string, condition: Tensor, onTrue: TensorLike, onFalse: TensorLike): Tensor {
   if (typeof onTrue !== "number" || typeof onFalse !== "number")
     return operate(name, ops.select, [condition, onTrue, onFalse]);

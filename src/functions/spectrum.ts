@@ -1,4 +1,4 @@
-/** @module Spectra of short pieces of a signal, signals of such spectra, and the frequencies of a transform. */
+/** @module The short-time Fourier transform and its inverse, and the frequencies of a transform. */
 
 import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
@@ -14,25 +14,25 @@ import { foldAlong, padBorderNode, sliceDim, windowsAlong } from "./nodes.ts";
 
 /** Options of {@link istft}, and of {@link stft}. */
 export interface SpectrumOptions {
-  /** How many elements apart pieces begin; default a quarter of their size. */
+  /** Distance between the starts of pieces; default a quarter of their size. */
   readonly hop?: number;
-  /** What a piece is multiplied by, up to `size` numbers in the middle of it, of the dtype of the signal; default ones. */
+  /** Factors of a piece: up to `size` numbers, centred in the piece, in the dtype of the signal; default ones. */
   readonly window?: Tensor;
-  /** Whether a piece is around its place, the signal being continued at both ends; default true. */
+  /** Whether pieces are centred on their places, with the signal padded at both ends; default true. */
   readonly center?: boolean;
-  /** Whether spectra are divided by the root of `size`; default false. */
+  /** Whether spectra are divided by the square root of `size`; default false. */
   readonly normalized?: boolean;
 }
 
 /** Options of {@link stft}. */
 export interface StftOptions extends SpectrumOptions {
-  /** How `center` continues the signal; default by its mirror image. */
+  /** How `center` pads the signal; default by its mirror image. */
   readonly padding?: "reflect" | "replicate" | "circular" | "zeros";
 }
 
 /** Options of {@link istft}. */
 export interface IstftOptions extends SpectrumOptions {
-  /** Elements of the signal; default as many as the pieces cover. */
+  /** The number of elements of the signal; default as many as the pieces cover. */
   readonly length?: number;
 }
 
@@ -58,19 +58,19 @@ function piecesOf(what: string, x: Tensor, size: number, options: SpectrumOption
   return { size, hop, center, scale: normalized ? 1 / Math.sqrt(size) : 1 };
 }
 
-/** The window in the middle of a piece. */
+/** The window centred in a piece of zeros. */
 function windowOf(size: number, window: Node): Node {
-  const [own] = window.shape as [number];
-  const low = Math.floor((size - own) / 2);
-  return ops.pad(window, ops.constant(window.dtype, 0), [low], [size - own - low]);
+  const [length] = window.shape as [number];
+  const low = Math.floor((size - length) / 2);
+  return ops.pad(window, ops.constant(window.dtype, 0), [low], [size - length - low]);
 }
 
 /**
  * Short-time Fourier transform of real signals `[…, time]`: the spectra of pieces of `size` elements, every `hop` elements, as
- * `[…, size / 2 + 1, pieces, 2]`, real and imaginary parts last: PyTorch's `stft` of real numbers, whose other half is the mirror
- * image. f32 or f64, 16 bits in f32.
+ * `[…, size / 2 + 1, pieces, 2]`, with real and imaginary parts last: PyTorch's `stft` of real numbers, whose other half is the mirror
+ * image. f32 or f64; 16-bit floats are computed in f32.
  *
- * @throws HeddleError `shape` when a piece or the window does not fit; `dtype` for integers
+ * @throws HeddleError `shape` if a piece or the window does not fit; `dtype` for integers; `option` for another padding
  * @example stft(signal, 400, { hop: 160, window })
  */
 export function stft(x: Tensor, size: number, options: StftOptions = {}): Tensor {
@@ -115,11 +115,11 @@ function buildStft(...all: unknown[]): Node {
 
 /**
  * The signals `[…, time]` whose pieces have these spectra `[…, size / 2 + 1, pieces, 2]`: PyTorch's `istft`, the inverse of
- * {@link stft} with the same options. Pieces that overlap are weighed by their windows (Griffin and Lim, 1984), so it is the
- * nearest signal where none has just these spectra.
+ * {@link stft} with the same options. Overlapping pieces are weighted by their windows (Griffin and Lim, 1984): if no signal has exactly
+ * these spectra, the result is the nearest one.
  *
- * @throws HeddleError `shape` when spectra or the window do not fit; `dtype` for integers; `value` where squares of the windows add up to
- * no more than 1e-11, as in PyTorch (of a traced window the result is not finite there)
+ * @throws HeddleError `shape` if spectra or the window do not fit; `dtype` for integers; `value` if squares of the windows add up to
+ * no more than 1e-11 somewhere, as in PyTorch (with a traced window the result is not finite there)
  */
 export function istft(x: Tensor, size: number, options: IstftOptions = {}): Tensor {
   checkTensor("istft", x);
@@ -138,7 +138,7 @@ export function istft(x: Tensor, size: number, options: IstftOptions = {}): Tens
   return operate("istft", buildIstft as never, operands, pieces, options.length ?? -1);
 }
 
-/** Where the signal lies in what the pieces cover: its first and past-last element. */
+/** Where the signal lies in the range that the pieces cover: its first element, and the element after its last. */
 function extentOf(
   { size, hop, center }: Pieces,
   count: number,
@@ -149,7 +149,7 @@ function extentOf(
   return [border, Math.max(border, wanted < 0 ? whole - border : Math.min(whole, border + wanted))];
 }
 
-/** Elements that no window reaches are not in the spectra. */
+/** Refuses windows that miss an element of the signal, which the spectra then do not hold. */
 function checkCovered(pieces: Pieces, count: number, window: Tensor | undefined, wanted: number): void {
   const { size, hop } = pieces;
   const weights = window === undefined ? range(size).map(() => 1) : valuesAtHand(window);
@@ -217,10 +217,10 @@ function checkFrequencies(what: string, count: number, spacing: number): void {
 }
 
 /**
- * The frequencies of {@link fft} over `count` points that are `spacing` apart: 0, 1, … and then the negative ones, over
- * `count · spacing`; f32 by default. NumPy's `fftfreq`.
+ * The frequencies of {@link fft} over `count` points that are `spacing` (default 1) apart: 0, 1, … and then the negative frequencies,
+ * divided by `count · spacing`; `[count]`, f32 by default. NumPy's `fftfreq`.
  *
- * @throws HeddleError `option` for a count below 1
+ * @throws HeddleError `option` for a count below 1 or a spacing of 0; `dtype` unless it is a float dtype
  */
 export function fftfreq(count: number, spacing = 1, options: CreateOptions = {}): Tensor {
   checkFrequencies("fftfreq", count, spacing);
@@ -229,7 +229,7 @@ export function fftfreq(count: number, spacing = 1, options: CreateOptions = {})
   return frequencies("fftfreq", count, spacing, places, options);
 }
 
-/** The frequencies of {@link rfft}: the `count / 2 + 1` of {@link fftfreq} that are not negative; NumPy's `rfftfreq`. */
+/** The frequencies of {@link rfft}: 0, 1, … up to `count / 2`, divided by `count · spacing`, as {@link fftfreq}; NumPy's `rfftfreq`. */
 export function rfftfreq(count: number, spacing = 1, options: CreateOptions = {}): Tensor {
   checkFrequencies("rfftfreq", count, spacing);
   return frequencies("rfftfreq", count, spacing, range(Math.floor(count / 2) + 1), options);

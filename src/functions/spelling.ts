@@ -1,4 +1,4 @@
-/** @module How functions that go element by element are made of those over nodes. */
+/** @module Makers of elementwise functions of tensors from functions of nodes. */
 
 import type { Node } from "../ir/node.ts";
 import type * as ops from "../ops/index.ts";
@@ -8,16 +8,16 @@ import { compared, isTensor, operate, type Tensor, type TensorLike } from "../te
 /** A function of one tensor. */
 export type Unary = (x: Tensor) => Tensor;
 
-/** A function of two operands, of which one may be a number. */
+/** A function of two operands; one of them may be a number. */
 export type Binary = (x: TensorLike, y: TensorLike) => Tensor;
 
-/** A function of one tensor from one of one node; `name` is the user's. */
+/** A function of one tensor from a function of one node; `name` is the name that users call it by. */
 export const unary =
   (name: string, build: (x: Node) => Node): Unary =>
   (x) =>
     operate(name, build, [x]);
 
-/** A function of two operands from one of nodes and numbers. */
+/** A function of two operands from a function of nodes and numbers. */
 export const binary =
   (name: string, build: (x: ops.Operand, y: ops.Operand) => Node): Binary =>
   (x, y) => {
@@ -25,7 +25,7 @@ export const binary =
     return operate(name, build, [x, y]);
   };
 
-/** A comparison. */
+/** A comparison of two operands. */
 export const comparison =
   (name: ops.Comparison): Binary =>
   (x, y) =>

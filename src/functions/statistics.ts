@@ -12,15 +12,15 @@ import { normNode } from "./norm.ts";
 
 /** Options of {@link cov}. */
 export interface CovOptions {
-  /** Taken off the number of observations that products are divided by; default 1, as in NumPy and PyTorch. */
+  /** Subtracted from the number of observations that products are divided by; default 1, as in NumPy and PyTorch. */
   readonly correction?: number;
 }
 
 /**
- * Covariances [n, n] of n variables, each a row of x [n, observations], as NumPy and PyTorch have them: of columns it is
- * `cov(x.transpose())`. Of a vector its variance. Integers give f32; 16-bit floats are computed in f32.
+ * Covariances [n, n] of n variables, the rows of x [n, observations], as in NumPy and PyTorch; for variables in columns write
+ * `cov(x.transpose())`. A vector gives its variance. Integers give f32; 16-bit floats are computed in f32.
  *
- * @throws HeddleError `shape` unless x is a vector or a matrix
+ * @throws HeddleError `shape` unless x is a vector or a matrix; `option` for a correction that is not a whole number from 0 on
  */
 export function cov(x: Tensor, options: CovOptions = {}): Tensor {
   checkTensor("cov", x);
@@ -30,8 +30,8 @@ export function cov(x: Tensor, options: CovOptions = {}): Tensor {
   if (x.shape.length !== 1 && x.shape.length !== 2)
     throw new HeddleError("shape", `cov: takes variables in the rows of a matrix, or one in a vector, got ${x}`);
   const build = (node: Node, less: number): Node => {
-    const given = isFloat(node.dtype) ? node : ops.cast(node, "f32");
-    return ops.inFloat32([given], (wide) => {
+    const floats = isFloat(node.dtype) ? node : ops.cast(node, "f32");
+    return ops.inFloat32([floats], (wide) => {
       const last = wide.shape.length - 1;
       const { mean } = momentsNode(wide, [last]);
       const rest = ops.sub(wide, mean);
@@ -45,15 +45,15 @@ export function cov(x: Tensor, options: CovOptions = {}): Tensor {
 
 /** Options of {@link cdist}. */
 export interface DistanceOptions {
-  /** The exponent, above 0; 1 for the sum of sizes, Infinity for the largest; default 2. */
+  /** The exponent, above 0; 1 for the sum of absolute differences, Infinity for the largest; default 2. */
   readonly p?: number;
 }
 
 /**
- * Distances [..., n, m] between the rows of x [..., n, d] and those of y [..., m, d]: the {@link linalg.norm} of their differences,
- * which keeps the digits of near rows where the formula by products loses them. The gradient is 0 between equal rows.
+ * Distances [..., n, m] between the rows of x [..., n, d] and the rows of y [..., m, d]: the {@link linalg.norm} of their differences,
+ * which keeps its digits for near rows, unlike the formula by products. The gradient is 0 between equal rows.
  *
- * @throws HeddleError `shape` where the last sizes differ, `dtype` for what is no float, `argument` for a p that is not above 0
+ * @throws HeddleError `shape` if the last sizes differ, `dtype` unless both are float, `argument` for a p that is not above 0
  */
 export function cdist(x: Tensor, y: Tensor, options: DistanceOptions = {}): Tensor {
   checkOptions("cdist", options, ["p"]);

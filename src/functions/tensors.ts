@@ -1,4 +1,4 @@
-/** @module Named trees of tensors: parameters, optimizer state, what layers keep. */
+/** @module Named trees of tensors: parameters, optimizer state, state of layers. */
 import type { Tensor } from "../tensor/tensor.ts";
 
 /** A named tree of tensors, such as `{ "0": { weight, bias } }`. */

@@ -19,7 +19,7 @@ export interface UnfoldOptions {
   readonly strides?: Sizes;
   /** Zeros around the image; default 0. */
   readonly padding?: Padding;
-  /** Distance of a window's elements; default 1. */
+  /** Distance between a window's elements; default 1. */
   readonly dilation?: Sizes;
 }
 
@@ -64,7 +64,7 @@ const paddedBy = (x: Node, padding: Placed["padding"], sign: 1 | -1): Node =>
 
 function columnsOf(x: Node, sliding: readonly Sliding[]): Node {
   const [batch, channels] = x.shape as [number, number];
-  // Each spatial dim becomes a pair, so the place of the next moves on by one.
+  // Each spatial dim becomes two dims, so the next one moves by one.
   const paired = sliding.reduce((y, windows, at) => windowsAlong(y, 2 + 2 * at, windows), x);
   const order = [
     0,
@@ -95,11 +95,11 @@ function imagesOf(x: Node, lengths: readonly number[], sliding: readonly Sliding
 }
 
 /**
- * The windows of images `[batch, channels, …]`, of 1 to 3 dims behind, as columns: `[batch, channels · elements of a window,
+ * The windows of images `[batch, channels, …]`, with 1 to 3 further dims, as columns: `[batch, channels · elements of a window,
  * windows]`, PyTorch's `unfold` (im2col). The window is one size, or one per dim. A convolution is the product of its weight, reshaped to
- * `[out, in · elements]`, with them. Any dtype.
+ * `[out, in · elements]`, and these columns. Any dtype.
  *
- * @throws HeddleError `shape` when the window does not fit
+ * @throws HeddleError `shape` if the window does not fit
  */
 export function unfold(x: Tensor, window: Sizes, options: UnfoldOptions = {}): Tensor {
   checkTensor("unfold", x);
@@ -113,10 +113,10 @@ export function unfold(x: Tensor, window: Sizes, options: UnfoldOptions = {}): T
 }
 
 /**
- * The transpose of {@link unfold}: columns added up where their windows lie in images of `sizes` (one number per dim):
- * `[batch, channels, …sizes]`, PyTorch's `fold` (col2im). Window and options are those with which `unfold` makes such columns.
+ * The transpose of {@link unfold}: adds columns up where their windows lie in images of `sizes` (one number per dim):
+ * `[batch, channels, …sizes]`, PyTorch's `fold` (col2im). Window and options are the same as for `unfold`.
  *
- * @throws HeddleError `shape` unless those columns have this shape
+ * @throws HeddleError `shape` unless columns of such images have this shape
  */
 export function fold(x: Tensor, sizes: readonly number[], window: Sizes, options: UnfoldOptions = {}): Tensor {
   checkTensor("fold", x);
@@ -124,7 +124,7 @@ export function fold(x: Tensor, sizes: readonly number[], window: Sizes, options
     throw new HeddleError("shape", `fold: takes the sizes of 1 to 3 dims, got ${shown(sizes)}`);
   const whole = perSpatial("fold", "sizes", sizes, sizes.length);
   const { padding, sliding } = placed("fold", whole, window, options);
-  const [taps, count] = [sizeOf(sliding.map(({ size }) => size)), sizeOf(sliding.map((one) => one.count))];
+  const [taps, count] = [sizeOf(sliding.map(({ size }) => size)), sizeOf(sliding.map((windows) => windows.count))];
   if (x.shape.length !== 3 || (x.shape[1] as number) % taps !== 0 || x.shape[2] !== count)
     throw new HeddleError(
       "shape",

@@ -14,23 +14,23 @@ import { unknownSize } from "./finding.ts";
 /** Options of {@link unique}. */
 export interface UniqueOptions {
   /**
-   * Places for distinct elements: of more there are, the smallest are kept. Must be given where a function is traced, as shapes are
-   * static there; default as many as there are, for which the values are read, blocking.
+   * Places for distinct elements; if there are more, the smallest are kept. Must be given in a traced function, as shapes are static
+   * there. Default: the number of distinct elements, for which the values are read, blocking.
    */
   readonly size?: number;
-  /** What places that stay free hold; default the smallest element. */
+  /** The value of unused places; default the smallest element. */
   readonly fill?: number;
 }
 
-/** What {@link unique} finds. */
+/** The results of {@link unique}. */
 export interface Unique {
   /** `[size]`: the distinct elements in ascending order. */
   readonly values: Tensor;
-  /** In the shape of x (i32): `values[inverse]` is x, where `size` has left out none. */
+  /** An i32 tensor of the shape of x: `values[inverse]` is x, unless `size` left elements out. */
   readonly inverse: Tensor;
-  /** `[size]` (i32): how often each value occurs; 0 for places that stay free. */
+  /** `[size]` (i32): the count of each value; 0 for unused places. */
   readonly counts: Tensor;
-  /** A scalar (i32): how many distinct elements there are, also where `size` has left out some. */
+  /** A scalar (i32): the number of distinct elements, including those that `size` left out. */
   readonly number: Tensor;
 }
 
@@ -42,23 +42,22 @@ function distinctParts(x: Node, size: number, fill?: number): Node[] {
   }
   const { order, sorted, rank } = ops.distinct(ops.reshape(x, [count]));
   const inverse = ops.reshape(ops.scatter("replace", ops.full("i32", [count], 0), order, rank), x.shape);
-  // One more row takes those that there is no room for.
+  // A further row, which is cut off, takes elements beyond `size`.
   const row = ops.minimum(rank, size);
   const counts = ops.slice(ops.scatterAdd(ops.full("i32", [count], 1), row, size + 1), [0], [size]);
   const number = ops.add(ops.reshape(ops.slice(rank, [count - 1], [count]), []), 1);
   const starts = ops.sub(ops.cumsum(counts), counts);
   const found = ops.gather(sorted, ops.minimum(starts, count - 1));
   const first = ops.slice(sorted, [0], [1]);
-  const other = fill === undefined ? ops.broadcastTo(first, [size]) : ops.full(x.dtype, [size], fill);
-  return [ops.select(ops.gt(counts, 0), found, other), inverse, counts, number];
+  const filling = fill === undefined ? ops.broadcastTo(first, [size]) : ops.full(x.dtype, [size], fill);
+  return [ops.select(ops.gt(counts, 0), found, filling), inverse, counts, number];
 }
 
 /**
- * The distinct elements of a tensor of any shape and dtype, as NumPy's and JAX's `unique`. NaNs are one element, above all
- * numbers; of -0 and 0, which are one too, it is the first that stays. The gradient by values goes to the first of equal
- * elements.
+ * The distinct elements of a tensor of any shape and dtype, as NumPy's and JAX's `unique`. All NaN are one element, above all numbers;
+ * -0 and 0 are one element too, of which the first stays. The gradient by values goes to the first of equal elements.
  *
- * @throws HeddleError `argument` where a function is traced and `size` is not given; `dtype` when `fill` is no value of x's
+ * @throws HeddleError `argument` in a traced function without `size`; `dtype` for a `fill` that the dtype of x does not have
  * @example unique(tensor([3, 1, 3])) // values [1, 3], inverse [1, 0, 1], counts [1, 2], number 2
  */
 export function unique(x: Tensor, options: UniqueOptions = {}): Unique {

@@ -7,7 +7,7 @@ import type { Tensor } from "../tensor/tensor.ts";
 export const widened = (x: Tensor): Tensor => (isHalf(x.dtype) ? x.cast(wideDType(x.dtype)) : x);
 
 /**
- * Computes in f32 what is made of several operations on 16-bit floats, and rounds the result once, to the dtype that the float
- * inputs promote to. Other inputs pass as they are.
+ * Computes a function of several operations on 16-bit floats in f32, and rounds the result once, to the dtype that the float inputs
+ * promote to. Other inputs pass unchanged.
  */
 export const inFloat32 = widening<Tensor>((x, dtype) => x.cast(dtype));

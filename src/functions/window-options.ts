@@ -1,13 +1,13 @@
-/** @module Options of windows as users give them, made one entry per spatial dim. */
+/** @module Users' options of windows, resolved to one entry per spatial dim. */
 
 import { checkWhole } from "../tensor/arguments.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
-/** One number for all spatial dims, one per dim, low and high per dim, or by the rule of TensorFlow. */
+/** One number for all spatial dims, one per dim, `[low, high]` per dim, or TensorFlow's rule: `"same"`, `"valid"` (none). */
 export type Padding = number | readonly (number | readonly [number, number])[] | "same" | "valid";
 
-/** One number per spatial dim, from what users give. */
+/** One number per spatial dim, from a number or a list. @throws HeddleError `argument` for another length */
 export function perSpatial(what: string, name: string, value: number | readonly number[], rank: number): number[] {
   checkWhole(what, name, value, true);
   const list = typeof value === "number" ? new Array<number>(rank).fill(value) : [...value];
@@ -36,7 +36,7 @@ export function resolvedPadding(
   return list.map((amount) => (typeof amount === "number" ? [amount, amount] : [amount[0], amount[1]]));
 }
 
-/** Padding with which the last, incomplete window of a dim counts too; it must begin before the padding at the end. */
+/** Padding that completes the last window of a dim; the window must begin before the padding at the end. */
 export function withLastWindow(
   size: number,
   span: number,
@@ -45,6 +45,6 @@ export function withLastWindow(
 ): [number, number] {
   const steps = Math.ceil((size + low + high - span) / stride);
   const last = steps * stride >= size + low ? steps - 1 : steps;
-  // Where padding is left over there is less of it, not more.
+  // Unneeded padding is dropped.
   return [low, Math.max(0, last * stride + span - size - low)];
 }

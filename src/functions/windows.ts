@@ -18,16 +18,16 @@ export interface ConvOptions {
   readonly strides?: number | readonly number[];
   /** Default 0. */
   readonly padding?: Padding;
-  /** Distance of the kernel's elements; default 1. */
+  /** Distance between the kernel's elements; default 1. */
   readonly dilation?: number | readonly number[];
   /**
-   * Distance of the input's elements, with zeros between them, before it is padded: StableHLO's `lhs_dilation`, the strides of
+   * Distance between the input's elements, with zeros in between, before padding: StableHLO's `lhs_dilation`, the strides of
    * a transposed convolution. Default 1.
    */
   readonly inputDilation?: number | readonly number[];
-  /** Parts into which features are cut; each result depends on the features of its own part. Default 1. */
+  /** Groups of features; each result depends on the input features of its own group. Default 1. */
   readonly groups?: number;
-  /** Which dim plays which part; default PyTorch's, such as `"bf01,oi01->bf01"`. */
+  /** The roles of the dims; default PyTorch's, such as `"bf01,oi01->bf01"`. */
   readonly layout?: string;
 }
 
@@ -36,13 +36,15 @@ export type Conv2dOptions = ConvOptions;
 
 /** Options of {@link convTranspose1d}, {@link convTranspose2d} and {@link convTranspose3d}. */
 export interface ConvTransposeOptions {
-  /** Distance of the input's elements in the result; default 1. */
+  /** Distance between the input's elements in the result; default 1. */
   readonly strides?: number | readonly number[];
-  /** What is cut off the result on each side; default 0. */
+  /** Elements cut off the result on each side; default 0. */
   readonly padding?: number | readonly number[];
-  /** More elements at the end of each dim, of those that a convolution with these strides leaves out; default 0. */
+  /** Further elements at the end of each dim, which a convolution with these strides would leave out; default 0. */
   readonly outputPadding?: number | readonly number[];
+  /** Distance between the kernel's elements; default 1. */
   readonly dilation?: number | readonly number[];
+  /** Groups of features, as in {@link ConvOptions}; default 1. */
   readonly groups?: number;
 }
 
@@ -104,14 +106,18 @@ const convOf = (rank: number) => {
 
 type Conv = (x: Tensor, weight: Tensor, options?: ConvOptions) => Tensor;
 
-/** 1-D convolution of floats x [batch, features, width] by weight [out, in / groups, kernel width]. */
+/**
+ * 1-D convolution of floats x [batch, features, width] by weight [out, in / groups, kernel width]: [batch, out, width'].
+ *
+ * @throws HeddleError `shape` or `dtype` if x and weight do not fit; `argument` for malformed options
+ */
 export const conv1d: Conv = convOf(1);
-/** 2-D convolution of x [batch, features, height, width] by weight [out, in / groups, kernel height, kernel width]. */
+/** 2-D convolution of x [batch, features, height, width] by weight [out, in / groups, kernel height, kernel width], as {@link conv1d}. */
 export const conv2d: Conv = convOf(2);
-/** 3-D convolution of x [batch, features, depth, height, width] by weight [out, in / groups, …kernel]. */
+/** 3-D convolution of x [batch, features, depth, height, width] by weight [out, in / groups, …kernel], as {@link conv1d}. */
 export const conv3d: Conv = convOf(3);
 
-/** The gradient of a convolution by its input, as a function of its own: kernels are turned around, the input spread. */
+/** The gradient of a convolution by its input, as a function: a convolution of the dilated input by the reversed kernel. */
 function buildTranspose(x: Node, weight: Node, rank: number, options: ConvTransposeOptions = {}): Node {
   const what = `convTranspose${rank}d`;
   const spatial = digits[rank - 1] as string;
@@ -141,12 +147,12 @@ function buildTranspose(x: Node, weight: Node, rank: number, options: ConvTransp
       "shape",
       `${what}: the weight ${formatType(weight)} takes ${weight.shape[0]} features, not ${features}`,
     );
-  const turned = ops.reverse(
+  const reversed = ops.reverse(
     weight,
     spans.map((_span, dim) => dim + 2),
   );
   const attrs = { strides: strides.map(() => 1), padding, inputDilation: strides, kernelDilation: dilation };
-  return convolve(x, turned, { layout: `bf${spatial},io${spatial}->bf${spatial}`, ...attrs }, groups, "i");
+  return convolve(x, reversed, { layout: `bf${spatial},io${spatial}->bf${spatial}`, ...attrs }, groups, "i");
 }
 
 const transposeOf = (rank: number) => {

@@ -19,7 +19,7 @@ export interface CommitFile {
   close(): Promise<void>;
 }
 
-/** What a commit needs of a file system; tests put faults here. */
+/** The file system as a commit uses it; tests put faults here. */
 export interface CommitFiles {
   makeFolder(path: string): Promise<void>;
   list(folder: string): Promise<string[]>;
@@ -91,12 +91,12 @@ export interface CommitOptions {
   readonly files?: CommitFiles;
 }
 
-/** What to write. */
+/** The content of a file. */
 export interface CommitContent {
   /** Size of the whole file. */
   readonly bytes: number;
   readonly chunks: Iterable<Uint8Array>;
-  /** Bytes to put over earlier ones, asked for after the last chunk: a hash in a header. */
+  /** Bytes to write over earlier ones, called after the last chunk: a hash in a header. */
   readonly patch?: () => { readonly position: number; readonly bytes: Uint8Array };
 }
 
@@ -105,7 +105,10 @@ const active = new Set<string>();
 const hostTag = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
 const temporaryName = /^(.+)\.tmp-[A-Za-z0-9._-]{1,64}-([0-9a-f]{8})-(\d{1,10})$/;
 
-/** Writes a file and gives it its name when it is whole. Throws `disk` when there is no room; nothing is left then. */
+/**
+ * Writes a file under a temporary name, and renames the file when it is whole. @throws HeddleError `disk` when there is
+ * no room; nothing is left then.
+ */
 export async function commitFile(path: string, content: CommitContent, options: CommitOptions = {}): Promise<void> {
   const { runId = "local", onTemporary, files = nodeFiles } = options;
   if (!/^[A-Za-z0-9._-]{1,64}$/.test(runId)) {
@@ -121,12 +124,12 @@ export async function commitFile(path: string, content: CommitContent, options: 
     await checkRoom(files, target, content.bytes);
     onTemporary?.(temporary, false);
     try {
-      // One of the same name is of a dead process that had this one's number.
+      // A file of this name is from a dead process with the same process id.
       await files.remove(temporary);
       await writeAll(files, temporary, content, options.signal);
       await files.rename(temporary, target);
     } catch (error) {
-      // Not gone when this fails too: then it stays announced, for whoever cleans up.
+      // Where the removal fails, too, the temporary stays announced for whoever cleans up.
       await files.remove(temporary).then(
         () => onTemporary?.(temporary, true),
         () => {},
@@ -168,7 +171,7 @@ function isNoSpace(error: unknown): boolean {
   return code === "ENOSPC" || code === "EDQUOT";
 }
 
-/** Refuses at once what cannot fit, rather than filling the disk of everyone else first. */
+/** Refuses a file that cannot fit before it fills the disk. */
 async function checkRoom(files: CommitFiles, target: string, bytes: number): Promise<void> {
   const free = await files.freeBytes(dirname(target)).catch(() => undefined);
   if (free !== undefined && free < bytes) throw await noSpace(files, target, bytes, undefined);
@@ -187,7 +190,10 @@ async function noSpace(files: CommitFiles, target: string, bytes: number, cause:
 export interface StaleOptions {
   /** Only temporaries of files whose name passes; default all. */
   readonly only?: (name: string) => boolean;
-  /** Whether no other process of this machine writes there (`lock.ts`), so that all of its temporaries but this one's own are stale; default false. */
+  /**
+   * Whether no other process of this machine writes there (`lock.ts`), so that all temporaries of this machine but
+   * those of this process are stale; default false.
+   */
   readonly alone?: boolean;
   /** Temporaries of other machines, and of processes that may live, count as stale when unwritten for so many milliseconds; default 1 hour. */
   readonly staleAfter?: number;
@@ -195,7 +201,7 @@ export interface StaleOptions {
   readonly files?: CommitFiles;
 }
 
-/** Removes what killed processes left half-written in `folder`. Returns the absolute paths that were removed. */
+/** Removes the temporaries that killed processes left in `folder`. Returns the absolute paths that were removed. */
 export async function removeStaleTemporaries(folder: string, options: StaleOptions = {}): Promise<string[]> {
   const { only = () => true, alone = false, staleAfter = 3_600_000, files = nodeFiles } = options;
   const removed: string[] = [];
@@ -218,7 +224,7 @@ function isRunning(pid: number, path: string): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Not permitted to signal it: it lives, as somebody else's.
+    // Without permission to signal: the process runs as another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

@@ -1,5 +1,5 @@
 /**
- * @module Whether what a file holds goes with the variables of a model, and what is to be said where it does not: what it all comes from
+ * @module Checks that the entries of a file fit the variables of a model, and explains a misfit, the likely cause
  * first.
  */
 import { type DType, isFloat, isInteger } from "../ir/dtype.ts";
@@ -7,14 +7,14 @@ import { formatType, type Shape, sameShape, type TensorType } from "../ir/shape.
 import { HeddleError } from "../util/errors.ts";
 import { folded } from "../util/pattern.ts";
 
-/** A variable of a model, and the entry of the file that it is to come from. */
+/** A variable of a model, and the name of the entry of the file that it is read from. */
 export interface Wanted {
   readonly name: string;
   readonly inFile: string;
   readonly variable: TensorType;
 }
 
-/** What a file has under a name; `dtype` is undefined where Heddle has none such. */
+/** An entry of a file; `dtype` is undefined where Heddle lacks the file's dtype. */
 export interface Found {
   readonly dtype: DType | undefined;
   readonly shape: Shape;
@@ -31,7 +31,7 @@ export interface FitOptions {
   readonly transposes?: ((name: string) => boolean) | undefined;
 }
 
-/** Counters that batch norms of PyTorch have: of use to nobody but those who count. */
+/** Whether a name is that of a batch counter of PyTorch's batch norms, which a file or a model may lack. */
 export const isCounter = (name: string): boolean => name.endsWith("num_batches_tracked");
 
 /** The dims of weights `[…kernel, in, out]`, as Keras and JAX keep them, in the order `[out, in, …kernel]`. */
@@ -40,7 +40,10 @@ export const fromKeras = <Item>(dims: readonly Item[]): readonly Item[] => [
   ...dims.slice(0, -2),
 ];
 
-/** Whether values of a file become those of a variable: integers of any width, each of which must fit; floats where they may be rounded. */
+/**
+ * Whether values of a file can be converted to a variable's dtype: integers of any width, where each value must fit,
+ * and floats where rounding is allowed.
+ */
 const converts = (from: DType | undefined, to: DType, cast: boolean): boolean =>
   from !== undefined && ((cast && isFloat(from) && isFloat(to)) || (isInteger(from) && isInteger(to)));
 
@@ -57,33 +60,33 @@ function misfit(entries: ReadonlyMap<string, Found>, wanted: readonly Wanted[], 
   const missing: Wanted[] = [];
   const differs: Misfit["differs"][number][] = [];
   const twice: string[] = [];
-  for (const one of wanted) {
-    const { name, inFile, variable } = one;
+  for (const pair of wanted) {
+    const { name, inFile, variable } = pair;
     const taken = used.get(inFile);
     if (taken !== undefined) twice.push(`"${name}" and "${taken}" are both "${inFile}" of the file`);
     used.set(inFile, name);
     const entry = entries.get(inFile);
     const shape = entry === undefined || !transposes(name) ? entry?.shape : fromKeras(entry.shape);
-    if (entry === undefined || shape === undefined) missing.push(one);
+    if (entry === undefined || shape === undefined) missing.push(pair);
     else if (
       !sameShape(shape, variable.shape) ||
       (entry.dtype !== variable.dtype && !converts(entry.dtype, variable.dtype, cast))
     )
-      differs.push({ ...one, entry });
+      differs.push({ ...pair, entry });
   }
   const extra = [...entries.keys()].filter((name) => !used.has(name) && !ignore(name));
   return { missing, extra, differs, twice };
 }
 
-/** What explains a misfit, and what to write. */
+/** The cause of a misfit, and what to write. */
 interface Reason {
   readonly text: string;
   readonly hint: string;
 }
 
 /**
- * @throws HeddleError `model` where something is missing in the file, left over, or of another shape or dtype: with what all of it comes
- * from, where that is found, and then with the names
+ * @throws HeddleError `model` where something is missing in the file, left over, or of another shape or dtype: first
+ * with the cause, where one is found, then with the names
  */
 export function checkFits(
   path: string,
@@ -96,7 +99,7 @@ export function checkFits(
   if (missing.length + extra.length + differs.length + twice.length === 0) return;
   const front = prefixed(found);
   const others = front === undefined ? renamed(found, entries) : undefined;
-  const reasons = [front, transposed(found), rounded(found), others].filter((one) => one !== undefined);
+  const reasons = [front, transposed(found), rounded(found), others].filter((reason) => reason !== undefined);
   const lines = [
     ...reasons.map(({ text }) => text),
     ...listed(
@@ -117,7 +120,7 @@ export function checkFits(
       (all) => `unexpected: ${all.length} entries of the file have no variable here, ${folded(all)}`,
     ),
   ];
-  const hint = reasons.map((one) => one.hint).join("; ") || usual(found);
+  const hint = reasons.map((reason) => reason.hint).join("; ") || usual(found);
   throw new HeddleError("model", `${path} does not fit the model:\n  ${lines.join("\n  ")}`, { hint });
 }
 
@@ -139,7 +142,7 @@ function differing({ name, inFile, variable, entry }: Misfit["differs"][number])
   return `differs: "${name}"${as(name, inFile)} is ${formatType(variable)} here and ${found} in the file`;
 }
 
-/** So many are told one by one. */
+/** The most names that are listed one by one. */
 const mostLines = 6;
 
 const listed = <Item>(
@@ -148,18 +151,18 @@ const listed = <Item>(
   together: (items: readonly Item[]) => string,
 ): string[] => (items.length > mostLines ? [together(items)] : items.map(line));
 
-/** A part in front of all names: of the file, as DataParallel writes it, or of the model. */
+/** A prefix of all names: of the file, as DataParallel writes it, or of the model. */
 function prefixed({ missing, extra }: Misfit): Reason | undefined {
   if (missing.length > 0 && missing.every(({ name }) => extra.includes(name)))
     return { text: "the file has the names of the model", hint: "leave out the option names" };
-  // By the names of the model too: a prefix that was given may be the wrong one.
+  // By the names of the model, too: the given prefix may be wrong.
   const inFile =
     commonFront(
-      missing.map((one) => one.inFile),
+      missing.map((variable) => variable.inFile),
       extra,
     ) ??
     commonFront(
-      missing.map((one) => one.name),
+      missing.map((variable) => variable.name),
       extra,
     );
   if (inFile !== undefined)
@@ -169,7 +172,7 @@ function prefixed({ missing, extra }: Misfit): Reason | undefined {
     };
   const here = commonFront(
     extra,
-    missing.map((one) => one.name),
+    missing.map((variable) => variable.name),
   );
   if (here === undefined) return undefined;
   return {
@@ -178,12 +181,12 @@ function prefixed({ missing, extra }: Misfit): Reason | undefined {
   };
 }
 
-/** What stands in front of every one of `names` among `longer`. */
+/** The prefix under which all of `names` are in `longer`; undefined where there is none. */
 function commonFront(names: readonly string[], longer: readonly string[]): string | undefined {
   const [first] = names;
   if (first === undefined) return undefined;
   const known = new Set(longer);
-  const fronts = longer.filter((one) => one.endsWith(`.${first}`)).map((one) => one.slice(0, -first.length - 1));
+  const fronts = longer.filter((name) => name.endsWith(`.${first}`)).map((name) => name.slice(0, -first.length - 1));
   return fronts.find((front) => names.every((name) => known.has(`${front}.${name}`)));
 }
 
@@ -218,24 +221,24 @@ function rounded({ differs }: Misfit): Reason | undefined {
   };
 }
 
-/** Layers that have other names in the file: those left over of the same shapes, in the same order. */
+/** Layers that have other names in the file: the remaining layers are paired by their shapes, in order. */
 function renamed({ missing, extra }: Misfit, entries: ReadonlyMap<string, Found>): Reason | undefined {
   const ours = layersOf(missing.map(({ name, variable }) => [name, variable.shape]));
   const theirs = layersOf(extra.map((name) => [name, entries.get(name)?.shape ?? []]));
   const pairs: [string, string][] = [];
   for (const [layer, signature] of ours) {
-    const other = [...theirs].find(([, one]) => one === signature);
+    const other = [...theirs].find(([, theirSignature]) => theirSignature === signature);
     if (other === undefined) continue;
     theirs.delete(other[0]);
     pairs.push([layer, other[0]]);
   }
-  // Neither by chance, nor what a prefix explains.
+  // Only where all layers are paired and no prefix explains the names.
   if (
     pairs.length === 0 ||
     pairs.length < ours.size ||
     commonFront(
       [...ours.keys()],
-      pairs.map(([, one]) => one),
+      pairs.map(([, theirLayer]) => theirLayer),
     ) !== undefined
   )
     return undefined;
@@ -248,7 +251,7 @@ function renamed({ missing, extra }: Misfit, entries: ReadonlyMap<string, Found>
   };
 }
 
-/** Without the parts at their ends that are alike. */
+/** Two names without their common last parts. */
 function shortened(here: string, there: string): [string, string] {
   const [ours, theirs] = [here.split("."), there.split(".")];
   while (ours.length > 1 && theirs.length > 1 && ours.at(-1) === theirs.at(-1)) {
@@ -258,7 +261,7 @@ function shortened(here: string, there: string): [string, string] {
   return [ours.join("."), theirs.join(".")];
 }
 
-/** What each layer has: names and shapes as one text. */
+/** The names and shapes of each layer's variables as one text. */
 function layersOf(named: readonly (readonly [name: string, shape: Shape])[]): Map<string, string> {
   const layers = new Map<string, string[]>();
   for (const [name, shape] of named) {
@@ -266,5 +269,5 @@ function layersOf(named: readonly (readonly [name: string, shape: Shape])[]): Ma
     const layer = name.slice(0, Math.max(0, at));
     layers.set(layer, [...(layers.get(layer) ?? []), `${name.slice(at + 1)}[${shape}]`]);
   }
-  return new Map([...layers].map(([layer, own]) => [layer, own.sort().join(" ")]));
+  return new Map([...layers].map(([layer, members]) => [layer, members.sort().join(" ")]));
 }

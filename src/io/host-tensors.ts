@@ -1,4 +1,4 @@
-/** @module Between tensors and values in ordinary memory, which is what files hold. */
+/** @module Conversion between tensors and values in ordinary memory, the form that files hold. */
 
 import { isTensor, type Tensor, type Tensors, tensor } from "../functions/index.ts";
 import { dtypes, isDType } from "../ir/dtype.ts";
@@ -6,6 +6,9 @@ import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
+
+/** Most dims of a tensor that is read from a file. */
+export const largestRank = 32;
 
 /** A tensor, or its values in ordinary memory: what the writers of files take. */
 export type TensorOrHost = Tensor | HostTensor;
@@ -17,20 +20,23 @@ export async function toHost(x: TensorOrHost): Promise<HostTensor> {
   return x;
 }
 
-/** @throws HeddleError `argument` unless it is a tensor in ordinary memory. */
+/** @throws HeddleError `argument` unless `x` is a tensor in ordinary memory. */
 export function checkHost(what: string, x: unknown): asserts x is HostTensor {
   const { dtype, shape, data } = (x ?? {}) as Partial<HostTensor>;
   if (ArrayBuffer.isView(data) && Array.isArray(shape) && typeof dtype === "string" && isDType(dtype)) return;
   throw new HeddleError("argument", `${what}: ${shown(x)} is neither a tensor nor { dtype, shape, data }`);
 }
 
-/** A tensor of values that a file held. */
+/** A tensor from values in ordinary memory. */
 export function toTensor(x: HostTensor): Tensor {
   checkHost("toTensor", x);
   return tensor(x.data, { dtype: x.dtype, shape: x.shape });
 }
 
-/** The bytes of values as files hold them, shared with them where memory holds them so. @throws HeddleError `dtype` where memory holds them otherwise. */
+/**
+ * The bytes of values as files hold them: a view, where memory has the same form. @throws HeddleError `dtype` where
+ * elements have another width in memory.
+ */
 export function bytesOfHost({ dtype, data }: HostTensor): Uint8Array {
   if (data.BYTES_PER_ELEMENT !== dtypes[dtype].create(0).BYTES_PER_ELEMENT)
     throw new HeddleError("dtype", `values of ${dtype} are given with ${data.BYTES_PER_ELEMENT} bytes each`);

@@ -1,4 +1,4 @@
-/** @module Files that others read and write: safetensors, npy and npz, ONNX, networks declared as Caffe's. */
+/** @module Files that other programs read and write: safetensors, npy and npz, ONNX, Caffe's networks. */
 export {
   type CaffeNet,
   type CaffePhase,

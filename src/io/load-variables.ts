@@ -32,8 +32,8 @@ export interface LoadPyTorchOptions {
    */
   readonly ignore?: Pattern | ((name: string) => boolean);
   /**
-   * Floats of another float dtype are rounded to that of the variable; default of `loadVariables` true, of `loadPyTorch` false: a
-   * mismatch.
+   * Floats of another float dtype are rounded to that of the variable; default true for `loadVariables`, false for
+   * `loadPyTorch`, where another float dtype is a mismatch.
    */
   readonly cast?: boolean;
 }
@@ -41,11 +41,14 @@ export interface LoadPyTorchOptions {
 /** Options of {@link loadVariables}. */
 export interface LoadVariablesOptions extends LoadPyTorchOptions {
   /**
-   * Shape (batch first, any size) of the input of a model that is given as a layer, or shape and dtype, or of a model of several columns
-   * a record of these by their names.
+   * Shape (batch first, any size) of the input, or shape and dtype; for a model with several inputs a record of these
+   * by name. Needed where the model is a layer.
    */
   readonly input?: OneOrMore<readonly number[] | TensorType>;
-  /** Which variables to read, by a pattern of their names; the others are as given, or of a layer as `init` makes them. Default: all. */
+  /**
+   * Which variables to read, by a pattern of their names; the others keep their given values, or for a layer the values
+   * of `init`. Default: all.
+   */
   readonly only?: Pattern;
   /** Variables whose dims are `[…kernel, in, out]` in the file, as Keras and JAX keep them, by a pattern of their names; default none. */
   readonly transpose?: Pattern;
@@ -62,19 +65,20 @@ interface Model {
 }
 
 /**
- * The variables of a model from a file: safetensors (`train`'s checkpoints, `saveTensors`, `saveWeights`, PyTorch's and others'), a
- * folder of checkpoints (of which the newest is read), npz, or a state dict of `torch.save` (`.pt`, `.pth`; nothing in it is executed).
- * Of a checkpoint that holds more than a state dict, that is taken. Floats are rounded to the dtype of the variable; integers of another
- * width are taken where every value fits; counters of batch norm that the file lacks are 0.
+ * The variables of a model from a file: safetensors (`train`'s checkpoints, `saveTensors`, `saveWeights`, PyTorch's and
+ * others'), a folder of checkpoints (of which the newest is read), npz, or a state dict of `torch.save` (`.pt`, `.pth`;
+ * nothing in it is executed). From a checkpoint that holds more than a state dict, the state dict is taken. Floats are
+ * rounded to the dtype of the variable; integers of another width are taken where every value fits; counters of batch
+ * norm that the file lacks are 0.
  *
  *     const variables = await io.loadVariables("checkpoints", model, { input: [1, 784] });
  *     const { y } = model.apply(variables, x);
  *
  * @param from a path, or tensors by name that were read already, as those of a format that Heddle does not read
- * @param model a layer, whose input's shape is then needed, or variables of it, which are not changed
- * @throws HeddleError `model` where names or shapes do not fit: with what it comes from where that is found (a prefix, other names of
- * layers, dims in another order) and what to write, and the names; `option` for a pattern that matches none; `format` for a malformed
- * file; `file` when it cannot be read.
+ * @param model a layer, with the option `input`, or variables, which are not changed
+ * @throws HeddleError `model` where names or shapes do not fit: with the cause where one is found (a prefix, other
+ * names of layers, dims in another order), what to write, and the names; `option` for a pattern that matches none;
+ * `format` for a malformed file; `file` when it cannot be read.
  */
 export function loadVariables<const M extends Layer | RecordModel | Variables>(
   from: string | HostTensors,
@@ -93,7 +97,7 @@ export function loadVariables<const M extends Layer | RecordModel | Variables>(
   });
 }
 
-/** {@link loadVariables} of a layer from a file that is open, by another function that users call. */
+/** {@link loadVariables} of a layer from a file that is open, for the function `what` that users call. */
 export const readVariables = (
   what: string,
   file: WeightsFile,
@@ -121,10 +125,10 @@ export function loadPyTorch<V extends Variables>(
 ): Promise<Variables<V["params"]>> {
   return called(async () => {
     checkOptions("loadPyTorch", options, pyTorchNames);
-    const given = treesOf("loadPyTorch", variables);
+    const model = treesOf("loadPyTorch", variables);
     const file = await openWeights("loadPyTorch", path);
     try {
-      return await read("loadPyTorch", file, given, options);
+      return await read("loadPyTorch", file, model, options);
     } finally {
       await file.close();
     }
@@ -138,7 +142,7 @@ function treesOf(what: string, variables: unknown): Model {
   return { trees: [params, state].map((tree) => flattenTree<Tensor>(tree, isTensor)), aliases: [] };
 }
 
-/** The model, as its `init` would make it. */
+/** The trees of a model's variables, with types in place of values for a layer. */
 function modelOf(what: string, model: Layer | RecordModel | Variables, options: LoadVariablesOptions): Model {
   if (!isLayerLike(model) || typeof model === "function") {
     if (options.input !== undefined)
@@ -150,15 +154,17 @@ function modelOf(what: string, model: Layer | RecordModel | Variables, options: 
     throw new HeddleError("option", `${what}: the shape of the input of this ${model.kind} is not known`, {
       hint: "give the option input: [1, 784], with the batch first",
     });
-  const typeOf = (one: readonly number[] | TensorType): TensorType => (isTensorType(one) ? one : { shape: one, dtype });
-  const isOne = (one: unknown): one is readonly number[] | TensorType => isTensorType(one) || Array.isArray(one);
-  const { leaves, shape } = flattenTree(input, isOne);
+  const typeOf = (spec: readonly number[] | TensorType): TensorType =>
+    isTensorType(spec) ? spec : { shape: spec, dtype };
+  const isSpec = (value: unknown): value is readonly number[] | TensorType =>
+    isTensorType(value) || Array.isArray(value);
+  const { leaves, shape } = flattenTree(input, isSpec);
   const type = unflattenTree(shape, leaves.map(typeOf)) as OneOrMore<TensorType>;
   const init = (key: Tensor): Variables => {
     const { params, state } = withFloats(dtype, () => model.init(key, type as TensorType));
     return { params, state };
   };
-  // What is not read must be made; of what is read the types are enough.
+  // Variables that are not read must be made; of the variables that are read the types are enough.
   const { params, state } = only === undefined ? evalShape(init, { shape: [2], dtype: "u32" }) : init(random.key(0));
   const isLeaf = (value: unknown): value is Tensor | TensorType => isTensor(value) || isTensorType(value);
   const aliases = [...sharedWithin(model).values()].flatMap(([first = "", ...others]) =>
@@ -239,21 +245,26 @@ async function read<Params extends Tensors>(
   const skips = (name: string): boolean =>
     ignores(name) || again(name) || (only !== undefined && isLeftOut(name, wanted.flat(), isWanted));
   checkFits(file.path, file.entries, wanted.flat().filter(isRead), { ignore: skips, cast, transposes });
-  const made: Tensors[] = [];
+  const loaded: Tensors[] = [];
   for (const [index, list] of wanted.entries()) {
     const leaves: Tensor[] = [];
-    for (const one of list)
-      leaves.push(isRead(one) ? await readOne(file, one, transposes?.(one.name) === true) : kept(one));
-    made.push(unflattenTree((trees[index] as FlatTree<Tensor>).shape, leaves) as Tensors);
+    for (const variable of list)
+      leaves.push(
+        isRead(variable) ? await readOne(file, variable, transposes?.(variable.name) === true) : kept(variable),
+      );
+    loaded.push(unflattenTree((trees[index] as FlatTree<Tensor>).shape, leaves) as Tensors);
   }
-  return { params: made[0] as Params, state: made[1] as Tensors };
+  return { params: loaded[0] as Params, state: loaded[1] as Tensors };
 }
 
-/** Whether an entry is of a variable that `only` leaves out, or of none: with a part of the model a part of the file is meant. */
+/**
+ * Whether an entry belongs to a variable that `only` leaves out, or to none: a part of the model needs only a part of
+ * the file.
+ */
 const isLeftOut = (name: string, wanted: readonly Wanted[], isWanted: (name: string) => boolean): boolean =>
-  !wanted.some((one) => one.inFile === name && isWanted(one.name));
+  !wanted.some((variable) => variable.inFile === name && isWanted(variable.name));
 
-/** A variable that is not read: as it was given, or a counter at its beginning. */
+/** A variable that is not read: its given value, or zeros for a counter. */
 const kept = ({ variable }: Wanted): Tensor =>
   isTensor(variable) ? variable : zeros(variable.shape, { dtype: variable.dtype });
 

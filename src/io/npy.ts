@@ -10,14 +10,13 @@ import { HeddleError } from "../util/errors.ts";
 import { checkBytes, checkOptions } from "../util/options.ts";
 import { checkRecognised } from "../util/recognise.ts";
 import { called } from "../util/source.ts";
-import { bytesOfHost, checkHost, type TensorOrHost, toHost } from "./host-tensors.ts";
+import { bytesOfHost, checkHost, largestRank, type TensorOrHost, toHost } from "./host-tensors.ts";
 import { parsePythonDict } from "./python-literal.ts";
 import { readWhole } from "./read-file.ts";
 import { writeBytes } from "./write.ts";
 
 /** Longest header that is accepted, in bytes; NumPy's own reader takes 10,000 by default. */
 const largestHeader = 65_536;
-const largestRank = 32;
 const magic = Uint8Array.of(0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59);
 /** Headers are padded so that the values are aligned to this. */
 const alignment = 64;
@@ -36,7 +35,7 @@ const kinds: { readonly [kind: string]: string } = {
   b1: "bool",
 };
 
-/** Those that are read as i32, which holds all of their values. */
+/** Integers of 16 bits, which are read as i32. */
 const shortKinds: { readonly [kind: string]: ShortInteger } = { i2: "i16", u2: "u16" };
 
 const malformed = (file: string, problem: string): HeddleError =>
@@ -44,7 +43,7 @@ const malformed = (file: string, problem: string): HeddleError =>
 
 interface NpyElements {
   readonly dtype: DType;
-  /** What the file holds, where that is no dtype. */
+  /** The file's integer type of 16 bits, which is not a dtype of Heddle. */
   readonly short: ShortInteger | undefined;
   readonly bigEndian: boolean;
 }
@@ -52,7 +51,7 @@ interface NpyElements {
 interface NpyHeader extends NpyElements {
   readonly fortran: boolean;
   readonly shape: Shape;
-  /** Where the values begin. */
+  /** The position of the first value. */
   readonly start: number;
 }
 
@@ -86,7 +85,7 @@ function parseHeader(bytes: Uint8Array, file: string): NpyHeader {
   const [descr, fortran, shape] = ["descr", "fortran_order", "shape"].map((name) => fields.get(name));
   if (typeof fortran !== "boolean") throw malformed(file, "fortran_order is neither True nor False");
   if (!Array.isArray(shape) || shape.length > largestRank || !shape.every((size) => Number.isSafeInteger(size)))
-    throw malformed(file, `shape is no tuple of at most ${largestRank} sizes`);
+    throw malformed(file, `shape is not a tuple of at most ${largestRank} sizes`);
   const sizes = shape as readonly number[];
   if (sizes.some((size) => size < 0)) throw malformed(file, `shape ${formatShape(sizes)} has a negative size`);
   const elements = parseDescr(descr, file);
@@ -108,7 +107,7 @@ function parseDescr(descr: unknown, file: string): NpyElements {
   const match = typeof descr === "string" ? /^([<>=|]?)([a-zA-Z])(\d{0,5})$/.exec(descr) : null;
   if (match === null) {
     throw new HeddleError("dtype", `${file} holds ${JSON.stringify(descr) ?? "nothing"}, not numbers of one dtype`, {
-      hint: "records and dates have no dtype here; save each field as an array of its own",
+      hint: "records and dates have no dtype here; save each field as a separate array",
     });
   }
   const [, order, kind, size] = match as unknown as [string, string, string, string];
@@ -148,8 +147,8 @@ function rowMajor(data: TypedArray, dtype: DType, shape: Shape): TypedArray {
 }
 
 /**
- * Reads an npy file that is in memory: versions 1 to 3, rows or columns first, either byte order. The values are a copy,
- * row-major; integers of 16 bits are read as i32. `file` is what messages call it.
+ * Reads an npy file that is in memory: versions 1 to 3, rows or columns first, either byte order. The values are a
+ * copy, row-major; integers of 16 bits are read as i32. `file` is the name in error messages.
  *
  * @throws HeddleError `format` when it is malformed or cut; `dtype` for what no dtype holds: objects, records, texts.
  */
@@ -158,14 +157,14 @@ export function decodeNpy(bytes: Uint8Array, file = "npy data"): HostTensor {
   const header = parseHeader(bytes, file);
   const { dtype, short, bigEndian, fortran, shape, start } = header;
   // Not `slice`, which is a view when the bytes are a Buffer.
-  const own = new Uint8Array(bytes.subarray(start));
+  const values = new Uint8Array(bytes.subarray(start));
   const size = bytesOfElement(header);
-  if (bigEndian && size > 1) swapBytes(own, size);
+  if (bigEndian && size > 1) swapBytes(values, size);
   const data =
     short === undefined
-      ? dtypes[dtype].view(own.buffer, 0, own.length / size)
-      : Int32Array.from(new shortArrays[short](own.buffer));
-  if (dtype === "bool" && own.some((value) => value > 1))
+      ? dtypes[dtype].view(values.buffer, 0, values.length / size)
+      : Int32Array.from(new shortArrays[short](values.buffer));
+  if (dtype === "bool" && values.some((value) => value > 1))
     throw malformed(file, "it is of bool, but holds bytes other than 0 and 1");
   return { dtype, shape, data: fortran && shape.length > 1 ? rowMajor(data, dtype, shape) : data };
 }

@@ -22,7 +22,7 @@ import {
 
 /** Options of {@link readNpz} and {@link decodeNpz}. */
 export interface ReadNpzOptions {
-  /** Which arrays to read, by name; default all. Members of the archive that are not named `.npy` are no arrays. */
+  /** Which arrays to read, by name; default all. Members of the archive that are not named `.npy` are not arrays. */
   readonly only?: (name: string) => boolean;
   /** Most bytes that the arrays read may take, uncompressed; default 4 GiB. */
   readonly limit?: number;
@@ -30,12 +30,12 @@ export interface ReadNpzOptions {
 
 /** Options of {@link writeNpz}. */
 export interface WriteNpzOptions {
-  /** As `numpy.savez_compressed`; default false, as `numpy.savez`. */
+  /** Compresses as `numpy.savez_compressed`; default false, as `numpy.savez`. */
   readonly compress?: boolean;
 }
 
 const defaultLimit = 4 * 2 ** 30;
-/** What the fields of a zip hold that is written; longer ones are read. */
+/** The limits of the fields in zips that are written; zip64 is only read. */
 const mostEntries = 65_534;
 const mostBytes = 2 ** 32 - 2;
 
@@ -55,7 +55,7 @@ async function readArrays(
   const wanted = new Map<string, ZipEntry>();
   let total = 0;
   for (const entry of await readDirectory(source, archiveOf(file))) {
-    // Whatever else lies in the archive is no array.
+    // Other files of the archive are not arrays.
     if (!entry.name.endsWith(".npy")) continue;
     const name = entry.name.slice(0, -".npy".length);
     if (!only(name)) continue;
@@ -75,8 +75,8 @@ async function readArrays(
 }
 
 /**
- * Reads the arrays of an npz file by name: `data.fromArrays(await io.readNpz("digits.npz"))` is a dataset. Only what is asked
- * for is read.
+ * Reads the arrays of an npz file by name: `data.fromArrays(await io.readNpz("digits.npz"))` is a dataset. Only the
+ * chosen arrays are read.
  *
  * @throws HeddleError `format` when it is malformed, cut or damaged; `memory` when the arrays take more than `limit`;
  * `dtype` as {@link decodeNpy}; `file` when it cannot be read.
@@ -92,7 +92,7 @@ export function readNpz(path: string, options: ReadNpzOptions = {}): Promise<Rec
   });
 }
 
-/** Like {@link readNpz}, of a file in memory. */
+/** Like {@link readNpz}, for a file in memory. */
 export function decodeNpz(
   bytes: Uint8Array,
   file = "npz data",

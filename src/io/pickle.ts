@@ -1,6 +1,6 @@
 /**
- * @module The part of Python's pickles that data use. Nothing is called and nothing is made but plain values: what a pickle would call
- * is kept as a {@link Call}, for whoever knows what it means.
+ * @module The part of Python's pickle format that files of tensors use. Nothing is called and only plain values are
+ * made: a call that a pickle asks for is kept as a {@link Call} for the reader of the file.
  */
 import type { HeddleError } from "../util/errors.ts";
 
@@ -12,13 +12,13 @@ export class Global {
   }
 }
 
-/** What a pickle would make by calling something, or by an id that its writer knows. */
+/** A call that a pickle asks for, or a persistent id, which has no callee. */
 export class Call {
-  readonly of: Pickled;
-  readonly given: Pickled;
-  constructor(of: Pickled, given: Pickled) {
-    this.of = of;
-    this.given = given;
+  readonly callee: Pickled;
+  readonly argument: Pickled;
+  constructor(callee: Pickled, argument: Pickled) {
+    this.callee = callee;
+    this.argument = argument;
   }
 }
 
@@ -51,7 +51,7 @@ class Reader {
     this.problem = problem;
   }
 
-  /** Moves on by so many bytes, which must be there; gives where they begin. */
+  /** Moves on by `count` bytes, which must be there; returns the position where they begin. */
   take(count: number): number {
     const start = this.at;
     if (count < 0 || start + count > this.bytes.length) throw this.problem("it is cut");
@@ -59,7 +59,7 @@ class Reader {
     return start;
   }
 
-  /** A number of 1, 2 or 4 bytes without a sign. */
+  /** An unsigned number of 1, 2 or 4 bytes. */
   count(width: 1 | 2 | 4): number {
     const at = this.take(width);
     return width === 1
@@ -105,7 +105,7 @@ class Reader {
   }
 }
 
-/** The values that are being put together. */
+/** The stack of values. */
 class Stack {
   private readonly slots: Slot[] = [];
   private readonly problem: (what: string) => HeddleError;
@@ -143,7 +143,7 @@ class Stack {
   }
 }
 
-/** What an opcode does. */
+/** The effect of an opcode. */
 type Step = (reader: Reader, stack: Stack, memo: Map<number, Pickled>, problem: (what: string) => HeddleError) => void;
 
 const pushing =
@@ -167,7 +167,7 @@ const tuple =
   (count: number): Step =>
   (_reader, stack) =>
     stack.push(stack.last(count));
-/** Puts pairs into what lies below; what is no dict is left as it is. */
+/** Adds pairs to the dict on top of the stack; another value is left unchanged. */
 function setItems(stack: Stack, pairs: readonly Pickled[]): void {
   const target = stack.top();
   if (target instanceof Map) for (let at = 0; at + 1 < pairs.length; at += 2) target.set(pairs[at], pairs[at + 1]);
@@ -177,12 +177,12 @@ function append(stack: Stack, values: readonly Pickled[]): void {
   if (Array.isArray(target)) for (const value of values) target.push(value);
 }
 const call: Step = (_reader, stack) => {
-  const [of, given] = stack.last(2);
-  const isDict = of instanceof Global && of.name === "collections.OrderedDict";
-  stack.push(isDict ? new Map() : new Call(of, given));
+  const [callee, argument] = stack.last(2);
+  const isDict = callee instanceof Global && callee.name === "collections.OrderedDict";
+  stack.push(isDict ? new Map() : new Call(callee, argument));
 };
 
-/** By the byte of the opcode, in the words of Python's `pickletools`. */
+/** Steps by opcode, with the names of Python's `pickletools`. */
 const steps: { readonly [opcode: number]: Step } = {
   128: (reader) => reader.take(1), // PROTO
   149: (reader) => reader.take(8), // FRAME
@@ -220,7 +220,7 @@ const steps: { readonly [opcode: number]: Step } = {
   81: (_reader, stack) => stack.push(new Call(undefined, stack.pop())), // BINPERSID
   82: call, // REDUCE
   129: call, // NEWOBJ
-  98: (_reader, stack) => stack.pop(), // BUILD: what an object would be given is not needed
+  98: (_reader, stack) => stack.pop(), // BUILD: the state of an object is not needed
   113: remember((reader) => reader.count(1)), // BINPUT
   114: remember((reader) => reader.count(4)), // LONG_BINPUT
   148: remember((_reader, memo) => memo.size), // MEMOIZE

@@ -7,7 +7,7 @@ import { unreadable } from "./read.ts";
 /**
  * Reads a plan, with graphs or without. Messages about it name the file.
  *
- * @throws HeddleError `file` for what cannot be read, `parse` naming file and line for what is no plan
+ * @throws HeddleError `file` when the file cannot be read, `parse` with file and line when it is not a plan
  */
 export function readPlan(path: string): Plan | PlanLayouts {
   let text: string;

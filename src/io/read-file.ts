@@ -1,4 +1,7 @@
-/** @module Bytes of the files that users name, at once. (Its types need none of Node's: extensions have these functions.) */
+/**
+ * @module Reads bytes of files that users name, whole or in part. The signatures name no types of Node, since
+ * extensions use these functions.
+ */
 import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
@@ -6,9 +9,10 @@ import { formatBytes } from "../util/text.ts";
 import { checkPath, fill, openFile, readPart, unreadable } from "./read.ts";
 
 /**
- * So many bytes of a file from `position` on, fewer where it ends before; `what` is the function that users call.
+ * `length` bytes of a file from `position` on, fewer where the file ends before; `what` is the function that users
+ * call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be read.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be read.
  */
 export async function readRange(what: string, path: string, position: number, length: number): Promise<Uint8Array> {
   const handle = await openFile(what, path);
@@ -23,7 +27,7 @@ export async function readRange(what: string, path: string, position: number, le
 /**
  * All bytes of a file of any size, or of a pipe; `what` is the function that users call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be read, `memory` when no array is as long; the reason of a signal.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be read, `memory` when no array is as long; the reason of a signal.
  */
 export async function readWhole(
   what: string,
@@ -35,7 +39,7 @@ export async function readWhole(
   try {
     handle = await open(path);
     const stat = await handle.stat();
-    // Of a pipe nobody knows the size; of a folder this is the error.
+    // The size of a pipe is not known; for a folder this call gives the error.
     if (!stat.isFile()) return await handle.readFile(options);
     const bytes = allocate(what, path, stat.size);
     const cut = () => new HeddleError("file", `${what}: ${resolve(path)} became shorter while it was read`);

@@ -1,11 +1,11 @@
-/** @module Opening the files that users name: what cannot be read is told with the function that was called and the file. */
+/** @module Opens files that users name; errors name the called function and the file. */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
-/** What Node says of a file, in words. */
+/** Reasons in words, by the codes of Node's errors. */
 export const reasons: { readonly [code: string]: string } = {
   ENOENT: "no such file",
   EISDIR: "it is a folder",
@@ -24,16 +24,19 @@ export function unreadable(what: string, path: string, error: unknown): unknown 
   return new HeddleError("file", `${what}: cannot read ${resolve(path)}: ${reason}`, { cause: error });
 }
 
-/** @throws HeddleError `argument` unless it is a path. */
+/** @throws HeddleError `argument` unless `path` is a text that can be a path. */
 export function checkPath(what: string, path: unknown): void {
   if (typeof path === "string" && path !== "" && !path.includes("\0")) return;
   throw new HeddleError("argument", `${what}: takes the path of a file, got ${shown(path)}`);
 }
 
-/** Opens a file of which parts are read at their places, so no pipe or device; `what` is the function that users call. @throws HeddleError `file`. */
+/**
+ * Opens a file for reads at any position, which pipes and devices do not have; `what` is the function that users call.
+ * @throws HeddleError `file`.
+ */
 export async function openFile(what: string, path: string): Promise<FileHandle> {
   checkPath(what, path);
-  // Without this flag a pipe that nobody writes to would be waited for.
+  // Without this flag the call would wait for a writer of a pipe.
   const handle = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)).catch((error: unknown) => {
     throw unreadable(what, path, error);
   });
@@ -44,20 +47,20 @@ export async function openFile(what: string, path: string): Promise<FileHandle> 
   throw new HeddleError("file", `${what}: cannot read ${resolve(path)}: ${reason}`);
 }
 
-/** Most bytes of one call: those of the system take less than 2 GiB. */
+/** The most bytes of one call: the system's calls take less than 2 GiB. */
 const largestCall = 2 ** 30;
 
 /** How a file is read. */
 interface ReadOptions {
   /** Most bytes of one call; default 1 GiB. */
   readonly most?: number;
-  /** Sees what each call has read. */
+  /** Gets the bytes that each call has read. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /** Ends the reading by throwing the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Fills `target` with the bytes from `position` on; gives how many there were. */
+/** Fills `target` with the bytes from `position` on; returns their number, which is less where the file ends before. */
 async function readInto(
   handle: FileHandle,
   target: Uint8Array,

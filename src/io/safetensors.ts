@@ -3,33 +3,27 @@
  * a JSON header `{ "__metadata__": { … }, "name": { "dtype", "shape", "data_offsets" } }`, then the values, packed,
  * little-endian, row-major. Everything in a header is checked before it is used, and nothing in a file is executed.
  */
-import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
-import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
+import { type DType, dtypes, type ShortInteger, shortArrays } from "../ir/dtype.ts";
+import { formatShape, type HostTensor, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkBytes, chosenBy } from "../util/options.ts";
 import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
 import type { CommitOptions } from "./commit.ts";
-import { checkHost } from "./host-tensors.ts";
+import { checkHost, largestRank } from "./host-tensors.ts";
 import { fill, openFile, readPart } from "./read.ts";
 import { chunkBytes, inChunks, writeWhole } from "./write.ts";
 
-/** A tensor in ordinary memory. */
-export interface HostTensor {
-  readonly dtype: DType;
-  readonly shape: Shape;
-  /** Row-major values; bool as bytes 0 and 1. */
-  readonly data: TypedArray;
-}
+export type { HostTensor } from "../ir/shape.ts";
 
 export type HostTensors = ReadonlyMap<string, HostTensor>;
 export type SafetensorsMetadata = ReadonlyMap<string, string>;
 
-/** Where one tensor of a file lies. */
+/** The place of one tensor in a file. */
 export interface SafetensorsEntry {
   readonly name: string;
-  /** As the file spells it: `"F32"`, also those that cannot be loaded, such as `"F8_E5M2"`, known to the format or not. */
+  /** The dtype as the file spells it, such as `"F32"`; also a dtype that cannot be loaded, such as `"F8_E5M2"`. */
   readonly format: string;
   readonly shape: Shape;
   /** First byte, counted from the start of the file. */
@@ -40,14 +34,12 @@ export interface SafetensorsEntry {
 /** A checked header. */
 export interface SafetensorsHeader {
   readonly metadata: SafetensorsMetadata;
-  /** In the order in which they lie in the file, which they fill without holes. */
+  /** In the order of their bytes, which fill the file without holes. */
   readonly entries: readonly SafetensorsEntry[];
 }
 
 /** Longest header that is accepted, in bytes: the limit of the format's own reader. */
 export const largestHeader = 100_000_000;
-/** Most dims that are accepted. */
-const largestRank = 32;
 const lengthBytes = 8;
 const metadataKey = "__metadata__";
 
@@ -64,12 +56,12 @@ const formats: { readonly [D in DType]: string } = {
   u64: "U64",
   bool: "BOOL",
 };
-/** Those that are read as i32, which holds all of their values. */
+/** Integers of 16 bits, which are read as i32. */
 const shortFormats: ReadonlyMap<string, ShortInteger> = new Map([
   ["I16", "i16"],
   ["U16", "u16"],
 ]);
-/** Bytes of an element of dtypes that the format has had for long; the size of others cannot be checked. */
+/** Bytes per element of the format's older dtypes; sizes of newer dtypes cannot be checked. */
 const formatBytes: ReadonlyMap<string, number> = new Map([
   ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"].map((name) => [name, 1] as const),
   ...["I16", "U16", "F16", "BF16"].map((name) => [name, 2] as const),
@@ -134,7 +126,7 @@ function checkTensor(name: string, tensor: HostTensor): void {
   const { dtype, shape, data } = tensor;
   if (!Object.hasOwn(formats, dtype)) throw new HeddleError("dtype", `tensor "${name}" has unknown dtype "${dtype}"`);
   checkHost(`tensor "${name}"`, tensor);
-  // What holds values of the dtype in JavaScript: of 16-bit floats, arrays of f32.
+  // Bytes per element in JavaScript, where floats of 16 bits are held in arrays of f32.
   const held = dtypes[dtype].create(0).BYTES_PER_ELEMENT;
   if (data.BYTES_PER_ELEMENT !== held || data.length !== sizeOf(shape)) {
     throw new HeddleError(
@@ -181,7 +173,7 @@ export const saveSafetensors = (
   options: SaveSafetensorsOptions = {},
 ): Promise<void> => called(() => savedBy("saveSafetensors", path, tensors, options));
 
-/** {@link saveSafetensors} by another function that users call. */
+/** {@link saveSafetensors} for the function `what` that users call. */
 export async function savedBy(
   what: string,
   path: string,
@@ -283,7 +275,7 @@ const isObject = (value: unknown): value is object =>
 function parseMetadata(value: unknown, file: string): SafetensorsMetadata {
   if (!isObject(value)) throw malformed(file, `${metadataKey} is not an object`);
   const strings = new Map<string, string>();
-  // What is no text, against the format, says nothing here.
+  // Values other than strings, which the format forbids, are ignored.
   for (const [key, text] of Object.entries(value)) if (typeof text === "string") strings.set(key, text);
   return strings;
 }
@@ -294,11 +286,11 @@ function parseEntry(name: string, value: unknown, dataStart: number, file: strin
   const { dtype, shape, data_offsets: offsets } = value as { [key: string]: unknown };
   if (typeof dtype !== "string") throw wrong(`has ${JSON.stringify(dtype) ?? "nothing"} for a dtype`);
   if (!isSizes(shape) || shape.length > largestRank) throw wrong(`has no shape of at most ${largestRank} sizes`);
-  if (!isSizes(offsets) || offsets.length !== 2) throw wrong("has no two data_offsets");
+  if (!isSizes(offsets) || offsets.length !== 2) throw wrong("has no pair of data_offsets");
   const [begin, end] = offsets as [number, number];
   if (end < begin) throw wrong(`has offsets ${begin} to ${end}`);
   const elementBytes = formatBytes.get(dtype);
-  // Of one that is not known here, the bytes are whatever the file says: the others can be read all the same.
+  // The size of an unknown dtype is what the file says, so that the other tensors can be read.
   const bytes = shape.reduce((product, size) => product * BigInt(size), BigInt(elementBytes ?? 0));
   if (elementBytes !== undefined && BigInt(end - begin) !== bytes) {
     throw wrong(`has offsets ${begin} to ${end}, but ${dtype}${formatShape(shape)} takes ${bytes} bytes`);
@@ -313,7 +305,7 @@ function isSizes(value: unknown): value is number[] {
 const dtypeNamed = (format: string): DType | undefined =>
   shortFormats.has(format) ? "i32" : (Object.keys(formats) as DType[]).find((name) => formats[name] === format);
 
-/** Makes a tensor of its bytes. Throws for dtypes that Heddle lacks. */
+/** Makes a tensor from its bytes. @throws HeddleError `dtype` for dtypes that Heddle lacks. */
 function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): HostTensor {
   const dtype = dtypeNamed(entry.format);
   if (dtype === undefined) {
@@ -336,7 +328,7 @@ export interface Safetensors {
   readonly metadata: SafetensorsMetadata;
 }
 
-/** Reads a whole file from memory; the tensors are copies. `file` is what messages call it. */
+/** Reads a whole file from memory; the tensors are copies. `file` is the name in error messages. */
 export function decodeSafetensors(bytes: Uint8Array, file: string): Safetensors {
   checkBytes("decodeSafetensors", bytes);
   checkRecognised(bytes, file, "safetensors", ["safetensors"]);
@@ -354,28 +346,31 @@ export function decodeSafetensors(bytes: Uint8Array, file: string): Safetensors 
 export interface ReadSafetensorsOptions {
   /** Which tensors to read; default all. The header is checked whole in any case. */
   readonly only?: (name: string) => boolean;
-  /** Sees the header (length and JSON) once it is checked, then the values in pieces, in the order of the file. */
+  /** Gets the header (length and JSON) once it is checked, then the values in pieces, in the order of the file. */
   readonly onBytes?: (bytes: Uint8Array) => void;
   /** Ends the reading by throwing the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** An open file, of which tensors are read as they are asked for. */
+/** An open file, whose tensors are read one by one on request. */
 export interface SafetensorsFile {
   readonly metadata: SafetensorsMetadata;
-  /** By name, in the order in which they lie in the file; `dtype` is undefined where Heddle has none such. */
+  /** By name, in the order of the file; `dtype` is undefined where Heddle lacks the file's dtype. */
   readonly entries: ReadonlyMap<string, SafetensorsEntry & { readonly dtype: DType | undefined }>;
   /** Reads one tensor. @throws HeddleError `argument` for an unknown name; `dtype`; `format` when the file was cut since. */
   read(name: string): Promise<HostTensor>;
   close(): Promise<void>;
 }
 
-/** Opens a file and checks its header; of the values nothing is read. @throws HeddleError `format` when it is malformed; `file` when it cannot be read. */
+/**
+ * Opens a file and checks its header; no values are read. @throws HeddleError `format` when it is malformed; `file`
+ * when it cannot be read.
+ */
 export function openSafetensors(path: string): Promise<SafetensorsFile> {
   return called(() => openedBy("openSafetensors", path));
 }
 
-/** Like {@link openSafetensors}, of the function `what` that users call. */
+/** Like {@link openSafetensors}, for the function `what` that users call. */
 export async function openedBy(
   what: string,
   path: string,

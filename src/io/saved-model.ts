@@ -25,7 +25,7 @@ import { openWeights } from "./weights.ts";
 const key = "heddle.model";
 const format = 1;
 
-/** What a model takes, for which its variables are made. */
+/** The input that the variables of a model are made for. */
 export interface SavedInput {
   /** Shape (batch first, of any size) and dtype of the input. */
   readonly input: TensorType;
@@ -34,10 +34,11 @@ export interface SavedInput {
 }
 
 /**
- * The metadata of a safetensors file by which {@link loadModel} makes the layers again: for {@link saveSafetensors}, of a model whose
- * variables are collected otherwise than {@link saveModel} does. `what` is the function that users call.
+ * The metadata of a safetensors file by which {@link loadModel} makes the layers again: for {@link saveSafetensors},
+ * where the variables of the model are collected in another way than by {@link saveModel}. `what` is the function that
+ * users call.
  *
- * @throws HeddleError `model` naming a layer that code of the user's makes; `argument` without an input
+ * @throws HeddleError `model` naming a layer that the user's code makes; `argument` without an input
  */
 export function modelMetadata(what: string, model: nn.Layer, saved: SavedInput): SafetensorsMetadata {
   const { input, dtype = "f32" } = asRecord(what, saved);
@@ -90,10 +91,10 @@ export function saveModel(
   });
 }
 
-/** A model that was read: its layers, its variables, and what it says of inputs. */
+/** A model that was read: its layers, its variables, and the type of its input. */
 export interface LoadedModel extends nn.Variables {
   readonly layer: nn.Layer;
-  /** Shape and dtype of the input that it was saved for; the batch may be another. */
+  /** Shape and dtype of the input that the model was saved for; the batch size may be another. */
   readonly input: TensorType;
   readonly dtype: FloatDType;
   /** The outputs for a batch, as in evaluation; compiled once for each shape. */
@@ -101,11 +102,11 @@ export interface LoadedModel extends nn.Variables {
 }
 
 /**
- * Reads a model that {@link saveModel}, `result.save` or `keras.model` wrote: layers and variables. Nothing in the file is executed but
- * the functions of `nn` that it names.
+ * Reads a model that {@link saveModel}, `result.save` or `keras.model` wrote: layers and variables. Nothing in the file
+ * is executed but the functions of `nn` that it names.
  *
- * @throws HeddleError `model` for a file of variables alone; `version` for one of a newer Heddle; `format` for a malformed one; `file`
- * when it cannot be read.
+ * @throws HeddleError `model` for a file of variables alone; `version` for a model of a newer Heddle; `format` for a
+ * malformed file, or one of another format, such as ONNX; `file` when the file cannot be read.
  * @example (await io.loadModel("model.safetensors")).predict(x)
  */
 export function loadModel(path: string): Promise<LoadedModel> {
@@ -115,7 +116,7 @@ export function loadModel(path: string): Promise<LoadedModel> {
       const { layer, input, dtype } = parse(file.path, file.metadata);
       const { params, state } = await readVariables("loadModel", file, layer, { input, dtype });
       const apply = jit(
-        (own: Tensors, kept: Tensors, x: Tensor): Tensor => layer.apply({ params: own, state: kept }, x).y,
+        (weights: Tensors, kept: Tensors, x: Tensor): Tensor => layer.apply({ params: weights, state: kept }, x).y,
       );
       return { layer, params, state, input, dtype, predict: (x) => apply(params, state, x) };
     } finally {
@@ -127,18 +128,18 @@ export function loadModel(path: string): Promise<LoadedModel> {
 function parse(path: string, metadata: SafetensorsMetadata): Required<SavedInput> & { layer: nn.Layer } {
   const text = metadata.get(key);
   if (text === undefined)
-    throw new HeddleError("model", `loadModel: ${path} holds variables alone, without the layers that they are of`, {
+    throw new HeddleError("model", `loadModel: ${path} holds variables alone, without the layers of their model`, {
       hint: "make the model, and read them by io.loadVariables(path, model, { input })",
     });
   const malformed = (problem: string): HeddleError =>
-    new HeddleError("format", `${path} is not a valid model file: of its layers, ${problem}`);
+    new HeddleError("format", `${path} is not a valid model file: in its metadata, ${problem}`);
   let data: unknown;
   try {
     data = JSON.parse(text);
   } catch {
     throw malformed("the text is not JSON");
   }
-  if (!isRecord(data)) throw malformed("the text is no record");
+  if (!isRecord(data)) throw malformed("the text is not a record");
   const { format: theirs, library, model, input, dtype } = data;
   if (typeof theirs === "number" && theirs > format)
     throw new HeddleError(

@@ -10,7 +10,7 @@ import { flattenTree, isRecord } from "../util/tree.ts";
 import { hostByName, toHost, toTensor } from "./host-tensors.ts";
 import { openedBy, savedBy } from "./safetensors.ts";
 
-/** @throws HeddleError `argument` naming what in a tree is no tensor, and so would be in no file. */
+/** @throws HeddleError `argument` naming a leaf of a tree that is not a tensor, which no file holds. */
 function checkAllTensors(what: string, tree: unknown): void {
   const isEnd = (value: unknown): value is unknown => isTensor(value) || !(Array.isArray(value) || isRecord(value));
   const { leaves, paths } = flattenTree<unknown>(tree, isEnd);
@@ -26,7 +26,7 @@ function checkAllTensors(what: string, tree: unknown): void {
   );
 }
 
-/** Variables without the type of the output, which `init` gives beside them. */
+/** Variables without the type of the output, which `init` gives with them. */
 function withoutOutput(tensors: Tensors | Variables<object>): Tensors {
   if (!isRecord(tensors) || !("params" in tensors && "output" in tensors && isTensorType(tensors["output"])))
     return tensors as Tensors;
@@ -35,11 +35,12 @@ function withoutOutput(tensors: Tensors | Variables<object>): Tensors {
 }
 
 /**
- * Writes a tree of tensors (`params`, or the variables of a layer, as `init` gives them) as a safetensors file by dotted names, which
- * PyTorch reads with `safetensors.torch.load_file`. It appears whole or not at all.
+ * Writes a tree of tensors (`params`, or the variables of a layer, as `init` gives them) as a safetensors file by
+ * dotted names, which PyTorch reads with `safetensors.torch.load_file`. It appears whole or not at all.
  *
- * @throws HeddleError `argument` for what in the tree is no tensor; `layout` when this process holds only a part of a tensor;
- * `tree` when two have one name, or the tree contains itself; `file` when it cannot be written, `disk` when it does not fit.
+ * @throws HeddleError `argument` for a leaf that is not a tensor; `layout` when this process holds only a part of a
+ * tensor; `tree` when two have one name, or the tree contains itself; `file` when it cannot be written, `disk` when it
+ * does not fit.
  */
 export function saveTensors(
   path: string,
@@ -57,14 +58,15 @@ export function saveTensors(
 
 /** Options of {@link loadTensors}. */
 export interface LoadTensorsOptions {
-  /** Which tensors to read, by name; default all. Of the others nothing is read. */
+  /** Which tensors to read, by name; default all. The bytes of other tensors are not read. */
   readonly only?: (name: string) => boolean;
 }
 
 /**
  * The tensors of a safetensors file by name.
  *
- * @throws HeddleError `format`; `dtype` for a tensor of a dtype that Heddle has not (`only` leaves it out); `file` when it cannot be read.
+ * @throws HeddleError `format`; `dtype` for a tensor of a dtype that Heddle lacks (`only` can leave it out); `file`
+ * when it cannot be read.
  */
 export function loadTensors(path: string, options: LoadTensorsOptions = {}): Promise<Record<string, Tensor>> {
   return called(async () => {

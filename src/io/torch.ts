@@ -1,18 +1,19 @@
 /**
- * @module Files of `torch.save` that hold a state dict: a zip of a pickle, which names tensors by storage, place and strides, and of the
- * storages' bytes. Nothing of it is executed (`pickle.ts`).
+ * @module Files of `torch.save` that hold a state dict: a zip of a pickle, which names tensors by storage, place and
+ * strides, and of the storages' bytes. Nothing in the file is executed (`pickle.ts`).
  */
 import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { largestRank } from "./host-tensors.ts";
 import { Call, Global, type Pickled, parsePickle } from "./pickle.ts";
 import { type ByteSource, readDirectory, readEntry, type ZipEntry } from "./zip.ts";
 
 /** A tensor of a file. */
 interface Stored {
   readonly storage: string;
-  /** As the file names its dtype: `FloatStorage`. */
+  /** The file's name of the dtype, such as `FloatStorage`. */
   readonly format: string;
   /** Elements of the storage. */
   readonly count: number;
@@ -36,7 +37,7 @@ const formats: { readonly [format: string]: DType | ShortInteger } = {
 
 const isShort = (dtype: string | undefined): dtype is ShortInteger => dtype === "i16" || dtype === "u16";
 
-/** Of 16-bit integers i32, which holds all of their values. */
+/** The dtype of a format: i32 for integers of 16 bits; undefined where Heddle has none. */
 const dtypeOf = (format: string): DType | undefined => {
   const dtype = formats[format];
   return isShort(dtype) ? "i32" : dtype;
@@ -55,14 +56,14 @@ const mostPickle = 256 * 2 ** 20;
 const saveStates =
   "in Python: torch.save(model.state_dict(), path), or safetensors.torch.save_file(model.state_dict(), path)";
 
-/** Whether an archive is one of `torch.save`. */
+/** The pickle of an archive that `torch.save` wrote; undefined for other archives. */
 const pickleOf = (files: readonly ZipEntry[]): ZipEntry | undefined =>
   files.find(({ name }) => /(^|\/)data\.pkl$/.test(name));
 
 /**
  * Opens a file of `torch.save`; undefined for another zip.
  *
- * @throws HeddleError `format` when it is malformed, or holds something else than a state dict.
+ * @throws HeddleError `format` when the file is malformed, or does not hold a state dict.
  */
 export async function openTorch(source: ByteSource, file: string): Promise<TorchFile | undefined> {
   const archive = { file, format: "PyTorch" };
@@ -77,7 +78,9 @@ export async function openTorch(source: ByteSource, file: string): Promise<Torch
   if (order !== undefined && new TextDecoder().decode(await readEntry(source, order, archive)) !== "little")
     throw malformed("its numbers are not little-endian");
   if (pickle.size > mostPickle) throw malformed(`a pickle of ${pickle.size} bytes`);
-  const value = parsePickle(await readEntry(source, pickle, archive), (what) => malformed(`of its pickle, ${what}`));
+  const value = parsePickle(await readEntry(source, pickle, archive), (what) =>
+    malformed(`its pickle is malformed: ${what}`),
+  );
   const stored = stateDict(value, malformed);
   // Tensors that share a storage follow each other.
   let last: { readonly name: string; readonly bytes: ArrayBuffer } | undefined;
@@ -90,22 +93,22 @@ export async function openTorch(source: ByteSource, file: string): Promise<Torch
   return {
     entries: new Map([...stored].map(([name, { format, shape }]) => [name, { dtype: dtypeOf(format), shape, format }])),
     async read(name) {
-      const one = stored.get(name) as Stored;
-      return hostOf(one, await storage(one.storage), (problem) => malformed(`"${name}" ${problem}`));
+      const tensor = stored.get(name) as Stored;
+      return hostOf(tensor, await storage(tensor.storage), (problem) => malformed(`"${name}" ${problem}`));
     },
   };
 }
 
 type Malformed = (problem: string, hint?: string) => HeddleError;
 
-/** The tensors of a value: a state dict, or the one inside of a checkpoint of more. */
+/** The tensors of a pickled value: a state dict, or a checkpoint that holds one state dict. */
 function stateDict(value: Pickled, malformed: Malformed): Map<string, Stored> {
   if (!(value instanceof Map))
     throw malformed("it holds a whole module or a single value, not a state_dict", saveStates);
-  const own = tensorsOf(value, malformed);
-  if (own.size > 0) return own;
-  const inner = [...value].flatMap(([name, one]): [string, Map<string, Stored>][] =>
-    one instanceof Map && typeof name === "string" ? [[name, tensorsOf(one, malformed)]] : [],
+  const top = tensorsOf(value, malformed);
+  if (top.size > 0) return top;
+  const inner = [...value].flatMap(([name, member]): [string, Map<string, Stored>][] =>
+    member instanceof Map && typeof name === "string" ? [[name, tensorsOf(member, malformed)]] : [],
   );
   const full = inner.filter(([, tensors]) => tensors.size > 0);
   const named = full.filter(([name]) => /^(model_?)?state_dict$|^model$|^net$/.test(name));
@@ -124,15 +127,15 @@ function tensorsOf(dict: Map<Pickled, Pickled>, malformed: Malformed): Map<strin
   return tensors;
 }
 
-/** A tensor by what would make it; undefined for another value. */
+/** The tensor that a call would make; undefined for another value. */
 function tensorOf(value: Pickled, malformed: Malformed): Stored | undefined {
-  if (!(value instanceof Call) || !(value.of instanceof Global) || !Array.isArray(value.given)) return undefined;
-  const { name } = value.of;
-  if (name.startsWith("torch._utils._rebuild_parameter")) return tensorOf(value.given[0], malformed);
+  if (!(value instanceof Call) || !(value.callee instanceof Global) || !Array.isArray(value.argument)) return undefined;
+  const { name } = value.callee;
+  if (name.startsWith("torch._utils._rebuild_parameter")) return tensorOf(value.argument[0], malformed);
   if (!name.startsWith("torch._utils._rebuild_tensor")) return undefined;
-  const [storage, offset, shape, strides, , , dtype] = value.given;
+  const [storage, offset, shape, strides, , , dtype] = value.argument;
   const [kind, type, key, , count] = (
-    storage instanceof Call && Array.isArray(storage.given) ? storage.given : []
+    storage instanceof Call && Array.isArray(storage.argument) ? storage.argument : []
   ) as Pickled[];
   const isTensor =
     kind === "storage" && type instanceof Global && typeof key === "string" && isCount(count) && isCount(offset);
@@ -144,7 +147,7 @@ function tensorOf(value: Pickled, malformed: Malformed): Stored | undefined {
 
 const isCount = (value: Pickled): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isShape = (value: Pickled): value is number[] =>
-  Array.isArray(value) && value.length <= 32 && value.every(isCount);
+  Array.isArray(value) && value.length <= largestRank && value.every(isCount);
 
 /** The values of a tensor in row-major order. */
 function hostOf(
@@ -152,18 +155,18 @@ function hostOf(
   buffer: ArrayBuffer,
   wrong: (problem: string) => HeddleError,
 ): HostTensor {
-  const own = formats[format];
+  const stored = formats[format];
   const dtype = dtypeOf(format);
-  if (own === undefined || dtype === undefined)
+  if (stored === undefined || dtype === undefined)
     throw new HeddleError("dtype", `${wrong(`is ${format}, which is not supported`).plain}`);
-  const bytes = isShort(own) ? 2 : dtypes[dtype].bytes;
+  const bytes = isShort(stored) ? 2 : dtypes[dtype].bytes;
   if (count * bytes > buffer.byteLength)
     throw wrong(`has a storage of ${buffer.byteLength} bytes for ${count} elements`);
   const size = sizeOf(shape);
   const last = shape.reduce((at, length, dim) => at + Math.max(0, length - 1) * (strides[dim] as number), offset);
   if (size > 0 && last >= count) throw wrong("lies outside of its storage");
-  const values: TypedArray = isShort(own)
-    ? Int32Array.from(new shortArrays[own](buffer, 0, count))
+  const values: TypedArray = isShort(stored)
+    ? Int32Array.from(new shortArrays[stored](buffer, 0, count))
     : dtypes[dtype].view(buffer, 0, count);
   return { dtype, shape, data: inOrder(values, offset, shape, strides, size) };
 }
@@ -181,7 +184,9 @@ function inOrder(values: TypedArray, offset: number, shape: Shape, strides: Shap
   const result = new data(size);
   const place = shape.map(() => 0);
   for (let index = 0; index < size; index++) {
-    result[index] = values[place.reduce((at, one, dim) => at + one * (strides[dim] as number), offset)] as never;
+    result[index] = values[
+      place.reduce((at, position, dim) => at + position * (strides[dim] as number), offset)
+    ] as never;
     for (let dim = shape.length - 1; dim >= 0; dim--) {
       place[dim] = (place[dim] as number) + 1;
       if ((place[dim] as number) < (shape[dim] as number)) break;

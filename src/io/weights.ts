@@ -15,7 +15,7 @@ import { openSource } from "./zip.ts";
 
 /** An open file of weights. */
 export interface WeightsFile {
-  /** The file; of a folder of checkpoints the newest in it. */
+  /** The path of the file; for a folder of checkpoints the path of the newest checkpoint. */
   readonly path: string;
   readonly entries: ReadonlyMap<string, Found>;
   readonly metadata: SafetensorsMetadata;
@@ -23,11 +23,14 @@ export interface WeightsFile {
   close(): Promise<void>;
 }
 
-/** A file's weights, or tensors that were read already. @throws HeddleError `file` when it cannot be read, `format` when it is none of these. */
-export async function openWeights(what: string, given: string | HostTensors): Promise<WeightsFile> {
-  if (given instanceof Map) return inMemory("the map of tensors", given);
-  checkPath(what, given);
-  const path = await newestIn(what, given as string);
+/**
+ * Opens a file of weights, or takes tensors that were read already. @throws HeddleError `file` when the file cannot be
+ * read, `format` when it has none of these formats.
+ */
+export async function openWeights(what: string, source: string | HostTensors): Promise<WeightsFile> {
+  if (source instanceof Map) return inMemory("the map of tensors", source);
+  checkPath(what, source);
+  const path = await newestIn(what, source as string);
   const kind = recognise(await readRange(what, path, 0, recognisedBytes));
   return kind === "zip" ? openArchive(what, path) : openSafe(what, path);
 }
@@ -40,7 +43,7 @@ const inMemory = (path: string, tensors: HostTensors): WeightsFile => ({
   close: async () => undefined,
 });
 
-/** Of a folder the checkpoint of the latest step. */
+/** The checkpoint of the latest step where the path is a folder, else the path. */
 async function newestIn(what: string, path: string): Promise<string> {
   const isFolder = await stat(path).then(
     (found) => found.isDirectory(),
@@ -58,21 +61,24 @@ async function newestIn(what: string, path: string): Promise<string> {
   });
 }
 
-/** What stands in front of the names of a checkpoint. */
+/** The prefix of the names in a checkpoint. */
 const group = /^(params|state|optimizer)[/.]/;
 
-/** Of a checkpoint, and of variables as `saveTensors` writes them, parameters and state by their own names. */
+/**
+ * Opens a safetensors file. Names of a checkpoint, and of variables that `saveTensors` wrote, lose their prefix; the
+ * state of the optimizer is left out.
+ */
 async function openSafe(what: string, path: string): Promise<WeightsFile> {
   const file = await openedBy(what, path);
   const names = [...file.entries.keys()];
   const inGroups = names.length > 0 && names.every((name) => group.test(name));
   const wanted = inGroups ? names.filter((name) => !name.startsWith("optimizer")) : names;
-  const own = new Map(wanted.map((name) => [inGroups ? name.replace(group, "") : name, name]));
+  const fileNames = new Map(wanted.map((name) => [inGroups ? name.replace(group, "") : name, name]));
   return {
     path,
     metadata: file.metadata,
-    entries: new Map([...own].map(([name, inFile]) => [name, file.entries.get(inFile) as Found])),
-    read: (name) => file.read(own.get(name) as string),
+    entries: new Map([...fileNames].map(([name, inFile]) => [name, file.entries.get(inFile) as Found])),
+    read: (name) => file.read(fileNames.get(name) as string),
     close: () => file.close(),
   };
 }

@@ -1,16 +1,16 @@
-/** @module Writing the files that users name: what cannot be written is told with the function that was called and the file. */
+/** @module Writes files that users name; errors name the called function and the file. */
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import { type CommitContent, type CommitOptions, commitFile } from "./commit.ts";
 import { checkPath, reasons } from "./read.ts";
 
-/** Bytes handed on at once. */
+/** The most bytes that are handed on at once. */
 export const chunkBytes = 256 * 1024;
 
 /**
  * Writes a file whole or not at all; `what` is the function that users call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be written, `disk` when it does not fit; the reason of a signal.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be written, `disk` when it does not fit; the reason of a signal.
  */
 export async function writeWhole(
   what: string,
@@ -33,7 +33,7 @@ export async function writeWhole(
 /**
  * Writes a file of these bytes, whole or not at all; `what` is the function that users call.
  *
- * @throws HeddleError `argument` for what is no path; `file` when it cannot be written, `disk` when it does not fit.
+ * @throws HeddleError `argument` when `path` is not a path; `file` when it cannot be written, `disk` when it does not fit.
  */
 export const writeBytes = (what: string, path: string, bytes: Uint8Array): Promise<void> =>
   writeWhole(what, path, { bytes: bytes.length, chunks: inChunks(bytes) });

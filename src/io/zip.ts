@@ -1,6 +1,6 @@
 /**
- * @module Zip archives, which npz files and PyTorch's files are. The directory at the end is read first; every size is checked against it
- * before it is allocated, and every file against its CRC-32.
+ * @module Zip archives, the containers of npz files and of PyTorch's files. The directory at the end is read first;
+ * every size is checked against it before it is allocated, and every file against its CRC-32.
  */
 import { crc32 } from "node:zlib";
 import { inflateSync } from "fflate";
@@ -8,10 +8,10 @@ import { HeddleError } from "../util/errors.ts";
 import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { fill, openFile } from "./read.ts";
 
-/** What messages say of an archive. */
+/** What error messages say of an archive. */
 export interface Archive {
   readonly file: string;
-  /** What it ought to be, as in "is not a valid npz file". */
+  /** The expected format, as in "is not a valid npz file". */
   readonly format: string;
 }
 
@@ -26,7 +26,7 @@ export interface ZipEntry {
   readonly offset: number;
 }
 
-/** Where bytes come from: a file, of which only what is needed is read, or memory. */
+/** The source of bytes: memory, or a file of which only the needed parts are read. */
 export interface ByteSource {
   readonly bytes: number;
   read(start: number, length: number): Promise<Uint8Array>;
@@ -61,7 +61,7 @@ const malformed = ({ file, format }: Archive, problem: string): HeddleError =>
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** Numbers of 64 bits that a JavaScript number holds. */
+/** Reads a number of 64 bits. @throws HeddleError `format` for one that a JavaScript number does not hold. */
 function wide(view: DataView, at: number, archive: Archive): number {
   const value = view.getBigUint64(at, true);
   if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw malformed(archive, `a size of ${value}`);
@@ -132,7 +132,7 @@ export async function readDirectory(source: ByteSource, archive: Archive): Promi
   return entries;
 }
 
-/** Sizes of 32 bits that are full stand for ones of 64 bits in an extra field. */
+/** Replaces sizes of 32 bits that are all ones by the sizes of 64 bits in the extra field. */
 function zip64Fields(fields: readonly number[], extra: DataView, archive: Archive): number[] {
   if (!fields.includes(0xffffffff)) return [...fields];
   for (let at = 0; at + 4 <= extra.byteLength; at += 4 + extra.getUint16(at + 2, true)) {
@@ -148,7 +148,7 @@ function zip64Fields(fields: readonly number[], extra: DataView, archive: Archiv
   throw malformed(archive, "a zip64 field is missing");
 }
 
-/** The bytes of one, unpacked and checked. @throws HeddleError `format`. */
+/** The bytes of a file of an archive, unpacked and checked. @throws HeddleError `format`. */
 export async function readEntry(source: ByteSource, entry: ZipEntry, archive: Archive): Promise<Uint8Array> {
   const { name, method, packed, size, offset } = entry;
   const wrong = (problem: string): HeddleError => malformed(archive, `"${name}" ${problem}`);
@@ -159,7 +159,7 @@ export async function readEntry(source: ByteSource, entry: ZipEntry, archive: Ar
   const start = offset + 30 + local.getUint16(26, true) + local.getUint16(28, true);
   if (start + packed > source.bytes) throw wrong("lies outside");
   if (method !== 0 && method !== 8) throw wrong(`is compressed by method ${method}; 0 and 8 (deflate) are read`);
-  // Deflate makes at most 1032 bytes of one: a size beyond that is a lie, and is not allocated.
+  // Deflate makes at most 1032 bytes from one byte: a larger size is wrong, and is not allocated.
   if (method === 0 ? packed !== size : size > packed * 1032 + 64) throw wrong(`cannot be ${size} bytes`);
   const stored = await source.read(start, packed);
   const bytes = method === 0 ? stored : inflate(stored, size, wrong);
@@ -170,7 +170,7 @@ export async function readEntry(source: ByteSource, entry: ZipEntry, archive: Ar
 function inflate(stored: Uint8Array, size: number, wrong: (problem: string) => HeddleError): Uint8Array {
   let bytes: Uint8Array;
   try {
-    // One byte more than there should be shows one byte too many.
+    // Room for one byte more shows whether there are too many.
     bytes = inflateSync(stored, { out: new Uint8Array(size + 1) });
   } catch {
     throw wrong("cannot be decompressed: it is damaged");

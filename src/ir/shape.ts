@@ -13,6 +13,7 @@ export interface TensorType {
 
 /** A tensor in JavaScript memory: row-major, contiguous. */
 export interface HostTensor extends TensorType {
+  /** Row-major values; bool as bytes 0 and 1. */
   readonly data: TypedArray;
 }
 

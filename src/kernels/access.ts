@@ -1,4 +1,4 @@
-/** @module Which memory a call touches, found from the description of its fields. */
+/** @module The memory that a call accesses, from the description of its fields. */
 import { type DType, dtypes } from "../ir/dtype.ts";
 import type { KernelCall } from "../ir/kernel.ts";
 import { type Shape, stridesOf } from "../ir/shape.ts";
@@ -8,14 +8,14 @@ import { evaluateSize, parseSize, type Size } from "./sizes.ts";
 
 /** One strided access of a kernel call. */
 export interface Access {
-  /** The field. */
+  /** Name of the field. */
   readonly name: string;
   readonly role: Role;
-  /** `[space, byteOffset]`; a reference, where memory is not assigned yet. */
+  /** `[space, byteOffset]`; a reference before memory is assigned. */
   readonly at: readonly [space: number, byteOffset: number];
   readonly dtype: DType;
   readonly shape: Shape;
-  /** In elements. */
+  /** The strides, in elements. */
   readonly strides: readonly number[];
   /** Whether an output may be exactly this view. */
   readonly inPlace: boolean;
@@ -26,7 +26,7 @@ type Held = { readonly [field: string]: unknown };
 // biome-ignore lint/suspicious/noExplicitAny: of any kernel
 type DerivedSizes = { readonly [name: string]: Derived<any> };
 
-/** Where names stand for something. */
+/** The scope in which names of fields and sizes are resolved. */
 interface Scope {
   readonly call: Held;
   readonly item: Held;
@@ -35,14 +35,14 @@ interface Scope {
   readonly derived: DerivedSizes;
 }
 
-/** A view, read. */
+/** A parsed view. */
 export interface View {
   readonly dtype: DType | undefined;
   /** Sizes, and lists of them. */
   readonly terms: readonly Size[];
 }
 
-/** Reads a view as it stands in a description. */
+/** Parses a view of a description. */
 export function parseView(text: string): View {
   const [, dtype, terms] = /^(\w*)\[(.*)\]$/.exec(text) ?? [];
   invariant(dtype !== undefined && (dtype === "" || dtype in dtypes), `'${text}' is not a view`);
@@ -65,7 +65,7 @@ function valueOf(size: Size, scope: Scope): number | readonly number[] {
 export const scratchBytes = (call: KernelCall, fields: Fields, derived: DerivedSizes): number =>
   valueOf({ name: "bytes" }, { call, item: call, axes: [], fields, derived }) as number;
 
-/** Everything that a call with these fields touches, in the order of the fields. */
+/** All memory that a call with these fields accesses, in the order of the fields. */
 export function accessesIn(
   call: KernelCall,
   fields: Fields,
@@ -83,31 +83,31 @@ function collect(fields: Fields, scope: Scope, path: string, found: Access[]): v
     const held = scope.item[name];
     if (held === undefined || !("role" in form || "fields" in form)) continue;
     const here = path === "" ? name : name === "at" ? path : `${path}.${name}`;
-    const visit = (one: unknown, place: string, index: number): void => {
-      if ("role" in form) found.push(accessAt(form, scope, one, place, index));
-      else collect(form.fields, { ...scope, item: one as Held }, place, found);
+    const visit = (value: unknown, place: string, index: number): void => {
+      if ("role" in form) found.push(accessAt(form, scope, value, place, index));
+      else collect(form.fields, { ...scope, item: value as Held }, place, found);
     };
     if (form.is === "address" || form.is === "record") visit(held, here, 0);
-    else for (const [index, one] of (held as readonly unknown[]).entries()) visit(one, `${here}[${index}]`, index);
+    else for (const [index, value] of (held as readonly unknown[]).entries()) visit(value, `${here}[${index}]`, index);
   }
 }
 
 function accessAt(form: AddressForm, scope: Scope, at: unknown, name: string, index: number): Access {
   const { role, inPlace } = form;
-  const own = form.strides?.flatMap((field) => scope.item[field] as readonly number[]);
+  const strides = form.strides?.flatMap((field) => scope.item[field] as readonly number[]);
   const read = (text: string): { dtype: DType; shape: number[] } => {
     const { dtype, terms } = viewOf(text);
     const shape = terms.flatMap((term) => valueOf(term, scope));
     return { dtype: dtype ?? ((scope.item["dtype"] ?? scope.call["dtype"]) as DType), shape };
   };
   let { dtype, shape } = read(viewText(form.view, scope, index));
-  if (typeof form.view === "object" && "short" in form.view && (own?.length ?? 0) < shape.length)
+  if (typeof form.view === "object" && "short" in form.view && (strides?.length ?? 0) < shape.length)
     ({ dtype, shape } = read(form.view.short));
   const conditions = inPlace === undefined || inPlace === true ? [] : Object.entries(inPlace);
   const replaced = inPlace !== undefined && conditions.every(([field, value]) => scope.call[field] === value);
   return {
     ...{ name, role, at: at as Access["at"], dtype, shape },
-    strides: own ?? stridesOf(shape),
+    strides: strides ?? stridesOf(shape),
     inPlace: replaced,
   };
 }
@@ -130,7 +130,7 @@ function viewOf(text: string): View {
   return view;
 }
 
-/** Bytes of the memory that an access covers: from the lowest to one past the highest. */
+/** The range of bytes that an access covers: from the lowest to one past the highest. */
 export function coveredBytes(access: Access): { readonly low: number; readonly high: number } {
   const width = dtypes[access.dtype].bytes;
   let [low, high] = [access.at[1], access.at[1]];

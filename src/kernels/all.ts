@@ -1,4 +1,4 @@
-/** @module What all families of kernels export. */
+/** @module All kernels, by family. */
 export * from "./attention.ts";
 export * from "./collective.ts";
 export * from "./control.ts";

@@ -1,4 +1,4 @@
-/** @module What involves other devices, or the device's own place among them. */
+/** @module Calls that involve other devices, and the device's coordinate. */
 import { communicationOf } from "../ir/communication.ts";
 import { allOps } from "../ir/op.ts";
 import { reduceOps } from "./reduce.ts";
@@ -11,13 +11,13 @@ export const axisIndex = is.kernel(
   { doc: "This device's coordinate on a mesh axis." },
 );
 
-/** Elements that come out of a collective for `count` that go in. */
+/** The number of elements that a collective gives for an input of `count`. */
 function received(runtime: string, count: number, parts: number): number {
-  const op = allOps().find((one) => communicationOf({ op: one })?.runtime === runtime);
+  const op = allOps().find((candidate) => communicationOf({ op: candidate })?.runtime === runtime);
   return op === undefined ? count : (communicationOf({ op })?.received(count, parts) as number);
 }
 
-/** What all devices of a mesh axis do together, such as an all-reduce. */
+/** A collective of all devices of a mesh axis, such as an all-reduce. */
 export const collective = is.kernel(
   "collective",
   {
@@ -43,7 +43,7 @@ export const collective = is.kernel(
       received: {
         native: "collectives::received",
         of: ({ op, axis, receives }, { count }, axes) =>
-          // The counts of an exchange are its own.
+          // An exchange lists its own counts.
           receives?.reduce((sum, [, size]) => sum + size, 0) ?? received(op, count as number, axes[axis] ?? 1),
       },
     },
@@ -77,7 +77,7 @@ export const send = is.kernel(
   { doc: "Sends all parts as one message to the device at coordinate `to` of the axis.", communicates: true },
 );
 
-/** Takes a message of another device. */
+/** Receives a message of another device. */
 export const receive = is.kernel(
   "receive",
   {
@@ -87,5 +87,8 @@ export const receive = is.kernel(
     parts: is.records("ReceivedJson", { out: is.writes("[count]"), count: is.size() }),
     label: is.optional(is.text()),
   },
-  { doc: "Waits for the message of the `send` that matches: label, dtype and sizes are compared.", communicates: true },
+  {
+    doc: "Waits for the message of the matching `send`; a message with another label, dtype or size is an error of the run.",
+    communicates: true,
+  },
 );

@@ -1,4 +1,4 @@
-/** @module Calls that hold calls. */
+/** @module Loops and branches, whose calls hold further calls. */
 import { flag, kernel, optional, reads, size, steps, writes } from "./schema.ts";
 
 /** Runs a list of calls many times. */
@@ -13,7 +13,7 @@ export const loop = kernel(
     steps: steps(),
   },
   {
-    doc: "Runs its steps `count` times. Before each iteration the number of the iteration (0, 1, …; with `reverse`, down from `count - 1`) is written to `out`. With a `test` in the place of a count: each iteration first runs the steps of `condition`, and the loop ends when `test` then holds 0.",
+    doc: "Runs its steps `count` times. Before each iteration the number of the iteration (0, 1, …; with `reverse`, down from `count - 1`) is written to `out`. With `test` instead of `count`, each iteration first runs the steps of `condition`, and the loop ends when `test` then holds 0.",
     title: ({ count, reverse, test }) =>
       test === undefined ? `loop ${count}${reverse === true ? " reverse" : ""}` : "loop while",
     control: "loop",
@@ -27,5 +27,5 @@ export const branch = kernel(
   { doc: "Runs `steps` where `test` is not 0, else `otherwise`.", control: "branch" },
 );
 
-/** Where what a loop or branch holds has ended, in calls that are put in one row; native code has none. */
+/** Marks the end of a loop's or branch's steps in a flat list of calls; native code has no such call. */
 export const end = kernel("end", {}, { doc: "" });

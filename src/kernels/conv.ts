@@ -43,7 +43,7 @@ const extent = (out: string, window: string, axis: number): string =>
   `(reach(${out}, strides[${axis}]) + reach(${window}, kernelDilation[${axis}]) + 1)`;
 
 const sizes = {
-  /** Bytes of the weight, and of a worker's image as it is padded, or of its columns where they are smaller. */
+  /** Bytes of the weight, and of a worker's scratch: its padded image, or its columns if they are smaller. */
   weights: "aligned(g * kd * kh * kw * c * o * bytes(dtype))",
   slot: `aligned(min(${extent("od", "kd", 0)} * ${extent("oh", "kh", 1)} * ${extent("ow", "kw", 2)}, kd * kh * kw * od * oh * ow) * c * bytes(dtype))`,
   chunks: "min(n, 8)",
@@ -57,7 +57,7 @@ const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };
 
 /** A convolution over channels-last rows, group by group. */
 export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
-  doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then per slot the smaller of the image as it is padded, `c` times the reach of the windows, and of its columns; each area is rounded up to 64 bytes.",
+  doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then for each slot the smaller of two areas: the padded image (`c` times the reach of the windows), or its columns; each area is rounded up to 64 bytes.",
   derived: { bytes: "weights + slots * slot" },
   epilogue,
   struct: "Conv",
@@ -66,7 +66,7 @@ export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]
 
 /** The gradient of {@link conv} by its weight. */
 export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
-  doc: "The gradient of `conv` by its weight. Scratch: `min(n, 8)` partial sums, added by a fixed tree, then the slots.",
+  doc: "The gradient of `conv` with respect to its weight. Scratch: `min(n, 8)` partial sums, added in the order of a fixed tree, then the slots.",
   derived: { bytes: "chunks * weights + slots * slot" },
   struct: "ConvFilter",
   groups,
@@ -77,7 +77,7 @@ export const convGroups = is.kernel(
   "convGroups",
   forward("[n d h w c g]", "[kd kh kw c o g]", "[n od oh ow o g]", "[o g]"),
   {
-    doc: "`conv` for many groups of few channels, such as depthwise convolutions: groups are the lanes of vectors, so `g` is the last dim of everything. The weight lies without gaps; no scratch.",
+    doc: "`conv` for many groups of few channels, such as depthwise convolutions: groups are the lanes of vectors, so `g` is the last dim of every operand. The weight has no gaps; no scratch.",
     derived: { bytes: "0" },
     epilogue,
     struct: "Conv",
@@ -90,7 +90,7 @@ export const convGroupsFilter = is.kernel(
   "convGroupsFilter",
   filter("[n d h w c g]", "[n od oh ow o g]", "[kd kh kw c o g]"),
   {
-    doc: "The gradient of `convGroups` by its weight. Scratch: the partial sums alone.",
+    doc: "The gradient of `convGroups` with respect to its weight. Scratch: only the partial sums.",
     derived: { bytes: "chunks * weights" },
     struct: "ConvFilter",
     groups,

@@ -43,7 +43,7 @@ export const factor = kernel(
     unit: flag(),
   },
   {
-    doc: "For each matrix, row-major; the last result of `lu` is the order's sign, that of `qr` the determinant of a square Q, else 1. f32 is computed in f64. Signs are those of `src/ops/factor.ts`. A matrix that is not positive definite or singular is an error of the run with its index in the batch.",
+    doc: "The factorization `what` of each matrix, row-major. The last result of `lu` is the sign of the row permutation; that of `qr` is the determinant of Q if Q is square, else 1. f32 is computed in f64. Signs are those of `src/ops/factor.ts`. A zero on the diagonal (`triangularSolve`) or a matrix that is not positive definite (`cholesky`) is an error of the run, which names the index of the matrix in the batch.",
     work: ({ what, batch, m, n }) => {
       const k = Math.min(m, n);
       const numbers = {

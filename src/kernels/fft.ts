@@ -17,7 +17,7 @@ export const fft = kernel(
     out: writes({ by: "kind", cases: { forward: complex, inverse: complex, fromReal: half, toReal: real } }),
   },
   {
-    doc: "Over 1 to 3 dims; complex values are pairs, on the complex side of the last two kinds `length / 2 + 1` in the last dim. `inverse` and `toReal` divide by the number of points.",
+    doc: "Fourier transforms over 1 to 3 dims. Complex values are pairs of numbers; the complex side of `fromReal` and `toReal` has `length / 2 + 1` values in the last dim. `inverse` and `toReal` divide by the number of points.",
     work: ({ kind, dtype, batch, length }) => {
       const number = 2 * dtypes[dtype].bytes;
       const total = batch * product(length);
@@ -28,7 +28,7 @@ export const fft = kernel(
   },
 );
 
-/** Longer lines get their scratch when they run. */
+/** Longer lines allocate their scratch at run time. */
 const longest = 2 ** 22;
 
 /** Complex numbers for a line and its transform. */

@@ -1,4 +1,4 @@
-/** @module How the fields of a kernel's call are written, as data: what each holds, and where an address points. */
+/** @module The forms of a kernel call's fields, as data: what each field holds, and the view at each address. */
 
 /** What a call does with the memory at an address. */
 export type Role = "read" | "write" | "scratch";
@@ -7,9 +7,9 @@ export type Role = "read" | "write" | "scratch";
 export interface Field<Value = unknown, Needed extends boolean = boolean> {
   readonly form: Form;
   readonly needed: Needed;
-  /** What the native core takes where the field is left out. */
+  /** The native core's value for a missing field. */
   readonly fallback?: number;
-  /** What the field holds; for the compiler alone. */
+  /** The type of the field's value; for the TypeScript compiler only. */
   readonly holds?: Value;
 }
 
@@ -18,20 +18,20 @@ export interface Fields {
   readonly [name: string]: Field;
 }
 
-/** How a field is written. */
+/** The form of a field. */
 export type Form =
   | { readonly is: Plain }
   | { readonly is: "sizes"; readonly length?: number }
-  /** One of some names; `type` is what the native core calls them. */
+  /** One of several names; `type` is the native core's enum. */
   | { readonly is: "name"; readonly type: string; readonly names: readonly string[] }
   | AddressForm
-  /** Fields within the field, once or in a list; `type` is what the native core calls them. */
+  /** Fields within the field, once or in a list; `type` is the native core's struct. */
   | { readonly is: "record" | "records"; readonly type: string; readonly fields: Fields };
 
-/** A form without anything to say of it. */
+/** A form without parameters. */
 export type Plain = keyof typeof plainForms;
 
-/** Forms without anything to say of them, in words. */
+/** Forms without parameters, in words. */
 export const plainForms = {
   size: "size",
   word: "u32",
@@ -51,35 +51,35 @@ export interface AddressForm {
   readonly is: "address" | "addresses";
   readonly role: Role;
   readonly view: Views;
-  /** The fields beside it that have the strides; without any, elements lie without gaps. */
+  /** The sibling fields that have the strides; default: elements are contiguous. */
   readonly strides?: readonly string[];
-  /** Whether an output may be exactly this view: always, or where fields of the call have these values. */
+  /** Whether an output may be exactly this view: always, or if fields of the call have these values. */
   readonly inPlace?: true | { readonly [field: string]: string | boolean };
 }
 
 /**
- * Dtype and shape of what lies at an address: `i32[rows cols]`; without a dtype that of the nearest field `dtype`. A shape is
- * made of expressions (`sizes.ts`) without spaces, of fields and of sizes that the kernel derives. With `by`, it depends on a field;
- * the entries of a list are then those of a list of addresses.
+ * Dtype and shape of the elements at an address: `i32[rows cols]`; without a dtype, the nearest field `dtype` has it. A shape consists
+ * of expressions (`sizes.ts`) without spaces, over fields and sizes that the kernel derives. With `by`, the view depends on a field;
+ * the entries of a list belong to the addresses of a list.
  */
 export type Views =
   | string
   | readonly string[]
   | { readonly by: string; readonly cases: { readonly [name: string]: string | readonly string[] } }
-  /** The second where there are fewer strides than dims in the first. */
+  /** `short` applies if there are fewer strides than dims in `whole`. */
   | { readonly whole: string; readonly short: string };
 
 type Held<F> = F extends Field<infer Value> ? Value : never;
 type Given<F extends Fields> = { [K in keyof F]: F[K] extends Field<unknown, true> ? K : never }[keyof F];
 
-/** What a call holds, or a record in it. */
+/** The values of a call's fields, or of a record's. */
 export type Values<F extends Fields> = { readonly [K in Given<F>]: Held<F[K]> } & {
   readonly [K in Exclude<keyof F, Given<F>>]?: Held<F[K]> | undefined;
 };
 
 /**
- * A size that is no field: an expression (`sizes.ts`) of fields and of the sizes of groups; or what a function makes of the call,
- * the record that has the address, and the sizes of the mesh axes, which the native core has as the function `native`.
+ * A size that is not a field: an expression (`sizes.ts`) of fields and sizes of groups; or a function of the call, the record that has
+ * the address, and the sizes of the mesh axes, which the native core has as the function `native`.
  */
 export type Derived<F extends Fields> =
   | string

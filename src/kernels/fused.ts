@@ -1,4 +1,4 @@
-/** @module Elementwise groups, without folds and with folds of rows or columns. */
+/** @module Elementwise groups, without folds or with folds over rows or columns. */
 import { dtypes } from "../ir/dtype.ts";
 import { formatShape } from "../ir/shape.ts";
 import { chunksOf } from "./partials.ts";
@@ -15,7 +15,7 @@ const fields = {
   ops: instructions(),
 };
 
-/** Operands without a stride for the dim that is folded have one value for each row, or column. */
+/** Outputs without a stride for the folded dim have one value per row or column. */
 const out = (short: string) =>
   records("FusedOut", {
     at: writes({ whole: "[shape]", short }, { strides: ["strides"] }),
@@ -56,7 +56,7 @@ export const fusedRows = kernel(
   { ...fields, out: out("[init(shape)]") },
   {
     ...facts,
-    doc: "A group with folds in it, over rows: the last dim of the shape (at most 16,384 elements) is combined.",
+    doc: "An elementwise group with folds over rows: a fold combines the last dim of the shape (at most 16,384 elements).",
     title: named("fusedRows"),
     group: "rows",
   },
@@ -68,34 +68,34 @@ export const fusedColumns = kernel(
   { ...fields, out: out("[tail(shape)]") },
   {
     ...facts,
-    doc: "The same, but the first dim of the shape is combined, and nothing may be computed from a fold: each is an output. At most 8 folds.",
+    doc: "As `fusedRows`, but a fold combines the first dim of the shape, and nothing may be computed from it: each fold is an output. At most 8 folds.",
     title: named("fusedColumns"),
     group: "columns",
     work: columnBytes,
   },
 );
 
-/** The chunks' results of each fold. */
+/** Bytes of the partial results of each fold, by chunk. */
 function columnBytes({ shape, in: inputs, out: outs }: Group): number {
   const [rows, ...kept] = shape as [number, ...number[]];
-  const isFold = (one: { readonly strides: readonly number[] }): boolean => one.strides.length === kept.length;
-  const operands = [...inputs, ...outs].map((one) => (isFold(one) ? one.strides : one.strides.slice(1)));
+  const isFold = (operand: { readonly strides: readonly number[] }): boolean => operand.strides.length === kept.length;
+  const operands = [...inputs, ...outs].map((view) => (isFold(view) ? view.strides : view.strides.slice(1)));
   const outputs = product(kept);
   const columns = innermost(kept, operands);
   const chunks = chunksOf(outputs / columns, columns, rows);
   if (chunks === 1 || outputs === 0) return 0;
-  const bytes = outs.filter(isFold).map((one) => chunks * outputs * dtypes[one.dtype].bytes);
-  return bytes.reduce((total, one) => total + aligned(one), 0);
+  const bytes = outs.filter(isFold).map((output) => chunks * outputs * dtypes[output.dtype].bytes);
+  return bytes.reduce((total, size) => total + aligned(size), 0);
 }
 
-/** Size of the innermost dim after those are merged that all operands walk as one. */
+/** The size of the innermost dim after merging dims that are contiguous in all operands. */
 function innermost(sizes: readonly number[], operands: readonly (readonly number[])[]): number {
   let inner = 1;
   let next: number[] | undefined;
   for (let dim = sizes.length - 1; dim >= 0; dim--) {
     const size = sizes[dim] as number;
     if (size === 1) continue;
-    const strides = operands.map((one) => one[dim] as number);
+    const strides = operands.map((operand) => operand[dim] as number);
     if (next !== undefined && strides.some((stride, index) => stride !== next?.[index])) break;
     inner *= size;
     next = strides.map((stride) => stride * size);

@@ -13,29 +13,31 @@ export type { Kernel, Values } from "./schema.ts";
 
 /** Kernels by name. */
 export const kernels: ReadonlyMap<string, Kernel> = new Map(
-  Object.values(families).flatMap((one) => ("accesses" in one && one !== end ? [[one.name, one as Kernel]] : [])),
+  Object.values(families).flatMap((kernel) =>
+    "accesses" in kernel && kernel !== end ? [[kernel.name, kernel as Kernel]] : [],
+  ),
 );
 
-/** The kernel of a call. @throws HeddleError `lower` when there is none of that name. */
+/** The kernel of a call. @throws HeddleError `lower` for an unknown name. */
 export function descriptionOf({ k }: KernelCall): Kernel {
   const found = kernels.get(k) ?? (k === end.name ? end : undefined);
   if (found === undefined) throw new HeddleError("lower", `there is no kernel '${k}'`);
   return found;
 }
 
-/** Everything that a call touches. `axes` are the sizes of the mesh axes. */
+/** All memory that a call accesses. `axes` are the sizes of the mesh axes. */
 export const accessesOf = (call: KernelCall, axes: readonly number[] = []): readonly Access[] =>
   descriptionOf(call).accesses(call, axes);
 
 /**
- * Refuses a call with fields that its kernel has not, or without those that it needs. `more` are fields of any call.
+ * Checks that a call has all needed fields of its kernel and no others. `more` are fields that any call may have.
  *
- * @throws HeddleError `lower` naming the field and those that there are.
+ * @throws HeddleError `lower` with the field and the fields of the kernel.
  */
 export function checkFields(call: KernelCall, more: readonly string[] = []): void {
-  const check = (held: object, fields: Fields, own: readonly string[], path: string): void => {
+  const check = (held: object, fields: Fields, extra: readonly string[], path: string): void => {
     const names = Object.keys(fields);
-    const unknown = Object.keys(held).find((name) => !(name in fields) && !own.includes(name));
+    const unknown = Object.keys(held).find((name) => !(name in fields) && !extra.includes(name));
     const missing = names.find((name) => fields[name]?.needed === true && !(name in held));
     if (unknown !== undefined)
       throw new HeddleError("lower", `${path}: there is no field '${unknown}', only ${names.join(", ")}`);
@@ -43,7 +45,7 @@ export function checkFields(call: KernelCall, more: readonly string[] = []): voi
     for (const [name, value] of Object.entries(held)) {
       const form = fields[name]?.form;
       if (form?.is !== "record" && form?.is !== "records") continue;
-      for (const one of [value].flat()) check(one as object, form.fields, [], `${path}.${name}`);
+      for (const item of [value].flat()) check(item as object, form.fields, [], `${path}.${name}`);
     }
   };
   check(call, descriptionOf(call).fields, ["k", ...more], call.k);

@@ -1,4 +1,4 @@
-/** @module Rows and blocks of tables, at places that are known when a call runs. */
+/** @module Lookups: rows and blocks of tables at places that are known at run time. */
 import * as is from "./schema.ts";
 
 const shared = { dtype: is.dtype(), outer: is.size(), size: is.size(), inner: is.size(), count: is.size() };
@@ -6,7 +6,7 @@ const [table, rows, places] = ["[outer size inner]", "[outer count inner]", "i32
 const block = { indices: is.reads(places), start: is.optional(is.reads("i32[]")), total: is.optional(is.size()) };
 const struct = "Gather";
 
-/** The bytes of the table: what the roundings of long sums lose. */
+/** Scratch of the size of the table, for the rounding errors of long sums. */
 const lost = { bytes: "outer * size * inner * bytes(dtype)" };
 
 /** Rows of a table by index. */
@@ -14,7 +14,7 @@ export const gather = is.kernel(
   "gather",
   { ...shared, in: is.reads(table), ...block, out: is.writes(rows) },
   {
-    doc: "Rows of `in` at indices. One outside [0, size) is an error of the run, with the index, its position and the range. With `start` and `total` the table is the `size` rows from `start` on of one of `total` rows: an index inside the larger table but outside the block gathers zeros.",
+    doc: "The rows of `in` at indices. An index outside [0, size) is an error of the run, which names the index, its position and the range. With `start` and `total`, `in` is a block of a larger table: the `size` rows from row `start` on, of `total` rows. An index inside the larger table but outside the block gathers zeros.",
     moves: "out",
     struct,
   },
@@ -32,7 +32,7 @@ export const scatterAdd = is.kernel(
     out: is.writes(table),
   },
   {
-    doc: "Zeros, to which rows of `updates` are added in order of position; the rest as `gather`. Sums of floats at more positions than max(2^8, size) have a scratch of the size of `out`, for what their roundings lose.",
+    doc: "Starts from zeros and adds the rows of `updates` at the indices, in order of position; indices, `start` and `total` are as in `gather`. Sums of floats at more positions than max(2^8, size) have a scratch of the size of `out`, which keeps the rounding errors.",
     derived: lost,
     struct,
   },
@@ -51,7 +51,7 @@ export const scatter = is.kernel(
     out: is.writes(table),
   },
   {
-    doc: "A copy of `in` into which the rows of `updates` are combined in order of position; an index outside [0, size) is an error of the run. Scratch of sums as of `scatterAdd`.",
+    doc: "A copy of `in` into which the rows of `updates` are combined by `op`, in order of position; an index outside [0, size) is an error of the run. Sums have the scratch of `scatterAdd`.",
     derived: lost,
     struct,
   },
@@ -60,14 +60,18 @@ export const scatter = is.kernel(
 const slice = { dtype: is.dtype(), shape: is.sizes(), sizes: is.sizes() };
 const starts = is.listOf(is.reads("i32[]"));
 
-/** A block whose place is known when it runs. */
+/** A block at a place that is known at run time. */
 export const dynamicSlice = is.kernel(
   "dynamicSlice",
   { ...slice, in: is.reads("[shape]"), starts, out: is.writes("[sizes]") },
-  { doc: "A block of `in`; one start per dim, clamped so that it fits.", moves: "out", struct: "Slice" },
+  {
+    doc: "A block of `in` of shape `sizes`; one start per dim, clamped so that the block fits.",
+    moves: "out",
+    struct: "Slice",
+  },
 );
 
-/** A tensor with another over a block of it. */
+/** A copy of a tensor with a block of it replaced. */
 export const dynamicUpdateSlice = is.kernel(
   "dynamicUpdateSlice",
   {
@@ -77,5 +81,9 @@ export const dynamicUpdateSlice = is.kernel(
     starts,
     out: is.writes("[shape]"),
   },
-  { doc: "`in` with `update` over a block of it.", moves: "update", struct: "Slice" },
+  {
+    doc: "A copy of `in` in which `update` replaces a block; one start per dim, clamped so that the block fits.",
+    moves: "update",
+    struct: "Slice",
+  },
 );

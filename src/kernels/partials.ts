@@ -8,10 +8,10 @@ interface Dim {
 
 const sizeOfDims = (dims: readonly Dim[]): number => product(dims.map(({ size }) => size));
 
-/** Elements of a run that are folded as one piece, work of one task, columns that are folded side by side. */
+/** Elements that are folded as one piece, elements of one task, and columns that are folded side by side. */
 const [piece, task, width] = [2 ** 14, 2 ** 15, 256] as const;
 
-/** Numbers of partial results of a sum. */
+/** The number of partial results of a sum. */
 export function reducePartials({
   keep,
   keepStrides,
@@ -35,7 +35,7 @@ export function reducePartials({
   return rowPartials(folded, outputs);
 }
 
-/** Into how many chunks rows are cut that are folded to `outer` times `columns` values. */
+/** The number of chunks for rows that are folded to `outer` times `columns` values. */
 export function chunksOf(outer: number, columns: number, rows: number): number {
   const work = Math.min(Math.floor((rows * columns) / task), Math.floor(rows / 64));
   return outer * Math.ceil(columns / width) >= 16 ? 1 : Math.min(Math.max(work, 1), 32);
@@ -50,7 +50,7 @@ function rowPartials(folded: readonly Dim[], outputs: number): number {
   return apart ? outputs * Math.ceil(pieces / group) : 0;
 }
 
-/** Dims that are one run in memory are one dim. */
+/** Merges dims that are contiguous in memory. */
 function merged(sizes: readonly number[], strides: readonly number[]): Dim[] {
   const dims: Dim[] = [];
   sizes.forEach((size, index) => {

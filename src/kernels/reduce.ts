@@ -1,9 +1,9 @@
-/** @module Folds of memory as it lies. */
+/** @module Reductions of strided memory. */
 import { dtypes } from "../ir/dtype.ts";
 import { reducePartials } from "./partials.ts";
 import { dtype, kernel, oneOf, reads, size, sizes, strides, writes } from "./schema.ts";
 
-/** What a fold does. */
+/** The operation of a reduction. */
 export const reduceOps = oneOf("ReduceOp", ["sum", "max", "min", "and", "or"]);
 
 /** Sums, extremes and conjunctions over dims. */
@@ -20,7 +20,7 @@ export const reduce = kernel(
     out: writes("[keep]"),
   },
   {
-    doc: "Combines the dims `over`. Identity of max is -inf or the lowest integer. NaN propagates.",
+    doc: "Combines the elements along the dims `over` by `op`. The identity of max is -inf or the lowest integer. NaN propagates.",
     title: ({ op }) => `reduce ${op}`,
     work: (call) => reducePartials(call) * dtypes[call.dtype].bytes,
   },
@@ -30,5 +30,7 @@ export const reduce = kernel(
 export const argMax = kernel(
   "argMax",
   { dtype: dtype(), rows: size(), cols: size(), in: reads("[rows cols]"), out: writes("i32[rows]") },
-  { doc: "The index of the largest of each row; the first of ties; the first NaN wins." },
+  {
+    doc: "The index of the largest element of each row: of equal elements the first, and the first NaN before all numbers.",
+  },
 );

@@ -1,4 +1,4 @@
-/** @module Memory of a call's workers, behind the arena (native/core/src/kernels/room.rs). */
+/** @module Memory of a call's workers, after the arena (native/core/src/kernels/room.rs). */
 
 /** Offsets of areas are multiples of this. */
 export const alignment = 64;
@@ -9,15 +9,15 @@ export const aligned = (bytes: number): number => Math.ceil(bytes / alignment) *
 /** The product of sizes. */
 export const product = (sizes: readonly number[]): number => sizes.reduce((total, size) => total * size, 1);
 
-/** Most workers that get scratch. */
+/** The most workers that get scratch. */
 const workers = 16;
 
-/** Bytes of all workers, for a call of so many tasks. */
+/** Bytes of all workers, for a call with this many tasks. */
 export const room = (tasks: number, bytes: number): number => aligned(bytes) * Math.min(Math.max(tasks, 1), workers);
 
-/** Elements of the rows of one task. */
+/** The number of elements of one task. */
 const task = 4096;
 
-/** Tasks of rows of so many elements. */
+/** The number of tasks for rows of this length. */
 export const tasksOf = (rows: number, length: number): number =>
   Math.ceil(rows / Math.max(Math.floor(task / Math.max(length, 1)), 1));

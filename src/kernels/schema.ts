@@ -1,6 +1,6 @@
 /**
- * @module What a kernel is, as data: the fields of its call, the memory that they name, its cost, what it needs beside its
- * operands. Lowering, checks, printing, costs, the page on lowered programs and the structs of the native core follow from it.
+ * @module Kernels as data: the fields of a call, the memory that they name, cost, and memory beside the operands. Lowering, checks,
+ * printing, costs, the page on lowered programs and the structs of the native core follow from it.
  */
 import type { DType } from "../ir/dtype.ts";
 import type { KernelCall, Ref } from "../ir/kernel.ts";
@@ -28,10 +28,10 @@ export const size = plain<number>("size");
 export const sized = <const Name extends string>(...names: Name[]): { readonly [K in Name]: Field<number, true> } =>
   Object.fromEntries(names.map((name) => [name, size()])) as { [K in Name]: Field<number, true> };
 
-/** A size that native code takes for 1 where it is left out. */
+/** A size that is 1 by default. */
 export const sizeOrOne = (): Field<number, false> => ({ form: { is: "size" }, needed: false, fallback: 1 });
 
-/** False where it is left out. */
+/** A flag that is false by default. */
 export const flag = (): Field<boolean, false> => ({ form: { is: "flag" }, needed: false });
 
 export const sizes = (length?: number): Field<readonly number[], true> => ({
@@ -57,10 +57,10 @@ const address =
 export const reads = address("read");
 /** Memory that is written. */
 export const writes = address("write");
-/** Memory for the length of the call, of as many bytes as the kernel derives. */
+/** Memory for the duration of the call, with the number of bytes that the kernel derives. */
 export const scratch = (): Field<Ref, true> => address("scratch")("u8[bytes]");
 
-/** A list of what is one otherwise. */
+/** A list of addresses of this form. */
 export const listOf = ({ form }: Field<Ref, true>): Field<readonly Ref[], true> => ({
   form: { ...(form as AddressForm), is: "addresses" },
   needed: true,
@@ -88,56 +88,56 @@ export const strided = (of: Field<Ref, true>): Field<Values<StridedFields>, true
 
 export const optional = <Value>(field: Field<Value, true>): Field<Value, false> => ({ ...field, needed: false });
 
-/** What a fused call that follows may leave to a kernel, which has fields for it. */
+/** Work of a following fused call that a kernel can do instead, by fields of its own. */
 export type Epilogue<F extends Fields> =
-  /** `bias`, one value for each of so many columns, and `relu`. */
+  /** `bias`, with one value per column, and `relu`. */
   | { columns(call: Values<F>): number; when?(call: Values<F>): boolean }
   /** `gate`: 0 where `in` is at most 0. */
   | { gate(call: Values<F>): boolean };
 
-/** What a kernel says beside its fields. */
+/** The description of a kernel, besides its fields. */
 export interface Facts<F extends Fields> {
-  /** What it computes, for the page on lowered programs. */
+  /** What the kernel computes, for the page on lowered programs. */
   readonly doc: string;
-  /** Sizes in its views that are no fields. */
+  /** Sizes in views that are not fields. */
   readonly derived?: { readonly [name: string]: Derived<F> };
-  /** Bytes that it needs behind the arena, for partial results and its workers. */
+  /** Bytes that it needs after the arena, for partial results and workers. */
   work?(call: Values<F>): number;
-  /** The operand whose elements alone are read and written. */
+  /** The operand whose elements are the only ones read and written. */
   readonly moves?: string;
-  /** How a call is printed, without its operands. */
+  /** The text of a call, without its operands. */
   title?(call: Values<F>): string;
-  /** The field that has the shape of all its operands. */
+  /** The field that has the shape of all operands. */
   readonly space?: string;
-  /** An elementwise group, by what it folds: nothing, rows, columns. */
+  /** The kind of an elementwise group: without folds, or with folds over rows or columns. */
   readonly group?: "elements" | "rows" | "columns";
   readonly epilogue?: Epilogue<F>;
-  /** Runs the steps that it holds again and again, or some of them once. */
+  /** Whether it runs its steps repeatedly, or some of them once. */
   readonly control?: "loop" | "branch";
-  /** Other devices take part. */
+  /** Whether other devices take part. */
   readonly communicates?: true;
   /** Whether the kernel can start an async collective (with a number), or ends one (`wait`). */
   readonly asyncRole?: "starts" | "ends";
-  /** Name of its struct in the native core, where several kernels share one. */
+  /** The name of its struct in the native core, if several kernels share one. */
   readonly struct?: string;
-  /** Fields that are a struct of their own in the native core, by the name of the field there. */
+  /** Groups of fields that are separate structs in the native core, by the name of the field there. */
   readonly groups?: { readonly [field: string]: Group };
 }
 
-/** Name and fields of a struct, and sizes that follow from these fields and that kernels of the native core ask for, too. */
+/** Name and fields of a struct, and sizes derived from the fields that the native core's kernels also use. */
 export type Group = readonly [type: string, fields: Fields, sizes?: { readonly [name: string]: string }];
 
-/** A kernel: what it is called, its fields, and what follows from them. */
+/** A kernel: name, fields, and functions that follow from them. */
 export interface Kernel<F extends Fields = Fields> extends Facts<F> {
   readonly name: string;
   readonly fields: F;
-  /** Names of the fields that hold steps, in the order in which these are numbered. */
+  /** Names of the fields that hold steps, in the order in which the steps are numbered. */
   readonly nested: readonly string[];
-  /** A call of it. Fields that are undefined are left out. */
+  /** Makes a call of the kernel, without undefined fields. */
   call(fields: Values<F>): KernelCall;
-  /** A call of it with the scratch that it needs. */
+  /** Makes a call of the kernel with the scratch that it needs. */
   scratched(context: { scratch(bytes: number): Ref }, fields: Omit<Values<F>, "scratch">): KernelCall;
-  /** Everything that a call touches. `axes` are the sizes of the mesh axes. */
+  /** All memory that a call accesses. `axes` are the sizes of the mesh axes. */
   accesses(call: KernelCall, axes?: readonly number[]): readonly Access[];
 }
 

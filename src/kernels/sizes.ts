@@ -1,23 +1,23 @@
 /**
  * @module Sizes as expressions of fields, such as `aligned(g * c * bytes(dtype))`: evaluated here, and written in Rust by
- * scripts/kernel-calls.ts, where what overflows is refused.
+ * scripts/kernel-calls.ts, with checks for overflow.
  */
 import { type DType, dtypes } from "../ir/dtype.ts";
 import { invariant } from "../util/errors.ts";
 import { aligned } from "./room.ts";
 
-/** An expression, read. */
+/** A parsed expression. */
 export type Size =
   | { readonly number: number }
-  /** A field, or a number of a list. */
+  /** A field, or an element of a list. */
   | { readonly name: string; readonly index?: number }
   | { readonly of: Operation; readonly inputs: readonly Size[] };
 
 type List = readonly number[];
 
 /**
- * What sizes are made by; `bytes` is the width of a dtype, `reach` how far the last of `n` things lies that are `by` apart. Of lists:
- * `init` and `tail` are all but the last and the first, `half` has `n / 2 + 1` in the place of its last.
+ * Operations of expressions. `bytes` is the width of a dtype, `reach` the distance from the first to the last of `n` things that are
+ * `by` apart. On lists: `init` and `tail` drop the last and the first element; `half` replaces the last, n, by `n / 2 + 1`.
  */
 const operations = {
   add: (a: number, b: number) => a + b,
@@ -36,7 +36,7 @@ export type Operation = keyof typeof operations;
 
 const parsed = new Map<string, Size>();
 
-/** Reads an expression as it stands in a description. */
+/** Parses an expression of a description, with a cache. */
 export function parseSize(text: string): Size {
   const known = parsed.get(text) ?? parse(text);
   parsed.set(text, known);
@@ -78,7 +78,7 @@ function parse(text: string): Size {
   return whole;
 }
 
-/** The value of an expression, a number or a list; `held` gives what a name stands for. */
+/** The value of an expression, a number or a list; `held` gives the value of a name. */
 export function evaluateSize(size: Size, held: (name: string) => unknown): number | List {
   if ("number" in size) return size.number;
   if ("of" in size)

@@ -1,4 +1,4 @@
-/** @module Cross entropies of rows. */
+/** @module The cross-entropy of rows. */
 import { dtype, kernel, reads, sized, writes } from "./schema.ts";
 
 const shared = {

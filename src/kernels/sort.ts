@@ -1,10 +1,10 @@
-/** @module Orders of rows. */
+/** @module Sorting of rows. */
 import { room, tasksOf } from "./room.ts";
 import { dtype, flag, kernel, listOf, reads, records, sized, writes } from "./schema.ts";
 
 /** Bytes of a key with its place. */
 const pair = 16;
-/** Longer rows are sorted digit by digit, into a second one. */
+/** Longer rows use radix sort, with a second buffer. */
 const radix = 1024;
 const pairs = (count: number): number => (count > radix ? 2 * count : count);
 
@@ -17,7 +17,7 @@ export const sort = kernel(
     operands: records("OperandJson", { dtype: dtype(), in: reads("[rows cols]"), out: writes("[rows cols]") }),
   },
   {
-    doc: "Each operand's rows in the order of the first one's: stable, -0 beside 0, NaN above all numbers.",
+    doc: "Sorts the rows of all operands by the rows of the first operand: stable; -0 equals 0; NaN is above all numbers.",
     work: ({ rows, cols }) => room(tasksOf(rows, cols), pair * pairs(cols)),
   },
 );
@@ -32,7 +32,7 @@ export const topK = kernel(
     out: listOf(writes(["[rows count]", "i32[rows count]"])),
   },
   {
-    doc: "The `count` largest of each row, from the largest on, and their places, of equal ones the first.",
+    doc: "The `count` largest elements of each row, in descending order, and their positions; of equal elements the first come first.",
     work: ({ rows, cols, count }) => room(tasksOf(rows, cols), pair * Math.max(cols, pairs(count))),
   },
 );

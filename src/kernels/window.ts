@@ -24,7 +24,7 @@ export const reduceWindow = is.kernel(
   "reduceWindow",
   { ...shared, in: is.reads(large), out: is.writes(small) },
   {
-    doc: "Folds each window; `dilation` is the distance of a window's elements; padding counts as the identity.",
+    doc: "Folds each window by `op`; `dilation` is the distance between neighbouring elements of a window; padding counts as the identity of `op`.",
     struct,
   },
 );
@@ -46,11 +46,11 @@ export const selectAndScatter = is.kernel(
   },
 );
 
-/** Elements of one tensor where another has the extremes of its windows. */
+/** Elements of one tensor at the places where another has its windows' extremes. */
 export const windowTake = is.kernel(
   "windowTake",
   { ...shared, in: is.reads(large), source: is.reads(large), out: is.writes(small) },
-  { doc: "The value of `source` where `in` has the window's extreme.", struct },
+  { doc: "For each window, the value of `source` at the position where `in` has the extreme of the window.", struct },
 );
 
 /** Whether every input of a pooling lies in exactly one window. */

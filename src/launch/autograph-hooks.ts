@@ -6,13 +6,13 @@ import { transformSource } from "../adapters/autograph/transform.ts";
 const transformed = /^file:.*\.[cm]?[jt]sx?(?:\?|$)/;
 // In a clone the package is not below node_modules.
 const packageUrl = new URL("..", import.meta.url).href;
-const isUsers = (url: string): boolean =>
+const isUserFile = (url: string): boolean =>
   transformed.test(url) && !url.includes("/node_modules/") && !url.startsWith(packageUrl);
 
 /** The hook: loads a file, transformed if it has the directive. */
 export const load: LoadHook = async (url, context, nextLoad) => transformedLoad(url, await nextLoad(url, context));
 
-/** The same for runtimes whose hooks are called in the thread that imports. */
+/** The hook {@link load} for runtimes that call hooks in the importing thread. */
 export function loadSync(
   url: string,
   context: LoadHookContext,
@@ -23,7 +23,7 @@ export function loadSync(
 
 function transformedLoad(url: string, loaded: LoadFnOutput): LoadFnOutput {
   const { source } = loaded;
-  if (source == null || !isUsers(url)) return loaded;
+  if (source == null || !isUserFile(url)) return loaded;
   const text = typeof source === "string" ? source : new TextDecoder().decode(source as Uint8Array);
   const code = transformedText(text, fileURLToPath(url.replace(/\?.*$/, "")));
   return code === undefined ? loaded : { ...loaded, source: code };

@@ -1,6 +1,6 @@
 /**
- * @module Transforms files with "use heddle" by synchronous hooks, which run in the importing thread. Deno has no others, and Node
- * from 26 on warns of hooks in a thread of their own.
+ * @module Transforms files with "use heddle" by synchronous hooks, which run in the importing thread. Deno has no other hooks, and Node
+ * from 26 on warns about hooks in a thread of their own.
  */
 import nodeModule from "node:module";
 import { loadSync } from "./autograph-hooks.ts";

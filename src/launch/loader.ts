@@ -33,7 +33,7 @@ function transformName(): string {
 }
 
 /**
- * The same for Deno, which takes preloads only as its own options. While hooks are registered Deno loads no native addon: so the
+ * The arguments for Deno, which takes preloads only as its own options. Deno loads no native addon while hooks are registered: so the
  * preload comes first and loads Heddle's addon, and the hooks are registered only for a file that needs them.
  */
 function denoArguments(file: string, args: readonly string[]): string[] {
@@ -41,7 +41,7 @@ function denoArguments(file: string, args: readonly string[]): string[] {
   return ["run", "--allow-all", "--import", moduleUrl("preload"), ...transform, file, ...args];
 }
 
-/** Name and version of this runtime, for people: `Node v22.18.0`, `Bun 1.4.5`, `Deno 2.9.6`. */
+/** Name and version of this runtime: `Node v22.18.0`, `Bun 1.4.5`, `Deno 2.9.6`. */
 export function runtimeName(): string {
   const { bun, deno } = process.versions;
   if (bun !== undefined) return `Bun ${bun}`;
@@ -55,7 +55,7 @@ export function stripsTypes(): boolean {
   return typeof features.typescript === "string";
 }
 
-/** What runs TypeScript here, for people. */
+/** How TypeScript is run here, in words. */
 export function loaderName(): string {
   return stripsTypes() ? `${runtimeName()} strips types by itself` : `tsx ${loaderVersion()}`;
 }

@@ -78,9 +78,9 @@ export interface LaunchResult {
   readonly plan?: string;
   /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
   readonly apart?: boolean;
-  /** The mesh that was given, where all ended well and nothing ran on it. */
+  /** The given mesh, if the run succeeded and nothing ran on the mesh. */
   readonly unusedMesh?: string | undefined;
-  /** The plan that was given, where all ended well and no worker went by it. */
+  /** The file of the given plan, if the run succeeded and no worker used the plan. */
   readonly unusedPlan?: string | undefined;
 }
 
@@ -199,7 +199,7 @@ function startRank(
   return worker;
 }
 
-/** Workers that ended with status 0 while others still needed them. */
+/** Workers that ended with status 0 while other workers still needed them. */
 function deserters(
   failures: readonly WorkerFailure[],
   processes: readonly WorkerProcess[],
@@ -218,7 +218,7 @@ function deserters(
 function summarise(failures: readonly WorkerFailure[]): LaunchResult {
   const ordered = orderFailures(failures);
   const [first] = ordered;
-  // Nobody reads the output any more: the worker ended as it should, and the others with it.
+  // Nobody reads the output any more: the worker ended as it should, and ended the run.
   if (failures.some(({ exitCode, error }) => exitCode === brokenPipe && error === undefined)) {
     return { status: brokenPipe, failures: [] };
   }
@@ -248,7 +248,7 @@ async function openStore(
   return start({ host: "127.0.0.1", port: options.port ?? 0, secret, runId });
 }
 
-/** How names of programs end. */
+/** The file name extensions of programs. */
 const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
 
 function checkOptions({ file, threads, port, timeout, grace }: LaunchOptions, workers: number): void {
@@ -260,7 +260,7 @@ function checkOptions({ file, threads, port, timeout, grace }: LaunchOptions, wo
   if (statSync(file).isDirectory()) throw new HeddleError("file", `${file} is a folder, not a file`);
   const kind = extname(file);
   if (kind !== "" && !scripts.includes(kind))
-    throw new HeddleError("file", `${file} is no program: files end in ${listed(scripts, scripts.length)}`);
+    throw new HeddleError("file", `${file} is not a program: files end in ${listed(scripts, scripts.length)}`);
   const check = (name: string, value: number | undefined, lowest: number, highest: number) => {
     if (value === undefined || (Number.isInteger(value) && value >= lowest && value <= highest)) return;
     throw new HeddleError("option", `${name} must be a whole number from ${lowest} to ${highest}, not ${value}`);

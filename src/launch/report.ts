@@ -50,7 +50,7 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   const stack = first.error?.stack;
   if (stack !== undefined) lines.push(indent(stack));
   if (first.signal === "SIGKILL") lines.push("  (if nobody killed it: the system does so when memory runs out)");
-  // Which step they had begun by then would be a second number for the same one.
+  // The error names the step; the recorded step would be a second number for it.
   const hasStep = first.error?.step !== undefined;
   const alike = others.filter(({ error }) => error !== undefined && error.message === first.error?.message);
   if (alike.length > 0)
@@ -63,7 +63,7 @@ export function describeFailures(failures: readonly WorkerFailure[], workers: nu
   return lines.join("\n");
 }
 
-/** Of a rank that waited for the first one: what that said is told already. */
+/** The line for a rank that waited for the first failed rank; the error of the first rank is not repeated. */
 function stoppedWith({ rank, error }: WorkerFailure, first: WorkerFailure): string | undefined {
   const waited = error?.code === "peerAborted" && error.during !== undefined && error.peer === first.rank;
   return waited && first.error !== undefined ? `rank ${rank} ended with it, in ${error.during}` : undefined;

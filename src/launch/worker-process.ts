@@ -31,7 +31,7 @@ export interface WorkerProcess {
   step: number | undefined;
   /** Whether the worker has joined the others, or tried to; or, alone, has asked for its mesh. */
   joined: boolean;
-  /** Whether it goes by the plan that it was given. */
+  /** Whether the worker uses the given plan. */
   byPlan: boolean;
   error: ErrorMessage | undefined;
   /** The text of the plan, if the worker made a plan instead of running. */

@@ -32,7 +32,7 @@ export interface JoinMessage {
   readonly type: "join";
 }
 
-/** The worker trains by the plan that it was given. */
+/** The worker uses the given plan. */
 export interface GivenPlanMessage {
   readonly type: "givenPlan";
 }

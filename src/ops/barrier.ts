@@ -1,4 +1,4 @@
-/** @module A value behind a barrier: what is made from it is not shared with what is made from the value itself. */
+/** @module Optimization barriers: nodes that use the result are not merged with nodes that use the input. */
 import { equationOf, letters } from "../ir/equation.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -10,10 +10,10 @@ import { f32, moves } from "./movement.ts";
 
 defineOp<Record<string, never>>({
   name: "optimizationBarrier",
-  doc: "The first input, unchanged; no rewrite looks through it, and nothing that needs it runs before the further inputs are there.",
+  doc: "The first input, unchanged. No rewrite looks through the op, and nothing that uses the result runs before the other inputs are computed.",
   example: { inputs: [f32([2], [1, 2]), f32([], [3])], attrs: {}, outputs: [f32([2], [1, 2])] },
   infer: ([first]) => {
-    if (first === undefined) throw new HeddleError("op", "optimizationBarrier: takes a value, got none");
+    if (first === undefined) throw new HeddleError("op", "optimizationBarrier: takes at least one input, got none");
     return first;
   },
   equation: (inputs) => {

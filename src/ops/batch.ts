@@ -1,6 +1,6 @@
 /**
- * @module Batching rules: an op on a batch of inputs, the batch being dim 0. Most follow from the index equation; what one
- * node cannot say is done one element of the batch after the other, in a scan.
+ * @module Batching rules: how an op runs on a batch of inputs, with the batch as dim 0. Most rules follow from the op's index
+ * equation. Where no single node computes the whole batch, the op runs on one element after the other, in a scan.
  */
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import {
@@ -21,7 +21,7 @@ import { resultsOf } from "./results.ts";
 export const isBatched = ({ batched }: Batched): boolean => batched;
 export const withBatch = (node: Node): Batched => ({ node, batched: true });
 
-/** The value with the batch as dim 0, repeated where it is alike for all. */
+/** The value with the batch as dim 0; an unbatched value is repeated. */
 export function spreadBatch({ node, batched }: Batched, size: number): Node {
   return batched
     ? node
@@ -32,7 +32,7 @@ export function spreadBatch({ node, batched }: Batched, size: number): Node {
       );
 }
 
-/** Dims by number, behind one more in front. */
+/** Dim numbers after a new dim is added in front. */
 export const behind = (dims: readonly number[]): number[] => dims.map((dim) => dim + 1);
 
 /** Moves a dim to another place; the others keep their order. */
@@ -43,24 +43,22 @@ export function moveDim(node: Node, from: number, to: number): Node {
 }
 
 /**
- * The same op with one more dim in front of all inputs and results. `attrs` says the attributes of it, where they name
- * dims; that they are right follows from the equation: the new dim corresponds in all operands, and may be split.
+ * Applies the same op with one more dim in front of all inputs and results. `attrs` gives the op's attributes on the batch,
+ * where they name dims. The index equation is checked: the new dim leads every operand and may be split.
  */
-export function batchByEquation<A extends Attrs>(
-  attrs: (given: A, size: number) => A = (given) => given,
-): BatchRule<A> {
+export function batchByEquation<A extends Attrs>(attrs: (old: A, size: number) => A = (old) => old): BatchRule<A> {
   return ({ node, inputs, size }) => {
     const { op } = node;
-    const own = attrs(node.attrs, size);
-    const made = apply(
+    const batchedAttrs = attrs(node.attrs, size);
+    const onBatch = apply(
       op,
       inputs.map((input) => spreadBatch(input, size)),
-      own,
+      batchedAttrs,
     );
     invariant(!isAbsent(op.equation), `${op.name} is batched by its equation and has none`);
     const equation = op.equation(
-      made.inputs.flatMap(({ types }) => types),
-      own,
+      onBatch.inputs.flatMap(({ types }) => types),
+      batchedAttrs,
     );
     const [letter] = equation.outputs[0] as readonly string[];
     const leads = (operand: readonly string[]): boolean => operand.indexOf(letter as string) === 0;
@@ -68,7 +66,7 @@ export function batchByEquation<A extends Attrs>(
       [...equation.inputs, ...equation.outputs].every(leads) && !equation.whole.has(letter as string),
       `the equation of ${op.name} has no batch in front`,
     );
-    return resultsOf(made).map(withBatch);
+    return resultsOf(onBatch).map(withBatch);
   };
 }
 
@@ -79,38 +77,38 @@ export function batchByLoop<A extends Attrs>({ node, inputs, size }: BatchContex
   const order = [...inputs.keys()].sort((a, b) => Number(inputs[b]?.batched) - Number(inputs[a]?.batched));
   const types = node.inputs.map((input) => input.types[0] as TensorType);
   const specs = order.map((place) => ({ name: `x${place}`, type: types[place] as TensorType }));
-  const body: Graph = traceGraph(`${node.op.name}-of-batch`, [index, ...specs], (_index, ...given) =>
+  const body: Graph = traceGraph(`${node.op.name}-of-batch`, [index, ...specs], (_index, ...operands) =>
     resultsOf(
       apply(
         node.op,
-        types.map((_type, place) => given[order.indexOf(place)] as Node),
+        types.map((_type, place) => operands[order.indexOf(place)] as Node),
         node.attrs,
       ),
     ),
   );
   const attrs = { body, length: size, carries: 0, slices: inputs.filter(isBatched).length, reverse: false };
-  const made = emit.call(
+  const scanned = emit.call(
     "scan",
     order.map((place) => (inputs[place] as Batched).node),
     attrs,
   );
-  return resultsOf(made).map(withBatch);
+  return resultsOf(scanned).map(withBatch);
 }
 
-/** A graph on a batch: which of its inputs are batched, and which of its results must be. */
+/** The graph on a batch: `batched` marks its inputs, and `wanted` chooses which results get the batch from those that have it. */
 export function batchedGraph(
   graph: Graph,
   batched: readonly boolean[],
   size: number,
   batch: BatchContext<Attrs>["batch"],
-  wanted: (made: readonly boolean[]) => readonly boolean[],
+  wanted: (found: readonly boolean[]) => readonly boolean[],
 ): { graph: Graph; results: readonly boolean[] } {
   let results: readonly boolean[] = [];
   const specs = inputSpecs(graph).map(({ name, type }, place) => ({
     name,
     type: batched[place] ? { dtype: type.dtype, shape: [size, ...type.shape] } : type,
   }));
-  const made = traceGraph(graph.name, specs, (...nodes) => {
+  const onBatch = traceGraph(graph.name, specs, (...nodes) => {
     const values = batch(
       graph,
       nodes.map((node, place) => ({ node, batched: batched[place] === true })),
@@ -118,5 +116,5 @@ export function batchedGraph(
     results = wanted(values.map(isBatched));
     return values.map((value, place) => (results[place] ? spreadBatch(value, size) : value.node));
   });
-  return { graph: made, results };
+  return { graph: onBatch, results };
 }

@@ -21,14 +21,14 @@ defineOp<{ dtype: DType }>({
   infer: (inputs, { dtype }) => {
     const x = checkOperands("bitcast", inputs, 1);
     if (x.dtype === "bool" || dtype === "bool")
-      throw new HeddleError("dtype", `bitcast: bool is one bit: ${formatType(x)} has no bits to share with ${dtype}`, {
+      throw new HeddleError("dtype", `bitcast: not defined for bool: ${formatType(x)} to ${dtype}`, {
         hint: "use cast",
       });
-    const [had, has] = [x.dtype, dtype].map((one) => dtypes[one as DType].bytes * 8);
-    if (had !== has)
+    const [oldBits, newBits] = [x.dtype, dtype].map((type) => dtypes[type as DType].bytes * 8);
+    if (oldBits !== newBits)
       throw new HeddleError(
         "dtype",
-        `bitcast: ${dtype} has ${has} bits, ${x.dtype} has ${had} (${formatType(x)}): the widths must be the same`,
+        `bitcast: ${dtype} has ${newBits} bits, ${x.dtype} has ${oldBits} (${formatType(x)}): the widths must be the same`,
       );
     return { dtype, shape: x.shape };
   },
@@ -46,7 +46,7 @@ defineOp<{ dtype: DType }>({
   form: movingKernel,
   lower: {
     strided: [0],
-    // A copy of what is read as the other dtype.
+    // A copy that reads the input as the other dtype.
     emit: (context) => {
       const [x, out] = [context.inputs[0], context.outputs[0]] as [View, View];
       return [copyCall(context, { ...x, dtype: out.dtype }, out)];

@@ -15,7 +15,7 @@ const { select } = emit;
 
 defineOp({
   name: "isFinite",
-  doc: "Whether x is neither infinite nor NaN, as bool.",
+  doc: "Whether x is neither infinite nor NaN; bool. Of floats only.",
   example: {
     inputs: [{ dtype: "f32", shape: [3], data: Float32Array.of(1, Infinity, Number.NaN) }],
     attrs: {},

@@ -1,4 +1,4 @@
-/** @module Cutting, joining and combining host tensors: what the meanings of the collectives are made of. */
+/** @module Cutting, joining and combining host tensors, for the reference meanings of the collectives. */
 import { dtypes, roundTo } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { HostTensor } from "../ir/node.ts";
@@ -11,7 +11,7 @@ export const combineRules: { readonly [R in Reduction]: (x: number, y: number) =
   min: smaller,
 };
 
-/** Combines in order of the devices, rounding to the dtype at each step as the wire does. */
+/** Combines tensors in the order of the devices and rounds to the dtype at each step, as the native collectives do. */
 export function reduced(parts: readonly HostTensor[], reduction: Reduction): HostTensor {
   const [first, ...others] = parts as [HostTensor, ...HostTensor[]];
   const data = first.data.slice();
@@ -42,7 +42,7 @@ export function blocks(tensor: HostTensor, dim: number, parts: number): HostTens
   return Array.from({ length: parts }, (_unused, part) => pieceOf(tensor, dim, part * size, size));
 }
 
-/** Tensors that agree in all other dims, one after another along a dim. */
+/** Joins tensors along a dim; all other dims agree. */
 export function joined(parts: readonly HostTensor[], dim: number): HostTensor {
   const first = parts[0] as HostTensor;
   const total = parts.reduce((sum, part) => sum + (part.shape[dim] as number), 0);

@@ -1,6 +1,6 @@
 /**
- * @module Communication between the devices of a mesh axis, as ops. They appear when a graph is planned; their types are
- * those of one device. Each has the gradient of the linear map it is.
+ * @module Communication between the devices of a mesh axis, as ops. The planner inserts them; their types are those of one
+ * device.
  */
 
 import type { CollectiveAttrs, Communication } from "../ir/communication.ts";
@@ -66,7 +66,7 @@ export function defineCollective<A extends CollectiveAttrs>(definition: Collecti
 const bytesOfAll = (inputs: readonly TensorType[]): number =>
   inputs.reduce((total, input) => total + bytesOf(input), 0);
 
-/** A ring in which each device passes on `share` of what it puts in, `parts - 1` times, `laps` times around. */
+/** Traffic of a ring: in each of `laps` laps a device sends `share` of its inputs `parts - 1` times. */
 const ring =
   <A extends CollectiveAttrs>(laps: number, share: (parts: number) => number) =>
   (inputs: readonly TensorType[], { parts }: A) => ({
@@ -74,7 +74,7 @@ const ring =
     bytes: laps * bytesOfAll(inputs) * share(parts) * (parts - 1),
   });
 
-const unbucketed = absent("the receiver joins what comes along a dim");
+const unbucketed = absent("the receiver joins the parts along a dim");
 
 /** The first input of each device. */
 const firsts = (contributions: readonly (readonly HostTensor[])[]): HostTensor[] =>
@@ -228,7 +228,7 @@ defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
 
 defineCollective<CollectiveAttrs & { from: number; to: number }>({
   name: "allToAll",
-  doc: "From split along dim `from` to split along dim `to`: each device sends a part of `to` to each other and joins what it gets along `from`.",
+  doc: "Changes a split along dim `from` into a split along dim `to`: each device sends a part of `to` to every other device and joins the parts it receives along `from`.",
   infer: ([input], { from, to, parts }) => {
     checkDim("allToAll", input as TensorType, to, parts);
     checkDim("allToAll", input as TensorType, from, 1);

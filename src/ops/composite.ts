@@ -1,6 +1,6 @@
 /**
- * @module Composites: larger things with a name. The body is the meaning, the fallback and the oracle; a kernel or a
- * gradient of its own may replace it, and is tested equal to it.
+ * @module Composites: named ops that are defined by a body of other ops. The body is the meaning, the fallback and the oracle;
+ * a kernel or a gradient rule may replace it, and is tested against it.
  */
 
 import type { Equation } from "../ir/equation.ts";
@@ -36,21 +36,21 @@ export interface CompositeDef<A extends Attrs> extends Pick<OpDef<A>, "says"> {
   /** Absent: the planner looks into the body. */
   readonly equation: ((inputs: readonly TensorType[], attrs: A) => Equation) | Absent;
   readonly linear: readonly (readonly number[])[];
-  /** Absent: that of the body. */
+  /** Absent: the body is differentiated. */
   readonly gradient: ((context: GradientContext<A>) => readonly (Node | undefined)[]) | Absent;
-  /** Values and tangents; left out, they follow from the gradient or the body. */
+  /** Values and tangents. Default: derived from the gradient or the body. */
   readonly forward?: (context: ForwardContext<A>) => readonly Dual[];
   /** Absent: the body is batched. */
   readonly batch: BatchRule<A> | Absent;
-  /** Absent: passes put the body in its place. */
+  /** Absent: passes replace the op by its body. */
   readonly form: OpForm<A> | Absent;
   /** The native kernel, where the form is `kernel`; executors without it run the body. */
   readonly lower?: LowerRule<A> | Absent;
-  /** Left out: attributes hold no sizes. */
+  /** Default: attributes hold no sizes. */
   readonly localize?: OpDef<A>["localize"];
-  /** Checks types beyond what the body does, for better messages. */
+  /** Checks the input types before the body does, for better messages. */
   readonly check?: (inputs: readonly TensorType[], attrs: A) => void;
-  /** What to say of values for which the run fails, for a better message than the body's. */
+  /** The fault of values that make the run fail, for a better message than the body's. */
   readonly refuse?: (inputs: readonly HostTensor[], attrs: A) => Fault | undefined;
 }
 
@@ -66,7 +66,7 @@ export function bodyGraph<A extends Attrs>(
   const trace = (placed: boolean): Graph =>
     traceGraph(op.name, specs, (...nodes) => body(nodes, attrs), new Trace(placed));
   try {
-    // A body is traced often, and its nodes take the position of their composite: theirs are captured for an error only.
+    // A body is traced often, and its nodes take the composite's position: positions in the body are captured for errors only.
     return trace(false);
   } catch {
     return trace(true);
@@ -77,7 +77,7 @@ export function bodyGraph<A extends Attrs>(
 export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): OpDef<A> {
   const { check, refuse, forward = absent("follows from its gradient or its body"), ...rest } = definition;
   const graphOf = (inputs: readonly TensorType[], attrs: A): Graph => bodyGraph(rest, inputs, attrs);
-  // A node is evaluated many times, always with its own attributes and types.
+  // A node is evaluated many times, always with the same attributes and types.
   const evaluated = new WeakMap<A, Graph>();
   const graphFor = (inputs: readonly TensorType[], attrs: A): Graph => {
     const known = evaluated.get(attrs);

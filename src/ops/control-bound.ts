@@ -1,4 +1,4 @@
-/** @module The bound on the iterations of a loop, as an op: what fails where the loop runs past it says so. */
+/** @module The bound on the iterations of a loop, as an op: its error says that the loop ran past the bound. */
 import { equationOf } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
 import { absent, type Node, type OpDef } from "../ir/node.ts";
@@ -14,7 +14,7 @@ type BoundAttrs = { loop: string; done?: number };
 
 const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
   name: "withinBound",
-  doc: "Element `at` (i32) of a table with an element (bool) for each iteration that the loop may take; a later one is an error of the run, told as that of the loop.",
+  doc: "Element `at` (i32) of a bool table with an element for each iteration that the loop may take. A later iteration is an error of the run, reported as the loop's.",
   example: {
     inputs: [
       { dtype: "bool", shape: [2], data: Uint8Array.of(1, 1) },
@@ -26,7 +26,7 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
   body: ([table, at]) => [emit.gather(table as Node, at as Node)],
   equation: () => equationOf([["n"], []], [[]], { whole: ["n"] }),
   linear: [],
-  gradient: absent("a bool has none"),
+  gradient: absent("bool has no gradient"),
   batch: batchByLoop,
   form: { kind: "kernel" },
   lower: {
@@ -47,7 +47,7 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
       ];
     },
   },
-  // Its body and its kernel know the lookup alone. Said whole: neither iterations nor the caller stand before it.
+  // The body and the kernel know only the lookup. This message stands alone, without iteration or caller in front.
   says: (_fault, [table], { loop, done = 0 }) => ({
     kind: "pastBound",
     loop,
@@ -55,7 +55,7 @@ const withinBoundOp: OpDef<BoundAttrs> = defineComposite<BoundAttrs>({
   }),
 });
 
-/** true, where iteration `at` is one that the loop may take; else the run fails. `table` has an element for each. */
+/** true if the loop may take iteration `at`, else the run fails. `table` has an element for each allowed iteration. */
 export function withinBound(table: Node, at: Node, loop: string, done = 0): Node {
   const attrs = done === 0 ? { loop } : { loop, done };
   return speakingAs(speakerNow() ?? { name: "whileLoop" }, () => emit.call(withinBoundOp.name, [table, at], attrs));

@@ -1,4 +1,4 @@
-/** @module Gradients of loops and branches: loops and branches over the pullbacks of what they own. */
+/** @module Gradients of loops and branches: loops and branches over the pullbacks of their graphs. */
 import { isFloat } from "../ir/dtype.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { GradientContext, Graph, Node, Pullback } from "../ir/node.ts";
@@ -6,54 +6,54 @@ import { range, type TensorType } from "../ir/shape.ts";
 import * as emit from "./emit.ts";
 import { resultsOf as results } from "./results.ts";
 
-type ScanLike = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
-type CondLike = { onTrue: Graph; onFalse: Graph };
+export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
+export type CondAttrs = { onTrue: Graph; onFalse: Graph };
 
-const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
+export const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
 const zeros = ({ dtype, shape }: TensorType): Node => emit.full(dtype, shape, 0);
 const floats = (nodes: readonly Node[]): number[] =>
   nodes.flatMap(({ dtype }, place) => (isFloat(dtype) ? [place] : []));
 const pick = <T>(list: readonly T[], places: readonly number[]): T[] => places.map((place) => list[place] as T);
 
-/** The body of a scan that stacks its carries before each iteration too, for its gradient. */
+/** A scan body that also stacks its carries before each iteration, for the gradient. */
 export function withStackedCarries(body: Graph, carries: number): Graph {
   if (!body.outputs.some(({ dtype }) => isFloat(dtype))) return body;
   const missing = body.inputs.slice(1, carries + 1).filter((input) => body.outputs.indexOf(input, carries) < 0);
   return { ...body, outputs: [...body.outputs, ...missing] };
 }
 
-/** The carries before each iteration, stacked: results of the node itself where it has them, else of its twin. */
-function stackedCarries(node: Node<ScanLike>): Node[] {
+/** The carries before each iteration, stacked: results of the node if it has them, else of a scan that adds them. */
+function stackedCarries(node: Node<ScanAttrs>): Node[] {
   const { body, carries } = node.attrs;
   const before = body.inputs.slice(1, carries + 1);
   const places = before.map((input) => body.outputs.indexOf(input, carries));
   if (!places.includes(-1)) return pick(results(node), places);
-  const twin = emit.call("scan", node.inputs, {
+  const stacking = emit.call("scan", node.inputs, {
     ...node.attrs,
     body: { ...body, outputs: [...body.outputs, ...before] },
   });
-  return results(twin).slice(body.outputs.length);
+  return results(stacking).slice(body.outputs.length);
 }
 
 /**
- * The gradient of scan is a scan in the other direction. An iteration computes the body anew from its stacked carries
- * and pulls the cotangents back through it; those of the constants add up in carries of their own.
+ * The gradient of scan is a scan in the other direction. An iteration computes the body again from its stacked carries and
+ * pulls the cotangents back through it; cotangents of the constants add up in further carries.
  */
-export function scanGradient({ node, cotangents, pullback }: GradientContext<ScanLike>): (Node | undefined)[] {
+export function scanGradient({ node, cotangents, pullback }: GradientContext<ScanAttrs>): (Node | undefined)[] {
   const { attrs, inputs } = node;
   return scanBackward({ attrs, inputs, cotangents, pullback, stacks: () => stackedCarries(node) });
 }
 
-/** A loop of which every carry before each iteration is known. */
+/** A loop with the values of its carries before each iteration. */
 export interface StackedLoop {
-  /** The stacks of `cotangents` are those of the body's outputs after the carries. */
-  readonly attrs: ScanLike;
+  readonly attrs: ScanAttrs;
   readonly inputs: readonly Node[];
+  /** The cotangents of the carries, then those of the stacks of the body's other outputs. */
   readonly cotangents: readonly (Node | undefined)[];
   readonly pullback: Pullback;
   /** The carries before each iteration, stacked along dim 0. */
   readonly stacks: () => readonly Node[];
-  /** How many of the iterations took place, an i32 scalar; undefined: all. */
+  /** The number of iterations that took place, an i32 scalar. Default: all. */
   readonly count?: Node;
 }
 
@@ -63,19 +63,19 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
   const [start, xs] = [inputs.slice(0, carries), inputs.slice(carries, carries + slices)];
   const constants = inputs.slice(carries + slices);
   const by = { start: floats(start), xs: floats(xs), constants: floats(constants) };
-  const given = range(context.cotangents.length - carries).filter((place) => context.cotangents[carries + place]);
-  const whole = backwardBody(attrs, inputs, by, given, context.pullback);
+  const stackPlaces = range(context.cotangents.length - carries).filter((place) => context.cotangents[carries + place]);
+  const whole = backwardBody(attrs, inputs, by, stackPlaces, context.pullback);
   const first = [
     ...by.start.map((place) => context.cotangents[place] ?? zeros(typeOf(start[place] as Node))),
     ...by.constants.map((place) => zeros(typeOf(constants[place] as Node))),
   ];
-  // A loop over integers alone has nothing to carry back.
+  // A loop over integers only has no cotangents.
   if (whole.outputs.length === 0) return inputs.map(() => undefined);
   const stacked = [...context.stacks(), ...xs];
-  const flowing = given.map((place) => context.cotangents[carries + place] as Node);
+  const flowing = stackPlaces.map((place) => context.cotangents[carries + place] as Node);
   const body = context.count === undefined ? whole : onlyBelow(whole, first.length);
   const counts = context.count === undefined ? [] : [context.count];
-  const made = results(
+  const outputs = results(
     emit.call("scan", [...first, ...stacked, ...flowing, ...constants, ...counts], {
       body: withStackedCarries(body, first.length),
       length: attrs.length,
@@ -87,7 +87,7 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
   const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
   const store = (places: readonly number[], offset: number, from: number): void =>
     places.forEach((place, index) => {
-      cotangents[offset + place] = made[from + index];
+      cotangents[offset + place] = outputs[from + index];
     });
   store(by.start, 0, 0);
   store(by.constants, carries + slices, by.start.length);
@@ -96,16 +96,16 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
 }
 
 /**
- * A backward body that takes the number of iterations too and leaves the carries as they are in those that never took
- * place. It is a branch: what a body would make of the zeros of a stack, NaN perhaps, is not even computed.
+ * A backward body that also takes the number of iterations and leaves the carries unchanged in iterations that did not take
+ * place. A branch skips those: from the zeros of a stack, the body could compute NaN.
  */
 function onlyBelow(body: Graph, carries: number): Graph {
   const specs = inputSpecs(body);
   const [onTrue, onFalse] = [body, { ...body, outputs: body.inputs.slice(1, carries + 1) }];
   const count = { name: "iterations", type: { dtype: "i32", shape: [] } as TensorType };
-  return traceGraph(body.name, [...specs, count], (...given) => {
-    const operands = given.slice(0, specs.length);
-    const took = emit.lt(given[0] as Node, given[specs.length] as Node);
+  return traceGraph(body.name, [...specs, count], (...nodes) => {
+    const operands = nodes.slice(0, specs.length);
+    const took = emit.lt(nodes[0] as Node, nodes[specs.length] as Node);
     return results(emit.call("cond", [took, ...operands], { onTrue, onFalse }));
   });
 }
@@ -116,27 +116,27 @@ interface Places {
   readonly constants: readonly number[];
 }
 
-/** (i, cotangents of carries, sums, carries, slices, cotangents of stacks, constants) → (cotangents, sums, of slices). */
+/** (i, cotangents of carries, sums, carries, slices, cotangents of stacks, constants) → (cotangents, sums, cotangents of slices). */
 function backwardBody(
-  { body, carries, slices }: ScanLike,
+  { body, carries, slices }: ScanAttrs,
   inputs: readonly Node[],
   by: Places,
-  given: readonly number[],
+  stackPlaces: readonly number[],
   pullback: Pullback,
 ): Graph {
   const specs = inputSpecs(body);
   const after = (offset: number, places: readonly number[], prefix: string): typeof specs =>
     pick(specs.slice(offset), places).map(({ name, type }) => ({ name: `${prefix} ${name}`, type }));
-  const own = specs.slice(1);
+  const valueSpecs = specs.slice(1);
   const parts = {
     carry: after(1, by.start, "gradient of"),
     sums: after(1 + carries + slices, by.constants, "gradient of"),
-    values: own.slice(0, carries + slices),
-    flowing: given.map((place) => ({
+    values: valueSpecs.slice(0, carries + slices),
+    flowing: stackPlaces.map((place) => ({
       name: `gradient of y${place}`,
       type: typeOf(body.outputs[carries + place] as Node),
     })),
-    constants: own.slice(carries + slices, inputs.length),
+    constants: valueSpecs.slice(carries + slices, inputs.length),
   };
   const all = [specs[0] as (typeof specs)[number], ...Object.values(parts).flat()];
   return traceGraph(`gradient-of-${body.name}`, all, (index, ...rest) => {
@@ -157,7 +157,7 @@ function backwardBody(
     by.start.forEach((place, order) => {
       cotangents[place] = carry[order];
     });
-    given.forEach((place, order) => {
+    stackPlaces.forEach((place, order) => {
       cotangents[carries + place] = flowing[order];
     });
     const wrt = [...pick(values, by.start), ...pick(constants, by.constants), ...pick(values.slice(carries), by.xs)];
@@ -170,37 +170,37 @@ function backwardBody(
 }
 
 /** The gradient of a branch is a branch over the pullbacks of both. */
-export function branchGradient(context: GradientContext<CondLike>): (Node | undefined)[] {
-  const { attrs, inputs } = context.node as Node<CondLike>;
+export function branchGradient(context: GradientContext<CondAttrs>): (Node | undefined)[] {
+  const { attrs, inputs } = context.node as Node<CondAttrs>;
   const operands = inputs.slice(1);
   const by = floats(operands);
-  const given = floats(context.node.types as unknown as Node[]).filter((place) => context.cotangents[place]);
+  const resultPlaces = floats(context.node.types as unknown as Node[]).filter((place) => context.cotangents[place]);
   if (by.length === 0) return inputs.map(() => undefined);
   const branch = (graph: Graph): Graph => {
     const specs = [
       ...inputSpecs(graph),
-      ...given.map((place) => ({ name: `gradient of y${place}`, type: typeOf(graph.outputs[place] as Node) })),
+      ...resultPlaces.map((place) => ({ name: `gradient of y${place}`, type: typeOf(graph.outputs[place] as Node) })),
     ];
     return traceGraph(`gradient-of-${graph.name}`, specs, (...nodes) => {
-      const own = nodes.slice(0, operands.length);
-      const outputs = inlineGraph(graph, own);
+      const values = nodes.slice(0, operands.length);
+      const outputs = inlineGraph(graph, values);
       const cotangents = new Array<Node | undefined>(outputs.length).fill(undefined);
-      given.forEach((place, order) => {
+      resultPlaces.forEach((place, order) => {
         cotangents[place] = nodes[operands.length + order];
       });
-      const wrt = pick(own, by);
+      const wrt = pick(values, by);
       return context
         .pullback(outputs, cotangents, wrt)
         .map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
     });
   };
-  const flowing = given.map((place) => context.cotangents[place] as Node);
-  const made = results(
+  const flowing = resultPlaces.map((place) => context.cotangents[place] as Node);
+  const outputs = results(
     emit.call("cond", [...inputs, ...flowing], { onTrue: branch(attrs.onTrue), onFalse: branch(attrs.onFalse) }),
   );
   const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
   by.forEach((place, order) => {
-    cotangents[place + 1] = made[order];
+    cotangents[place + 1] = outputs[order];
   });
   return cotangents;
 }

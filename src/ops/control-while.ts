@@ -1,7 +1,7 @@
 /**
- * @module Loops with a condition and a bound on their iterations. With the bound it is known how much a gradient must keep:
- * such a loop stacks its carries before each iteration in carries of their own, `[bound, ...]` each, and counts. Where no
- * gradient is asked for, the first pass drops them.
+ * @module While loops. A bound on the iterations says how much a gradient must keep: a loop with a bound stacks its carries
+ * before each iteration in further carries of shape `[bound, ...]`, and counts the iterations. Where no gradient is asked
+ * for, the first pass drops stacks and count.
  */
 import { isFloat } from "../ir/dtype.ts";
 import { type InputSpec, inlineGraph, inputSpecs, narrowGraph, traceGraph } from "../ir/graph.ts";
@@ -12,17 +12,17 @@ import { positionOf, Trace } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describePosition } from "../util/source.ts";
 import { withinBound } from "./control-bound.ts";
-import { scanBackward } from "./control-gradient.ts";
+import { scanBackward, typeOf } from "./control-gradient.ts";
 import * as emit from "./emit.ts";
 import { resultsOf } from "./results.ts";
 
 /**
- * `bound` is the most iterations that the loop may take. Of a loop that has `stacked`, the carries are that many of its own,
- * the number of iterations (i32), and a stack of each of its own.
+ * `bound` is the most iterations that the loop may take. If `stacked` is set, the carries are `stacked` carries of the user's
+ * loop, the number of iterations (i32), and a stack of each of those carries.
  */
 export type WhileAttrs = { condition: Graph; body: Graph; carries: number; bound?: number; stacked?: number };
 
-/** A loop without what is kept for its gradient. */
+/** A loop without stacks and count. */
 interface Plain {
   readonly attrs: WhileAttrs;
   /** Positions of its inputs among those of the whole loop. */
@@ -31,31 +31,30 @@ interface Plain {
 
 const counter: TensorType = { dtype: "i32", shape: [] };
 const zero = (): Node => emit.constant("i32", 0);
-const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
 const stackOf = ({ dtype, shape }: TensorType, bound: number): TensorType => ({ dtype, shape: [bound, ...shape] });
 
-/** The carries of a loop's own, where it stacks them. A pass that drops a carry ends that. */
-const ownCarries = ({ carries, stacked }: WhileAttrs): number | undefined =>
+/** How many carries are the user's in a loop that stacks them; undefined without stacks, and after a pass dropped a carry. */
+const userCarries = ({ carries, stacked }: WhileAttrs): number | undefined =>
   stacked !== undefined && carries === 2 * stacked + 1 ? stacked : undefined;
 
 /** The loop without its stacks and its count. */
 export function plainWhile(node: Pick<Node<WhileAttrs>, "attrs" | "inputs">): Plain {
   const { condition, body, carries, bound } = node.attrs;
-  const own = ownCarries(node.attrs) ?? carries;
-  const inputs = [...range(own), ...range(node.inputs.length - carries).map((place) => carries + place)];
+  const plainCarries = userCarries(node.attrs) ?? carries;
+  const inputs = [...range(plainCarries), ...range(node.inputs.length - carries).map((place) => carries + place)];
   const rest = bound === undefined ? {} : { bound };
-  if (own === carries) return { attrs: { condition, body, carries, ...rest }, inputs };
+  if (plainCarries === carries) return { attrs: { condition, body, carries, ...rest }, inputs };
   const taken = [0, ...inputs.map((place) => place + 1)];
   const attrs = {
     condition: narrowGraph(condition, taken, [0]),
-    body: narrowGraph(body, taken, range(own)),
-    carries: own,
+    body: narrowGraph(body, taken, range(plainCarries)),
+    carries: plainCarries,
     ...rest,
   };
   return { attrs, inputs };
 }
 
-/** Applies while, with stacks where the bound says how large and there is something to differentiate. */
+/** Applies while; a loop with a bound and a float carry gets stacks. */
 export function emitWhile(inputs: readonly Node[], attrs: WhileAttrs): Node[] {
   const { bound, carries } = attrs;
   const start = inputs.slice(0, carries);
@@ -68,23 +67,23 @@ export function emitWhile(inputs: readonly Node[], attrs: WhileAttrs): Node[] {
 
 function withStacks({ condition, body, carries, ...rest }: WhileAttrs, stacks: readonly TensorType[]): WhileAttrs {
   const [index, ...specs] = inputSpecs(body) as [InputSpec, ...InputSpec[]];
-  const own = specs.slice(0, carries);
+  const carrySpecs = specs.slice(0, carries);
   const kept = [
     { name: "iterations", type: counter },
-    ...stacks.map((type, place) => ({ name: `all of ${own[place]?.name}`, type })),
+    ...stacks.map((type, place) => ({ name: `all of ${carrySpecs[place]?.name}`, type })),
   ];
-  const all = [index, ...own, ...kept, ...specs.slice(carries)];
-  const plain = (given: readonly Node[]): Node[] => [...given.slice(0, carries), ...given.slice(2 * carries + 1)];
+  const all = [index, ...carrySpecs, ...kept, ...specs.slice(carries)];
+  const plain = (nodes: readonly Node[]): Node[] => [...nodes.slice(0, carries), ...nodes.slice(2 * carries + 1)];
   return {
     ...rest,
-    condition: traceGraph(condition.name, all, (at, ...given) => inlineGraph(condition, [at as Node, ...plain(given)])),
-    body: traceGraph(body.name, all, (at, ...given) => [
-      ...inlineGraph(body, [at as Node, ...plain(given)]),
+    condition: traceGraph(condition.name, all, (at, ...nodes) => inlineGraph(condition, [at as Node, ...plain(nodes)])),
+    body: traceGraph(body.name, all, (at, ...nodes) => [
+      ...inlineGraph(body, [at as Node, ...plain(nodes)]),
       emit.add(at as Node, 1),
-      ...given.slice(0, carries).map((carry, place) => {
+      ...nodes.slice(0, carries).map((carry, place) => {
         const row = emit.reshape(carry, [1, ...carry.shape]);
         const starts = [at as Node, ...carry.shape.map(zero)];
-        return emit.call("dynamicUpdateSlice", [given[carries + 1 + place] as Node, row, ...starts]);
+        return emit.call("dynamicUpdateSlice", [nodes[carries + 1 + place] as Node, row, ...starts]);
       }),
     ]),
     carries: 2 * carries + 1,
@@ -93,8 +92,8 @@ function withStacks({ condition, body, carries, ...rest }: WhileAttrs, stacks: r
 }
 
 /**
- * The loop with a condition that is an error of the run where it still holds after `bound` iterations: a table of so many
- * rows is asked for row `bound`.
+ * The loop with a condition that fails the run if it still holds after `bound` iterations: the condition looks up the
+ * iteration in a table of `bound` elements.
  */
 export function checkedWhile(
   inputs: readonly Node[],
@@ -105,52 +104,52 @@ export function checkedWhile(
   const table = { name: "within", type: { dtype: "bool", shape: [bound] } as TensorType };
   const specs = [...inputSpecs(body), table];
   const taken = range(specs.length - 1);
-  const own = (nodes: readonly Node[]): Node[] => taken.map((place) => nodes[place] as Node);
+  const withoutTable = (nodes: readonly Node[]): Node[] => taken.map((place) => nodes[place] as Node);
   const test = (...nodes: Node[]): Node[] => {
-    const holds = inlineGraph(condition, own(nodes))[0] as Node;
+    const holds = inlineGraph(condition, withoutTable(nodes))[0] as Node;
     const at = emit.select(holds, nodes[0] as Node, 0);
     return [emit.and(holds, withinBound(nodes.at(-1) as Node, at, body.name, done))];
   };
-  // The error of the run is of the line where the loop is written.
+  // The error of the run names the line where the loop is written.
   const checked = traceGraph(condition.name, specs, test, new Trace(true));
-  const step = traceGraph(body.name, specs, (...nodes) => inlineGraph(body, own(nodes)));
+  const step = traceGraph(body.name, specs, (...nodes) => inlineGraph(body, withoutTable(nodes)));
   return [[...inputs, emit.full("bool", [bound], 1)], { ...attrs, condition: checked, body: step }];
 }
 
-/** The gradient of a loop with a bound: that of a scan over the bound, of which only the iterations that took place count. */
+/** The gradient of a loop with a bound: that of a scan over the bound, without the iterations that did not take place. */
 export function whileGradient({ node, cotangents, pullback }: GradientContext<WhileAttrs>): (Node | undefined)[] {
   const { bound } = node.attrs;
   if (bound === undefined) throw noBound(node);
   const plain = plainWhile(node);
-  const own = plain.attrs.carries;
+  const carries = plain.attrs.carries;
   const inputs = plain.inputs.map((place) => node.inputs[place] as Node);
-  const made = ownCarries(node.attrs) === undefined ? emitWhile(inputs, plain.attrs) : resultsOf(node as Node);
+  const outputs = userCarries(node.attrs) === undefined ? emitWhile(inputs, plain.attrs) : resultsOf(node as Node);
   const { body } = plain.attrs;
-  const found = scanBackward({
+  const inputCotangents = scanBackward({
     attrs: {
-      body: { ...body, outputs: [...body.outputs, ...body.inputs.slice(1, own + 1)] },
+      body: { ...body, outputs: [...body.outputs, ...body.inputs.slice(1, carries + 1)] },
       length: bound,
-      carries: own,
+      carries,
       slices: 0,
       reverse: false,
     },
     inputs,
     cotangents: [
-      ...cotangents.slice(0, own),
-      ...made.slice(own + 1).map((_stack, place) => cotangents[own + 1 + place]),
+      ...cotangents.slice(0, carries),
+      ...outputs.slice(carries + 1).map((_stack, place) => cotangents[carries + 1 + place]),
     ],
     pullback,
-    stacks: () => made.slice(own + 1),
-    count: made[own] as Node,
+    stacks: () => outputs.slice(carries + 1),
+    count: outputs[carries] as Node,
   });
-  return node.inputs.map((_input, place) => found[plain.inputs.indexOf(place)]);
+  return node.inputs.map((_input, place) => inputCotangents[plain.inputs.indexOf(place)]);
 }
 
 function noBound(node: Node<WhileAttrs>): HeddleError {
   const where = describePosition(positionOf(node as Node));
   return new HeddleError(
     "gradient",
-    `${describeNode(node as Node)} has no gradient: nobody knows how many iterations to keep`,
+    `${describeNode(node as Node)} has no gradient: the number of iterations to keep is not known`,
     {
       hint: "give whileLoop the option maxIterations, or use scan; jvp needs neither",
       ...(where === undefined ? {} : { where }),

@@ -1,6 +1,6 @@
 /**
- * @module Loops and branches: ops that own graphs. What runs when is declared (`control`), so that the planner, the
- * program and the executors carry all three without knowing them.
+ * @module Loops and branches: the ops scan, while and cond, which own graphs. `control` declares which graph runs when, so
+ * the planner, the program and the executors handle all three alike.
  */
 import type { Control, LoopControl } from "../ir/control.ts";
 import { dtypes } from "../ir/dtype.ts";
@@ -12,16 +12,16 @@ import { flopsTo } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
 import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
-import { branchGradient, scanGradient, withStackedCarries } from "./control-gradient.ts";
+import type { CondAttrs, ScanAttrs } from "./control-gradient.ts";
+import { branchGradient, scanGradient, typeOf, withStackedCarries } from "./control-gradient.ts";
 import { checkedWhile, emitWhile, type WhileAttrs, whileGradient } from "./control-while.ts";
 import { sliceOf } from "./host-arrays.ts";
 import { resultsOf } from "./results.ts";
 
-export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
+export type { CondAttrs, ScanAttrs } from "./control-gradient.ts";
 export type { WhileAttrs } from "./control-while.ts";
-export type CondAttrs = { onTrue: Graph; onFalse: Graph };
 
-const planned = absent("the planner plans the graphs that it owns");
+const planned = absent("the planner plans its graphs");
 const program = absent("becomes a program of its own, not a kernel");
 
 /** Defines an op that owns graphs. */
@@ -45,16 +45,15 @@ function defineControl<A extends Attrs>(
   });
 }
 
-const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
 const nameOf = (input: Node): string => String(input.attrs["name"]);
 const index: TensorType = { dtype: "i32", shape: [] };
 
 /** Refuses inputs that a graph does not take. */
-function checkInputs(op: string, graph: Graph, given: readonly TensorType[]): void {
-  if (graph.inputs.length !== given.length)
-    throw new HeddleError("op", `${op}: '${graph.name}' takes ${graph.inputs.length} values, gets ${given.length}`);
+function checkInputs(op: string, graph: Graph, types: readonly TensorType[]): void {
+  if (graph.inputs.length !== types.length)
+    throw new HeddleError("op", `${op}: '${graph.name}' takes ${graph.inputs.length} values, gets ${types.length}`);
   graph.inputs.forEach((input, place) => {
-    const type = given[place] as TensorType;
+    const type = types[place] as TensorType;
     if (!sameType(typeOf(input), type))
       throw new HeddleError(
         "op",
@@ -104,13 +103,13 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
   control: scanControl,
   infer: (inputs, { body, length, carries, slices }) => {
     if (!Number.isInteger(length) || length < 0) throw new HeddleError("op", `scan: the length cannot be ${length}`);
-    const given = inputs.map((type, place): TensorType => {
+    const operandTypes = inputs.map((type, place): TensorType => {
       if (place < carries || place >= carries + slices) return type;
       if (type.shape[0] !== length)
         throw new HeddleError("shape", `scan: ${formatType(type)} has no ${length} slices along dim 0`);
       return { dtype: type.dtype, shape: type.shape.slice(1) };
     });
-    checkInputs("scan", body, [index, ...given]);
+    checkInputs("scan", body, [index, ...operandTypes]);
     checkCarries("scan", body, carries);
     return body.outputs.map(({ dtype, shape }, place) => ({
       dtype,
@@ -140,7 +139,7 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
 
 export const whileOp: OpDef<WhileAttrs> = defineControl<WhileAttrs>({
   name: "while",
-  doc: "Runs a body as long as a condition holds: inputs are the first carries and constants; condition and body take (number of the iteration, carries, constants) and give a bool scalar and the next carries. Results are the last carries. Where `bound` says how many iterations it takes at most, it has a gradient.",
+  doc: "Runs a body as long as a condition holds: inputs are the first carries and constants; condition and body take (number of the iteration, carries, constants) and give a bool scalar and the next carries. Results are the last carries. With `bound`, the most iterations it may take, it has a gradient.",
   control: ({ condition, body, carries }) => ({
     kind: "loop",
     body,
@@ -162,14 +161,14 @@ export const whileOp: OpDef<WhileAttrs> = defineControl<WhileAttrs>({
   gradient: whileGradient,
   batch: batchWhile,
   forward: forwardWhile,
-  // How often it runs is not known: one iteration is what can be said.
+  // The number of iterations is not known; this is the cost of one.
   cost: (_inputs, _outputs, { condition, body }) => flopsTo([...condition.outputs, ...body.outputs]),
   reference: (inputs, { condition, body, carries }, _outputs, context) => {
     let state = inputs.slice(0, carries);
     for (let step = 0; ; step++) {
-      const given = [scalarIndex(step), ...state, ...inputs.slice(carries)];
-      if (context.evaluate(condition, given)[0]?.data[0] === 0) return state.map(({ data }) => data);
-      state = context.evaluate(body, given);
+      const operands = [scalarIndex(step), ...state, ...inputs.slice(carries)];
+      if (context.evaluate(condition, operands)[0]?.data[0] === 0) return state.map(({ data }) => data);
+      state = context.evaluate(body, operands);
     }
   },
 });
@@ -189,7 +188,7 @@ export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
       if (!sameType(type, right[place] as TensorType))
         throw new HeddleError(
           "shape",
-          `cond: result ${place} is ${formatType(type)} of one branch and ${formatType(right[place] as TensorType)} of the other`,
+          `cond: result ${place} is ${formatType(type)} in one branch and ${formatType(right[place] as TensorType)} in the other`,
         );
     });
     return left;
@@ -203,24 +202,24 @@ export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
 });
 
 /**
- * Applies scan; returns the last carries and the stacks. The carries before each iteration are stacked too, for the
- * gradient; a pass drops what turns out not to be used.
+ * Applies scan; returns the last carries and the stacks. The carries before each iteration are also stacked, for the
+ * gradient; a pass drops stacks that are not used.
  */
 export function scan(inputs: readonly Node[], attrs: ScanAttrs): Node[] {
   const { body, carries } = attrs;
-  const made = apply(scanOp, inputs, { ...attrs, body: withStackedCarries(body, carries) });
-  return resultsOf(made).slice(0, body.outputs.length);
+  const node = apply(scanOp, inputs, { ...attrs, body: withStackedCarries(body, carries) });
+  return resultsOf(node).slice(0, body.outputs.length);
 }
 
 /**
- * Applies while; returns the last carries. More iterations than the bound, where there is one, are an error of the run, which
- * counts those that were `done` before the loop.
+ * Applies while; returns the last carries. More iterations than the bound are an error of the run, whose count includes the
+ * `done` iterations before the loop.
  */
 export function whileLoop(inputs: readonly Node[], attrs: WhileAttrs, done = 0): Node[] {
   const { bound } = attrs;
-  const made =
+  const results =
     bound === undefined ? emitWhile(inputs, attrs) : emitWhile(...checkedWhile(inputs, { ...attrs, bound }, done));
-  return made.slice(0, attrs.carries);
+  return results.slice(0, attrs.carries);
 }
 
 /** Applies cond; returns the results of the branch taken. */

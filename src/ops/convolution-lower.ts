@@ -23,7 +23,7 @@ export interface ConvDims {
   readonly grouped: boolean;
 }
 
-/** The parts of a layout such as `bf01,oi01->bf01`. @throws HeddleError `op` when one of the three is missing. */
+/** The parts of a layout such as `bf01,oi01->bf01`. @throws HeddleError `op` if one of the three operands is missing. */
 export function convDims(layout: string): ConvDims {
   const [left, out] = layout.split("->");
   const [x, kernel] = (left ?? "").split(",");
@@ -42,18 +42,18 @@ export const orderFor = (letters: string, wanted: string): number[] =>
 /** The kernel that computes a convolution. */
 export type ConvForm = "conv" | "convFilter" | "convGroups" | "convGroupsFilter";
 
-/** Products of channels within a group up to which the groups are better lanes than the channels. */
+/** The most products of channels within a group for which the groups fill vector lanes better than the channels. */
 const fewChannels = 16;
 
 /**
- * Filter forms are for windows larger than the output: gradients by the kernel, better as columns-transposed times
+ * Filter forms are for windows larger than the output, as in gradients by the kernel: they multiply transposed columns by the
  * cotangent. Many groups of few channels have kernels in which the groups are the lanes of vectors.
  */
 export function convForm(dims: ConvDims, kernel: Shape, out: Shape): ConvForm {
   const spatialSize = (shape: Shape, letters: string): number =>
     dims.spatial.reduce((size, digit) => size * sizeAt(shape, letters, digit), 1);
   const filter = spatialSize(kernel, dims.kernel) > spatialSize(out, dims.out);
-  // In the filter form, batch and channels are in each other's place.
+  // Filter forms swap batch and channels.
   const channels = filter ? sizeAt(out, dims.out, "b") : sizeAt(kernel, dims.kernel, "i");
   const within = channels * sizeAt(kernel, dims.kernel, "o");
   const lanes = dims.grouped && within <= fewChannels && sizeAt(kernel, dims.kernel, "g") > within;
@@ -87,7 +87,7 @@ export function convOutputOrder(attrs: ConvAttrs, inputs: readonly View[], outpu
   return orderFor(dims.out, convOrders(form, dims).out);
 }
 
-/** The view with dims in the wanted order of letters; a letter that it lacks is a dim of size 1. */
+/** The view with dims in the wanted order of letters; a letter that the view lacks becomes a dim of size 1. */
 function arranged(view: View, letters: string, wanted: string): View {
   const known = [...wanted].filter((letter) => letters.includes(letter)).join("");
   const moved = permuteView(view, orderFor(letters, known));
@@ -116,7 +116,7 @@ const three = <T>(list: readonly T[], neutral: T): T[] => [...new Array<T>(3 - l
 
 type Triple = readonly [number, number, number];
 
-/** Fields of a call that all forms have; filter forms have strides and kernel dilation in each other's place. */
+/** Fields of a call that all forms have; filter forms swap strides and kernel dilation. */
 function convFields(attrs: ConvAttrs, sizes: Sizes, filter: boolean) {
   const [d, h, w] = sizes.input as Triple;
   const [kd, kh, kw] = sizes.window as Triple;
@@ -133,7 +133,7 @@ function convFields(attrs: ConvAttrs, sizes: Sizes, filter: boolean) {
   };
 }
 
-/** Dims of the kernels, with three spatial ones: letters of the user's digits, and others for those that are missing. */
+/** The order with three spatial dims, as the kernels have: the layout's digits, after letters for missing dims. */
 function threeDigits(order: string, spatial: readonly string[]): string {
   const digits = spatial.join("");
   const missing = "xyz".slice(0, 3 - spatial.length);
@@ -159,18 +159,18 @@ export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   const kernelOrder = `${dims.grouped ? "g" : ""}${dims.spatial.join("")}io`;
   const input = context.contiguous(arranged(x, dims.x, wide(orders.x)));
   const target = arranged(out, dims.out, wide(orders.out));
-  const made = isDense(target) ? target : context.temporary({ shape: target.shape, dtype: target.dtype });
+  const result = isDense(target) ? target : context.temporary({ shape: target.shape, dtype: target.dtype });
   const filter = form === "convFilter" || form === "convGroupsFilter";
   const weight = arranged(kernel, dims.kernel, wide(orders.kernel ?? kernelOrder));
   const dense = form === "conv" ? { view: weight, calls: [] } : context.contiguous(weight);
-  const sizes = sizesOf(form, input.view.shape, dense.view.shape, made.shape);
+  const sizes = sizesOf(form, input.view.shape, dense.view.shape, result.shape);
   const { slots } = context;
   const fields = {
     dtype: x.dtype,
     ...convFields(attrs, sizes, filter),
     slots,
     x: context.at(input.view),
-    out: context.at(made),
+    out: context.at(result),
   };
   const second = context.at(dense.view);
   const call =
@@ -178,10 +178,10 @@ export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
       ? forward[form].scratched(context, { ...fields, weight: { at: second, strides: dense.view.strides } })
       : filters[form].scratched(context, { ...fields, dy: second });
   const calls = [...input.calls, ...dense.calls, call];
-  return made === target ? calls : [...calls, copyCall(context, made, target)];
+  return result === target ? calls : [...calls, copyCall(context, result, target)];
 }
 
-/** The order with a dim of one group where the kernels have it. */
+/** The order with a group dim of size 1 at the place where the kernel has it. */
 function withGroup(order: string, form: ConvForm, isKernel: boolean): string {
   if (form === "conv" && isKernel) return `g${order}`;
   if (form === "convFilter" && order.endsWith("bf")) return `g${order}`;

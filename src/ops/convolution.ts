@@ -1,8 +1,8 @@
 /**
  * @module Convolution in the general form of StableHLO. `layout` names the dims by letters: `b` batch, `f` feature, `i`
  * and `o` input and output feature of the kernel, digits for spatial dims; `"bf01,oi01->bf01"` is PyTorch's. Because any
- * dim may play any part, both gradients are convolutions too. A dim `g` of all three holds groups, which have nothing to do
- * with each other: it is to a convolution what a batch dim is to a product.
+ * dim may play any part, both gradients are convolutions too. A dim `g` of all three operands holds independent groups, as
+ * a batch dim does in a product.
  */
 
 import { dtypes, isFloat } from "../ir/dtype.ts";
@@ -24,7 +24,7 @@ import {
 import * as emit from "./emit.ts";
 import { gatherStrided, inverseOrder, permuted, sliceOf } from "./host-arrays.ts";
 
-/** Each operand must have each of its letters once, and all the same digits from 0 up. */
+/** Checks that each operand has each of its letters once, and all operands the same digits from 0 up. */
 function checkLayout(layout: string): void {
   const { x, kernel, out, spatial, grouped } = convDims(layout);
   const digits = spatial.map((_digit, index) => String(index)).join("");
@@ -122,7 +122,7 @@ function convEquation(inputs: readonly TensorType[], attrs: ConvAttrs): Equation
     const span = dilated(window[d] as number, gap);
     const positions = Math.floor((dilated(input[d] as number, dilation) + low + high - span) / stride);
     const rule = { of: `x${digit}`, low, dilation, solid: true };
-    // Positions and taps play the same part: split positions leave parts of the output, split taps parts of the sums.
+    // Positions and taps are alike: split positions leave parts of the output, split taps parts of the sums.
     return [
       { ...rule, by: `y${digit}`, stride, span },
       { ...rule, by: `k${digit}`, stride: gap, span: positions * stride + 1 },
@@ -169,7 +169,7 @@ function inputGradient(node: Node, dy: Node): Node {
   });
 }
 
-/** Gradient by the kernel: the input convolved with the output's cotangent, batch and features changing parts. */
+/** Gradient by the kernel: the input convolved with the output's cotangent, with batch and features swapped. */
 function kernelGradient(node: Node, dy: Node): Node {
   const attrs = node.attrs as ConvAttrs;
   const [x, kernel] = node.inputs as [Node, Node];
@@ -184,7 +184,7 @@ function kernelGradient(node: Node, dy: Node): Node {
     return [low, covered - spread + span - 1 - low];
   });
   if (dilates) {
-    // The input in the kernel's place, where its gaps cost nothing; taps come in the opposite order.
+    // The input takes the kernel's place, where its gaps cost nothing; the taps come out in reverse order.
     const turned = emit.call("conv", [dy, x], {
       layout: `${swap(dims.out, "bf", "fb")},${swap(dims.x, "bf", "io")}->${swap(dims.kernel, "io", "fb")}`,
       strides: attrs.kernelDilation,
@@ -203,7 +203,7 @@ function kernelGradient(node: Node, dy: Node): Node {
   });
 }
 
-/** A batch of inputs is more of dim `b`, a batch of kernels more of dim `o`, a batch of both more groups. */
+/** A batch of inputs extends dim `b`, a batch of kernels dim `o`; a batch of both extends the groups. */
 function batchConv(context: BatchContext<ConvAttrs>): Batched[] {
   const { node, size } = context;
   const [x, kernel] = context.inputs as [Batched, Batched];
@@ -222,14 +222,14 @@ function batchConv(context: BatchContext<ConvAttrs>): Batched[] {
   const [ofX, ofKernel, ofOut] = x.batched && kernel.batched ? "ggg" : x.batched ? "b_b" : "_of";
   const inputs = [merged(x, dims.x, ofX as string), merged(kernel, dims.kernel, ofKernel as string)];
   const at = out.indexOf(ofOut as string);
-  const made = emit.call("conv", inputs, node.attrs);
-  const apart = emit.reshape(made, [...node.shape.slice(0, at), size, ...node.shape.slice(at)]);
+  const convolved = emit.call("conv", inputs, node.attrs);
+  const apart = emit.reshape(convolved, [...node.shape.slice(0, at), size, ...node.shape.slice(at)]);
   return [withBatch(moveDim(apart, at, 0))];
 }
 
 defineOp<ConvAttrs>({
   name: "conv",
-  doc: "Convolution (cross-correlation, as everywhere in the field) of x by a kernel, with strides, padding (may be negative), dilation of input and kernel, and groups. `layout` says which dim plays which part.",
+  doc: "Convolution (cross-correlation, as everywhere in the field) of x by a kernel, with strides, padding (may be negative), dilation of input and kernel, and groups. `layout` gives the role of each dim.",
   example: {
     inputs: [
       { dtype: "f32", shape: [1, 1, 3], data: Float32Array.of(1, 2, 3) },

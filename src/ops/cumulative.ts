@@ -1,4 +1,4 @@
-/** @module All elements up to each one, combined, along a dim. */
+/** @module Cumulative sums, products and extremes along a dim. */
 
 import { type DType, dtypes, isFloat, roundTo } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
@@ -10,7 +10,7 @@ import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
-import { copyCall, f32, one } from "./movement.ts";
+import { copyCall, f32, onlyInput } from "./movement.ts";
 import { combine } from "./reduce.ts";
 import { partOfDim } from "./reduce-prod.ts";
 import { inFloat32 } from "./wide.ts";
@@ -27,7 +27,7 @@ function logAddExp(x: number, y: number): number {
 const ruleOf = (kind: emit.CumulativeKind): ((x: number, y: number, dtype: DType) => number) =>
   kind === "logSumExp" ? logAddExp : combine[kind];
 
-/** The sums `s[i] = b[i] + a[i] s[i + 1]` from the last element back, in log2 passes; what comes after the last is 0. */
+/** The sums `s[i] = b[i] + a[i] s[i + 1]` from the last element back, in log2 of their number passes; s after the last element is 0. */
 function recurrence(a: Node, b: Node, dim: number): Node {
   let [factor, total] = [a, b];
   for (let distance = 1; distance < (b.shape[dim] as number); distance *= 2) {
@@ -37,7 +37,7 @@ function recurrence(a: Node, b: Node, dim: number): Node {
   return total;
 }
 
-/** Each element is in the products up to it, with the elements before it, and in later ones, with those in between too. */
+/** An element is a factor of its own product, with the elements before it, and of later ones, also with those in between. */
 function productGradient(x: Node, dy: Node, dim: number): Node {
   const before = emit.shifted(emit.cumulative("prod", x, dim), dim, 1, 1);
   return emit.mul(before, recurrence(emit.shifted(x, dim, -1, 0), dy, dim));
@@ -46,7 +46,7 @@ function productGradient(x: Node, dy: Node, dim: number): Node {
 /** exp(x - y), 1 where both are the same infinity. */
 const ratio = (x: Node, y: Node): Node => emit.exp(emit.select(emit.eq(x, y), 0, emit.sub(x, y)));
 
-/** As y never falls, no ratio is above 1. */
+/** y never falls along the dim, so no ratio is above 1. */
 function logSumExpGradient(x: Node, y: Node, dy: Node, dim: number): Node {
   const falls = ratio(y, emit.shifted(y, dim, -1, Infinity));
   return emit.mul(ratio(x, y), recurrence(falls, dy, dim));
@@ -64,14 +64,14 @@ function extremeGradient(kind: "max" | "min", x: Node, y: Node, dy: Node, dim: n
 
 defineOp<CumulativeAttrs>({
   name: "cumulative",
-  doc: "The elements up to and including each one, combined by sum, prod, max, min or logSumExp, along a dim; integers wrap. Floats are combined in a tree, not one after another. Max and min propagate NaN; the first of ties takes the gradient.",
+  doc: "Combines all elements up to and including each one by sum, prod, max, min or logSumExp, along a dim; integers wrap. Floats are combined in a tree, not one after another. Max and min propagate NaN; the first of ties takes the gradient.",
   example: {
     inputs: [f32([2, 3], [1, 2, 3, 4, 5, 6])],
     attrs: { kind: "sum", dim: 1 },
     outputs: [f32([2, 3], [1, 3, 6, 4, 9, 15])],
   },
   infer: (inputs, { kind, dim }) => {
-    const input = one(`cumulative ${kind}`, inputs);
+    const input = onlyInput(`cumulative ${kind}`, inputs);
     if (!Number.isInteger(dim) || dim < 0 || dim >= input.shape.length)
       throw new HeddleError("shape", `cumulative ${kind}: there is no dim ${dim} in ${formatType(input)}`);
     if (input.dtype === "bool" || (kind === "logSumExp" && !isFloat(input.dtype)))
@@ -95,7 +95,7 @@ defineOp<CumulativeAttrs>({
       case "logSumExp":
         return [
           inFloat32([x, dy], (wide, along) => {
-            // A rounded result would be off by much in its exponential.
+            // The exponential would multiply the error of a rounded result.
             const y = wide === x ? node : emit.cumulative(kind, wide, dim);
             return logSumExpGradient(wide, y, along, dim);
           }),
@@ -124,7 +124,7 @@ defineOp<CumulativeAttrs>({
   lower: { strided: [0], emit: shiftedPasses },
 });
 
-/** Instructions that combine registers 0 and 1; the last one makes the result. */
+/** Instructions that combine registers 0 and 1; the last instruction gives the result. */
 function instructions(kind: emit.CumulativeKind, dtype: DType): readonly (readonly unknown[])[] {
   switch (kind) {
     case "sum":
@@ -160,7 +160,7 @@ function shiftedPasses(context: KernelContext<CumulativeAttrs>): KernelCall[] {
   const size = x.shape[dim] as number;
   const passes = Math.ceil(Math.log2(Math.max(1, size)));
   if (passes === 0 || sizeOf(x.shape) === 0) return [copyCall(context, x, out)];
-  // The last pass writes the result; passes before it write here and there by turns.
+  // The last pass writes the result; earlier passes alternate between two buffers.
   const other = passes > 1 ? context.temporary(out) : out;
   const operand = (view: View) => ({ at: context.at(view), dtype: view.dtype, strides: view.strides });
   const ops = instructions(kind, x.dtype);

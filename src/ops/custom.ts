@@ -1,6 +1,6 @@
 /**
- * @module Graphs with a derivative of the user's own: a gradient for reverse mode, or a tangent for forward mode. Each mode
- * follows from the other by transposing what is linear in the cotangents or tangents.
+ * @module Graphs with a custom derivative: a gradient for reverse mode, or a tangent for forward mode. The other mode follows
+ * by transposition, as long as the derivative is linear in the cotangents or tangents.
  */
 import { isFloat } from "../ir/dtype.ts";
 import { type InputSpec, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
@@ -26,12 +26,12 @@ import { f32 } from "./movement.ts";
 import { resultsOf } from "./results.ts";
 
 /**
- * `gradient` takes the results, cotangents of those that are float, and the inputs; it gives cotangents of the inputs in the
- * places `by`.
+ * `gradient` takes the results, the cotangents of the float results, and the inputs; it gives the cotangents of the inputs at
+ * the places `by`.
  */
 export type CustomGradientAttrs = { body: Graph; gradient: Graph; by: readonly number[] };
 
-/** `tangent` takes the results, tangents of the inputs in the places `by`, and the inputs; it gives tangents of the float results. */
+/** `tangent` takes the results, tangents of the inputs at the places `by`, and the inputs; it gives tangents of the float results. */
 export type CustomJvpAttrs = { body: Graph; tangent: Graph; by: readonly number[] };
 
 const scalar = (name: string): InputSpec => ({ name, type: { dtype: "f32", shape: [] } });
@@ -51,8 +51,8 @@ export const customGradientOp = defineComposite<CustomGradientAttrs>({
     const flowing = results.flatMap((result, place) =>
       isFloat(result.dtype) ? [cotangents[place] ?? emit.zerosLike(result)] : [],
     );
-    const made = inlineGraph(gradient, [...results, ...flowing, ...node.inputs]);
-    return node.inputs.map((_input, place) => made[by.indexOf(place)]);
+    const inputCotangents = inlineGraph(gradient, [...results, ...flowing, ...node.inputs]);
+    return node.inputs.map((_input, place) => inputCotangents[by.indexOf(place)]);
   },
   batch: (context) => batchCustom(context, "gradient"),
   form: absent("the passes put its body in its place"),
@@ -76,11 +76,11 @@ function forwardCustom({ node, inputs }: ForwardContext<CustomJvpAttrs>): Dual[]
   const values = inputs.map((input) => input.node);
   const results = resultsOf(emit.call("customJvp", values, node.attrs));
   const moving = by.map((place) => inputs[place]?.tangent ?? emit.zerosLike(values[place] as Node));
-  const made = inlineGraph(tangent, [...results, ...moving, ...values]);
-  return results.map((result) => ({ node: result, tangent: isFloat(result.dtype) ? made.shift() : undefined }));
+  const tangents = inlineGraph(tangent, [...results, ...moving, ...values]);
+  return results.map((result) => ({ node: result, tangent: isFloat(result.dtype) ? tangents.shift() : undefined }));
 }
 
-/** The gradient that follows from the tangent: its transpose by the tangents of the inputs. */
+/** The gradient from the tangent: its transpose by the tangents of the inputs. */
 function transposedTangent({ node, cotangents, pullback }: GradientContext<CustomJvpAttrs>): (Node | undefined)[] {
   const { tangent, by } = node.attrs as CustomJvpAttrs;
   const results = resultsOf(node);
@@ -89,23 +89,23 @@ function transposedTangent({ node, cotangents, pullback }: GradientContext<Custo
   );
   const specs = inputSpecs(tangent);
   const seeds = flowing.map(({ dtype, shape }, place) => ({ name: `cotangent${place}`, type: { dtype, shape } }));
-  let found: boolean[] = [];
+  let flows: boolean[] = [];
   const transposed = traceGraph(`gradient-of-${tangent.name}`, [...specs, ...seeds], (...nodes) => {
     const moving = nodes.slice(results.length, results.length + by.length);
     const outputs = inlineGraph(tangent, nodes.slice(0, specs.length));
     const pulled = pullback(outputs, nodes.slice(specs.length), moving);
-    found = pulled.map((value) => value !== undefined);
+    flows = pulled.map((value) => value !== undefined);
     return pulled.filter((value) => value !== undefined);
   });
   const moves = transposed.inputs.map((_input, place) => place >= results.length && place < results.length + by.length);
   if (dependentOutputs(transposed, moves).includes(true)) throw notLinear(node, "tangent", "gradient");
   const zeros = by.map((place) => emit.zerosLike(node.inputs[place] as Node));
-  const made = inlineGraph(transposed, [...results, ...zeros, ...node.inputs, ...flowing]);
-  const pulled = found.map((is) => (is ? made.shift() : undefined));
+  const inputCotangents = inlineGraph(transposed, [...results, ...zeros, ...node.inputs, ...flowing]);
+  const pulled = flows.map((flow) => (flow ? inputCotangents.shift() : undefined));
   return node.inputs.map((_input, place) => pulled[by.indexOf(place)]);
 }
 
-/** A derivative of one mode from which that of the other mode cannot be had. */
+/** The error of a derivative that is not linear, so that the other mode does not follow from it. */
 export function notLinear(node: Node, has: string, wanted: string): HeddleError {
   const body = node.attrs["body"] as Graph | undefined;
   const where = describePosition(positionOf(node));
@@ -117,8 +117,8 @@ export function notLinear(node: Node, has: string, wanted: string): HeddleError 
 }
 
 /**
- * Both graphs on a batch. Float inputs are batched all: a cotangent of one that is alike for all examples then adds up in the
- * gradient of its repetition.
+ * Both graphs on a batch. All float inputs are batched: the cotangent of an input that all examples share then adds up in the
+ * gradient of its broadcast.
  */
 function batchCustom<A extends Attrs>({ node, inputs, size, batch }: BatchContext<A>, rule: string): Batched[] {
   const body = node.attrs["body"] as Graph;
@@ -129,7 +129,7 @@ function batchCustom<A extends Attrs>({ node, inputs, size, batch }: BatchContex
   const attrs = {
     ...node.attrs,
     body: batchedGraph(body, flags, size, batch, () => all).graph,
-    [rule]: batchedGraph(derivative, [...leading, ...flags], size, batch, (made) => made.map(() => true)).graph,
+    [rule]: batchedGraph(derivative, [...leading, ...flags], size, batch, (results) => results.map(() => true)).graph,
   };
   const operands = inputs.map((input, place) => (flags[place] ? spreadBatch(input, size) : input.node));
   return resultsOf(emit.call(node.op.name, operands, attrs)).map(withBatch);

@@ -15,46 +15,46 @@ export function dependentOutputs(graph: Graph, inputs: Flags): boolean[] {
   const results = interpretGraph<Flags>(
     graph,
     inputs.map((flag) => [flag]),
-    (node, given) =>
+    (node, flags) =>
       node.op === elementOp
-        ? [given[0]?.[node.attrs["index"] as number] === true]
+        ? [flags[0]?.[node.attrs["index"] as number] === true]
         : dependentResults(
             node,
-            given.map(([flag]) => flag === true),
+            flags.map(([flag]) => flag === true),
           ),
   );
   return results.map(([flag]) => flag === true);
 }
 
-function dependentResults(node: Node, given: Flags): Flags {
+function dependentResults(node: Node, flags: Flags): Flags {
   const { op, attrs, types } = node;
-  if (!any(given)) return types.map(() => false);
+  if (!any(flags)) return types.map(() => false);
   const inputs = node.inputs.map((input) => input.types[0] as TensorType);
   const control = controlOf(node);
-  if (control?.kind === "loop") return dependentCarries(control, given);
+  if (control?.kind === "loop") return dependentCarries(control, flags);
   if (control?.kind === "branch") {
     const [left, right] = control.branches.map((branch) =>
-      dependentOutputs(branch, given.slice(1)),
+      dependentOutputs(branch, flags.slice(1)),
     ) as unknown as readonly [Flags, Flags];
-    return types.map((_type, place) => given[0] === true || left[place] === true || right[place] === true);
+    return types.map((_type, place) => flags[0] === true || left[place] === true || right[place] === true);
   }
   if (!isAbsent(op.body) && Object.values(attrs).some(isGraph))
-    return dependentOutputs(bodyGraph(op, inputs, attrs), given);
+    return dependentOutputs(bodyGraph(op, inputs, attrs), flags);
   const waits = isAbsent(op.equation) ? [] : (op.equation(inputs, attrs).waits ?? []);
-  return types.map(() => given.some((flag, place) => flag && !waits.includes(place)));
+  return types.map(() => flags.some((flag, place) => flag && !waits.includes(place)));
 }
 
-/** What depends after any number of iterations. */
-function dependentCarries({ body, condition, carries }: LoopControl, given: Flags): Flags {
-  let flags = [false, ...given];
+/** Which carries and stacks depend on the marked inputs after any number of iterations. */
+function dependentCarries({ body, condition, carries }: LoopControl, inputs: Flags): Flags {
+  let flags = [false, ...inputs];
   for (;;) {
-    const made = dependentOutputs(body, flags);
+    const results = dependentOutputs(body, flags);
     const ends = condition !== undefined && any(dependentOutputs(condition, flags));
     const grown = flags.map(
-      (flag, place) => flag || (place > 0 && place <= carries && (ends || made[place - 1] === true)),
+      (flag, place) => flag || (place > 0 && place <= carries && (ends || results[place - 1] === true)),
     );
     if (grown.every((flag, place) => flag === flags[place]))
-      return made.map((flag, place) => flag || (place < carries && grown[place + 1] === true));
+      return results.map((flag, place) => flag || (place < carries && grown[place + 1] === true));
     flags = grown;
   }
 }

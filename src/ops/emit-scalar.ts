@@ -1,6 +1,6 @@
 /**
- * @module The spelling of graphs, of what goes element by element: numbers, how scalar functions take their
- * operands, and casts. Part of `emit.ts`.
+ * @module Functions that build graphs, of what goes element by element: numbers, how scalar functions take their operands,
+ * and casts. Part of `emit.ts`.
  */
 
 import { type DType, isFloat, isLong, isValueOf, roundTo, wrapLong } from "../ir/dtype.ts";
@@ -28,7 +28,7 @@ export function call(
 export function constant(dtype: DType, value: number | bigint): Node {
   if (!isLong(dtype) || typeof value === "number" || Number.isSafeInteger(Number(value)))
     return call("constant", [], { dtype, value: roundTo(dtype, Number(value)) });
-  // Attributes are numbers: two of 32 bits make one of 64.
+  // Attributes are doubles: two halves of 32 bits make the 64-bit value.
   const [high, low] = [wrapLong(dtype, value) >> 32n, value & 0xffff_ffffn];
   const scaled = call("mul", [constant(dtype, high), constant(dtype, 2 ** 32)]);
   return call("add", [scaled, constant(dtype, low)]);
@@ -43,14 +43,14 @@ export const zerosLike = (x: Node): Node => full(x.dtype, x.shape, 0);
 
 /** Lifts numbers to the dtype of the other operand and broadcasts all to one shape. */
 export function together(name: string, operands: readonly Operand[]): Node[] {
-  const given = operands.filter((operand): operand is Node => typeof operand === "object");
-  const [first] = given;
+  const tensors = operands.filter((operand): operand is Node => typeof operand === "object");
+  const [first] = tensors;
   if (first === undefined) throw new HeddleError("op", `${name}: at least one operand must be a tensor`);
   let dtype = first.dtype;
-  for (const node of given) {
+  for (const node of tensors) {
     const promoted = promote(dtype, node.dtype);
     if (promoted === undefined) {
-      throw new HeddleError("dtype", `${name}: no dtype holds both: ${given.map(formatType).join(", ")}`, {
+      throw new HeddleError("dtype", `${name}: no dtype holds both: ${tensors.map(formatType).join(", ")}`, {
         hint: "cast one of them with cast(x, dtype)",
       });
     }
@@ -63,7 +63,7 @@ export function together(name: string, operands: readonly Operand[]): Node[] {
   return sameShapes(name, nodes);
 }
 
-/** @throws HeddleError `dtype` for a number that is no value of the integers beside it. */
+/** @throws HeddleError `dtype` for a number that is not a value of `dtype`, an integer dtype or bool. */
 export function checkLiteral(name: string, dtype: DType, value: number | bigint): void {
   if (isFloat(dtype) || isValueOf(dtype, value)) return;
   throw new HeddleError("dtype", `${name}: ${value} is not a value of ${dtype}`, {
@@ -71,7 +71,7 @@ export function checkLiteral(name: string, dtype: DType, value: number | bigint)
   });
 }
 
-/** A number as a scalar of a dtype that it is a value of. */
+/** A number as a scalar of `dtype`, which must have that value. */
 export function literal(name: string, dtype: DType, value: number | bigint): Node {
   checkLiteral(name, dtype, value);
   return constant(dtype, value);
@@ -89,8 +89,8 @@ function sameShapes(name: string, nodes: readonly Node[]): Node[] {
 }
 
 /**
- * Converts to another dtype; `x` itself where it has that. Floats to integers truncate and saturate, NaN gives 0; integers among
- * each other wrap; to bool is `!= 0`.
+ * Converts to another dtype; gives `x` itself if it has that dtype. Floats to integers truncate and saturate, NaN gives 0;
+ * integers to integers wrap; to bool is `!= 0`.
  */
 export const cast = (x: Node, dtype: DType): Node => (x.dtype === dtype ? x : call("cast", [x], { dtype }));
 

@@ -1,6 +1,6 @@
 /**
- * @module The spelling of graphs: one function per op, over nodes and numbers, with broadcasting. Ops are found by
- * name, so that gradients can use every op without files that import each other.
+ * @module Functions that build graphs: one per op, over nodes and numbers, with broadcasting. Ops are found by name, so
+ * gradients can use every op without circular imports.
  */
 
 import { type DType, dtypes, isFloat, isHalf } from "../ir/dtype.ts";
@@ -45,7 +45,7 @@ export function transpose(x: Node, order: readonly number[] = range(x.shape.leng
     : call("transpose", [x], { order: dims });
 }
 
-/** Elements start, start + stride, … below limit, along each dim; strides are 1 by default, and nothing counts from the end. */
+/** Elements start, start + stride, … below limit, along each dim; strides default to 1; negative starts and limits do not count from the end. */
 export const slice = (
   x: Node,
   start: readonly number[],
@@ -62,7 +62,7 @@ export const pad = (
   interior: readonly number[] = low.map(() => 0),
 ): Node => call("pad", [x, value], { low, high, interior });
 
-/** Joins tensors of one dtype along a dim, of which alone they differ in size; a negative `dim` counts from the end. */
+/** Joins tensors of one dtype along a dim; all other dims agree. A negative `dim` counts from the end. */
 export function concat(inputs: readonly Node[], dim: number): Node {
   const at = normalizeDim(dim, inputs[0]?.shape.length ?? 0, "concat");
   return inputs.length === 1 ? (inputs[0] as Node) : call("concat", inputs, { dim: at });
@@ -74,7 +74,7 @@ export function reverse(x: Node, dims: readonly number[]): Node {
   return resolved.length === 0 ? x : call("reverse", [x], { dims: resolved });
 }
 
-/** The value, of which nothing that is made is shared with what is made of `x`, nor made before `after` is there. */
+/** x, unchanged: nodes that use the result are not merged with nodes that use x, and run after `after`. */
 export const barrier = (x: Node, after: readonly Node[]): Node => call("optimizationBarrier", [x, ...after]);
 
 /** Counts up from 0 along `dim`. */
@@ -84,10 +84,10 @@ export const iota = (dtype: DType, shape: Shape, dim: number): Node => call("iot
 export type Dims = number | readonly number[] | undefined;
 
 /**
- * The dims meant by a number, some numbers or nothing (all): from 0, in ascending order.
+ * Resolves a dim, some dims or nothing (all) to dims counted from 0, in ascending order.
  *
  * @param what names the caller in messages
- * @throws HeddleError `shape` when one is not there or repeats.
+ * @throws HeddleError `shape` for a dim that is out of range or repeats.
  */
 export function resolveDims(what: string, dims: Dims, rank: number): number[] {
   const list = dims === undefined ? range(rank) : typeof dims === "number" ? [dims] : dims;
@@ -97,7 +97,7 @@ export function resolveDims(what: string, dims: Dims, rank: number): number[] {
   return resolved;
 }
 
-/** What sums and products are made of: truth values count as 0 and 1 in i32. */
+/** The operand of a sum or product: bool becomes i32, with true as 1. */
 export const countable = (op: string, x: Node): Node =>
   x.dtype === "bool" && (op === "sum" || op === "prod") ? cast(x, "i32") : x;
 
@@ -119,16 +119,16 @@ export function reduce(
     : result;
 }
 
-/** Sums over dims (default all); of nothing 0, integers wrap, of bool the count of what is true, in i32. */
+/** Sums over dims (default all); integers wrap, a sum of no elements is 0, bool is counted in i32. */
 export const sum = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("sum", x, dims, options);
-/** The largest elements over dims (default all); NaN wins, ties share the gradient. Of no elements it is an error. */
+/** The largest elements over dims (default all); NaN wins, ties share the gradient; no elements are an error. */
 export const max = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("max", x, dims, options);
-/** Products; integers wrap, of nothing 1, of bool 1 where all are true, in i32. */
+/** Products over dims (default all); integers wrap, a product of no elements is 1, bool counts as 0 and 1 in i32. */
 export const prod = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("prod", x, dims, options);
-/** The smallest elements over dims (default all); NaN wins, ties share the gradient. Of no elements it is an error. */
+/** The smallest elements over dims (default all); NaN wins, ties share the gradient; no elements are an error. */
 export const min = (x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node => reduce("min", x, dims, options);
 
-/** Mean over `dims`; integers and bool are averaged as f32. Of 16-bit floats, sum and count are f32. */
+/** Mean over `dims`; integers and bool are averaged as f32. 16-bit floats are summed and divided in f32. */
 export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): Node {
   const over = resolveDims("mean", dims, x.shape.length);
   const count = over.reduce((product, dim) => product * (x.shape[dim] as number), 1);
@@ -141,17 +141,17 @@ export function mean(x: Node, dims?: Dims, options?: { keepDims?: boolean }): No
 export const argMax = (x: Node, dim = -1): Node =>
   call("argMax", [x], { dim: normalizeDim(dim, x.shape.length, "argMax") });
 
-/** What a cumulative op combines the elements by. */
+/** How a cumulative op combines the elements. */
 export type CumulativeKind = "sum" | "prod" | "max" | "min" | "logSumExp";
 
-/** The elements up to each one, combined, along a dim. */
+/** Combines all elements up to and including each one, along a dim (default the last). */
 export const cumulative = (kind: CumulativeKind, x: Node, dim = -1): Node =>
   call("cumulative", [countable(kind, x)], { kind, dim: normalizeDim(dim, x.shape.length, `cumulative ${kind}`) });
 
-/** Sums of the elements up to each one, along a dim. */
+/** Cumulative sums along a dim (default the last). */
 export const cumsum = (x: Node, dim = -1): Node => cumulative("sum", x, dim);
 
-/** The elements `by` places further on along a dim, with `value` in the places that come free; back for negative `by`. */
+/** The elements moved by `by` places along a dim, towards its end if positive; `value` fills the free places. */
 export function shifted(x: Node, dim: number, by: number, value: number): Node {
   const along = (amount: number): number[] => x.shape.map((_size, other) => (other === dim ? amount : 0));
   return pad(x, constant(x.dtype, value), along(by), along(-by || 0));
@@ -195,8 +195,8 @@ export function einsumPair(
     yContract: place(bLetters, contract),
   });
   const free = (list: readonly string[]): string[] => list.filter((letter) => !shared.includes(letter));
-  const made = [...batch, ...free(aLetters), ...free(bLetters)];
-  return transpose(product, place(made, out));
+  const productLetters = [...batch, ...free(aLetters), ...free(bLetters)];
+  return transpose(product, place(productLetters, out));
 }
 
 /** NumPy's matmul: vectors, matrices, and batches of matrices that broadcast. */
@@ -219,7 +219,7 @@ export function matmul(x: Node, y: Node): Node {
   const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));
   if (batch === undefined)
     throw new HeddleError("shape", `matmul: batch dims of ${formatType(x)} and ${formatType(y)} do not broadcast`);
-  // A matrix on the right is shared by all of the batch: one larger product instead of many small ones.
+  // The whole batch shares a matrix on the right: one larger product instead of many small ones.
   if (y.shape.length === 2) {
     return dotGeneral(x, y, { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [0] });
   }
@@ -249,20 +249,20 @@ export const gather = (x: Node, indices: Node, batchDims = 0): Node => call("gat
 export const scatterAdd = (updates: Node, indices: Node, size: number, batchDims = 0): Node =>
   call("scatterAdd", [updates, indices], { size, batchDims });
 
-/** Lines of a tensor along a dim as rows, and the way back. */
+/** A tensor as a matrix whose rows are its lines along a dim, and the way back. */
 export interface Rows {
   readonly rows: Node;
   readonly back: (rows: Node) => Node;
 }
 
-/** What becomes of a held element and an update. */
+/** How scatter combines an element and an update. */
 export type ScatterOp = "sum" | "prod" | "max" | "min" | "replace";
 
 /** A copy of x in which rows of `updates` are combined at `indices` (i32). */
 export const scatter = (op: ScatterOp, x: Node, indices: Node, updates: Node, batchDims = 0): Node =>
   call("scatter", [x, indices, updates], { op, batchDims });
 
-/** Rows `[everything else, dim]` of a tensor, and the way back. */
+/** A tensor as a matrix `[all other dims, dim]`, and the way back. */
 export function asRows(x: Node, dim: number): Rows {
   const order = [...otherDims(x.shape.length, [dim]), dim];
   const moved = transpose(x, order);
@@ -285,19 +285,19 @@ export function scatterAddAlong(updates: Node, indices: Node, size: number, dim:
   return rows.back(scatterAdd(rows.rows, asRows(indices, dim).rows, size, 1));
 }
 
-/** Takes the elements at `indices` (i32) along `dim`, for all other positions alike. */
+/** Takes the elements at `indices` (i32) along `dim`, the same at all other positions. */
 export function take(x: Node, indices: Node, dim = 0): Node {
   const at = normalizeDim(dim, x.shape.length, "take");
   const order = [at, ...otherDims(x.shape.length, [at])];
   const rows = gather(transpose(x, order), indices);
-  const made = [
+  const resultOrder = [
     ...range(indices.shape.length).map((index) => at + index),
     ...otherDims(
       rows.shape.length,
       range(indices.shape.length).map((index) => at + index),
     ),
   ];
-  return transpose(rows, inverseOrder(made));
+  return transpose(rows, inverseOrder(resultOrder));
 }
 
 /** 1 where the class is the index (i32), else 0, along a new last dim; an index out of range gives zeros. */
@@ -307,13 +307,13 @@ export function oneHot(indices: Node, classes: number, dtype: DType = "f32"): No
   return cast(eq(column, iota(indices.dtype, shape, indices.shape.length)), dtype);
 }
 
-/** Uniform 32-bit words from a key (u32[2]); bits depend on the key and the index in the whole tensor alone. */
+/** Uniform 32-bit words from a key (u32[2]); bits depend only on the key and the index in the whole tensor. */
 export function randomBits(key: Node, shape: Shape, options: { stream?: number; start?: Node } = {}): Node {
   const start = options.start ?? full("i32", [shape.length], 0);
   return call("randomBits", [key, start], { shape, total: shape, stream: options.stream ?? 0 });
 }
 
-/** A new key for each value of `data` (a scalar i32): how steps, layers and loops get keys of their own. */
+/** A new key for each value of `data` (a scalar i32): steps, layers and loops get distinct keys this way. */
 export function foldIn(key: Node, data: Operand): Node {
   const index = typeof data === "number" ? constant("i32", data) : data;
   const words = call("randomBits", [key, reshape(mul(index, 2), [1])], { shape: [2], total: [2 ** 31], stream: 1 });

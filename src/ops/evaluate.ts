@@ -1,4 +1,4 @@
-/** @module The reference interpreter: runs a graph node by node by the ops' own reference implementations. */
+/** @module The reference interpreter: runs a graph node by node by the reference implementations of its ops. */
 
 import { dtypes, isHalf, type TypedArray } from "../ir/dtype.ts";
 import { movesElements } from "../ir/kernel.ts";
@@ -10,14 +10,14 @@ import { topological } from "../ir/walk.ts";
 import { HeddleError, refusedBy } from "../util/errors.ts";
 import { placeOf } from "../util/source.ts";
 
-/** What the surroundings of an evaluation answer; a lone device is at coordinate 0 of every axis. */
+/** What an evaluation asks of its surroundings; a single device is at coordinate 0 of every axis. */
 export type EvaluationContext = Pick<ReferenceContext, "coordinate">;
 const alone: EvaluationContext = { coordinate: () => 0 };
 
 /**
  * Evaluates a graph.
  *
- * @throws HeddleError `argument` when inputs do not have the graph's types; `value` for value errors, naming the op.
+ * @throws HeddleError `argument` if inputs do not have the graph's types; `value` for values that an op refuses, with the op's name.
  */
 export function evaluateGraph(
   graph: Graph,
@@ -67,14 +67,14 @@ export function evaluateNode(
   }
 }
 
-/** Whether a node works on 16-bit floats; one that owns graphs leaves that to the nodes in them, and some only move. */
+/** Whether a node computes with 16-bit floats: not if it only moves elements, or runs graphs whose nodes compute. */
 function computesHalf({ op, inputs, types, attrs }: Node): boolean {
   if (!isAbsent(op.control) || !isAbsent(op.body)) return false;
   if (movesElements(op.form, attrs)) return false;
   return [...inputs.flatMap((input) => input.types), ...types].some(({ dtype }) => isHalf(dtype));
 }
 
-/** Runs a node with f64 in the place of 16-bit floats, and rounds its results once. */
+/** Runs a node with f64 in place of 16-bit floats, and rounds its results once. */
 function inDouble(
   node: Node,
   inputs: readonly HostTensor[],

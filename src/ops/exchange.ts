@@ -1,6 +1,6 @@
 /**
- * @module The collective in which devices hold or need different amounts: each sends slices of a dim to others and puts
- * together what it gets. Halos, moves between uneven layouts, and gathering and scattering of uneven parts are all this.
+ * @module The collective in which devices hold or need different amounts: each sends slices of a dim to others and assembles
+ * the slices that it receives. It serves halos, moves between uneven layouts, and gathering and scattering of uneven parts.
  */
 import type { CollectiveAttrs } from "../ir/communication.ts";
 import { dtypes, roundTo } from "../ir/dtype.ts";
@@ -22,14 +22,14 @@ export type ExchangeAttrs = CollectiveAttrs & {
   take: number;
   /** Dim of the result along which they are put. */
   put: number;
-  /** Of the result. */
+  /** Shape of the result. */
   shape: Shape;
-  /** In order of the peers. */
+  /** In the order of the peers. */
   sends: readonly Piece[];
-  /** In order of the peers; where they overlap they are combined in this order, where none lies there are zeros. */
+  /** In the order of the peers. Overlapping pieces are combined in this order; elements without a piece are 0. */
   receives: readonly Piece[];
   reduction: Reduction;
-  /** Peers are counted from the device: -1 is the one before. Else they are coordinates on the axis. */
+  /** Whether peers are counted from the device (-1 is the device before it) or are coordinates on the axis. */
   relative: boolean;
 };
 
@@ -38,7 +38,7 @@ const total = (pieces: readonly Piece[]): number => pieces.reduce((sum, [, , cou
 /** Elements along `take` that go to other devices. */
 function sentElsewhere(input: TensorType, { sends, take, shape, relative }: ExchangeAttrs): number {
   if (relative) return total(sends.filter(([peer]) => peer !== 0));
-  // A device keeps what it has of what it wants, which is the smaller of the two.
+  // A device keeps the part that it both has and wants: the smaller of the two sizes.
   return sends.length === 0 ? 0 : total(sends) - Math.min(input.shape[take] as number, shape[take] as number);
 }
 
@@ -72,10 +72,10 @@ function meaning(contributions: readonly (readonly HostTensor[])[], all: readonl
     const outer = sizeOf(shape.slice(0, put));
     for (const [peer, start, count] of receives) {
       const from = relative ? place + peer : peer;
-      const theirs = all[from] as ExchangeAttrs;
-      const sent = theirs.sends.find(([to]) => (theirs.relative ? from + to : to) === place);
+      const sender = all[from] as ExchangeAttrs;
+      const sent = sender.sends.find(([to]) => (sender.relative ? from + to : to) === place);
       if (sent?.[2] === undefined) throw new HeddleError("value", `exchange: device ${from} sends nothing to ${place}`);
-      const piece = pieceOf(contributions[from]?.[0] as HostTensor, theirs.take, sent[1], sent[2]);
+      const piece = pieceOf(contributions[from]?.[0] as HostTensor, sender.take, sent[1], sent[2]);
       if (piece.shape[put] !== count)
         throw new HeddleError("value", `exchange: device ${from} sends ${piece.shape[put]} elements, ${count} are due`);
       for (let o = 0; o < outer; o++) {
@@ -121,24 +121,26 @@ const zeroCall = (context: KernelContext<ExchangeAttrs>, to: View): KernelCall =
     out: [{ at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 0 }],
   });
 
-/** Cuts the pieces' dim where one begins or ends and combines what lies on each stretch. */
+/** Cuts the dim wherever a piece begins or ends and combines the pieces of each stretch. */
 function assemble(context: KernelContext<ExchangeAttrs>, out: View, views: readonly View[]): KernelCall[] {
   const { put, receives } = context.attrs;
   const size = out.shape[put] as number;
   const bounds = [...new Set([0, size, ...receives.flatMap(([, start, count]) => [start, start + count])])].sort(
-    (one, other) => one - other,
+    (a, b) => a - b,
   );
   return bounds.slice(0, -1).flatMap((from, index): KernelCall[] => {
     const length = (bounds[index + 1] as number) - from;
     const target = sliceView(out, put, from, length);
     if (sizeOf(target.shape) === 0) return [];
-    const lying = receives.flatMap(([, start, count], piece) =>
+    const covering = receives.flatMap(([, start, count], piece) =>
       start <= from && from + length <= start + count
         ? [sliceView(views[piece] as View, put, from - start, length)]
         : [],
     );
-    if (lying.length === 0) return [zeroCall(context, target)];
-    return [lying.length === 1 ? copyCall(context, lying[0] as View, target) : foldCall(context, lying, target)];
+    if (covering.length === 0) return [zeroCall(context, target)];
+    return [
+      covering.length === 1 ? copyCall(context, covering[0] as View, target) : foldCall(context, covering, target),
+    ];
   });
 }
 
@@ -153,7 +155,7 @@ function packed(flat: View, shapes: readonly Shape[]): View[] {
 
 defineCollective<ExchangeAttrs>({
   name: "exchange",
-  doc: "Each device of an axis sends slices of one dim to others and puts together along a dim what it gets; how much goes between two devices is theirs alone.",
+  doc: "Each device of an axis sends slices of one dim to others and assembles along a dim what it receives; amounts may differ for each pair of devices.",
   infer: inferExchange,
   cost: () => 0,
   communication: {
@@ -177,7 +179,7 @@ defineCollective<ExchangeAttrs>({
       const { attrs } = context;
       const { take, put, sends, receives, relative } = attrs;
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
-      // What a device keeps needs no copy on the way.
+      // A piece that stays on its device is not sent.
       const travels = ([peer]: Piece): boolean => !relative || peer !== 0;
       const going = sends.filter(travels);
       const coming = receives.filter(travels);
@@ -190,8 +192,8 @@ defineCollective<ExchangeAttrs>({
       const gotViews = packed(got, gotShapes);
       const views = receives.map((piece): View => {
         if (travels(piece)) return gotViews[coming.indexOf(piece)] as View;
-        const own = sends.find(([peer]) => peer === 0) as Piece;
-        return sliceView(input, take, own[1], own[2]);
+        const kept = sends.find(([peer]) => peer === 0) as Piece;
+        return sliceView(input, take, kept[1], kept[2]);
       });
       return [
         ...going.flatMap(([, start, count], index) =>

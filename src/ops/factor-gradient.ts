@@ -31,7 +31,7 @@ function halfLower(x: Node): Node {
   return select(onDiagonal, mul(x, 0.5), lowerPart(x));
 }
 
-/** What reads the lower triangle alone has the gradient of both triangles there. */
+/** The gradient of an op that reads only the lower triangle: the gradients of both triangles add up there. */
 const folded = (x: Node): Node => halfLower(add(x, turned(x)));
 
 const solve = (a: Node, b: Node, attrs: { lower: boolean; transpose: boolean }): Node =>
@@ -55,14 +55,14 @@ export function triangularGradient(x: Node, dx: Node): Node[] {
   return [neg(inside), db];
 }
 
-/** Below the diagonal L's, from it on U's: dA = L⁻ᵀ (Φ(Lᵀ dL) + Ψ(dU Uᵀ)) U⁻ᵀ, with its rows where they came from. */
-export function luGradient(packed: Node, order: Node, given: Node): Node {
+/** From gradients of L below the diagonal and of U: dA = L⁻ᵀ (Φ(Lᵀ dL) + Ψ(dU Uᵀ)) U⁻ᵀ, rows in their original order. */
+export function luGradient(packed: Node, order: Node, dPacked: Node): Node {
   const upperPart = (x: Node): Node => turned(lowerPart(turned(x)));
   const unit = emit.cast(emit.eq(rowPlaces(packed), columnPlaces(packed)), packed.dtype);
   const [l, u] = [add(lowerPart(packed, true), unit), upperPart(packed)];
   const inner = add(
-    lowerPart(matmul(turned(l), lowerPart(given, true)), true),
-    upperPart(matmul(upperPart(given), turned(u))),
+    lowerPart(matmul(turned(l), lowerPart(dPacked, true)), true),
+    upperPart(matmul(upperPart(dPacked), turned(u))),
   );
   const left = emit.call("triangularSolve", [packed, inner], { lower: true, transpose: true, unit: true });
   const both = turned(solve(packed, turned(left), { lower: false, transpose: false }));
@@ -87,11 +87,11 @@ function tallGradient(q: Node, r: Node, dq: Node, dr: Node): Node {
 }
 
 /** Exact where the first min(m, n) columns are independent. */
-export function qrGradient(node: Node, [given, other]: readonly (Node | undefined)[]): Node | undefined {
-  if (given === undefined && other === undefined) return undefined;
+export function qrGradient(node: Node, [ofQ, ofR]: readonly (Node | undefined)[]): Node | undefined {
+  if (ofQ === undefined && ofR === undefined) return undefined;
   const [a] = node.inputs as [Node];
   const [q, r] = resultsOf(node) as [Node, Node];
-  const [dq, dr] = [given ?? emit.zerosLike(q), other ?? emit.zerosLike(r)];
+  const [dq, dr] = [ofQ ?? emit.zerosLike(q), ofR ?? emit.zerosLike(r)];
   const [m, n] = a.shape.slice(-2) as [number, number];
   if (m >= n) return tallGradient(q, r, dq, dr);
   const [u, du, dv] = [columns(r, 0, m), columns(dr, 0, m), columns(dr, m, n)];
@@ -99,7 +99,7 @@ export function qrGradient(node: Node, [given, other]: readonly (Node | undefine
   return emit.concat([first, matmul(q, dv)], -1);
 }
 
-/** A vector for each matrix along the rows (or columns) of its square. */
+/** Repeats each vector of a batch along the rows (or columns) of a square matrix. */
 function spread(x: Node, dim: "row" | "column"): Node {
   const rank = x.shape.length;
   const size = x.shape.at(-1) as number;
@@ -124,7 +124,7 @@ const diagonal = (x: Node): Node => {
   return select(emit.eq(rowPlaces(square), columnPlaces(square)), square, 0);
 };
 
-/** V (diag(dw) + F∘(Vᵀ dV)) Vᵀ; by vectors it needs eigenvalues that differ (Giles, 2008, 3.1). */
+/** V (diag(dw) + F∘(Vᵀ dV)) Vᵀ (Giles, 2008, 3.1). The gradient by vectors needs eigenvalues that differ. */
 export function eighGradient(node: Node, [dw, dv]: readonly (Node | undefined)[]): Node | undefined {
   const [w, v] = resultsOf(node) as [Node, Node];
   const turns = dv && mul(inverseGaps(w), matmul(turned(v), dv));
@@ -133,12 +133,12 @@ export function eighGradient(node: Node, [dw, dv]: readonly (Node | undefined)[]
   return inner && folded(matmul(matmul(v, inner), turned(v)));
 }
 
-/** The part of each column that is across the columns of an orthonormal `basis`. */
+/** The part of each column that is orthogonal to an orthonormal `basis`. */
 const across = (basis: Node, x: Node): Node => sub(x, matmul(basis, matmul(turned(basis), x)));
 
-/** Needs, by vectors, singular values that differ and are not 0 (Townsend, 2016). */
-export function svdGradient(node: Node, given: readonly (Node | undefined)[]): Node | undefined {
-  const [du, ds, dvt] = given;
+/** The gradient by vectors needs singular values that differ and are not 0 (Townsend, 2016). */
+export function svdGradient(node: Node, cotangents: readonly (Node | undefined)[]): Node | undefined {
+  const [du, ds, dvt] = cotangents;
   const [u, s, vt] = resultsOf(node) as [Node, Node, Node];
   const v = turned(vt);
   const [m, n] = [u.shape.at(-2) as number, v.shape.at(-2) as number];

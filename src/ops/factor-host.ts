@@ -1,4 +1,4 @@
-/** @module Factorisations of one matrix in row-major f64: what the ops of `factor.ts` mean. */
+/** @module Factorisations of one matrix in row-major f64: the reference of the ops in `factor.ts`. */
 import { range } from "../ir/shape.ts";
 
 /** Row-major numbers. */
@@ -6,7 +6,7 @@ export type Matrix = Float64Array;
 
 const at = (a: Matrix, index: number): number => a[index] as number;
 
-/** L of L·Lᵀ from the lower triangle; undefined where it is not positive definite. NaN stays NaN. */
+/** L of L·Lᵀ from the lower triangle; undefined if the matrix is not positive definite. NaN stays NaN. */
 export function cholesky(a: Matrix, n: number): Matrix | undefined {
   const l = new Float64Array(n * n);
   for (let i = 0; i < n; i++) {
@@ -26,7 +26,7 @@ export interface Triangle {
   readonly unit: boolean;
 }
 
-/** X of op(A)·X = B by substitution, or where the diagonal has its first zero. */
+/** X of op(A)·X = B by substitution, or the place of the first zero on the diagonal. */
 export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, triangle: Triangle): Matrix | number {
   const zero = triangle.unit ? undefined : range(m).find((i) => a[i * m + i] === 0);
   if (zero !== undefined) return zero;
@@ -48,8 +48,8 @@ export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, tria
 }
 
 /**
- * L below the diagonal and U in one matrix, the rows of the given one in the order that elimination with partial pivoting takes
- * them in, and the sign of that order. Every number is the native kernel's, to the bit.
+ * L below the diagonal and U in one matrix, the original row of each row after elimination with partial pivoting, and the sign
+ * of that order. All numbers equal the native kernel's to the bit.
  */
 export function lu(a: Matrix, n: number): [Matrix, Matrix, Matrix] {
   const work = Float64Array.from(a);
@@ -87,8 +87,8 @@ function pivotRow(a: Matrix, n: number, column: number): number {
 }
 
 /**
- * Q, R and the determinant of a square Q (else 1), by Householder's reflections; the diagonal of R is not negative. Every number
- * is the native kernel's, to the bit: what is left on R's diagonal of a matrix that is nearly singular is nothing but rounding.
+ * Q, R and the determinant of a square Q (else 1), by Householder reflections; R has no negative number on its diagonal. All
+ * numbers equal the native kernel's to the bit, since R's diagonal may hold nothing but rounding errors.
  */
 export function qr(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
   const k = Math.min(m, n);
@@ -99,7 +99,7 @@ export function qr(a: Matrix, m: number, n: number): [Matrix, Matrix, Matrix] {
   let sign = 1;
   for (let j = 0; j < k; j++) {
     const v = Float64Array.from({ length: m - j }, (_unused, i) => at(work, (j + i) * n + j));
-    // Sizes near 1, whose squares neither overflow nor vanish; by a power of 2, which changes no digit.
+    // Scaled to sizes near 1, whose squares neither overflow nor vanish, by a power of 2, which changes no digit.
     const largest = v.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
     const scale = 2 ** -Math.max(Math.min(Math.floor(Math.log2(largest)), 1022), -1023);
     if (largest > 0 && Number.isFinite(largest)) for (let i = 0; i < m - j; i++) v[i] = at(v, i) * scale;
@@ -144,13 +144,13 @@ function reflect(a: Matrix, n: number, from: number, v: Matrix, tau: number): vo
   });
 }
 
-/** Column `to` as a unit vector that is orthogonal to the columns before it, of which there are fewer than rows. */
+/** Column `to` as a unit vector that is orthogonal to the columns before it; there are fewer such columns than rows. */
 function complete(q: Matrix, rows: number, columns: number, to: number): void {
   const before = range(to);
-  // Of the unit vectors the one of which the columns before have the least.
+  // Start from the unit vector with the smallest projection onto the columns before.
   const taken = range(rows).map((row) => before.reduce((sum, column) => sum + at(q, row * columns + column) ** 2, 0));
   q[taken.indexOf(Math.min(...taken)) * columns + to] = 1;
-  // Twice, as once leaves what rounding makes.
+  // Orthogonalised twice, because the first pass leaves rounding errors.
   for (const column of [...before, ...before]) {
     const dot = range(rows).reduce((sum, row) => sum + at(q, row * columns + column) * at(q, row * columns + to), 0);
     for (let row = 0; row < rows; row++)
@@ -160,7 +160,7 @@ function complete(q: Matrix, rows: number, columns: number, to: number): void {
   for (let row = 0; row < rows; row++) q[row * columns + to] = at(q, row * columns + to) / norm;
 }
 
-/** Whether a matrix has numbers without which there is no decomposition. */
+/** Whether a matrix has numbers that are not finite, and so no decomposition. */
 const undefinedIn = (a: Matrix): boolean => a.some((x) => !Number.isFinite(x));
 const noNumbers = (size: number): Matrix => new Float64Array(size).fill(Number.NaN);
 
@@ -170,7 +170,7 @@ function direction(components: readonly number[]): number {
   return (components.find((x) => Math.abs(x) >= 0.3 * largest) ?? 0) < 0 ? -1 : 1;
 }
 
-/** The rotation of two columns that makes them orthogonal in the metric of (alpha, beta, gamma); tan from Rutishauser. */
+/** The rotation of two columns that makes them orthogonal in the metric of (alpha, beta, gamma); the tangent is Rutishauser's. */
 function rotation(alpha: number, beta: number, gamma: number): [number, number] {
   const zeta = (beta - alpha) / (2 * gamma);
   const t = (zeta < 0 ? -1 : 1) / (Math.abs(zeta) + Math.hypot(1, zeta));

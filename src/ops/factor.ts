@@ -17,6 +17,7 @@ import type { Fault } from "../util/faults.ts";
 import { batchByEquation } from "./batch.ts";
 import { choleskyGradient, eighGradient, qrGradient, svdGradient, triangularGradient } from "./factor-gradient.ts";
 import * as host from "./factor-host.ts";
+import { f32 } from "./movement.ts";
 import { resultsOf } from "./results.ts";
 
 type None = Record<string, never>;
@@ -30,32 +31,32 @@ export function checked(name: string, inputs: readonly TensorType[], arity: numb
   const [input] = inputs;
   if (input === undefined || inputs.length !== arity)
     throw new HeddleError("op", `${name}: takes ${arity} inputs, got ${inputs.length}`);
-  const given = inputs.map(formatType).join(", ");
+  const types = inputs.map(formatType).join(", ");
   if (!isFloat(input.dtype) || inputs.some(({ dtype }) => dtype !== input.dtype))
-    throw new HeddleError("dtype", `${name}: needs floats of one dtype, got ${given}`);
+    throw new HeddleError("dtype", `${name}: needs floats of one dtype, got ${types}`);
   if (input.shape.length < 2 || (square && rowsOf(input) !== columnsOf(input)))
     throw new HeddleError(
       "shape",
-      `${name}: needs ${square ? "square " : ""}matrices in the last two dims, got ${given}`,
+      `${name}: needs ${square ? "square " : ""}matrices in the last two dims, got ${types}`,
     );
   return input;
 }
 
-/** Letters of the batch, and those of the other dims of each operand, none of which may be split. */
+/** An equation of the batch dims; the other dims of each operand may not be split. */
 export function batchEquation(input: TensorType, inputs: readonly number[], outputs: readonly number[]): Equation {
   const batch = letters(input.shape.length - 2);
   const whole = new Set<string>();
   const operand =
     (side: string) =>
     (rank: number, place: number): string[] => {
-      const own = letters(rank, `${side}${place}m`);
-      for (const letter of own) whole.add(letter);
-      return [...batch, ...own];
+      const matrixDims = letters(rank, `${side}${place}m`);
+      for (const letter of matrixDims) whole.add(letter);
+      return [...batch, ...matrixDims];
     };
   return equationOf(inputs.map(operand("x")), outputs.map(operand("y")), { whole });
 }
 
-/** Runs a rule on each matrix of a batch and joins what it gives; or tells what is wrong with the matrix of this number. */
+/** Runs a rule on each matrix of a batch and joins the results; a rule that fails gives the fault by the number of the matrix. */
 export function eachMatrix(
   inputs: readonly HostTensor[],
   outputs: readonly TensorType[],
@@ -70,9 +71,9 @@ export function eachMatrix(
       const size = data.length / batch;
       return Float64Array.from(data.subarray(index * size, (index + 1) * size));
     });
-    const made = rule(...matrices);
-    if (typeof made === "function") throw faultError({ ...made(index), by: name });
-    made.forEach((values, place) => {
+    const result = rule(...matrices);
+    if (typeof result === "function") throw faultError({ ...result(index), by: name });
+    result.forEach((values, place) => {
       results[place]?.set(values, index * values.length);
     });
   }
@@ -100,11 +101,6 @@ export function factorCall<A extends Attrs>(
   };
 }
 
-export const f32 = (shape: Shape, ...values: number[]): HostTensor => ({
-  dtype: "f32",
-  shape,
-  data: Float32Array.from(values),
-});
 export const cubic = ([input]: readonly TensorType[]): number => {
   const x = input as TensorType;
   return sizeOf(x.shape) * Math.min(rowsOf(x), columnsOf(x));
@@ -113,7 +109,7 @@ export const cubic = ([input]: readonly TensorType[]): number => {
 const choleskyOp: OpDef<None> = defineOp<None>({
   name: "cholesky",
   doc: "The lower triangular L with L Lᵀ the symmetric positive definite matrix whose lower triangle is given; zeros above. A matrix that is not positive definite is an error of the run.",
-  example: { inputs: [f32([2, 2], 4, 0, 2, 5)], attrs: {}, outputs: [f32([2, 2], 2, 0, 1, 2)] },
+  example: { inputs: [f32([2, 2], [4, 0, 2, 5])], attrs: {}, outputs: [f32([2, 2], [2, 0, 1, 2])] },
   infer: (inputs) => checked("cholesky", inputs, 1, true),
   equation: ([input]) => batchEquation(input as TensorType, [2], [2]),
   linear: [],
@@ -134,9 +130,9 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
   name: "triangularSolve",
   doc: "X with op(A) X = B, where A is the lower (or upper) triangle of the first input, op its transpose if `transpose`, and the diagonal counts as 1 if `unit`. A zero on the diagonal is an error of the run.",
   example: {
-    inputs: [f32([2, 2], 2, 0, 1, 4), f32([2, 1], 2, 9)],
+    inputs: [f32([2, 2], [2, 0, 1, 4]), f32([2, 1], [2, 9])],
     attrs: { lower: true, transpose: false, unit: false },
-    outputs: [f32([2, 1], 1, 2)],
+    outputs: [f32([2, 1], [1, 2])],
   },
   infer: (inputs) => {
     const a = checked("triangularSolve", inputs, 2, true);
@@ -176,11 +172,11 @@ const triangularSolveOp: OpDef<TriangularAttrs> = defineOp<TriangularAttrs>({
 
 const qrOp: OpDef<None> = defineOp<None>({
   name: "qr",
-  doc: "Q with orthonormal columns [m, k] and upper triangular R [k, n] with Q R = A and k = min(m, n), no negative number on R's diagonal; and the determinant of Q where it is square, else 1.",
+  doc: "Q with orthonormal columns [m, k] and upper triangular R [k, n] with Q R = A and k = min(m, n); R has no negative number on its diagonal. Also the determinant of Q if it is square, else 1.",
   example: {
-    inputs: [f32([2, 2], 0, 2, 3, 0)],
+    inputs: [f32([2, 2], [0, 2, 3, 0])],
     attrs: {},
-    outputs: [f32([2, 2], 0, 1, 1, 0), f32([2, 2], 3, 0, 0, 2), f32([], -1)],
+    outputs: [f32([2, 2], [0, 1, 1, 0]), f32([2, 2], [3, 0, 0, 2]), f32([], [-1])],
   },
   infer: (inputs) => {
     const { dtype, shape } = checked("qr", inputs, 1, false);
@@ -207,9 +203,9 @@ const svdOp: OpDef<None> = defineOp<None>({
   name: "svd",
   doc: "U [m, k], singular values [k], descending, and Vᵀ [k, n] with U diag(s) Vᵀ = A and k = min(m, n); NaN all over for a matrix with numbers that are not finite.",
   example: {
-    inputs: [f32([2, 2], 0, 2, 3, 0)],
+    inputs: [f32([2, 2], [0, 2, 3, 0])],
     attrs: {},
-    outputs: [f32([2, 2], 0, 1, 1, 0), f32([2], 3, 2), f32([2, 2], 1, 0, 0, 1)],
+    outputs: [f32([2, 2], [0, 1, 1, 0]), f32([2], [3, 2]), f32([2, 2], [1, 0, 0, 1])],
   },
   infer: (inputs) => {
     const { dtype, shape } = checked("svd", inputs, 1, false);
@@ -235,9 +231,9 @@ const eighOp: OpDef<None> = defineOp<None>({
   name: "eigh",
   doc: "Eigenvalues [n], ascending, and eigenvectors, the columns of [n, n], of the symmetric matrix whose lower triangle is given; NaN all over for a matrix with numbers that are not finite.",
   example: {
-    inputs: [f32([2, 2], 3, 0, 0, 2)],
+    inputs: [f32([2, 2], [3, 0, 0, 2])],
     attrs: {},
-    outputs: [f32([2], 2, 3), f32([2, 2], 0, 1, 1, 0)],
+    outputs: [f32([2], [2, 3]), f32([2, 2], [0, 1, 1, 0])],
   },
   infer: (inputs) => {
     const { dtype, shape } = checked("eigh", inputs, 1, true);
@@ -259,13 +255,13 @@ const eighOp: OpDef<None> = defineOp<None>({
 });
 
 /**
- * The lower triangular L [..., n, n] with L Lᵀ = A, of which the lower triangle is read. An error of the run unless A is
- * positive definite.
+ * The lower triangular L [..., n, n] with L Lᵀ = A; only the lower triangle of A is read. A matrix that is not positive
+ * definite is an error of the run.
  */
 export const cholesky = (a: Node): Node => apply(choleskyOp, [a], {});
 /**
- * X with op(A) X = B for a triangle A [..., m, m]: the lower one, neither transposed nor with a diagonal of 1, by default. A
- * zero on the diagonal is an error of the run.
+ * X with op(A) X = B for a triangle A [..., m, m]. Defaults: the lower triangle, not transposed, with the diagonal that it has.
+ * A zero on the diagonal is an error of the run.
  */
 export const triangularSolve = (a: Node, b: Node, attrs: Partial<TriangularAttrs> = {}): Node =>
   apply(triangularSolveOp, [a, b], { lower: true, transpose: false, unit: false, ...attrs });

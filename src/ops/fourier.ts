@@ -15,7 +15,7 @@ import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { inFloat32 } from "./wide.ts";
 
-/** `forward` and `inverse` are between complex tensors; the others have a real side of the given length. */
+/** `forward` and `inverse` are between complex tensors; the other kinds have a real side of the given length. */
 type Kind = "forward" | "inverse" | "fromReal" | "toReal";
 export type FftAttrs = { kind: Kind; length: Shape };
 
@@ -34,10 +34,10 @@ function inferFft(inputs: readonly TensorType[], attrs: FftAttrs): TensorType {
   const [input] = inputs as [TensorType];
   const { input: from, output } = sides(attrs);
   const batch = input.shape.slice(0, Math.max(0, input.shape.length - from.length));
-  const found = input.shape.slice(batch.length);
+  const lastDims = input.shape.slice(batch.length);
   if (!isFloat(input.dtype)) throw new HeddleError("dtype", `fft: not defined for ${formatType(input)}`);
   const dims = attrs.length.length;
-  const fits = found.length === from.length && found.every((size, dim) => size === from[dim]);
+  const fits = lastDims.length === from.length && lastDims.every((size, dim) => size === from[dim]);
   if (!fits || dims < 1 || dims > 3 || attrs.length.some((size) => size < 1)) {
     throw new HeddleError("shape", `needs ${formatShape(from)} as the last dims, got ${formatType(input)}`, {
       by: `fft ${attrs.kind} of length ${formatShape(attrs.length)}`,
@@ -96,7 +96,7 @@ function transformDim(re: Float64Array, im: Float64Array, n: number, inner: numb
   }
 }
 
-/** The second half of each line from its first, whose ends count as real. */
+/** Fills the second half of each line from its first half, whose two ends are taken as real. */
 function mirror(re: Float64Array, im: Float64Array, n: number): void {
   for (let start = 0; start < re.length; start += n) {
     im[start] = 0;
@@ -111,11 +111,11 @@ function mirror(re: Float64Array, im: Float64Array, n: number): void {
 function referenceFft({ data, shape }: HostTensor, { kind, length }: FftAttrs): number[] {
   const last = length.at(-1) as number;
   const half = Math.floor(last / 2) + 1;
-  const own = realOutput(kind) ? half : last;
-  const lines = sizeOf(shape) / (own * (realInput(kind) ? 1 : 2));
+  const inputLast = realOutput(kind) ? half : last;
+  const lines = sizeOf(shape) / (inputLast * (realInput(kind) ? 1 : 2));
   const [re, im] = [new Float64Array(lines * last), new Float64Array(lines * last)];
-  for (let index = 0; index < lines * own; index++) {
-    const to = Math.floor(index / own) * last + (index % own);
+  for (let index = 0; index < lines * inputLast; index++) {
+    const to = Math.floor(index / inputLast) * last + (index % inputLast);
     re[to] = data[realInput(kind) ? index : 2 * index] as number;
     im[to] = realInput(kind) ? 0 : (data[2 * index + 1] as number);
   }
@@ -125,10 +125,10 @@ function referenceFft({ data, shape }: HostTensor, { kind, length }: FftAttrs): 
     transformDim(re, im, n, sizeOf(length.slice(dim + 1)), sign);
   });
   const scale = sign === 1 ? sizeOf(length) : 1;
-  const kept = realInput(kind) ? half : last;
+  const outputLast = realInput(kind) ? half : last;
   const out: number[] = [];
-  for (let index = 0; index < lines * kept; index++) {
-    const from = Math.floor(index / kept) * last + (index % kept);
+  for (let index = 0; index < lines * outputLast; index++) {
+    const from = Math.floor(index / outputLast) * last + (index % outputLast);
     out.push((re[from] as number) / scale);
     if (!realOutput(kind)) out.push((im[from] as number) / scale);
   }
@@ -153,7 +153,7 @@ export function realPart(x: Node): Node {
   return emit.reshape(emit.slice(x, start, limit), x.shape.slice(0, -1));
 }
 
-/** The transpose of the transform, as a map of real numbers: F is symmetric, so that of F is its conjugate. */
+/** The transpose of the transform, as a map of real numbers: F is symmetric, so its transpose is its conjugate. */
 function transposed(dy: Node, { kind, length }: FftAttrs): Node {
   const count = sizeOf(length);
   const last = length.at(-1) as number;
@@ -166,7 +166,7 @@ function transposed(dy: Node, { kind, length }: FftAttrs): Node {
       return scaled(realPart(transform(padded(dy, last), "inverse", length)), count);
     case "toReal": {
       const spectrum = transform(dy, "fromReal", length);
-      // What stands for its mirror image too counts twice.
+      // An element that also stands for its mirror image counts twice.
       const half = Math.floor(last / 2) + 1;
       const at = emit.iota("i32", spectrum.shape, spectrum.shape.length - 2);
       const once = emit.eq(at, 0);
@@ -178,7 +178,7 @@ function transposed(dy: Node, { kind, length }: FftAttrs): Node {
 
 const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
   name: "fft",
-  doc: "Fourier transform over the last dims, of `length` on the real side: `forward` without a factor, `inverse` over the number of points, both between complex tensors [..., 2]; `fromReal` gives the first half of the last dim, `toReal` is its inverse and takes the imaginary parts of its ends for 0.",
+  doc: "Fourier transform over the last dims, of `length` on the real side: `forward` without a factor, `inverse` over the number of points, both between complex tensors [..., 2]; `fromReal` gives the first half of the last dim, `toReal` is its inverse and takes the imaginary parts at both ends as 0.",
   example: {
     inputs: [{ dtype: "f32", shape: [2, 2], data: Float32Array.of(1, 0, 3, 0) }],
     attrs: { kind: "forward", length: [2] },
@@ -212,12 +212,12 @@ const fftOp: OpDef<FftAttrs> = defineOp<FftAttrs>({
 
 const transform = (x: Node, kind: Kind, length: Shape): Node => apply(fftOp, [x], { kind, length });
 
-/** The last `dims` dims before `behind` more. */
+/** The sizes of the last `dims` dims before `behind` further dims. */
 function lengthOf(name: string, x: Node, dims: number, behind: number): number[] {
   const rank = x.shape.length - behind;
   if (behind === 1 && (x.shape.length < 2 || x.shape.at(-1) !== 2))
     throw new HeddleError("shape", `${name}: takes complex numbers, [..., n, 2], got ${formatType(x)}`, {
-      hint: "real and imaginary parts are the last dim; of real numbers it is rfft",
+      hint: "real and imaginary parts are the last dim; use rfft for real numbers",
     });
   if (dims > rank || dims < 1 || dims > 3)
     throw new HeddleError("shape", `${name}: ${dims} dims of ${formatType(x)}: takes 1 to 3 of those there are`);

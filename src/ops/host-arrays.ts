@@ -48,7 +48,7 @@ export function gatherStrided(
   const out = dtypes[dtype].create(sizeOf(shape));
   const rank = shape.length;
   const [size, step] = rank === 0 ? [1, 0] : [shape[rank - 1] as number, strides[rank - 1] as number];
-  // Along the last dim without a call for each element.
+  // The inner loop walks the last dim, without a call for each element.
   eachOffset(shape.slice(0, -1), strides, start, (row, offset) => {
     for (let at = row * size, from = offset, end = at + size; at < end; at++, from += step) {
       out[at] = data[from] as number;

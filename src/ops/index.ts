@@ -25,7 +25,7 @@ import "./movement.ts";
 import "./transfer.ts";
 import "./window.ts";
 
-export { refuseGradient, relu, stopGradient } from "./activation.ts";
+export { refuseGradient } from "./activation.ts";
 export { moveDim, spreadBatch } from "./batch.ts";
 export { ownPart } from "./collective.ts";
 export { bodyGraph, type CompositeDef, defineComposite, expandNode } from "./composite.ts";

@@ -1,6 +1,6 @@
 /**
- * @module The meaning of ops on 64-bit integers, in bigints: exact, and wrapped to 64 bits at the end. Reference
- * implementations pass bigints through code that is typed for numbers; here they are what they are.
+ * @module Reference arithmetic on 64-bit integers, in bigints: exact, then wrapped to 64 bits. Reference implementations pass
+ * bigints through code that is typed for numbers; here their type is bigint.
  */
 
 import { type DType, isFloat, longBounds, numberOfLong, roundTo, wrapLong } from "../ir/dtype.ts";
@@ -13,10 +13,10 @@ const nonzero = (name: "div" | "rem", dtype: Long, y: bigint): bigint => {
   return y;
 };
 
-/** Whether an amount of a shift leaves no bit; a negative one is read as unsigned. */
+/** Whether a shift by this amount leaves no bit; a negative amount is read as unsigned. */
 const gone = (y: bigint): boolean => y < 0n || y >= 64n;
 
-/** As `wholePower` of scalar-bits.ts, in 64 bits. */
+/** `wholePower` of scalar-bits.ts, in 64 bits. */
 function power(x: bigint, y: bigint): bigint {
   if (y < 0n) return x === 1n ? 1n : x === -1n ? (y % 2n === 0n ? 1n : -1n) : 0n;
   let [result, square] = [1n, x];
@@ -27,7 +27,7 @@ function power(x: bigint, y: bigint): bigint {
   return result;
 }
 
-/** The functions of the table of scalar functions that integers have. */
+/** The scalar functions that are defined for integers. */
 export const longRows: { readonly [name: string]: (x: bigint, y: bigint, dtype: Long) => bigint } = {
   neg: (x) => -x,
   abs: (x) => (x < 0n ? -x : x),
@@ -52,7 +52,7 @@ export const longRows: { readonly [name: string]: (x: bigint, y: bigint, dtype: 
   shiftRight: (x, y) => (gone(y) ? (x < 0n ? -1n : 0n) : x >> y),
 };
 
-/** A function of the table on 64-bit integers; the numbers are bigints. */
+/** A scalar function on 64-bit integers; its numbers are bigints at run time. */
 export function longFunction(name: string, dtype: Long): (x: number, y: number | undefined) => number {
   const row = longRows[name];
   if (row === undefined) throw new HeddleError("dtype", `${name}: not defined for ${dtype}`);

@@ -3,7 +3,7 @@ import type { Node, Split } from "../ir/node.ts";
 import type { Shape } from "../ir/shape.ts";
 import { add, call, constant, ge, mul, select } from "./emit.ts";
 
-/** This device's part of `length` elements along a dim that a split cuts. */
+/** The size of this device's part of `length` elements along a split dim. */
 export const partOf = (length: number, { uneven, parts }: Split): number =>
   uneven === undefined ? length / parts : (length / uneven.sizes.reduce((sum, size) => sum + size, 0)) * uneven.own;
 
@@ -29,7 +29,7 @@ export function partStartOf(length: number, split: Split): Node {
   return start;
 }
 
-/** Where this device's block of output dim `dim` (of `size` in all) begins, as an i32 scalar; undefined when it is whole. */
+/** Where this device's block of output dim `dim` (of `size` in all) begins, as an i32 scalar; undefined if the dim is whole. */
 export function blockStart(size: number, dim: number, splits: readonly Split[]): Node | undefined {
   let start: Node | undefined;
   let block = size;

@@ -1,6 +1,6 @@
 /**
- * @module Lookup in a table of which each device holds some rows. A device answers for its own rows and gives zeros for
- * the others', so that the devices' results add up; an index outside the whole table is an error on every device.
+ * @module Lookup in a table whose rows are spread over devices. A device looks up the rows that it holds and gives zeros for
+ * other rows, so the devices' results add up. An index outside the whole table is an error on every device.
  */
 import type { View } from "../ir/kernel.ts";
 import { absent, type HostTensor } from "../ir/node.ts";
@@ -14,14 +14,14 @@ import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 const planned = absent("appears in planned graphs only");
 const local = absent("its types are those of one device already");
 
-function checkBlock(name: string, own: number, total: number, start: TensorType | undefined): void {
-  if (start?.dtype !== "i32" || start.shape.length !== 0 || own > total)
-    throw new HeddleError("shape", `${name}: ${own} rows of ${total} need an i32 scalar that says which is the first`);
+function checkBlock(name: string, size: number, total: number, start: TensorType | undefined): void {
+  if (start?.dtype !== "i32" || start.shape.length !== 0 || size > total)
+    throw new HeddleError("shape", `${name}: ${size} rows of ${total} need an i32 scalar that says which is the first`);
 }
 
 defineOp<{ batchDims: number; total: number }>({
   name: "gatherPart",
-  doc: "gather from a table of `total` rows of which x holds those from `start` (an i32 scalar) on; rows that are elsewhere come out as zeros.",
+  doc: "gather from a table of `total` rows, of which x holds the rows from `start` (an i32 scalar) on; rows of other devices come out as zeros.",
   example: planned,
   infer: ([x, indices, start], { batchDims, total }) => {
     const [table, where] = [x as TensorType, indices as TensorType];
@@ -59,7 +59,7 @@ defineOp<{ batchDims: number; total: number }>({
 
 defineOp<{ batchDims: number; size: number; total: number }>({
   name: "scatterAddPart",
-  doc: "scatterAdd into the `size` rows from `start` (an i32 scalar) on of a table of `total`; updates of other rows are left to other devices.",
+  doc: "scatterAdd into `size` rows, from `start` (an i32 scalar) on, of a table of `total` rows; other devices add the updates of other rows.",
   example: planned,
   infer: ([updates, indices, start], { batchDims, size, total }) => {
     const [source, where] = [updates as TensorType, indices as TensorType];

@@ -4,7 +4,7 @@ import type { KernelContext, Ref } from "../ir/kernel.ts";
 import type { Attrs } from "../ir/node.ts";
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 
-/** Sizes as the kernels see them: [outer, size, inner] and [outer, count]. */
+/** Sizes as the kernels take them: [outer, size, inner] and [outer, count]. */
 export function lookupSizes(
   shape: Shape,
   indices: Shape,
@@ -18,15 +18,15 @@ export function lookupSizes(
   };
 }
 
-/** Positions whose rows native kernels add one after another, and nothing more: see the kernels' `row_walk.rs`. */
-const plain = 1 << 8;
+/** Up to this many positions, native kernels add rows without scratch (`row_walk.rs`). */
+const withoutScratch = 1 << 8;
 
-/** Room for what roundings lose, where floats of many positions are added up. */
+/** Scratch for the rounding errors of sums of floats over many positions. */
 export function sumScratch(
   context: Pick<KernelContext<Attrs>, "scratch">,
   { dtype, shape }: TensorType,
   { size, count }: { readonly size: number; readonly count: number },
 ): { readonly scratch?: Ref } {
-  if (!isFloat(dtype) || count <= Math.max(plain, size)) return {};
+  if (!isFloat(dtype) || count <= Math.max(withoutScratch, size)) return {};
   return { scratch: context.scratch(sizeOf(shape) * dtypes[dtype].bytes) };
 }

@@ -1,4 +1,4 @@
-/** @module Access by index that is itself a value: gather, scatter, slices that start where a value says. */
+/** @module Ops that take indices as values: gather, scatterAdd, and slices with a dynamic start. */
 
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
@@ -14,15 +14,15 @@ import { eachOffset } from "./host-arrays.ts";
 import { blockStart, partOf, splitShape } from "./local.ts";
 import { lookupSizes, sumScratch } from "./lookup-sizes.ts";
 
-/** The length of a dim before the splits, of which a device holds `own`. */
-const wholeLength = (own: number, splits: readonly Split[]): number =>
+/** The length of a dim before the splits, from the length on one device. */
+const wholeLength = (local: number, splits: readonly Split[]): number =>
   splits.reduceRight(
     (length, { uneven, parts }) =>
       uneven === undefined ? length * parts : uneven.sizes.reduce((sum, size) => sum + size, 0),
-    own,
+    local,
   );
 
-/** Splits of an input, seen as those of an output of the same dims. */
+/** The splits of an input as splits of an output with the same dims. */
 const asOutputs = (splits: readonly Split[]): Split[] => splits.map((split) => ({ ...split, outputs: split.inputs }));
 
 function checkIndices(name: string, data: TensorType, indices: TensorType, batchDims: number): void {
@@ -50,13 +50,13 @@ function checkedIndex(name: string, indices: HostTensor, position: number, size:
   return index;
 }
 
-/** The rows of a table that a device holds: from which one on (default: the first), of how many (default: all that there are). */
+/** The rows of a table that a device holds: those from `start` on, of `total` rows. */
 interface Block {
   readonly start: number;
   readonly total: number;
 }
 
-/** Calls `row` for each index with its position and the offset of its row; rows outside the block are passed over. */
+/** Calls `row` for each index with its position and the offset of its row; rows outside the block (default: all rows) are skipped. */
 export function eachRow(
   name: string,
   shape: Shape,
@@ -73,7 +73,7 @@ export function eachRow(
   }
 }
 
-/** What gather means. */
+/** The reference of gather. */
 export function gatherRows(x: HostTensor, indices: HostTensor, batchDims: number, block?: Block): TypedArray {
   const inner = sizeOf(x.shape.slice(batchDims + 1));
   const out = dtypes[x.dtype].create(sizeOf(indices.shape) * inner);
@@ -83,7 +83,7 @@ export function gatherRows(x: HostTensor, indices: HostTensor, batchDims: number
   return out;
 }
 
-/** What scatterAdd means. */
+/** The reference of scatterAdd. */
 export function scatterRows(
   updates: HostTensor,
   indices: HostTensor,
@@ -126,7 +126,7 @@ defineOp<{ batchDims: number }>({
         [...batch, "s", ...rest],
         [...batch, ...index],
       ],
-      // Split rows of the table: each device gives the rows that it has, and zeros for the others.
+      // Split rows of the table: each device gives the rows that it holds, and zeros for other rows.
       [[...batch, ...index, ...rest]],
     );
   },
@@ -138,7 +138,7 @@ defineOp<{ batchDims: number }>({
   },
   batch: (context) => {
     const [x, indices] = context.inputs as [Batched, Batched];
-    // A table for all of the batch is not repeated: there are just more indices.
+    // A table that the whole batch shares is not repeated: the batch only adds indices.
     if (!x.batched && context.node.attrs.batchDims === 0) return [withBatch(emit.gather(x.node, indices.node))];
     return batchRows(context);
   },
@@ -225,8 +225,8 @@ defineOp<{ batchDims: number; size: number }>({
     const split = splits.filter(({ outputs: [dim] }) => dim === batchDims);
     const start = blockStart(size, batchDims, split);
     if (start === undefined) return emit.scatterAdd(updates, indices, size, batchDims);
-    const own = split.reduce(partOf, size);
-    return emit.call("scatterAddPart", [updates, indices, start], { batchDims, size: own, total: size });
+    const localSize = split.reduce(partOf, size);
+    return emit.call("scatterAddPart", [updates, indices, start], { batchDims, size: localSize, total: size });
   },
   cost: ([updates]) => sizeOf((updates as TensorType).shape),
   reference: ([updates, indices], { batchDims }, [type]) => [
@@ -261,7 +261,7 @@ function checkStarts(name: string, starts: readonly TensorType[], rank: number):
   }
 }
 
-/** Start offsets, moved so that the slice fits. */
+/** The offset of a slice's first element; starts are clamped so that the slice fits. */
 function clampedStart(shape: Shape, sizes: Shape, starts: readonly HostTensor[]): number {
   const strides = stridesOf(shape);
   return starts.reduce((offset, start, dim) => {

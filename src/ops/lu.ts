@@ -6,20 +6,21 @@ import { defineOp } from "../ir/op.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { batchByEquation } from "./batch.ts";
-import { batchEquation, checked, cubic, eachMatrix, f32, factorCall, rowsOf } from "./factor.ts";
+import { batchEquation, checked, cubic, eachMatrix, factorCall, rowsOf } from "./factor.ts";
 import { luGradient } from "./factor-gradient.ts";
 import * as host from "./factor-host.ts";
+import { f32 } from "./movement.ts";
 import { resultsOf } from "./results.ts";
 
 type None = Record<string, never>;
 
 const luOp: OpDef<None> = defineOp<None>({
   name: "lu",
-  doc: "Elimination with partial pivoting of a square matrix: L below the diagonal, where it has ones, and U from it on in one matrix; the rows (i32) of the matrix in the order in which they are those of L U; the sign of that order. The pivot is the first of the largest numbers of a column; a column of zeros leaves a 0 on U's diagonal.",
+  doc: "Elimination with partial pivoting of a square matrix. Results: U on and above the diagonal and L, whose diagonal is 1, below it, in one matrix; for each row of L U its row (i32) in the input; the sign of that order. The pivot is the first of the largest numbers of a column; a column of zeros leaves a 0 on U's diagonal.",
   example: {
-    inputs: [f32([2, 2], 1, 2, 4, 4)],
+    inputs: [f32([2, 2], [1, 2, 4, 4])],
     attrs: {},
-    outputs: [f32([2, 2], 4, 4, 0.25, 1), { dtype: "i32", shape: [2], data: Int32Array.of(1, 0) }, f32([], -1)],
+    outputs: [f32([2, 2], [4, 4, 0.25, 1]), { dtype: "i32", shape: [2], data: Int32Array.of(1, 0) }, f32([], [-1])],
   },
   infer: (inputs) => {
     const { dtype, shape } = checked("lu", inputs, 1, true);

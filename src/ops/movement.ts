@@ -20,15 +20,15 @@ export const f32 = (shape: Shape, values: readonly number[]): HostTensor => ({
   data: Float32Array.from(values),
 });
 
-/** The one input of an op that takes one. */
-export function one(name: string, inputs: readonly TensorType[]): TensorType {
+/** The input of an op with one input. */
+export function onlyInput(name: string, inputs: readonly TensorType[]): TensorType {
   const [input] = inputs;
   if (input === undefined || inputs.length !== 1)
     throw new HeddleError("op", `${name}: takes 1 input, got ${inputs.length}`);
   return input;
 }
 
-/** Steps of zero cost in arithmetic: they only move. */
+/** The arithmetic cost of ops that only move elements. */
 export const moves = (): number => 0;
 
 /** A fused call that copies one view onto another of the same shape. */
@@ -41,7 +41,7 @@ export function copyCall(context: Pick<KernelContext<never>, "at">, from: View, 
   });
 }
 
-/** A call that writes one view's values to another, of another dtype. */
+/** A call that casts one view's values into another view of the same shape. */
 export function castCall(context: Pick<KernelContext<never>, "at">, from: View, to: View): KernelCall {
   const copy = copyCall(context, from, to);
   const out = { at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 1 };
@@ -50,10 +50,10 @@ export function castCall(context: Pick<KernelContext<never>, "at">, from: View, 
 
 defineOp<{ shape: Shape; dims: readonly number[] }>({
   name: "broadcast",
-  doc: "Input dim i becomes output dim dims[i]; sizes of 1 and missing dims are repeated (StableHLO broadcast_in_dim).",
+  doc: "Input dim i becomes output dim dims[i]; dims of size 1 and missing dims are repeated (StableHLO broadcast_in_dim).",
   example: { inputs: [f32([2], [1, 2])], attrs: { shape: [2, 2], dims: [1] }, outputs: [f32([2, 2], [1, 2, 1, 2])] },
   infer: (inputs, { shape, dims }) => {
-    const input = one("broadcast", inputs);
+    const input = onlyInput("broadcast", inputs);
     const fits =
       dims.length === input.shape.length &&
       input.shape.every((size, dim) => size === 1 || size === shape[dims[dim] as number]);
@@ -83,19 +83,19 @@ defineOp<{ shape: Shape; dims: readonly number[] }>({
   gradient: ({ node, cotangents }) => {
     const input = node.inputs[0] as Node;
     const dims = node.attrs.dims as readonly number[];
-    const made = otherDims(node.shape.length, dims);
+    const added = otherDims(node.shape.length, dims);
     const stretched = dims.filter((dim, index) => input.shape[index] === 1 && node.shape[dim] !== 1);
-    return [emit.reshape(emit.sum(cotangents[0] as Node, [...made, ...stretched]), input.shape)];
+    return [emit.reshape(emit.sum(cotangents[0] as Node, [...added, ...stretched]), input.shape)];
   },
   batch: batchByEquation(({ shape, dims }, size) => ({ shape: [size, ...shape], dims: [0, ...behind(dims)] })),
   localize: (context) =>
     emit.broadcastInDim(context.inputs[0] as Node, splitShape(context.attrs.shape, context.splits), context.attrs.dims),
   cost: moves,
   reference: ([x], { shape, dims }) => {
-    const own = stridesOf((x as HostTensor).shape);
+    const inputStrides = stridesOf((x as HostTensor).shape);
     const strides = new Array<number>(shape.length).fill(0);
     dims.forEach((dim, index) => {
-      strides[dim] = x?.shape[index] === 1 ? 0 : (own[index] as number);
+      strides[dim] = x?.shape[index] === 1 ? 0 : (inputStrides[index] as number);
     });
     return [gatherStrided((x as HostTensor).data, (x as HostTensor).dtype, shape, strides)];
   },
@@ -146,7 +146,7 @@ defineOp<{ shape: Shape }>({
   doc: "The same elements in row-major order under another shape.",
   example: { inputs: [f32([2, 2], [1, 2, 3, 4])], attrs: { shape: [4] }, outputs: [f32([4], [1, 2, 3, 4])] },
   infer: (inputs, { shape }) => {
-    const input = one("reshape", inputs);
+    const input = onlyInput("reshape", inputs);
     if (sizeOf(shape) !== sizeOf(input.shape)) {
       throw new HeddleError(
         "shape",
@@ -162,7 +162,7 @@ defineOp<{ shape: Shape }>({
     const whole = new Set([...left, ...right]);
     // The outermost dim of a run keeps its meaning when the run is split or merged.
     reshapeGroups(from, shape).forEach((group, index) => {
-      // Dims of one element are what they were, too: a batch of one row is a batch.
+      // Dims of size 1 keep their meaning, too: a batch of one row is a batch.
       const source = group.input.find((dim) => from[dim] !== 1) ?? group.input[0];
       const target = group.output.find((dim) => shape[dim] !== 1) ?? group.output[0];
       if (source === undefined || target === undefined) return;
@@ -187,7 +187,7 @@ defineOp<{ order: readonly number[] }>({
   doc: "Permutes dims: output dim i is input dim order[i].",
   example: { inputs: [f32([2, 2], [1, 2, 3, 4])], attrs: { order: [1, 0] }, outputs: [f32([2, 2], [1, 3, 2, 4])] },
   infer: (inputs, { order }) => {
-    const input = one("transpose", inputs);
+    const input = onlyInput("transpose", inputs);
     if (order.length !== input.shape.length || [...order].sort((a, b) => a - b).some((dim, index) => dim !== index)) {
       throw new HeddleError(
         "shape",
@@ -234,7 +234,7 @@ defineOp<{ dims: readonly number[] }>({
   doc: "Reverses the order of elements along some dims.",
   example: { inputs: [f32([3], [1, 2, 3])], attrs: { dims: [0] }, outputs: [f32([3], [3, 2, 1])] },
   infer: (inputs, { dims }) => {
-    const input = one("reverse", inputs);
+    const input = onlyInput("reverse", inputs);
     if (dims.some((dim) => dim < 0 || dim >= input.shape.length))
       throw new HeddleError("shape", `reverse: dims ${formatShape(dims)} are not in ${formatType(input)}`);
     return input;
@@ -250,9 +250,9 @@ defineOp<{ dims: readonly number[] }>({
   cost: moves,
   reference: ([x], { dims }) => {
     const { shape, dtype, data } = x as HostTensor;
-    const own = stridesOf(shape);
+    const strides = stridesOf(shape);
     const first = dims.reduce(
-      (offset, dim) => offset + (own[dim] as number) * Math.max(0, (shape[dim] as number) - 1),
+      (offset, dim) => offset + (strides[dim] as number) * Math.max(0, (shape[dim] as number) - 1),
       0,
     );
     return [
@@ -260,7 +260,7 @@ defineOp<{ dims: readonly number[] }>({
         data,
         dtype,
         shape,
-        own.map((step, dim) => (dims.includes(dim) ? -step : step)),
+        strides.map((step, dim) => (dims.includes(dim) ? -step : step)),
         first,
       ),
     ];
@@ -275,7 +275,7 @@ defineOp<{ dims: readonly number[] }>({
           (offset, dim) => offset + (input.strides[dim] as number) * Math.max(0, (input.shape[dim] as number) - 1),
           0,
         ),
-      // Not -step: -0 is no integer to the executor.
+      // Not -step: the executor does not take -0 for an integer.
       strides: input.strides.map((step, dim) => (dims.includes(dim) ? 0 - step : step)),
     }),
   },
@@ -301,9 +301,9 @@ defineOp<{ dtype: DType; shape: Shape; dim: number }>({
   batch: absent("has no inputs"),
   localize: (context) => {
     const { dtype, shape, dim } = context.attrs;
-    const own = emit.iota(dtype, splitShape(shape, context.splits), dim);
+    const local = emit.iota(dtype, splitShape(shape, context.splits), dim);
     const start = blockStart(shape[dim] as number, dim, context.splits);
-    return start === undefined ? own : emit.add(own, emit.cast(start, dtype));
+    return start === undefined ? local : emit.add(local, emit.cast(start, dtype));
   },
   cost: moves,
   reference: (_inputs, { dtype, shape, dim }) => {

@@ -31,8 +31,8 @@ function dotEquation(inputs: readonly TensorType[], attrs: DotAttrs): Equation {
   attrs.xContract.forEach((dim, index) => {
     left[dim] = right[attrs.yContract[index] as number] = `k${index}`;
   });
-  const free = (own: string[], taken: readonly number[]): string[] =>
-    own.filter((_letter, dim) => !taken.includes(dim));
+  const free = (all: string[], taken: readonly number[]): string[] =>
+    all.filter((_letter, dim) => !taken.includes(dim));
   const out = [
     ...attrs.xBatch.map((_dim, index) => `b${index}`),
     ...free(left, [...attrs.xBatch, ...attrs.xContract]),
@@ -133,7 +133,7 @@ defineOp<DotAttrs>({
   lower: { strided: [0, 1], emit: lowerDot },
 });
 
-/** A product of integers: each sum wraps as its additions would. */
+/** A product of integers, whose sums wrap. */
 function wholeProduct(
   dtype: DType,
   {
@@ -159,7 +159,7 @@ function wholeProduct(
   }
 }
 
-/** A factor that is alike for all of the batch stays: the batch is a free dim of the other one, in one large product. */
+/** A factor that the whole batch shares is not repeated: the batch is a free dim of the other factor, in one large product. */
 function batchDot(context: BatchContext<DotAttrs>): readonly Batched[] {
   const [x, y] = context.inputs as [Batched, Batched];
   const { xBatch, yBatch, xContract, yContract } = context.node.attrs;
@@ -168,11 +168,11 @@ function batchDot(context: BatchContext<DotAttrs>): readonly Batched[] {
     y: { yBatch: behind(yBatch), yContract: behind(yContract) },
   };
   if (x.batched && y.batched) return bothBatched(context);
-  const made = x.batched
+  const result = x.batched
     ? emit.dotGeneral(x.node, y.node, { ...later.x, yBatch, yContract })
     : emit.dotGeneral(x.node, y.node, { xBatch, xContract, ...later.y });
   const free = x.batched ? xBatch.length : x.node.shape.length - xContract.length;
-  return [withBatch(moveDim(made, free, 0))];
+  return [withBatch(moveDim(result, free, 0))];
 }
 
 const bothBatched = batchByEquation<DotAttrs>(({ xBatch, yBatch, xContract, yContract }) => ({

@@ -21,7 +21,7 @@ export type RandomAttrs = { shape: Shape; total: Shape; stream: number };
 
 const randomBitsOp = defineOp<RandomAttrs>({
   name: "randomBits",
-  doc: "Uniform u32 words. The word at a position depends on the key (u32[2]), the stream and the position in the whole tensor of shape `total`, of which this is the block that begins at `start` (i32 per dim).",
+  doc: "Uniform u32 words. The word at a position depends on the key (u32[2]), the stream and the position in a tensor of shape `total`; the result is its block that begins at `start` (i32 per dim).",
   example: {
     inputs: [
       { dtype: "u32", shape: [2], data: Uint32Array.of(0, 0) },
@@ -47,7 +47,7 @@ const randomBitsOp = defineOp<RandomAttrs>({
     equationOf([["key"], ["start"]], [letters(shape.length)], { whole: ["key", "start"] }),
   linear: [],
   gradient: () => [undefined, undefined],
-  // A key per element of the batch: each gets the bits that it would get alone. With one key for all, all get the same.
+  // With a key per element of the batch, each element gets the bits that it would get alone; with one key, all get the same.
   batch: batchByLoop,
   localize: (context) => {
     const { shape, total, stream } = context.attrs;
@@ -55,10 +55,10 @@ const randomBitsOp = defineOp<RandomAttrs>({
     const rank = shape.length;
     let moved = start;
     shape.forEach((size, dim) => {
-      const mine = blockStart(size, dim, context.splits);
-      if (mine === undefined) return;
+      const first = blockStart(size, dim, context.splits);
+      if (first === undefined) return;
       const here = emit.eq(emit.iota("i32", [rank], 0), dim);
-      moved = emit.add(moved, emit.select(here, emit.broadcastTo(mine, [rank]), 0));
+      moved = emit.add(moved, emit.select(here, emit.broadcastTo(first, [rank]), 0));
     });
     return emit.call("randomBits", [key, moved], { shape: splitShape(shape, context.splits), total, stream });
   },
@@ -104,15 +104,15 @@ const randomBitsOp = defineOp<RandomAttrs>({
 });
 
 /**
- * The body of a loop with keys folded with the count of its first input, where bits would be the same in every
- * iteration. `own` is how many inputs differ by iteration.
+ * A loop body in which random keys that are the same in all iterations are folded with the iteration (its first input), so
+ * that bits differ between iterations. The first `varying` inputs differ by iteration.
  */
-export function foldKeys(body: Graph, own: number): Graph {
-  return traceGraph(body.name, inputSpecs(body), (...given) =>
+export function foldKeys(body: Graph, varying: number): Graph {
+  return traceGraph(body.name, inputSpecs(body), (...nodes) =>
     foldWithin(
       body,
-      given.map((node, place) => ({ node, varies: place < own })),
-      given[0] as Node,
+      nodes.map((node, place) => ({ node, varies: place < varying })),
+      nodes[0] as Node,
     ).map(({ node }) => node),
   );
 }
@@ -124,13 +124,13 @@ interface Folded {
 }
 
 function foldWithin(graph: Graph, inputs: readonly Folded[], count: Node): Folded[] {
-  return interpretGraph<Folded>(graph, inputs, (node, given) => {
-    const varies = given.some((input) => input.varies);
-    const nodes = given.map((input) => input.node);
-    if (drawsBits(node)) return foldOwned(node, given, count);
+  return interpretGraph<Folded>(graph, inputs, (node, operands) => {
+    const varies = operands.some((input) => input.varies);
+    const nodes = operands.map((input) => input.node);
+    if (drawsBits(node)) return foldOwned(node, operands, count);
     if (node.op !== randomBitsOp) return { node: apply(node.op, nodes, node.attrs), varies };
     const [key, ...rest] = nodes as [Node, ...Node[]];
-    // What is folded varies, and so does what is made from it.
+    // Bits of a folded key vary, and so does everything computed from them.
     return { node: apply(node.op, [varies ? key : emit.foldIn(key, count), ...rest], node.attrs), varies: true };
   });
 }
@@ -139,11 +139,11 @@ const graphsOf = (node: Node): Graph[] => Object.values(node.attrs).filter(isGra
 const drawsBits = (node: Node): boolean =>
   graphsOf(node).some((graph) => nodesWithin(graph).some(({ op }) => op === randomBitsOp));
 
-/** A node with graphs: they take the count of the loop around as one input more, alike in all iterations of their own. */
-function foldOwned(node: Node, given: readonly Folded[], count: Node): Folded {
+/** A node that owns graphs: each graph takes the outer loop's iteration as a further input, constant in its own iterations. */
+function foldOwned(node: Node, operands: readonly Folded[], count: Node): Folded {
   const control = controlOf(node);
   const loop = control?.kind === "loop";
-  let flags = given.map(({ varies }) => varies);
+  let flags = operands.map(({ varies }) => varies);
   for (;;) {
     const outputs = new Map<Graph, readonly boolean[]>();
     const replaced = (graph: Graph): Graph =>
@@ -151,14 +151,14 @@ function foldOwned(node: Node, given: readonly Folded[], count: Node): Folded {
         graph.name,
         [...inputSpecs(graph), { name: "outer index", type: { dtype: "i32", shape: [] } }],
         (...nodes) => {
-          const own = variesWithin(control, flags, graph.inputs.length);
-          const inputs = own.map((varies, place) => ({ node: nodes[place] as Node, varies }));
-          const made = foldWithin(graph, inputs, nodes.at(-1) as Node);
+          const varying = variesWithin(control, flags, graph.inputs.length);
+          const inputs = varying.map((varies, place) => ({ node: nodes[place] as Node, varies }));
+          const results = foldWithin(graph, inputs, nodes.at(-1) as Node);
           outputs.set(
             graph,
-            made.map(({ varies }) => varies),
+            results.map(({ varies }) => varies),
           );
-          return made.map((result) => result.node);
+          return results.map((result) => result.node);
         },
       );
     const attrs = Object.fromEntries(
@@ -167,18 +167,18 @@ function foldOwned(node: Node, given: readonly Folded[], count: Node): Folded {
     const next = loop ? outputs.get(control.body) : undefined;
     const grown = flags.map((varies, place) => varies || (loop && place < control.carries && next?.[place] === true));
     if (grown.every((varies, place) => varies === flags[place])) {
-      const inputs = [...given.map((input) => input.node), count];
+      const inputs = [...operands.map((input) => input.node), count];
       return { node: apply(node.op, inputs, attrs), varies: true };
     }
     flags = grown;
   }
 }
 
-/** Which inputs of a graph that a node owns differ by iteration, given those of the node. */
+/** Which inputs of a node's graph differ by iteration, from the flags of the node's inputs. */
 function variesWithin(control: Control | undefined, flags: readonly boolean[], count: number): boolean[] {
   // The count of an inner loop does not differ by iteration of the outer one; of a branch, the first input is its test.
   if (control?.kind === "loop") return [false, ...flags];
   if (control?.kind === "branch") return flags.slice(1);
-  // What comes before the node's own inputs is made in the iteration.
+  // Graph inputs before the node's inputs are computed in the iteration.
   return [...new Array<boolean>(count - flags.length).fill(true), ...flags];
 }

@@ -6,8 +6,8 @@ import { copyCall } from "./movement.ts";
 
 type Context = Pick<KernelContext<never>, "at" | "temporary">;
 
-/** Factors of one call. */
-const most = 8;
+/** The most factors of one call. */
+const maxFactors = 8;
 
 const operand = (context: Context, view: View) => ({
   at: context.at(view),
@@ -21,8 +21,8 @@ export function multiplied(context: Context, factors: readonly View[], out: View
   if (rest.length === 0) return [copyCall(context, first, out)];
   const calls: KernelCall[] = [];
   let left = first;
-  for (let from = 0; from < rest.length; from += most - 1) {
-    const inputs = [left, ...rest.slice(from, from + most - 1)];
+  for (let from = 0; from < rest.length; from += maxFactors - 1) {
+    const inputs = [left, ...rest.slice(from, from + maxFactors - 1)];
     calls.push(
       kernels.fused.call({
         shape: out.shape,
@@ -92,7 +92,7 @@ interface Windows {
   readonly padding: readonly (readonly [number, number])[];
 }
 
-/** The products over sliding windows: those of the taps, each a view of the padded input. */
+/** The products over sliding windows: products of the taps, each of which is a view of the padded input. */
 export function windowProducts(context: KernelContext<never>, windows: Windows): KernelCall[] {
   const x = context.inputs[0] as View;
   const out = context.outputs[0] as View;
@@ -111,7 +111,7 @@ function paddedWithOnes(context: Context, x: View, padding: Windows["padding"]):
   return { padded, calls: [filled(context, padded, 1), copyCall(context, x, inside)] };
 }
 
-/** What tap number `tap` of each window reads. */
+/** A view of the elements that tap number `tap` of each window reads. */
 function tapView(padded: View, tap: number, { window, strides, dilation }: Windows, shape: Shape): View {
   const by = stridesOf(window);
   const offset = window.reduce((sum, size, dim) => {

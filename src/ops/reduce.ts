@@ -13,7 +13,7 @@ import * as emit from "./emit.ts";
 import { eachOffset, inverseOrder, larger, smaller } from "./host-arrays.ts";
 import { productCalls } from "./reduce-prod.ts";
 
-/** What combines two elements. */
+/** How a reduction combines two elements. */
 export type Combination = Exclude<FoldRule["op"], "argMax"> | "prod";
 
 export type ReduceAttrs = { op: Combination; dims: readonly number[] };
@@ -21,7 +21,7 @@ export type ReduceAttrs = { op: Combination; dims: readonly number[] };
 /** A product of integers; numbers wrap as they would in 32 bits, bigints are exact. */
 const times = (x: number, y: number): number => (typeof x === "bigint" ? x * y : Math.imul(x, y));
 
-/** Meaning of each combination, in numbers of a dtype. */
+/** The reference of each combination, on numbers of a dtype. */
 export const combine: { readonly [Op in ReduceAttrs["op"]]: (x: number, y: number, dtype: DType) => number } = {
   sum: (x, y, dtype) => (isFloat(dtype) ? x + y : roundTo(dtype, x + y)),
   max: larger,
@@ -84,7 +84,7 @@ function spread(value: Node, shape: readonly number[], dims: readonly number[]):
   return emit.broadcastInDim(value, shape, otherDims(shape.length, dims));
 }
 
-/** For each element the product of all others along dims: exact where elements are 0, too. */
+/** For each element, the product of all other elements along dims; exact also where elements are 0. */
 function productsOfOthers(x: Node, dims: readonly number[]): Node {
   const order = [...otherDims(x.shape.length, dims), ...dims];
   const moved = emit.transpose(x, order);
@@ -109,7 +109,7 @@ defineOp<ReduceAttrs>({
   equation: ([input], { op, dims }) => {
     const all = letters((input as TensorType).shape.length);
     const kept = all.filter((_letter, dim) => !dims.includes(dim));
-    // No collective does the others: their dims stay whole.
+    // No collective does prod, and, or: their dims stay whole.
     const collective = op === "sum" || op === "max" || op === "min";
     return equationOf([all], [kept], {
       reduction: collective ? (op as Reduction) : "max",
@@ -123,7 +123,7 @@ defineOp<ReduceAttrs>({
     const dy = cotangents[0] as Node;
     if (op === "sum") return [spread(dy, x.shape, dims)];
     if (op === "prod") return [emit.mul(spread(dy, x.shape, dims), productsOfOthers(x, dims))];
-    // A NaN is what the result is then, and no number equals the result.
+    // If an element is NaN, the result is NaN, which equals no element.
     const wins = emit.or(emit.eq(x, spread(node, x.shape, dims)), emit.ne(x, x));
     const count = emit.sum(emit.cast(wins, x.dtype), dims);
     return [emit.select(wins, spread(emit.div(dy, count), x.shape, dims), 0)];
@@ -135,8 +135,8 @@ defineOp<ReduceAttrs>({
     const { shape, dtype, data } = x as HostTensor;
     const outShape = (type as TensorType).shape;
     // Sums run in f64 and are rounded once: the oracle is more exact than any kernel.
-    const held = isLong(dtype) ? dtypes[dtype].create(sizeOf(outShape)) : new Float64Array(sizeOf(outShape));
-    const out = held.fill(identityOf(op, dtype));
+    const storage = isLong(dtype) ? dtypes[dtype].create(sizeOf(outShape)) : new Float64Array(sizeOf(outShape));
+    const out = storage.fill(identityOf(op, dtype));
     const outStrides = stridesOf(outShape);
     const strides = new Array<number>(shape.length).fill(0);
     otherDims(shape.length, dims).forEach((dim, index) => {
@@ -188,7 +188,7 @@ defineOp<{ dim: number }>({
     if (dim < 0 || dim >= input.shape.length)
       throw new HeddleError("shape", `argMax: there is no dim ${dim} in ${formatType(input)}`);
     if (input.shape[dim] === 0)
-      throw new HeddleError("shape", `argMax: there is no largest of no elements (${formatType(input)}, dim ${dim})`);
+      throw new HeddleError("shape", `argMax: dim ${dim} of ${formatType(input)} has no elements`);
     if (input.dtype === "bool") throw new HeddleError("dtype", `argMax: not defined for ${formatType(input)}`);
     return { dtype: "i32", shape: otherDims(input.shape.length, [dim]).map((kept) => input.shape[kept] as number) };
   },
@@ -205,17 +205,17 @@ defineOp<{ dim: number }>({
     const { shape, data } = x as HostTensor;
     const outShape = (type as TensorType).shape;
     const best = new Int32Array(sizeOf(outShape)).fill(-1);
-    const own = stridesOf(shape);
+    const strides = stridesOf(shape);
     const kept = otherDims(shape.length, [dim]);
     eachOffset(
       outShape,
-      kept.map((index) => own[index] as number),
+      kept.map((index) => strides[index] as number),
       0,
       (linear, offset) => {
         let winner = 0;
         for (let index = 1; index < (shape[dim] as number); index++) {
-          const value = data[offset + index * (own[dim] as number)] as number;
-          const held = data[offset + winner * (own[dim] as number)] as number;
+          const value = data[offset + index * (strides[dim] as number)] as number;
+          const held = data[offset + winner * (strides[dim] as number)] as number;
           if (!Number.isNaN(held) && (Number.isNaN(value) || value > held)) winner = index;
         }
         best[linear] = winner;

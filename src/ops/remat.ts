@@ -1,6 +1,6 @@
 /**
  * @module Rematerialisation: a graph whose values are computed again for its gradient instead of being kept (gradient
- * checkpointing; Griewank and Walther, 2000). Until the passes open it, it is one node; its meaning is the graph.
+ * checkpointing; Griewank and Walther, 2000). The graph is one node until the passes inline it.
  */
 import { inlineGraph, inputSpecs, interpretGraph, traceGraph } from "../ir/graph.ts";
 import { parameterOp } from "../ir/leaf.ts";
@@ -31,7 +31,7 @@ const twice: Graph = traceGraph("twice", [{ name: "x", type: { dtype: "f32", sha
 
 export const rematOp = defineComposite<RematAttrs>({
   name: "remat",
-  doc: "The results of a graph; for its gradient, the values within are computed again from its inputs and from what is saved.",
+  doc: "The results of a graph. For the gradient, values within the graph are computed again from its inputs and the saved values.",
   example: { inputs: [f32([], [3])], attrs: { body: twice, saved: 0 }, outputs: [f32([], [6])] },
   body: (inputs, { body }) => inlineGraph(body, inputs),
   equation: absent("the planner sees its body"),
@@ -42,34 +42,34 @@ export const rematOp = defineComposite<RematAttrs>({
   form: absent("the passes put its body in its place"),
 });
 
-/** The gradient is such a graph too: what a second derivative needs is computed again as well. */
+/** The gradient is a remat node too, so that a second derivative computes its values again as well. */
 function rematGradient({ node, cotangents, pullback }: GradientContext<RematAttrs>): (Node | undefined)[] {
   const { body, saved } = node.attrs as RematAttrs;
   const results = resultsOf(node);
   const kept = saved === 0 ? [] : results.slice(-saved);
-  const given = [...cotangents.keys()].filter((place) => cotangents[place] !== undefined);
-  const flowing = given.map((place) => cotangents[place] as Node);
+  const flowingPlaces = [...cotangents.keys()].filter((place) => cotangents[place] !== undefined);
+  const flowing = flowingPlaces.map((place) => cotangents[place] as Node);
   const specs = [
     ...inputSpecs(body),
     ...kept.map((value, place) => ({ name: `saved${place}`, type: { dtype: value.dtype, shape: value.shape } })),
     ...flowing.map((value, place) => ({ name: `cotangent${place}`, type: { dtype: value.dtype, shape: value.shape } })),
   ];
-  let found: boolean[] = [];
+  let flows: boolean[] = [];
   const backward = traceGraph(`gradient-of-${body.name}`, specs, (...nodes) => {
     const [inputs, rest] = [nodes.slice(0, node.inputs.length), nodes.slice(node.inputs.length)];
     const slots = new Array<Node | undefined>(results.length).fill(undefined);
-    given.forEach((place, order) => {
+    flowingPlaces.forEach((place, order) => {
       slots[place] = rest[kept.length + order];
     });
     const pulled = pulledThrough(body, { inputs, saved: rest.slice(0, kept.length), cotangents: slots, pullback });
-    found = pulled.map((value) => value !== undefined);
+    flows = pulled.map((value) => value !== undefined);
     return pulled.filter((value) => value !== undefined);
   });
   if (backward.outputs.length === 0) return node.inputs.map(() => undefined);
-  // Behind barriers nothing is shared with the way there, and nothing is computed before its gradient is due.
+  // Behind barriers, no node is shared with the forward pass, and none runs before the cotangents are computed.
   const again = [...node.inputs, ...kept].map((value) => emit.barrier(value, flowing));
-  const made = [...resultsOf(emit.call("remat", [...again, ...flowing], { body: backward, saved: 0 }))];
-  return found.map((is) => (is ? made.shift() : undefined));
+  const inputCotangents = [...resultsOf(emit.call("remat", [...again, ...flowing], { body: backward, saved: 0 }))];
+  return flows.map((flow) => (flow ? inputCotangents.shift() : undefined));
 }
 
 interface Cut {
@@ -79,18 +79,18 @@ interface Cut {
   readonly pullback: Pullback;
 }
 
-/** Cotangents of the inputs, from the last saved value to the first: between two of them all is computed anew. */
+/** Cotangents of the inputs. Goes from the last saved value to the first; all values in between are computed again. */
 function pulledThrough(body: Graph, { inputs, saved, cotangents, pullback }: Cut): (Node | undefined)[] {
   const savedNodes = saved.length === 0 ? [] : body.outputs.slice(-saved.length);
   const places = new Map(
     savedNodes.flatMap((node, place) => (node.op === parameterOp ? [] : [[node, place] as const])),
   );
-  const anew = new Map<number, Node>();
-  const outputs = interpretGraph(body, inputs, (node, given) => {
-    const made = apply(node.op, given, node.attrs);
+  const recomputed = new Map<number, Node>();
+  const outputs = interpretGraph(body, inputs, (node, operands) => {
+    const value = apply(node.op, operands, node.attrs);
     const place = places.get(node);
-    if (place === undefined) return made;
-    anew.set(place, made);
+    if (place === undefined) return value;
+    recomputed.set(place, value);
     return saved[place] as Node;
   });
   const totals: (Node | undefined)[] = inputs.map(() => undefined);
@@ -99,38 +99,38 @@ function pulledThrough(body: Graph, { inputs, saved, cotangents, pullback }: Cut
     const held = list[place];
     if (value !== undefined) list[place] = held === undefined ? value : emit.add(held, value);
   };
-  const pull = (from: readonly Node[], given: readonly (Node | undefined)[]): void => {
-    const pulled = pullback(from, given, [...inputs, ...saved]);
+  const pull = (from: readonly Node[], seeds: readonly (Node | undefined)[]): void => {
+    const pulled = pullback(from, seeds, [...inputs, ...saved]);
     for (const [place, value] of pulled.entries())
       if (place < inputs.length) sum(totals, place, value);
       else sum(flowing, place - inputs.length, value);
   };
   pull(outputs, cotangents);
-  const latestFirst = [...anew.keys()].sort(
+  const latestFirst = [...recomputed.keys()].sort(
     (left, right) => (savedNodes[right] as Node).id - (savedNodes[left] as Node).id,
   );
   for (const place of latestFirst) {
     const cotangent = flowing[place];
-    if (cotangent !== undefined) pull([anew.get(place) as Node], [cotangent]);
+    if (cotangent !== undefined) pull([recomputed.get(place) as Node], [cotangent]);
   }
   return totals;
 }
 
 function batchRemat({ node, inputs, size, batch }: BatchContext<RematAttrs>): Batched[] {
   const { body, saved } = node.attrs as RematAttrs;
-  const { graph, results } = batchedGraph(body, inputs.map(isBatched), size, batch, (made) => made);
-  const made = emit.call(
+  const { graph, results } = batchedGraph(body, inputs.map(isBatched), size, batch, (found) => found);
+  const remat = emit.call(
     "remat",
     inputs.map((input) => input.node),
     { body: graph, saved },
   );
-  return resultsOf(made).map((result, place) => ({ node: result, batched: results[place] === true }));
+  return resultsOf(remat).map((result, place) => ({ node: result, batched: results[place] === true }));
 }
 
-/** Values and tangents together, as one such graph. */
+/** Values and tangents together, in one remat node. */
 function forwardRemat({ node, inputs, forward }: ForwardContext<RematAttrs>): Dual[] {
   const { body, saved } = node.attrs as RematAttrs;
-  const own = body.outputs.length - saved;
+  const resultCount = body.outputs.length - saved;
   const moving = [...inputs.keys()].filter((place) => inputs[place]?.tangent !== undefined);
   const specs = inputSpecs(body);
   const tangentSpecs = moving.map((place) => {
@@ -148,18 +148,21 @@ function forwardRemat({ node, inputs, forward }: ForwardContext<RematAttrs>): Du
       }),
     );
     moves = duals.map(({ tangent }) => tangent !== undefined);
-    return [duals.slice(0, own), duals.slice(own)].flatMap((part) => [
+    return [duals.slice(0, resultCount), duals.slice(resultCount)].flatMap((part) => [
       ...part.map((dual) => dual.node),
       ...part.flatMap(({ tangent }) => (tangent === undefined ? [] : [tangent])),
     ]);
   });
   const count = (from: number, to?: number): number => moves.slice(from, to).filter(Boolean).length;
   const operands = [...inputs.map((input) => input.node), ...moving.map((place) => inputs[place]?.tangent as Node)];
-  const made = resultsOf(emit.call("remat", operands, { body: joint, saved: saved + count(own) }));
-  const [values, savedValues] = [made.slice(0, own + count(0, own)), made.slice(own + count(0, own))];
+  const outputs = resultsOf(emit.call("remat", operands, { body: joint, saved: saved + count(resultCount) }));
+  const [values, savedValues] = [
+    outputs.slice(0, resultCount + count(0, resultCount)),
+    outputs.slice(resultCount + count(0, resultCount)),
+  ];
   const duals = (part: readonly Node[], flags: readonly boolean[]): Dual[] => {
     let next = flags.length;
-    return flags.map((is, place) => ({ node: part[place] as Node, tangent: is ? part[next++] : undefined }));
+    return flags.map((moving, place) => ({ node: part[place] as Node, tangent: moving ? part[next++] : undefined }));
   };
-  return [...duals(values, moves.slice(0, own)), ...duals(savedValues, moves.slice(own))];
+  return [...duals(values, moves.slice(0, resultCount)), ...duals(savedValues, moves.slice(resultCount))];
 }

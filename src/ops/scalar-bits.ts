@@ -20,7 +20,7 @@ const integerRow = (doc: string, value: ScalarRow["value"], cost: number): Scala
   cost,
 });
 
-/** Bits that are set in 32 of them. */
+/** The number of set bits of a 32-bit number. */
 function ones(x: number): number {
   let count = 0;
   for (let rest = x >>> 0; rest !== 0; rest >>>= 1) count += rest & 1;
@@ -29,12 +29,12 @@ function ones(x: number): number {
 
 export const bitRows: { readonly [name: string]: ScalarRow } = {
   popcount: integerRow(
-    "How many bits of an integer are set, in its dtype.",
+    "The number of set bits of an integer, in its dtype.",
     (x, _y, dtype) => ones(bitsOf(x, dtype)),
     12,
   ),
   countLeadingZeros: integerRow(
-    "How many zero bits of an integer are before the highest one that is set, in its dtype; all bits of 0.",
+    "The number of zero bits above the highest set bit of an integer, in its dtype; the width of the dtype for 0.",
     (x, _y, dtype) => Math.clz32(bitsOf(x, dtype)) - (32 - widthOf(dtype)),
     22,
   ),
@@ -45,18 +45,18 @@ const amountOf = (y: number, dtype: DType): number => (y < 0 ? widthOf(dtype) : 
 
 export const bitPairs: { readonly [name: string]: ScalarRow } = {
   shiftRightLogical: integerRow(
-    "x shifted right by y bits, of integers, filled with 0 whatever the sign; y of the width or more gives 0.",
+    "Integers x shifted right by y bits and filled with 0, whatever the sign; 0 if y is the width or more.",
     (x, y, dtype) => (amountOf(y, dtype) >= widthOf(dtype) ? 0 : bitsOf(x, dtype) >>> y),
     1,
   ),
   shiftRightArithmetic: integerRow(
-    "x shifted right by y bits, of integers, filled with the highest bit, of unsigned ones too.",
+    "Integers x shifted right by y bits and filled with the highest bit, also of unsigned integers.",
     (x, y, dtype) => signedOf(x, dtype) >> Math.min(amountOf(y, dtype), widthOf(dtype) - 1),
     1,
   ),
 };
 
-/** An integer to the power of one, in the lowest 32 bits, by squares; a negative power is the quotient cut to an integer. */
+/** An integer to an integer power, in the lowest 32 bits, by repeated squaring; a negative power is truncated to an integer. */
 export function wholePower(x: number, y: number): number {
   if (y < 0) return x === 1 ? 1 : x === -1 ? (y % 2 === 0 ? 1 : -1) : 0;
   let [result, square] = [1, x];

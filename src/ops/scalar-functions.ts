@@ -9,7 +9,7 @@ import { digamma, erfc, erfInv, lgamma, polygamma } from "./special.ts";
 
 const { add, mul, sub, div, neg } = emit;
 const square = (x: Node): Node => mul(x, x);
-/** 1 / √(x² + 1), by 1 / |x| where the square overflows and the 1 is lost. */
+/** 1 / √(x² + 1); 1 / |x| for large x, whose square overflows and whose 1 is lost. */
 const inverseLength = (x: Node): Node => {
   const far = emit.gt(emit.abs(x), x.dtype === "f64" ? 1e9 : 1e4);
   return emit.select(far, div(1, emit.abs(emit.select(far, x, 1))), emit.rsqrt(add(square(emit.select(far, 0, x)), 1)));
@@ -71,7 +71,7 @@ export const functionRows: { readonly [name: string]: ScalarRow } = {
     (dy, x) => div(mul(dy, Math.LOG2E), x),
   ),
   cbrt: floatRow(
-    "Cube root of floats, negative ones too; keeps -0. The gradient at 0 is infinite.",
+    "Cube root of floats, also of negative numbers; keeps -0. The gradient at 0 is infinite.",
     Math.cbrt,
     (dy, _x, _y, out) => div(dy, mul(3, square(out))),
   ),
@@ -91,18 +91,18 @@ export const functionRows: { readonly [name: string]: ScalarRow } = {
     40,
   ),
   digamma: floatRow(
-    "Derivative of {@link lgamma}, of floats; at 0 infinite with the sign against that of zero, NaN at -1, -2, ….",
+    "Derivative of {@link lgamma}, of floats: -Infinity at 0, Infinity at -0, NaN at -1, -2, ….",
     digamma,
     (dy, x) => mul(dy, emit.polygamma(1, x)),
     40,
   ),
 };
 
-/** `part` of x and y over x² + y², none of which overflows or vanishes before the quotient does; 0 at the origin, as in PyTorch. */
+/** part(x, y) / (x² + y²), which overflows or vanishes only if the quotient does; 0 at the origin, as in PyTorch. */
 function overRadius(part: (x: Node, y: Node) => Node, x: Node, y: Node): Node {
   const largest = emit.maximum(emit.abs(x), emit.abs(y));
   const plain = emit.or(emit.eq(largest, 0), emit.eq(largest, Infinity));
-  // The quotient is the same whatever both are divided by, so that derivatives need not know of it.
+  // The quotient is the same for any size, so derivatives take the size for a constant.
   const size = emit.call("stopGradient", [emit.select(plain, 1, largest)]);
   const [u, v] = [div(x, size), div(y, size)];
   const radius = add(square(u), square(v));
@@ -112,7 +112,7 @@ function overRadius(part: (x: Node, y: Node) => Node, x: Node, y: Node): Node {
 
 export const functionPairs: { readonly [name: string]: ScalarRow } = {
   atan2: {
-    doc: "The angle of the point (second, first) from the first axis, of floats, in [-pi, pi] by the signs of both; y first: atan2(y, x). Gradients at the origin are 0.",
+    doc: "The angle of the point (x, y) from the x axis, of floats, in [-pi, pi]. The first operand is y, the second is x: atan2(y, x). Gradients at the origin are 0.",
     dtypes: "float",
     value: Math.atan2,
     gradient: [
@@ -133,7 +133,7 @@ export const functionPairs: { readonly [name: string]: ScalarRow } = {
     cost: 20,
   },
   polygamma: {
-    doc: "The derivative of order n (first operand, a whole number from 0 to 170, else NaN) of digamma at x, of floats. Constant in n.",
+    doc: "The derivative of order n of digamma at x, of floats. The first operand is n, a whole number from 0 to 170; other numbers give NaN. No gradient flows to n.",
     function: absent("its first operand is the order, so it is no method"),
     dtypes: "float",
     value: polygamma,

@@ -1,4 +1,4 @@
-/** @module What a row of the table of scalar functions says. */
+/** @module Rows of the table of scalar functions. */
 import type { DType } from "../ir/dtype.ts";
 import type { Absent, Node } from "../ir/node.ts";
 
@@ -6,16 +6,16 @@ import type { Absent, Node } from "../ir/node.ts";
 export type ScalarGradient = (dy: Node, x: Node, y: Node, out: Node) => Node | undefined;
 
 export interface ScalarRow {
-  /** What users read of it, as an op, over nodes, as a function and as a method of tensors. */
+  /** The docstring of the op, of its function over nodes, and of its function and method of tensors. */
   readonly doc: string;
-  /** What is thrown, from where; left out: what all functions of such operands throw. */
+  /** Errors that this function throws beyond the errors of all scalar functions. */
   readonly throws?: string;
-  /** The name of the function of tensors, which is a method too; left out: the op's. */
+  /** The name of the function of tensors, which is a method too. Default: the op's. */
   readonly function?: string | Absent;
-  /** The name of the function over nodes; left out: the op's. */
+  /** The name of the function over nodes; default: the op's. */
   readonly nodes?: string;
   readonly dtypes: "float" | "number" | "signed" | "integer" | "bits" | "any";
-  /** The meaning on JavaScript numbers; rounding to the dtype follows. */
+  /** The reference on JavaScript numbers; the result is then rounded to the dtype. */
   readonly value: (x: number, y: number, dtype: DType) => number;
   /** One rule per input; undefined where the derivative is zero everywhere. */
   readonly gradient: readonly (ScalarGradient | undefined)[] | Absent;

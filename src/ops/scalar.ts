@@ -1,5 +1,5 @@
 /**
- * @module The table of scalar functions. A row says the meaning, the gradient and the dtypes of one function; the ops,
+ * @module The table of scalar functions. A row has the reference, the gradient and the dtypes of one function; the ops,
  * their shardings and their native instructions follow from it (`scalar-ops.ts`).
  */
 
@@ -19,7 +19,7 @@ const { add, mul, sub, div, neg, select } = emit;
 
 export const unaryRows: { readonly [name: string]: ScalarRow } = {
   neg: {
-    doc: "-x; integers wrap, unsigned ones too: of 1 in u8 it is 255. Not defined for bool.",
+    doc: "-x; integers wrap, unsigned integers too: the negative of 1 in u8 is 255. Not defined for bool.",
     dtypes: "number",
     value: (x) => -x,
     gradient: [(dy) => neg(dy)],
@@ -75,7 +75,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   sqrt: {
-    doc: "Square root, of floats: NaN below 0, and -0 of -0. The gradient at 0 is infinite.",
+    doc: "Square root, of floats: NaN below 0, -0 at -0. The gradient at 0 is infinite.",
     dtypes: "float",
     value: Math.sqrt,
     gradient: [(dy, _x, _y, out) => div(mul(dy, 0.5), out)],
@@ -83,7 +83,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 4,
   },
   rsqrt: {
-    doc: "1 / sqrt(x), of floats: NaN below 0, and infinite at zeros, with their sign.",
+    doc: "1 / sqrt(x), of floats: NaN below 0, Infinity at 0, -Infinity at -0.",
     dtypes: "float",
     value: (x) => 1 / Math.sqrt(x),
     gradient: [(dy, x, _y, out) => mul(mul(dy, -0.5), div(out, x))],
@@ -156,7 +156,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   round: {
-    doc: "Nearest integer, of floats and as floats; halves go to the even one, and the sign of zero is kept. Its gradient is 0.",
+    doc: "Nearest integer, of floats and as floats; halves round to even, and zero keeps its sign. Its gradient is 0.",
     dtypes: "float",
     value: roundHalfEven,
     gradient: [none],
@@ -164,7 +164,7 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   not: {
-    doc: "The opposite of bool, and all bits of integers turned. Not defined for floats.",
+    doc: "Logical not of bool, bitwise not of integers. Not defined for floats.",
     dtypes: "bits",
     value: (x, _y, dtype) => (dtype === "bool" ? 1 - x : ~x),
     gradient: absent("not defined on floats"),
@@ -179,15 +179,15 @@ const nan = (x: number, y: number): boolean => Number.isNaN(x) || Number.isNaN(y
 
 // Ties share the gradient equally; where NaN wins it passes to both, as in PyTorch.
 const extreme =
-  (loses: (x: Node, y: Node) => Node, own: 0 | 1): ScalarGradient =>
+  (loses: (x: Node, y: Node) => Node, place: 0 | 1): ScalarGradient =>
   (dy, x, y) => {
-    const [mine, other] = own === 0 ? [x, y] : [y, x];
-    return select(loses(mine, other), 0, select(emit.eq(mine, other), mul(dy, 0.5), dy));
+    const [self, other] = place === 0 ? [x, y] : [y, x];
+    return select(loses(self, other), 0, select(emit.eq(self, other), mul(dy, 0.5), dy));
   };
 
 export const binaryRows: { readonly [name: string]: ScalarRow } = {
   add: {
-    doc: "x + y, with broadcasting; integers wrap. Not defined for bool: {@link or} or {@link xor}.",
+    doc: "x + y, with broadcasting; integers wrap. Not defined for bool: use {@link or} or {@link xor}.",
     dtypes: "number",
     value: (x, y) => x + y,
     gradient: [(dy) => dy, (dy) => dy],
@@ -195,7 +195,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   sub: {
-    doc: "x - y, with broadcasting; integers wrap, unsigned ones too. Not defined for bool.",
+    doc: "x - y, with broadcasting; integers wrap, unsigned integers too. Not defined for bool.",
     dtypes: "number",
     value: (x, y) => x - y,
     gradient: [(dy) => dy, (dy) => neg(dy)],
@@ -203,7 +203,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   mul: {
-    doc: "x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: {@link and}.",
+    doc: "x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: use {@link and}.",
     dtypes: "number",
     value: (x, y, dtype) => (dtype === "i32" || dtype === "u32" ? Math.imul(x, y) : x * y),
     gradient: [(dy, _x, y) => mul(dy, y), (dy, x) => mul(dy, x)],
@@ -212,7 +212,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   },
   div: {
     doc: "x / y, with broadcasting. Integers stay integers and truncate toward 0.",
-    throws: "`value` from the run where an integer is divided by 0.",
+    throws: "`value` when the graph runs and divides an integer by 0.",
     dtypes: "number",
     value: (x, y, dtype) => {
       if (!isInteger(dtype)) return x / y;
@@ -224,8 +224,8 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 4,
   },
   rem: {
-    doc: "Remainder of x / y with the sign of x, with broadcasting; NaN for floats by 0.",
-    throws: "`value` from the run where an integer is divided by 0.",
+    doc: "Remainder of x / y with the sign of x, with broadcasting; NaN for a float divided by 0.",
+    throws: "`value` when the graph runs and divides an integer by 0.",
     dtypes: "number",
     value: (x, y, dtype) => {
       if (isInteger(dtype) && y === 0) throw faultError({ kind: "zeroDivisor", by: "rem", op: "rem", dtype });
@@ -236,18 +236,18 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 10,
   },
   pow: {
-    doc: "x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y is whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x < 0 has a power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all others are 0.",
-    throws: "`dtype` for integers to a negative number.",
+    doc: "x to the y, with broadcasting. Floats: 1 if y = 0 or x = 1, whatever the other operand is; NaN if x < 0, unless y is whole or infinite. The gradient by x is 0 if y = 0. The gradient by y is 0 if x = 0 and y >= 0, and if x < 0 and the power is not NaN. Integers stay integers and wrap; to a negative element of an integer y, 1 gives 1, -1 gives 1 or -1, and other integers give 0.",
+    throws: "`dtype` for an integer tensor to a negative JavaScript number.",
     dtypes: "number",
     value: (x, y, dtype) => (isInteger(dtype) ? wholePower(x, y) : floatPower(x, y)),
     gradient: [
-      // A power that is finite stands in the place of what counts for nothing: derivatives of the gradient multiply by it.
+      // Where the gradient is 0, the power is replaced by a finite one: derivatives of the gradient multiply by it.
       (dy, x, y) => {
         const constant = emit.eq(y, 0);
         return select(constant, 0, mul(dy, mul(y, emit.pow(x, sub(select(constant, 1, y), 1)))));
       },
       (dy, x, y, out) => {
-        // Below 0 there are powers at whole y alone, and a slope at none: 0 there, where PyTorch's NaN would spoil the rest.
+        // For x < 0, powers exist only at whole y, without a slope: 0, where PyTorch's NaN would spoil other gradients.
         const alone = emit.and(emit.lt(x, 0), emit.eq(out, out));
         const flat = emit.or(alone, emit.and(emit.eq(x, 0), emit.ge(y, 0)));
         return select(flat, 0, mul(dy, mul(out, emit.log(select(flat, 1, x)))));
@@ -257,7 +257,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 20,
   },
   max: {
-    doc: "The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool.",
+    doc: "The larger of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool.",
     function: "maximum",
     nodes: "maximum",
     dtypes: "number",
@@ -267,7 +267,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   min: {
-    doc: "The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool.",
+    doc: "The smaller of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool.",
     function: "minimum",
     nodes: "minimum",
     dtypes: "number",
@@ -277,23 +277,23 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     cost: 1,
   },
   and: bitwise(
-    "Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats.",
+    "Logical and of bool, bitwise and of integers, with broadcasting. Not defined for floats.",
     (x, y) => x & y,
   ),
   or: bitwise(
-    "Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats.",
+    "Logical or of bool, bitwise or of integers, with broadcasting. Not defined for floats.",
     (x, y) => x | y,
   ),
   xor: bitwise(
-    "One and not the other, of bool, or the bits that differ, of integers; with broadcasting. Not defined for floats.",
+    "Logical exclusive or of bool, bitwise exclusive or of integers, with broadcasting. Not defined for floats.",
     (x, y) => x ^ y,
   ),
-  shiftLeft: shift("x shifted left by y bits, of integers; y of the width or more gives 0.", (x, y, width) =>
+  shiftLeft: shift("Integers x shifted left by y bits; 0 if y is the width or more.", (x, y, width) =>
     y >= width ? 0 : x << y,
   ),
   shiftRight: {
     ...shift(
-      "x shifted right by y bits: signed integers keep their sign, unsigned ones are filled with 0.",
+      "Integers x shifted right by y bits: signed integers keep their sign, unsigned integers are filled with 0.",
       (x, y, width, dtype) => (isSigned(dtype) ? x >> Math.min(y, 31) : y >= width ? 0 : x >>> y),
     ),
     function: absent("shiftRightLogical and shiftRightArithmetic say what fills"),
@@ -302,7 +302,7 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
   ...bitPairs,
 };
 
-// JavaScript says NaN for 1 ** NaN and for 1 and -1 to the ±inf, IEEE 754 says 1.
+// JavaScript gives NaN for 1 ** NaN and for 1 and -1 to ±Infinity, IEEE 754 gives 1.
 const floatPower = (x: number, y: number): number =>
   x === 1 || y === 0 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y;
 
@@ -346,7 +346,7 @@ export const compareRows: { readonly [name: string]: CompareRow } = {
     value: (x, y) => x !== y,
   },
   lt: {
-    doc: "Whether x < y, elementwise, with broadcasting; bool, false for NaN; of bool, false is the less. No gradient flows.",
+    doc: "Whether x < y, elementwise, with broadcasting; bool, false for NaN; false is less than true. No gradient flows.",
     value: (x, y) => x < y,
   },
   le: {

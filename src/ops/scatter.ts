@@ -27,7 +27,7 @@ function inferScatter(inputs: readonly TensorType[], { op, batchDims }: ScatterA
   if (!fits || updates.dtype !== x.dtype || !sameShape(updates.shape, wanted)) {
     throw new HeddleError(
       "shape",
-      `scatter ${op}: into ${formatType(x)} at ${formatType(indices)} go updates ${formatType({ dtype: x.dtype, shape: wanted })}, got ${formatType(updates)}`,
+      `scatter ${op}: updates into ${formatType(x)} at ${formatType(indices)} must be ${formatType({ dtype: x.dtype, shape: wanted })}, got ${formatType(updates)}`,
     );
   }
   if (x.dtype === "bool" && (op === "sum" || op === "prod"))
@@ -38,7 +38,7 @@ function inferScatter(inputs: readonly TensorType[], { op, batchDims }: ScatterA
 const ruleOf = (op: emit.ScatterOp): ((x: number, y: number, dtype: DType) => number) =>
   op === "replace" ? (_held, update) => update : combine[op];
 
-/** The last of several updates of a row is the one that stays. */
+/** The last of several updates of a row stays. */
 function replaceGradient(x: Node, indices: Node, updates: Node, dy: Node, batchDims: number): Node[] {
   const kept = emit.scatter("replace", dy, indices, emit.zerosLike(updates), batchDims);
   const count = indices.shape.slice(batchDims).reduce((product, size) => product * size, 1);
@@ -50,7 +50,7 @@ function replaceGradient(x: Node, indices: Node, updates: Node, dy: Node, batchD
   return [kept, emit.select(stays, emit.gather(dy, indices, batchDims), 0)];
 }
 
-/** All that equal the extreme share the cotangent. */
+/** All elements and updates that equal the extreme share the cotangent. */
 function extremeGradient(node: Node, dy: Node): Node[] {
   const [x, indices, updates] = node.inputs as [Node, Node, Node];
   const { batchDims } = node.attrs as ScatterAttrs;
@@ -61,7 +61,7 @@ function extremeGradient(node: Node, dy: Node): Node[] {
   return [emit.select(held, share, 0), emit.select(wins, emit.gather(share, indices, batchDims), 0)];
 }
 
-/** Of each factor the product of the others: exact where one of them is 0, too. */
+/** The gradient by each factor is the product of the others; exact also where factors are 0. */
 function productGradient(node: Node, dy: Node): Node[] {
   const [x, indices, updates] = node.inputs as [Node, Node, Node];
   const { batchDims } = node.attrs as ScatterAttrs;

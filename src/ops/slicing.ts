@@ -1,4 +1,4 @@
-/** @module Ops that cut tensors and put them together: slice, pad, concat. */
+/** @module Ops that cut and join tensors: slice, pad, concat. */
 
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
@@ -11,7 +11,7 @@ import { batchByEquation, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { eachOffset, gatherStrided } from "./host-arrays.ts";
 import { splitShape } from "./local.ts";
-import { copyCall, f32, moves, one } from "./movement.ts";
+import { copyCall, f32, moves, onlyInput } from "./movement.ts";
 
 const perDim = (name: string, lists: readonly (readonly number[])[], rank: number): void => {
   if (lists.some((list) => list.length !== rank || !list.every(Number.isInteger))) {
@@ -22,7 +22,7 @@ const perDim = (name: string, lists: readonly (readonly number[])[], rank: numbe
   }
 };
 
-/** A device that splits an output dim needs the elements of the input dim of the same number that come to lie in its part. */
+/** A device with a part of an output dim needs the elements of the same input dim that land in its part. */
 function windowsWhere(
   dims: readonly string[],
   cut: readonly boolean[],
@@ -33,7 +33,7 @@ function windowsWhere(
   );
 }
 
-/** Of each input of a concat, the part that lies in a device's part of the result. */
+/** For each input of a concat, the part that lands in a device's part of the result. */
 function concatWindows(inputs: readonly TensorType[], dim: number): WindowRule[] {
   let low = 0;
   return inputs.map((input, index): WindowRule => {
@@ -57,7 +57,7 @@ defineOp<SliceAttrs>({
     outputs: [f32([2], [2, 4])],
   },
   infer: (inputs, { start, limit, stride }) => {
-    const input = one("slice", inputs);
+    const input = onlyInput("slice", inputs);
     perDim("slice", [start, limit, stride], input.shape.length);
     const shape = input.shape.map((size, dim) => {
       const [from, to, step] = [start[dim] as number, limit[dim] as number, stride[dim] as number];
@@ -119,9 +119,9 @@ defineOp<SliceAttrs>({
   },
   cost: moves,
   reference: ([x], { start, stride }, [type]) => {
-    const own = stridesOf((x as HostTensor).shape);
-    const first = start.reduce((offset, from, dim) => offset + from * (own[dim] as number), 0);
-    const strides = own.map((step, dim) => step * (stride[dim] as number));
+    const inputStrides = stridesOf((x as HostTensor).shape);
+    const first = start.reduce((offset, from, dim) => offset + from * (inputStrides[dim] as number), 0);
+    const strides = inputStrides.map((step, dim) => step * (stride[dim] as number));
     return [gatherStrided((x as HostTensor).data, (x as HostTensor).dtype, (type as TensorType).shape, strides, first)];
   },
   form: {
@@ -149,7 +149,7 @@ function keptPart(size: number, low: number, outSize: number, step: number): { f
 
 defineOp<PadAttrs>({
   name: "pad",
-  doc: "Puts the scalar second input around (low, high) and between (interior) the elements; negative amounts cut off.",
+  doc: "Puts the second input, a scalar, around (low, high) and between (interior) the elements; negative amounts cut elements off.",
   example: {
     inputs: [f32([2], [1, 2]), f32([], [0])],
     attrs: { low: [1], high: [0], interior: [1] },
@@ -197,13 +197,13 @@ defineOp<PadAttrs>({
     const zero = emit.constant(node.dtype, 0);
     // Padding by the negative amounts cuts the borders off again, then every (interior + 1)th element is the input's.
     const cut = emit.pad(dy, zero, negate(low), negate(high));
-    const own = emit.slice(
+    const inputCotangent = emit.slice(
       cut,
       cut.shape.map(() => 0),
       cut.shape,
       interior.map((between) => between + 1),
     );
-    return [own, emit.sub(emit.sum(dy), emit.sum(own))];
+    return [inputCotangent, emit.sub(emit.sum(dy), emit.sum(inputCotangent))];
   },
   batch: batchPad,
   localize: ({ attrs, inputs, splits }) => {
@@ -238,7 +238,7 @@ defineOp<PadAttrs>({
   lower: { strided: [0, 1], emit: lowerPad },
 });
 
-/** With a value per element of the batch, the padding is found by padding truth values. */
+/** If the value differs by element of the batch, a padded mask says where it goes. */
 function batchPad({ node, inputs, size }: BatchContext<PadAttrs>): Batched[] {
   const [x, value] = inputs as [Batched, Batched];
   const { low, high, interior } = node.attrs;

@@ -1,4 +1,4 @@
-/** @module Sorting along the last dim, its k largest elements, and what is made of them. */
+/** @module Sorting along a dim, argsort, and the k largest elements. */
 import { dtypes } from "../ir/dtype.ts";
 import { equationOf, letters } from "../ir/equation.ts";
 import type { View } from "../ir/kernel.ts";
@@ -22,7 +22,7 @@ function compare(x: number, y: number): number {
   return x < y ? -1 : Number(x > y);
 }
 
-/** Positions of a row in the order of its keys; equal ones stay as they stand. */
+/** Positions of a row in the order of its keys; equal keys keep their order. */
 function orderOf(keys: ArrayLike<number>, start: number, length: number, descending: boolean): number[] {
   const sign = descending ? -1 : 1;
   return range(length).sort((a, b) => sign * compare(keys[start + a] as number, keys[start + b] as number) || a - b);
@@ -31,7 +31,7 @@ function orderOf(keys: ArrayLike<number>, start: number, length: number, descend
 const lastOf = (type: TensorType): number => type.shape.at(-1) as number;
 const rowsOf = (type: TensorType): number => sizeOf(type.shape.slice(0, -1));
 const places = (shape: readonly number[]): Node => emit.iota("i32", shape, shape.length - 1);
-/** For each element of the last dim, the element at its index there. */
+/** Gathers along the last dim, row by row. */
 const along = (x: Node, indices: Node): Node => emit.gather(x, indices, x.shape.length - 1);
 
 const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
@@ -107,7 +107,7 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
 
 const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
   name: "topK",
-  doc: "The k largest elements along the last dim, from the largest on, and their indices (i32); of equal ones the lowest index first, NaN above all numbers.",
+  doc: "The k largest elements along the last dim, from the largest on, and their indices (i32). Equal elements come in order of their indices; NaN is above all numbers.",
   example: {
     inputs: [{ dtype: "f32", shape: [4], data: Float32Array.of(1, 3, 2, 3) }],
     attrs: { k: 2 },
@@ -179,7 +179,7 @@ const topKOp: OpDef<{ k: number }> = defineOp<{ k: number }>({
   },
 });
 
-/** Puts a dim last, does something there, and puts it back. */
+/** Moves a dim last, runs `body`, and moves the dim back in the results. */
 function alongDim(name: string, inputs: readonly Node[], dim: number, body: (last: Node[]) => Node[]): Node[] {
   const rank = inputs[0]?.shape.length ?? 0;
   const at = normalizeDim(dim, rank, name);

@@ -1,7 +1,7 @@
 /**
- * @module Sparse matrices. `sparse` is a dense matrix in meaning. The planner decides by cost whether it is dense, or its
- * stored entries for those who have a rule for them (`plan/formats.ts`, `passes/formats.ts`). Entries are those of CSR, in row order, with a row for each entry in place of the row starts; a static
- * capacity is filled up with zeros.
+ * @module Sparse matrices. The meaning of `sparse` is a dense matrix. The planner decides by cost whether it becomes dense or
+ * stays as entries for ops that have a rule for entries (`plan/formats.ts`, `passes/formats.ts`). Entries are in row order, as
+ * in CSR, with a row per entry in place of the row starts; entries up to a static capacity are filled with zeros.
  */
 import { isFloat } from "../ir/dtype.ts";
 import { absent, type Node, type OpDef } from "../ir/node.ts";
@@ -15,13 +15,13 @@ const entries = absent("becomes its entries or the dense matrix before layouts a
 
 function checkEntries(name: string, [values, rows, columns]: readonly (TensorType | undefined)[]): void {
   const fits = [rows, columns].every(
-    (one) => one?.dtype === "i32" && one.shape.length === 1 && one.shape[0] === rows?.shape[0],
+    (index) => index?.dtype === "i32" && index.shape.length === 1 && index.shape[0] === rows?.shape[0],
   );
   if (!fits || (values !== undefined && (values.shape.length !== 1 || values.shape[0] !== rows?.shape[0])))
     throw new HeddleError("shape", `${name}: needs values, i32 rows and i32 columns of one length`);
 }
 
-/** Where an entry lies in the row-major matrix; -1, which is nowhere, where its column is outside. */
+/** The row-major position of each entry; -1, which is out of range, if its column is outside. */
 function places(rows: Node, columns: Node, width: number): Node {
   const inside = emit.and(emit.ge(columns, 0), emit.lt(columns, width));
   return emit.select(inside, emit.add(emit.mul(rows, width), columns), -1);
@@ -29,7 +29,7 @@ function places(rows: Node, columns: Node, width: number): Node {
 
 const sparseOp: OpDef<{ shape: Shape }> = defineComposite<{ shape: Shape }>({
   name: "sparse",
-  doc: "The matrix of `shape` with `values` at (`rows`, `columns`) and zeros elsewhere; entries of one place add up. An index outside the shape is an error of the run.",
+  doc: "The matrix of `shape` with `values` at (`rows`, `columns`) and zeros elsewhere; entries of the same place add up. An index outside the shape is an error of the run.",
   example: {
     inputs: [
       { dtype: "f32", shape: [3], data: Float32Array.of(1, 2, 3) },

@@ -47,7 +47,7 @@ export const bernoulli: readonly number[] = [
   -236364091 / 2730,
 ];
 
-/** 1 - erf(x): the continued fraction from 1/2 on, of as many terms as it takes there. */
+/** 1 - erf(x): from 1/2 on by a continued fraction, with as many terms as x needs. */
 export function erfc(x: number): number {
   if (!(x >= 0.5)) return 1 - erf(x);
   if (x > 30) return 0;
@@ -72,11 +72,11 @@ export function erfInv(x: number): number {
   return Math.sign(x) * y;
 }
 
-/** log|gamma(x)|: Stirling's series beyond 10, steps up to there, reflection below 1/2 (Abramowitz & Stegun 6.1.17, 6.1.40). */
+/** log|gamma(x)|: Stirling's series beyond 10, recurrence up to 10, reflection below 1/2 (Abramowitz & Stegun 6.1.17, 6.1.40). */
 export function lgamma(x: number): number {
   if (Math.abs(x) === Infinity) return Infinity;
   if (x < 0.5) {
-    // What is near 0 keeps its digits.
+    // The distance to the nearest integer keeps its digits near 0.
     const part = Math.abs(x - Math.round(x));
     if (part === 0) return Infinity;
     return Math.log(Math.PI / Math.sin(Math.PI * part)) - lgamma(1 - x);
@@ -95,7 +95,7 @@ export function lgamma(x: number): number {
 export function digamma(x: number): number {
   if (x === 0) return -1 / x;
   if (x < 0) {
-    // The period is taken off exactly: what is left to the nearest integer keeps its digits, however small it is.
+    // x - round(x) is exact: a small distance to the nearest integer keeps its digits.
     const part = x - Math.round(x);
     if (part === 0 || x === -Infinity) return Number.NaN;
     return digamma(1 - x) - Math.PI / Math.tan(Math.PI * part);
@@ -123,7 +123,7 @@ export function polygamma(n: number, x: number): number {
 function zeta(s: number, q: number): number {
   if (q <= 0 && Math.floor(q) === q) return s % 2 === 0 ? Infinity : Number.NaN;
   if (q === Infinity) return 0;
-  // Far below 0 the terms near 0 are all that counts.
+  // Far below 0, only the terms near 0 count.
   let a = q < -1e5 ? q - Math.floor(q) - 1e5 : q;
   let sum = 0;
   // The series converges where a is well above s.

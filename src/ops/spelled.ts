@@ -1,7 +1,7 @@
-/** @module The scalar functions over nodes: made of src/ops/scalar*.ts by `npx vitest run test/ops/spelled -u`. */
+/** @module The elementwise functions over nodes: made of src/ops/function-table.ts by `npx vitest run test/ops/spelled -u`. */
 import { binary, unary } from "./spelling.ts";
 
-/** -x; integers wrap, unsigned ones too: of 1 in u8 it is 255. Not defined for bool. */
+/** -x; integers wrap, unsigned integers too: the negative of 1 in u8 is 255. Not defined for bool. */
 export const neg = unary("neg");
 /** |x| of floats and signed integers; the lowest integer stays as it is. The gradient at 0 is 0. */
 export const abs = unary("abs");
@@ -15,9 +15,9 @@ export const expm1 = unary("expm1");
 export const log = unary("log");
 /** log(1 + x), of floats, which keeps its digits near 0: -Infinity at -1, NaN below. */
 export const log1p = unary("log1p");
-/** Square root, of floats: NaN below 0, and -0 of -0. The gradient at 0 is infinite. */
+/** Square root, of floats: NaN below 0, -0 at -0. The gradient at 0 is infinite. */
 export const sqrt = unary("sqrt");
-/** 1 / sqrt(x), of floats: NaN below 0, and infinite at zeros, with their sign. */
+/** 1 / sqrt(x), of floats: NaN below 0, Infinity at 0, -Infinity at -0. */
 export const rsqrt = unary("rsqrt");
 /** Hyperbolic tangent, sinh(x) / cosh(x), of floats, in [-1, 1]. */
 export const tanh = unary("tanh");
@@ -35,9 +35,9 @@ export const cos = unary("cos");
 export const floor = unary("floor");
 /** Smallest integer not below x, of floats and as floats. Its gradient is 0. */
 export const ceil = unary("ceil");
-/** Nearest integer, of floats and as floats; halves go to the even one, and the sign of zero is kept. Its gradient is 0. */
+/** Nearest integer, of floats and as floats; halves round to even, and zero keeps its sign. Its gradient is 0. */
 export const round = unary("round");
-/** The opposite of bool, and all bits of integers turned. Not defined for floats. */
+/** Logical not of bool, bitwise not of integers. Not defined for floats. */
 export const not = unary("not");
 /** The integer part of floats: rounds toward 0 and keeps the sign of zero. Its gradient is 0. */
 export const trunc = unary("trunc");
@@ -63,7 +63,7 @@ export const atanh = unary("atanh");
 export const exp2 = unary("exp2");
 /** Logarithm to base 2, of floats, exact at powers of 2: -Infinity at 0, NaN below. */
 export const log2 = unary("log2");
-/** Cube root of floats, negative ones too; keeps -0. The gradient at 0 is infinite. */
+/** Cube root of floats, also of negative numbers; keeps -0. The gradient at 0 is infinite. */
 export const cbrt = unary("cbrt");
 /** 1 - erf(x), of floats, which keeps its digits where erf is near 1. */
 export const erfc = unary("erfc");
@@ -71,72 +71,78 @@ export const erfc = unary("erfc");
 export const erfInv = unary("erfInv");
 /** Logarithm of |gamma(x)|, of floats; infinite at 0, -1, -2, …. */
 export const lgamma = unary("lgamma");
-/** Derivative of {@link lgamma}, of floats; at 0 infinite with the sign against that of zero, NaN at -1, -2, …. */
+/** Derivative of {@link lgamma}, of floats: -Infinity at 0, Infinity at -0, NaN at -1, -2, …. */
 export const digamma = unary("digamma");
-/** How many bits of an integer are set, in its dtype. */
+/** The number of set bits of an integer, in its dtype. */
 export const popcount = unary("popcount");
-/** How many zero bits of an integer are before the highest one that is set, in its dtype; all bits of 0. */
+/** The number of zero bits above the highest set bit of an integer, in its dtype; the width of the dtype for 0. */
 export const countLeadingZeros = unary("countLeadingZeros");
-/** x + y, with broadcasting; integers wrap. Not defined for bool: {@link or} or {@link xor}. */
+/** Whether x is neither infinite nor NaN; bool. Of floats only. */
+export const isFinite = unary("isFinite");
+/** max(x, 0), of floats and integers; NaN stays. The gradient at 0 is 0, as in PyTorch. */
+export const relu = unary("relu");
+/** x itself, as a constant: no derivative flows through it, in forward or reverse mode. */
+export const stopGradient = unary("stopGradient");
+/** x + y, with broadcasting; integers wrap. Not defined for bool: use {@link or} or {@link xor}. */
 export const add = binary("add");
-/** x - y, with broadcasting; integers wrap, unsigned ones too. Not defined for bool. */
+/** x - y, with broadcasting; integers wrap, unsigned integers too. Not defined for bool. */
 export const sub = binary("sub");
-/** x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: {@link and}. */
+/** x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: use {@link and}. */
 export const mul = binary("mul");
 /**
  * x / y, with broadcasting. Integers stay integers and truncate toward 0.
  *
- * @throws HeddleError `value` from the run where an integer is divided by 0.
+ * @throws HeddleError `value` when the graph runs and divides an integer by 0.
  */
 export const div = binary("div");
 /**
- * Remainder of x / y with the sign of x, with broadcasting; NaN for floats by 0.
+ * Remainder of x / y with the sign of x, with broadcasting; NaN for a float divided by 0.
  *
- * @throws HeddleError `value` from the run where an integer is divided by 0.
+ * @throws HeddleError `value` when the graph runs and divides an integer by 0.
  */
 export const rem = binary("rem");
 /**
- * x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y
- * is whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x <
- * 0 has a power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all
- * others are 0.
+ * x to the y, with broadcasting. Floats: 1 if y = 0 or x = 1, whatever the other operand is; NaN if x < 0, unless y is
+ * whole or infinite. The gradient by x is 0 if y = 0. The gradient by y is 0 if x = 0 and y >= 0, and if x < 0 and the
+ * power is not NaN. Integers stay integers and wrap; to a negative element of an integer y, 1 gives 1, -1 gives 1 or
+ * -1, and other integers give 0.
  *
- * @throws HeddleError `dtype` for integers to a negative number.
+ * @throws HeddleError `dtype` for an integer tensor to a negative JavaScript number.
  */
 export const pow = binary("pow");
-/** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
+/** The larger of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool. */
 export const maximum = binary("max");
-/** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
+/** The smaller of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool. */
 export const minimum = binary("min");
-/** Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats. */
+/** Logical and of bool, bitwise and of integers, with broadcasting. Not defined for floats. */
 export const and = binary("and");
-/** Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats. */
+/** Logical or of bool, bitwise or of integers, with broadcasting. Not defined for floats. */
 export const or = binary("or");
-/** One and not the other, of bool, or the bits that differ, of integers; with broadcasting. Not defined for floats. */
+/** Logical exclusive or of bool, bitwise exclusive or of integers, with broadcasting. Not defined for floats. */
 export const xor = binary("xor");
-/** x shifted left by y bits, of integers; y of the width or more gives 0. */
+/** Integers x shifted left by y bits; 0 if y is the width or more. */
 export const shiftLeft = binary("shiftLeft");
-/** x shifted right by y bits: signed integers keep their sign, unsigned ones are filled with 0. */
+/** Integers x shifted right by y bits: signed integers keep their sign, unsigned integers are filled with 0. */
 export const shiftRight = binary("shiftRight");
 /**
- * The angle of the point (second, first) from the first axis, of floats, in [-pi, pi] by the signs of both; y first:
+ * The angle of the point (x, y) from the x axis, of floats, in [-pi, pi]. The first operand is y, the second is x:
  * atan2(y, x). Gradients at the origin are 0.
  */
 export const atan2 = binary("atan2");
 /**
- * The derivative of order n (first operand, a whole number from 0 to 170, else NaN) of digamma at x, of floats.
- * Constant in n.
+ * The derivative of order n of digamma at x, of floats. The first operand is n, a whole number from 0 to 170; other
+ * numbers give NaN. No gradient flows to n.
  */
 export const polygamma = binary("polygamma");
-/** x shifted right by y bits, of integers, filled with 0 whatever the sign; y of the width or more gives 0. */
+/** Integers x shifted right by y bits and filled with 0, whatever the sign; 0 if y is the width or more. */
 export const shiftRightLogical = binary("shiftRightLogical");
-/** x shifted right by y bits, of integers, filled with the highest bit, of unsigned ones too. */
+/** Integers x shifted right by y bits and filled with the highest bit, also of unsigned integers. */
 export const shiftRightArithmetic = binary("shiftRightArithmetic");
 /** Whether x = y, elementwise, with broadcasting; bool, false for NaN. -0 and 0 are equal. No gradient flows. */
 export const eq = binary("eq");
 /** Whether x and y differ, elementwise, with broadcasting; bool, true for NaN. -0 and 0 are equal. No gradient flows. */
 export const ne = binary("ne");
-/** Whether x < y, elementwise, with broadcasting; bool, false for NaN; of bool, false is the less. No gradient flows. */
+/** Whether x < y, elementwise, with broadcasting; bool, false for NaN; false is less than true. No gradient flows. */
 export const lt = binary("lt");
 /** Whether x <= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
 export const le = binary("le");

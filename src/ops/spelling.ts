@@ -1,11 +1,11 @@
-/** @module How the functions of one op are made, and what their operands are looked at for. */
+/** @module Makers of the functions of one op over nodes, and checks of their operands. */
 import { isInteger } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { call, type Operand, together } from "./emit-scalar.ts";
 
-/** @throws HeddleError `dtype` for integers to a negative number. */
+/** Checks the exponent of pow. @throws HeddleError `dtype` for integers to a negative number. */
 export function checkExponent(x: TensorType | number | bigint, y: unknown): void {
   if (typeof x !== "object" || !isInteger(x.dtype)) return;
   if ((typeof y !== "number" && typeof y !== "bigint") || y >= 0) return;
@@ -14,18 +14,18 @@ export function checkExponent(x: TensorType | number | bigint, y: unknown): void
   });
 }
 
-/** What operands of functions are looked at for, before they are brought to one dtype. */
+/** Checks of operands before they are brought to one dtype, by op. */
 export const operandChecks: {
   readonly [op: string]: ((x: TensorType | number | bigint, y: TensorType | number | bigint) => void) | undefined;
 } = { pow: checkExponent };
 
-/** The function of this op over a node. */
+/** The function of an op with one operand. */
 export const unary =
   (name: string) =>
   (x: Node): Node =>
     call(name, [x]);
 
-/** The function of this op over two nodes or numbers, which takes them to one dtype and shape. */
+/** The function of an op with two operands, nodes or numbers, which are brought to one dtype and shape. */
 export const binary =
   (name: string) =>
   (x: Operand, y: Operand): Node => {

@@ -16,7 +16,7 @@ const step = absent("a step of a program, never a node of a graph");
 /** `peer` is the other device's coordinate on the axis. */
 export type SendAttrs = { axis: string; parts: number; peer: number; label: string };
 
-/** What comes is said by who receives it: all values of one message have one dtype. */
+/** The receiver states the dtype and shapes of the message; all its values have one dtype. */
 export type ReceiveAttrs = SendAttrs & { dtype: DType; shapes: number[][] };
 
 const common = {

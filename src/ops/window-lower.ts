@@ -1,4 +1,4 @@
-/** @module How windows become calls of native kernels. */
+/** @module How windowed ops become calls of native kernels. */
 import { denseOrder, isContiguous, type KernelCall, type KernelContext, permuteView, type View } from "../ir/kernel.ts";
 import { range, sizeOf } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
@@ -20,8 +20,8 @@ export const untouched = (attrs: WindowAttrs, dim: number): boolean =>
   attrs.window[dim] === 1 && attrs.strides[dim] === 1 && attrs.padding[dim]?.[0] === 0 && attrs.padding[dim]?.[1] === 0;
 
 /**
- * The order in which the kernels see dims: the input's own, if in it the moving dims are neighbours in ascending order
- * (so that the first of ties is the same); else row-major, with the moving dims behind the others where they are too far apart.
+ * The order in which the kernels take dims: the input's memory order, if the windowed dims are adjacent and ascending in it (so
+ * that the first of ties is the same); else row-major, with the windowed dims last if they are too far apart.
  */
 export function windowOrder(attrs: WindowAttrs, [input]: readonly View[]): number[] {
   const rank = (input as View).shape.length;
@@ -33,7 +33,7 @@ export function windowOrder(attrs: WindowAttrs, [input]: readonly View[]): numbe
   return reach <= slides ? range(rank) : [...range(rank).filter((dim) => untouched(attrs, dim)), ...moving];
 }
 
-/** Dims over which the kernels slide. */
+/** The number of dims over which the kernels slide. */
 const slides = 3;
 
 /** The kernels slide over three neighbouring dims; dims before them merge into n, dims after into c. */
@@ -41,8 +41,8 @@ export function windowCalls(
   context: KernelContext<WindowAttrs>,
   k: "reduceWindow" | "selectAndScatter" | "windowTake",
 ): KernelCall[] {
-  const given = context.attrs;
-  const order = windowOrder(given, context.inputs);
+  const attrs = context.attrs;
+  const order = windowOrder(attrs, context.inputs);
   const arranged = (index: number): ReturnType<typeof context.contiguous> =>
     context.contiguous(permuteView(context.inputs[index] as View, order));
   const x = arranged(0);
@@ -51,17 +51,17 @@ export function windowCalls(
   const out = isContiguous(target) ? target : context.temporary(target);
   const windowed = k === "selectAndScatter" && source !== undefined ? source.view.shape : out.shape;
   const { shape } = x.view;
-  const moving = order.flatMap((dim, place) => (untouched(given, dim) ? [] : [place]));
+  const moving = order.flatMap((dim, place) => (untouched(attrs, dim) ? [] : [place]));
   const last = moving.at(-1) ?? Math.max(0, shape.length - 1);
   const first = Math.max(0, Math.min(moving[0] ?? last, last - 1));
   const count = last - first + 1;
   if (count > slides) throw new HeddleError("lower", `${k}: no native kernel for windows over ${count} dims`);
-  /** Entries of the dims that the kernel slides over; dims that are missing come first. */
+  /** Entries of the dims that the kernel slides over; missing dims come first. */
   const slid = <T>(list: readonly T[], neutral: T): T[] => [
     ...range(slides - count).map(() => neutral),
     ...list.slice(first, last + 1),
   ];
-  const own = <T>(list: readonly T[], neutral: T): T[] =>
+  const slidAttr = <T>(list: readonly T[], neutral: T): T[] =>
     slid(
       order.map((dim) => list[dim] as T),
       neutral,
@@ -69,15 +69,15 @@ export function windowCalls(
   const [d, h, w] = slid(shape, 1) as [number, number, number];
   const [od, oh, ow] = slid(windowed, 1) as [number, number, number];
   const fields = {
-    // Products have calls of their own.
-    op: given.op as Exclude<WindowAttrs["op"], "prod">,
+    // Products are lowered by `windowProducts`.
+    op: attrs.op as Exclude<WindowAttrs["op"], "prod">,
     dtype: x.view.dtype,
     n: sizeOf(shape.slice(0, first)),
     ...{ d, h, w, c: sizeOf(shape.slice(last + 1)), od, oh, ow },
-    window: own(given.window, 1),
-    strides: own(given.strides, 1),
-    dilation: given.dilation === undefined ? [1, 1, 1] : own(given.dilation, 1),
-    padding: own<readonly [number, number]>(given.padding, [0, 0]),
+    window: slidAttr(attrs.window, 1),
+    strides: slidAttr(attrs.strides, 1),
+    dilation: attrs.dilation === undefined ? [1, 1, 1] : slidAttr(attrs.dilation, 1),
+    padding: slidAttr<readonly [number, number]>(attrs.padding, [0, 0]),
     in: context.at(x.view),
     out: context.at(out),
   };

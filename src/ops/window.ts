@@ -1,4 +1,4 @@
-/** @module Reductions over sliding windows, and what their gradients need. */
+/** @module Reductions over sliding windows, and the ops of their gradients. */
 
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
@@ -9,15 +9,16 @@ import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type Tenso
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
+import { f32 } from "./movement.ts";
 import { combine, combines, identityOf } from "./reduce.ts";
 import { windowProducts } from "./reduce-prod.ts";
 import { untouched, type WindowAttrs, windowCalls, windowOrder } from "./window-lower.ts";
 
-/** From the first to past the last element of a window. */
+/** The extent of a window along a dim, with the gaps of its dilation. */
 const spanOf = ({ window, dilation }: WindowAttrs, dim: number): number =>
   ((window[dim] as number) - 1) * (dilation?.[dim] ?? 1) + 1;
 
-/** Windows do not move along the batch. */
+/** Windows do not move along the batch dim. */
 const batchWindows = batchByEquation<WindowAttrs>(({ op, window, strides, padding, dilation }) => ({
   op,
   window: [1, ...window],
@@ -36,7 +37,7 @@ function windowShape(name: string, input: TensorType, attrs: WindowAttrs): numbe
     );
   }
   return input.shape.map((size, dim) => {
-    // Also where there is nothing: no window needs to fit.
+    // The size may be 0: no window needs to fit.
     if (untouched(attrs, dim)) return size;
     const fault = faultOf(attrs, dim, size);
     if (fault !== undefined)
@@ -46,7 +47,7 @@ function windowShape(name: string, input: TensorType, attrs: WindowAttrs): numbe
   });
 }
 
-/** What no windows along a dim can have, or that they do not fit there; undefined where they do. */
+/** What is wrong with the windows along a dim: an attribute, or that they do not fit; undefined if nothing is. */
 function faultOf(attrs: WindowAttrs, dim: number, size: number): string | undefined {
   const [low, high] = attrs.padding[dim] as readonly [number, number];
   const [window, stride] = [attrs.window[dim] as number, attrs.strides[dim] as number];
@@ -58,7 +59,7 @@ function faultOf(attrs: WindowAttrs, dim: number, size: number): string | undefi
   const spread = gap === 1 ? `window ${window}` : `window ${window} with dilation ${gap}, which spans ${span},`;
   const padded = low === 0 && high === 0 ? "" : `, with padding ${low} and ${high}`;
   if (size + low + high < span) return `${spread} does not fit into the ${size} elements${padded}`;
-  // A window that lies in the padding alone has no extreme.
+  // A window that lies in the padding only has no extreme.
   const most = Math.max(low, high);
   if (most >= span) return `padding ${most} holds a whole window of ${span}`;
   return meetsInput(attrs, dim, size) ? undefined : `${spread} steps over all ${size} elements${padded}`;
@@ -104,7 +105,7 @@ function windowEquation(operands: readonly ("input" | "output")[], output: "inpu
   };
 }
 
-/** The op on windows that a device's neighbours have completed: only at the borders is there padding. */
+/** The op on one device, whose neighbours have sent the rest of its windows: padding is only at the borders. */
 function localWindows(name: string) {
   return ({ attrs, inputs, splits }: LocalContext<WindowAttrs>): Node => {
     const padding = splits
@@ -162,7 +163,7 @@ function winner(data: HostTensor["data"], offsets: Int32Array, count: number, op
   return best;
 }
 
-const example: HostTensor = { dtype: "f32", shape: [1, 4], data: Float32Array.of(1, 3, 2, 0) };
+const example = f32([1, 4], [1, 3, 2, 0]);
 const exampleAttrs: WindowAttrs = {
   op: "max",
   window: [1, 2],
@@ -172,11 +173,6 @@ const exampleAttrs: WindowAttrs = {
     [0, 0],
   ],
 };
-const f32 = (shape: Shape, values: readonly number[]): HostTensor => ({
-  dtype: "f32",
-  shape,
-  data: Float32Array.from(values),
-});
 
 defineOp<WindowAttrs>({
   name: "reduceWindow",
@@ -196,7 +192,7 @@ defineOp<WindowAttrs>({
     const attrs = node.attrs as WindowAttrs;
     if (attrs.op === "prod") return [windowProductGradient(x, dy, attrs)];
     if (attrs.op !== "sum") return [emit.call("selectAndScatter", [x, dy], attrs)];
-    // Each input is in the windows that cover it: a sum over windows of the cotangent, spread out by the strides.
+    // Each input sums the cotangents of the windows that cover it: a windowed sum of the cotangent, spread out by the strides.
     const spread = attrs.strides.map((stride) => stride - 1);
     const low = attrs.window.map((_window, dim) => spanOf(attrs, dim) - 1 - (attrs.padding[dim]?.[0] as number));
     const high = x.shape.map(
@@ -244,7 +240,7 @@ defineOp<WindowAttrs>({
   },
 });
 
-/** For each element, over the windows that it is in, the cotangent times the product of the window's other elements. */
+/** For each element, the sum over its windows of the cotangent times the product of the window's other elements. */
 function windowProductGradient(x: Node, dy: Node, attrs: WindowAttrs): Node {
   const { window, strides, padding } = attrs;
   const [low, high] = [padding.map(([before]) => before), padding.map(([, after]) => after)];

@@ -21,7 +21,7 @@ type Compiled = CompiledFunction<(...inputs: any[]) => any>;
 
 /** A device that serves. */
 export class ServeDevice<State> {
-  /** What the device runs, as data. */
+  /** The state and the handlers of the device, as data. */
   readonly step: ServeStep;
   private state: State;
   private readonly handlers: ReadonlyMap<string, { readonly compiled: Compiled; readonly writes: boolean }>;
@@ -71,7 +71,7 @@ export class ServeDevice<State> {
   /**
    * Enqueues a request; the reply's contents come later.
    *
-   * @throws HeddleError `argument` when there is no such handler, or the arguments are of another form than it takes.
+   * @throws HeddleError `argument` when the handler does not exist, or takes arguments of another form.
    */
   ask(name: string, ...inputs: readonly unknown[]): unknown {
     const handler = this.handlers.get(name);

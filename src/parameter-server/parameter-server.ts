@@ -31,7 +31,7 @@ export interface ParameterServerOptions<Batch extends Tensors> {
   /** First values, on any one device. */
   readonly params: Tensors;
   readonly optimizer: Optimizer;
-  /** Gradients of a batch, and its loss first. Pure. */
+  /** The loss and the gradients of a batch. Pure. */
   readonly gradient: (params: Tensors, batch: Batch) => { readonly loss: Tensor; readonly grads: Tensors };
   /** The batch of a worker's clock, a function of the two alone; all of the same shapes. */
   readonly batch: (worker: number, clock: number) => Batch;
@@ -53,7 +53,7 @@ export interface ParameterServerResult {
   readonly losses: readonly number[];
 }
 
-/** Trains: workers run at their own pace, within the bounds of the policy. */
+/** Trains until each worker has run its clocks. Workers run at their own pace, within the bounds of the policy. */
 export async function trainOnServer<Batch extends Tensors>(
   options: ParameterServerOptions<Batch>,
 ): Promise<ParameterServerResult> {

@@ -15,8 +15,9 @@ import { formatBytes, formatCount, formatTable, formatTime } from "../util/text.
 type AnyPlan = Plan | PlanLayouts;
 
 /**
- * What differs between two plans, `a` and `b`, with or without graphs: the mesh, layouts of values by their names, a pipeline's schedule, and,
- * where both have graphs, collectives and predicted cost of a step on the first device, or of all stages together.
+ * The differences of two plans, `a` and `b`, with or without graphs, as text: the mesh, layouts of values by name, a
+ * pipeline's schedule, and, where both have graphs, the collectives and the predicted cost of a step on the first
+ * device, or on all stages of a pipeline together.
  */
 export function diffPlans(a: AnyPlan, b: AnyPlan): string {
   const sections = [
@@ -51,7 +52,7 @@ function layouts(a: AnyPlan, b: AnyPlan): string[] {
   ];
 }
 
-/** Name, type and both layouts of each value; `-` where a plan has it not. */
+/** Name, type and both layouts of each value; `-` where a plan lacks the value. */
 function compared(a: readonly PlannedValue[], b: readonly PlannedValue[]): string[][] {
   const [left, right] = [a, b].map((values) => new Map(values.map((value) => [value.name, value])));
   return [...new Set([...a, ...b].map(({ name }) => name))].map((name) => {
@@ -73,8 +74,8 @@ function place(value: PlannedValue | undefined, withType: boolean): string {
 }
 
 function schedules({ pipeline: a }: AnyPlan, { pipeline: b }: AnyPlan): string[] {
-  const [left, right] = [a, b].map((one) =>
-    one === undefined ? ["no pipeline"] : printSchedule(one.schedule, one.costs).trimEnd().split("\n"),
+  const [left, right] = [a, b].map((pipeline) =>
+    pipeline === undefined ? ["no pipeline"] : printSchedule(pipeline.schedule, pipeline.costs).trimEnd().split("\n"),
   ) as [string[], string[]];
   if (left.join() === right.join()) return [];
   return ["Schedule", "  a", ...left.map((line) => `    ${line}`), "  b", ...right.map((line) => `    ${line}`)];
@@ -89,8 +90,8 @@ function costs(a: Plan, b: Plan): string[][] {
     sentByB.get(kind) ?? "-",
   ]);
   const amount = (what: string, of: (cost: Cost) => number, text: (value: number) => string): string[] => {
-    const [one, other] = [of(left), of(right)];
-    return [what, text(one), text(other), one === 0 ? "" : (other / one).toFixed(2)];
+    const [valueA, valueB] = [of(left), of(right)];
+    return [what, text(valueA), text(valueB), valueA === 0 ? "" : (valueB / valueA).toFixed(2)];
   };
   return [
     sent.length === 0
@@ -114,7 +115,7 @@ function costs(a: Plan, b: Plan): string[][] {
   ];
 }
 
-/** Of the first device, or of all stages of a pipeline. */
+/** The predicted cost of the first device, or of all stages of a pipeline. */
 function predicted(plan: Plan): Cost {
   const programs = cutPlan(plan).map(({ program }) => program);
   return costOf(plan.pipeline === undefined ? (programs[0] as Program) : programs, environmentMachine());
@@ -125,8 +126,9 @@ function sentOf({ collectives }: Cost): ReadonlyMap<string, string> {
   const kinds = new Set(collectives.map(({ name, axis }) => `${name} on ${axis}`));
   return new Map(
     [...kinds].map((kind) => {
-      const own = collectives.filter(({ name, axis }) => `${name} on ${axis}` === kind);
-      const sum = (of: (one: Traffic) => number): number => own.reduce((total, one) => total + of(one), 0);
+      const ofKind = collectives.filter(({ name, axis }) => `${name} on ${axis}` === kind);
+      const sum = (of: (traffic: Traffic) => number): number =>
+        ofKind.reduce((total, traffic) => total + of(traffic), 0);
       return [kind, `${formatCount(sum(({ times }) => times))} sending ${formatBytes(sum(({ sent }) => sent))}`];
     }),
   );

@@ -1,4 +1,7 @@
-/** @module What there is to say of plans, as text and as data: layouts, collectives, memory, cost, passes, and how two plans differ. */
+/**
+ * @module Reports about plans, as text and as data: layouts, collectives, memory, cost, passes, and how two plans
+ * differ.
+ */
 export { diffPlans } from "./diff.ts";
 export { deviceBytes, localBytes, type TrainingMemory } from "./memory.ts";
 export { graphsAfter, passesText } from "./passes.ts";

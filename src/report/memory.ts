@@ -10,13 +10,13 @@ export interface TrainingMemory {
   readonly state: number;
   /** The device's rows of all batches that are there at once. */
   readonly batches: number;
-  /** How many batches those are: under way, handed over, and read ahead. */
+  /** The number of these batches: under way, handed over, and read ahead. */
   readonly batchCount: number;
-  /** Key; of every run under way step, learning rate, loss and metrics. */
+  /** The random key, and the step, learning rate, loss and metrics of every run under way. */
   readonly scalars: number;
   /** The arena: intermediate values of a run, of the program that needs most; undefined when not known before the run. */
   readonly step: number | undefined;
-  /** What the allocator takes more than was asked for, over all that is counted above. */
+  /** What the allocator takes beyond the sizes above. */
   readonly rounding: number;
   /** The columns of training and evaluation data from which batches are gathered; 0 where the host gathers them. */
   readonly dataset: number;
@@ -28,7 +28,7 @@ export interface TrainingMemory {
 export const localBytes = ({ type, layout }: PlannedValue, plan: Plan): number =>
   bytesOf(localType(type, layout, plan.mesh));
 
-/** All on one device but the dataset. */
+/** The bytes on one device without the dataset. */
 export const deviceBytes = (memory: TrainingMemory): number => {
   const { parameters, optimizer, state, batches, scalars, rounding, step = 0 } = memory;
   return parameters + optimizer + state + batches + scalars + rounding + step;

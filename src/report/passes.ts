@@ -1,4 +1,4 @@
-/** @module What passes have done, as text. */
+/** @module The effects of passes, as text. */
 
 import { type PassReport, passesAfterPlanning, passesBeforePlanning } from "../compile/passes.ts";
 import type { Graph } from "../ir/node.ts";
@@ -14,16 +14,16 @@ const countNodes = (graphs: readonly Graph[]): number =>
 export function passesText(reports: readonly PassReport[]): string {
   const rows = (when: string, passes: readonly { readonly name: string }[]): string[][] =>
     passes.map(({ name }) => {
-      const own = reports.filter((report) => report.name === name);
+      const ofPass = reports.filter((report) => report.name === name);
       const uses = new Map<string, number>();
-      for (const { trace } of own)
+      for (const { trace } of ofPass)
         for (const [rule, count] of trace.counts()) uses.set(rule, (uses.get(rule) ?? 0) + count);
       return [
         name,
         when,
-        `${own.reduce((total, { milliseconds }) => total + milliseconds, 0).toFixed(1)} ms`,
-        formatCount(countNodes(own.map(({ before }) => before))),
-        formatCount(countNodes(own.map(({ after }) => after))),
+        `${ofPass.reduce((total, { milliseconds }) => total + milliseconds, 0).toFixed(1)} ms`,
+        formatCount(countNodes(ofPass.map(({ before }) => before))),
+        formatCount(countNodes(ofPass.map(({ after }) => after))),
         listed([...uses].map(([rule, count]) => `${rule} ${count}`)),
       ];
     });
@@ -36,13 +36,14 @@ export function passesText(reports: readonly PassReport[]): string {
 }
 
 /**
- * The graphs that a pass has made: of one after planning those of every class of devices, bodies of loops first.
+ * The graphs after a pass, bodies of loops first; after a pass that follows planning, the graphs of every class of
+ * devices.
  *
  * @throws HeddleError `option` where there is no such pass
  */
 export function graphsAfter(name: string, reports: readonly PassReport[]): string {
-  const own = reports.filter((report) => report.name === name);
-  if (own.length > 0) return own.map(({ after }) => printGraph(after)).join("\n");
+  const ofPass = reports.filter((report) => report.name === name);
+  if (ofPass.length > 0) return ofPass.map(({ after }) => printGraph(after)).join("\n");
   const names = [...passesBeforePlanning, ...passesAfterPlanning].map((pass) => pass.name);
   throw new HeddleError("option", `there is no pass '${name}'`, { hint: `passes are ${listed(names)}` });
 }

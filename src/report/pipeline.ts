@@ -1,4 +1,4 @@
-/** @module A pipeline in short: its stages, its schedule as a grid, what travels. */
+/** @module A pipeline in short: its stages, its schedule as a grid, the bytes that are sent. */
 import { bytesOf, formatType, sizeOf } from "../ir/shape.ts";
 import {
   formatMesh,
@@ -19,15 +19,17 @@ export function bytesSentByRank(
 ): { readonly stage: number; readonly others: number }[] {
   return programs.map(({ program }) => {
     const { collectives } = costOf(program);
-    const sum = (own: boolean): number =>
-      collectives.filter(({ axis }) => (axis === stageAxis) === own).reduce((total, { sent }) => total + sent, 0);
+    const sum = (alongStages: boolean): number =>
+      collectives
+        .filter(({ axis }) => (axis === stageAxis) === alongStages)
+        .reduce((total, { sent }) => total + sent, 0);
     return { stage: sum(true), others: sum(false) };
   });
 }
 
 /**
- * A pipeline in short, as text: the stage table, the schedule as a grid, how long it takes and what it keeps, what travels.
- * Ranks that make the same plan print the same text.
+ * A pipeline in short, as text: the stage table, the schedule as a grid, its idle share, the micro-batches that ranks
+ * keep, and the bytes that are sent. Ranks that make the same plan print the same text.
  */
 export function printPipeline({ name, mesh, inputs, pipeline }: Plan, programs: readonly DeviceProgram[]): string {
   const { schedule, costs } = pipeline as PlannedPipeline;

@@ -21,13 +21,13 @@ export interface UnusedAxis {
   readonly reason: string;
 }
 
-/** What a report is made of. */
+/** The input of a report. */
 export interface ReportInput {
   readonly plan: Plan;
   readonly program: Program;
   readonly memory: TrainingMemory;
   readonly unusedAxes: readonly UnusedAxis[];
-  /** What the plan was made for; default: what plans assume. */
+  /** The machine that the plan was made for; default: the machine that plans assume. */
   readonly machine?: Machine | undefined;
 }
 
@@ -45,18 +45,18 @@ export interface PlanReport {
   }[];
   readonly collectives: readonly Traffic[];
   readonly memory: TrainingMemory & {
-    /** All that is counted, but the host's copy of the dataset. */
+    /** The sum of all parts but the host's copy of the dataset. */
     readonly total: number;
   };
   readonly cost: Omit<Cost, "collectives"> & {
-    /** What each device is assumed to do. */
+    /** The rates that each device is assumed to have. */
     readonly machine: Machine;
   };
 }
 
-/** Gathers what there is to say of a step. */
-export function planReport({ plan, program, memory, unusedAxes, machine: given }: ReportInput): PlanReport {
-  const machine = machineFor(deviceCount(plan.mesh), given);
+/** Makes the report of a step. */
+export function planReport({ plan, program, memory, unusedAxes, machine: plannedFor }: ReportInput): PlanReport {
+  const machine = machineFor(deviceCount(plan.mesh), plannedFor);
   const { collectives, ...cost } = costOf(program, machine);
   return {
     mesh: Object.fromEntries(plan.mesh.axes.map(({ name, size }) => [name, size])),
@@ -99,7 +99,7 @@ function layouts(plan: Plan): string[] {
               `${name}.*`,
               "as params",
               ...axes.map(() => "″"),
-              formatBytes(sum(values.map((one) => localBytes(one, plan)))),
+              formatBytes(sum(values.map((value) => localBytes(value, plan)))),
             ],
           ]
         : values.map(row),
@@ -138,13 +138,13 @@ function slots(plan: Plan): Slot[] {
 
 function collectives({ collectives: all }: PlanReport): string[] {
   if (all.length === 0) return ["Collectives: none"];
-  const rows = all.map((one) => [
-    one.label,
-    one.axis,
-    formatCount(one.values),
-    formatBytes(one.payload),
-    formatBytes(one.sent),
-    formatTime(one.seconds),
+  const rows = all.map((collective) => [
+    collective.label,
+    collective.axis,
+    formatCount(collective.values),
+    formatBytes(collective.payload),
+    formatBytes(collective.sent),
+    formatTime(collective.seconds),
   ]);
   const total = [
     "all",
@@ -221,9 +221,9 @@ export function formatRanking(reports: readonly PlanReport[], machine: Machine):
   return `${["Meshes by the predicted time of a step", ...formatTable([head, ...rows], [1, 2, 3, 4, 5]), assumed(machine)].join("\n")}\n`;
 }
 
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, value) => total + value, 0);
 
-/** A user has no use for each device's own wish to end. */
+/** Inputs of interest to users: without the `end.` flags, by which devices ask to end a run. */
 const shownInputs = (plan: Plan): PlannedValue[] => plan.inputs.filter(({ name }) => !name.startsWith("end."));
 
 /** Decimal units, as for bytes: `7.25e9` → `"7.25 GFLOP"`. */

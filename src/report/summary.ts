@@ -10,9 +10,9 @@ import { deviceBytes } from "./memory.ts";
 import { formatOperations, type ReportInput } from "./plan.ts";
 import { splitInputs } from "./unused.ts";
 
-/** What the summary is made of. */
+/** The input of the summary. */
 export interface SummaryInput extends Pick<ReportInput, "plan" | "program" | "memory"> {
-  /** What runs it; absent where nothing is run. */
+  /** The processes and the executor of the run; absent where nothing is run. */
   readonly run?: {
     readonly processes: number;
     readonly executor: Pick<Executor, "name" | "threads" | "elsewhere">;
@@ -70,7 +70,7 @@ function communicated({ plan }: SummaryInput): Line {
   const traffic = trafficOf(plan);
   if (traffic.length === 0) return ["all-reduce", "nothing"];
   const values = traffic.reduce((total, { values: count }) => total + count, 0);
-  const sent = traffic.reduce((total, one) => total + one.sent, 0);
+  const sent = traffic.reduce((total, collective) => total + collective.sent, 0);
   const kinds = [...new Set(traffic.map(({ name }) => name))];
   const others = kinds.filter((name) => name !== "allReduce");
   const more = others.length === 0 ? "" : ` (also ${others.join(", ")})`;

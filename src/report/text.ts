@@ -18,17 +18,20 @@ export interface PlannedStep {
   readonly planned: Planned;
   /** The passes that it went through. */
   readonly passes: readonly PassReport[];
-  /** Of the device that holds most, or, of a pipeline, of each rank of the axis of stages. Lowers all programs, so it is asked for where it is shown. */
+  /**
+   * The memory of the device that holds most, or of each rank of the stage axis in a pipeline. A function, since it
+   * lowers all programs.
+   */
   readonly memory: () => readonly TrainingMemory[];
-  /** What the rules for parameters split over, where the mesh has it. */
+  /** The axes that the rules for parameters split over, where the mesh has them. */
   readonly layoutAxes: readonly string[];
-  /** What the plan was made for; default: what plans assume. */
+  /** The machine that the plan was made for; default: the machine that plans assume. */
   readonly machine?: Machine | undefined;
 }
 
 /** Several steps, the one with the least predicted time first, as a table or as JSON. */
 export function rankedText(steps: readonly PlannedStep[], form: string): string {
-  const reports = steps.map(reportOf).sort((one, other) => one.cost.seconds - other.cost.seconds);
+  const reports = steps.map(reportOf).sort((left, right) => left.cost.seconds - right.cost.seconds);
   return form === "json"
     ? `${JSON.stringify(reports, null, 2)}\n`
     : formatRanking(reports, machineFor(1, steps[0]?.machine));
@@ -56,7 +59,7 @@ export function planText(step: PlannedStep, form: string): string {
   return texts[form as keyof typeof texts]();
 }
 
-/** What only a plan of one program for all devices has. */
+/** A text that only a plan with one program for all devices has. @throws HeddleError `layout` for a pipeline. */
 function onePlan({ pipeline }: Plan, text: () => string): string {
   if (pipeline === undefined) return text();
   throw new HeddleError("layout", "a pipeline is one program for each stage; this form has one for all devices", {
@@ -64,7 +67,10 @@ function onePlan({ pipeline }: Plan, text: () => string): string {
   });
 }
 
-/** A plan without what follows from the rest: slots that are as their parameters, and outputs that are the next values of inputs. */
+/**
+ * A plan without the values that follow from others: slots that are placed as their parameters, and outputs that are
+ * the next values of inputs.
+ */
 function deciding(plan: Plan): PlanLayouts {
   const text = ({ type, ...at }: PlannedValue): string => JSON.stringify([type, at.layout, at.stage]);
   const inputs = new Map(plan.inputs.map((value) => [value.name, text(value)]));
@@ -105,7 +111,7 @@ function summaryText(step: PlannedStep): string {
     return `memory of rank ${rank}: ${formatBytes(deviceBytes(held) + dataset)}: ${parts.join(", ")}\n`;
   });
   const { seconds } = costOf(
-    programs.map((one) => one.program),
+    programs.map((stage) => stage.program),
     machine,
   );
   return `${printPipeline(plan, programs)}${lines.join("")}predicted: ${formatTime(seconds)} for a step\n`;

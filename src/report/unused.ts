@@ -6,7 +6,7 @@ import { dataAxis } from "../plan/mesh.ts";
 import { formatCount, listed } from "../util/text.ts";
 import type { UnusedAxis } from "./plan.ts";
 
-/** The inputs of a step that are split, but for each device's own wish to end. */
+/** The inputs of a step that are split, without the `end.` flags, by which devices ask to end a run. */
 export const splitInputs = (plan: Plan): PlannedValue[] =>
   plan.inputs.filter(
     ({ name, layout }) => !name.startsWith("end.") && layout.some((placement) => placement.kind === "shard"),
@@ -15,7 +15,7 @@ export const splitInputs = (plan: Plan): PlannedValue[] =>
 /**
  * The axes of more than one device on which nothing is split, each with the reason.
  *
- * @param layoutAxes what the rules for parameters split over, where the mesh has it
+ * @param layoutAxes the axes that the rules for parameters split over, where the mesh has them
  */
 export function unusedAxes(plan: Plan, layoutAxes: readonly string[] = []): UnusedAxis[] {
   const shared = splitInputs(plan);

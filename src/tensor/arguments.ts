@@ -1,22 +1,22 @@
-/** @module Checks of what users pass: types are not there at run time, and JavaScript's own errors name nothing of it. */
+/** @module Checks of users' arguments: types do not exist at run time, and JavaScript's own errors name neither function nor argument. */
 import { boundsOf, type DType, dtypeNames, dtypes, isDType, isFloat, isValueOf } from "../ir/dtype.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
-/** @throws HeddleError `argument` unless it is a function. */
+/** Checks a function. @throws HeddleError `argument` */
 export function checkFunction(what: string, fn: unknown): void {
   if (typeof fn !== "function") throw new HeddleError("argument", `${what}: takes a function, got ${shown(fn)}`);
 }
 
-/** @throws HeddleError `argument` for an argument more than a function takes, which would be dropped. */
+/** Refuses surplus arguments, which would be ignored. @throws HeddleError `argument` */
 export function checkNoMore(what: string, more: readonly unknown[], hint: string): void {
   const [first] = more.filter((value) => value !== undefined);
   if (first !== undefined)
-    throw new HeddleError("argument", `${what}: takes one argument, got ${shown(first)} besides`, { hint });
+    throw new HeddleError("argument", `${what}: takes one argument, got also ${shown(first)}`, { hint });
 }
 
-/** @throws HeddleError `dtype` when there is no such dtype. */
+/** Checks a dtype. @throws HeddleError `dtype` for an unknown one */
 export function checkDType(what: string, dtype: unknown): asserts dtype is DType {
   if (typeof dtype === "string" && isDType(dtype)) return;
   throw new HeddleError("dtype", `${what}: there is no dtype ${shown(dtype)}`, {
@@ -24,17 +24,17 @@ export function checkDType(what: string, dtype: unknown): asserts dtype is DType
   });
 }
 
-/** @throws HeddleError `dtype` for one in which no sum, or no mean, is made. */
+/** Checks the dtype of a sum, product or mean. @throws HeddleError `dtype` for bool, and for a mean in a dtype that is not float */
 export function checkWide(name: string, dtype: DType | undefined): void {
   if (dtype === undefined) return;
   checkDType(name, dtype);
   if (name === "mean" ? isFloat(dtype) : dtype !== "bool") return;
-  throw new HeddleError("dtype", `${name}: no ${name} is made in ${dtype}`, {
+  throw new HeddleError("dtype", `${name}: cannot compute in ${dtype}`, {
     hint: name === "mean" ? "name a float dtype" : "name a dtype of numbers; any(x) and all(x) give bool",
   });
 }
 
-/** @throws HeddleError `shape` unless it is an array of sizes; `free` allows one size of -1. */
+/** Checks an array of sizes; `free` allows one size of -1. @throws HeddleError `shape` */
 export function checkShape(what: string, shape: unknown, free = false): asserts shape is Shape {
   if (!Array.isArray(shape) || shape.some((size) => typeof size !== "number")) {
     throw new HeddleError("shape", `${what}: a shape is an array of sizes such as [2, 3], got ${shown(shape)}`);
@@ -43,7 +43,7 @@ export function checkShape(what: string, shape: unknown, free = false): asserts 
   within(what, () => sizeOf(shape.map((size, dim) => (dim === open ? 1 : size))));
 }
 
-/** @throws HeddleError `argument` unless it is an array of whole numbers, or, where `single`, one such number. */
+/** Checks an array of whole numbers; `single` also allows one number. @throws HeddleError `argument` */
 export function checkWhole(what: string, name: string, value: unknown, single = false): void {
   const list: readonly unknown[] | undefined = Array.isArray(value) ? value : single ? [value] : undefined;
   if (list?.every((item) => Number.isInteger(item)) === true) return;
@@ -51,14 +51,14 @@ export function checkWhole(what: string, name: string, value: unknown, single = 
   throw new HeddleError("argument", `${what}: ${name} must be ${wanted}, got ${shown(value)}`);
 }
 
-/** @throws HeddleError `argument` for numbers of which the lower bound is above the upper one. */
+/** Checks bounds that are numbers. @throws HeddleError `argument` if the lower bound is above the upper one */
 export function checkBounds(what: string, low: unknown, high: unknown): void {
   const isNumber = (bound: unknown): bound is number | bigint => typeof bound === "number" || typeof bound === "bigint";
   if (isNumber(low) && isNumber(high) && low > high)
     throw new HeddleError("argument", `${what}: low is ${low}, above high, ${high}`);
 }
 
-/** Why a value cannot be one of a dtype; undefined when it can. Floats are rounded, bool takes any number. */
+/** Why a dtype does not have a value; undefined if it does. Floats are rounded, bool takes any number. */
 export function whyNotOf(dtype: DType, value: unknown): string | undefined {
   if (typeof value === "boolean") return undefined;
   if (typeof value !== "number" && typeof value !== "bigint") return `${shown(value)} is not a number`;
@@ -68,7 +68,7 @@ export function whyNotOf(dtype: DType, value: unknown): string | undefined {
   return isValueOf(dtype, value === 0 ? 0 : value) ? undefined : `${value} is not a value of ${dtype}`;
 }
 
-/** @throws HeddleError `dtype` when the value is none of the dtype. */
+/** Checks a value of a dtype. @throws HeddleError `dtype` if the dtype does not have the value */
 export function checkValue(what: string, dtype: DType, value: unknown): asserts value is number | bigint | boolean {
   const reason = whyNotOf(dtype, value);
   if (reason !== undefined) throw notOf(what, dtype, reason);
@@ -82,7 +82,7 @@ export const notOf = (what: string, dtype: DType, reason: string): HeddleError =
       : "give numbers or booleans",
   });
 
-/** Throws unless the padding is one of the forms of `Padding`. */
+/** Checks that padding has one of the forms of `Padding`. @throws HeddleError `option` */
 export function checkPadding(what: string, padding: unknown, rank = 2): void {
   if (padding === "same" || padding === "valid" || Number.isInteger(padding)) return;
   const amount = (part: unknown): boolean =>

@@ -1,4 +1,4 @@
-/** @module A bounded cache of compiled functions per runtime; the least recently used goes first. */
+/** @module A bounded cache of compiled functions per runtime; it drops the least recently used entry. */
 
 export class Cache<Entry> {
   private readonly byOwner = new WeakMap<object, Map<string, Entry>>();

@@ -1,19 +1,19 @@
-/** @module Says, once per function, that it is compiled over and over, and which dim or argument changes. */
+/** @module The warning, once per function, that the function is compiled again and again, and which dim or argument changes. */
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { describePosition, type SourcePosition } from "../util/source.ts";
 import { type FlatTree, staticKey, type TreeShape } from "../util/tree.ts";
 
-/** Compilations that differ in one place alone, after which a warning is due. */
+/** The number of compilations that differ in only one place, at which the warning comes. */
 const mostAlike = 8;
-/** Compilations that are looked back on. */
+/** The number of earlier compilations that are compared. */
 const mostKept = 32;
 
-/** One place of the arguments that takes part in the choice of a program, and what stands there. */
+/** One property of the arguments that the choice of a program depends on, with its value. */
 interface Trait {
   /** Such as `argument 1 (x), dim 0`. */
   readonly place: string;
   readonly value: string;
-  /** What can be done about it. */
+  /** How to avoid the compilations. */
   readonly advice: string;
 }
 
@@ -29,7 +29,7 @@ export class Churn {
     this.position = position;
   }
 
-  /** Notes a compilation; the warning where it is due. */
+  /** Records a compilation; gives the warning if it is due. */
   note({ leaves, paths, shape }: Pick<FlatTree<TensorType>, "leaves" | "paths" | "shape">): string | undefined {
     if (this.warned) return undefined;
     const traits = [...leaves.flatMap((leaf, index) => dimsOf(leaf, paths[index] as string)), ...staticsOf(shape, "")];
@@ -52,13 +52,13 @@ export class Churn {
 
   private warning({ place, advice }: Trait, values: readonly string[]): string {
     const where = describePosition(this.position);
-    const made = where === undefined ? "" : ` (made at ${where})`;
+    const madeAt = where === undefined ? "" : ` (made at ${where})`;
     const list = values.map((value) => (value.length > 20 ? `${value.slice(0, 20)}…` : value)).join(", ");
-    return `${this.name}${made} has been compiled ${values.length} times, because ${place} keeps changing: ${list}. ${advice}`;
+    return `${this.name}${madeAt} has been compiled ${values.length} times, because ${place} keeps changing: ${list}. ${advice}`;
   }
 }
 
-/** The earlier trait that alone is different. */
+/** The earlier trait that differs, if it is the only one. */
 function onlyChange(earlier: readonly Trait[], now: readonly Trait[]): Trait | undefined {
   if (earlier.length !== now.length) return undefined;
   const changed = earlier.filter(
@@ -101,7 +101,7 @@ function staticsOf(shape: TreeShape, path: string): Trait[] {
           advice:
             typeof shape.value === "number"
               ? "A number is part of the program: pass tensor(x) instead, and it is an input."
-              : "What is no tensor is part of the program: pass the same object each time, or a tensor.",
+              : "A value that is not a tensor is part of the program: pass the same object each time, or a tensor.",
         },
       ];
     case "array":

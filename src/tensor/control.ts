@@ -1,6 +1,6 @@
 /**
  * @module Loops and branches over trees of tensors. Their functions are traced once; tensors that they use from outside
- * become inputs that are alike in every iteration.
+ * become inputs that are the same in every iteration.
  */
 
 import type { Graph } from "../ir/node.ts";
@@ -25,15 +25,15 @@ import {
 import { isTensor, Tensor } from "./tensor.ts";
 
 export interface LoopOptions {
-  /** From the last slice to the first. */
+  /** Whether to run from the last slice to the first; default false. */
   readonly reverse?: boolean;
-  /** Number of iterations, where there is nothing to slice. */
+  /** The number of iterations, if no tensors are sliced. */
   readonly length?: number;
 }
 
 const index = { name: "index", type: { dtype: "i32", shape: [] } as TensorType };
 
-/** Refuses a carry that comes out of an iteration unlike it went in. */
+/** Checks that a carry has the same form and types before and after an iteration. */
 function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tensor>): void {
   if (treeKey(before.shape) !== treeKey(after.shape)) {
     throw new HeddleError(
@@ -60,10 +60,10 @@ function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tens
 
 const list = ({ paths }: FlatTree<Tensor>): string => `[${listed(paths.map((path) => path || "(itself)"))}]`;
 
-/** Number of slices of trees that are sliced along dim 0. */
-function lengthOf(xs: FlatTree<Tensor>, given: number | undefined): number {
+/** The number of slices along dim 0 of all leaves. */
+function lengthOf(xs: FlatTree<Tensor>, option: number | undefined): number {
   const [first] = xs.leaves;
-  const length = given ?? first?.shape[0];
+  const length = option ?? first?.shape[0];
   if (length === undefined) {
     throw new HeddleError("argument", "scan: the number of iterations is not known", {
       hint: "give tensors to slice along their first dim, or the option length",
@@ -80,12 +80,13 @@ function lengthOf(xs: FlatTree<Tensor>, given: number | undefined): number {
 }
 
 /**
- * Runs `fn(carry, x, index)` for each slice of `xs` along dim 0, where `fn` gives `[next carry, y]`; returns the last carry and
- * all `y`, stacked along dim 0. One body, however long the sequence: compiled, differentiated and sharded as any function.
- * Keys used in `fn` that are alike in every iteration are folded with the index, so that random numbers differ.
+ * Runs `fn(carry, x, index)` for each slice of `xs` along dim 0; `fn` gives `[next carry, y]`. Returns the last carry and all `y`,
+ * stacked along dim 0. The graph has one body, however long the sequence; it is compiled, differentiated and sharded like any
+ * function. Random keys that are the same in every iteration are folded with the index, so that random numbers differ.
  *
  * @param xs a tensor or a tree of tensors; undefined with the option `length`
- * @throws HeddleError `shape` naming the carry whose type changes.
+ * @throws HeddleError `shape` with the carry whose shape or dtype changes, or with a leaf that has another number of slices; `argument`
+ * for a carry of another form, and if the number of iterations is not known.
  * @example scan((total, x) => [total.add(x), total.mul(2)], tensor(0), tensor([1, 2, 3])) // [6, [0, 2, 6]]
  */
 export function scan<Carry, X, Y>(
@@ -130,21 +131,22 @@ export function scan<Carry, X, Y>(
 }
 
 export interface WhileOptions {
-  /** The most iterations that the loop may take, at least 1; with it, it has a gradient. Default: no bound. */
+  /** The most iterations that the loop may take, at least 1; the loop then has a gradient. Default: no bound. */
   readonly maxIterations?: number;
-  /** Iterations that were done before the loop, in another way: an error of one that runs past its bound counts them. Default 0. */
+  /** Iterations done before the loop, which the error of a loop that runs past its bound counts too. Default 0. */
   readonly done?: number;
 }
 
 /**
  * Runs `body(carry, index)` as long as `condition(carry, index)`, a bool scalar, holds; returns the last carry.
  *
- * {@link jvp} goes through it. For {@link grad} and {@link vjp} it must be known how much to keep: with `maxIterations`, n, the
- * carries before each iteration are kept in stacks of `[n, ...]`, and the way back is a loop over n of which only the iterations
- * that took place compute anything. If the condition still holds after n iterations, that is an error of the run, whether a
- * gradient was asked for or not: `value`, which names the loop by its body.
+ * {@link jvp} works for any such loop. {@link grad} and {@link vjp} need to know how much to keep: with `maxIterations`, n, the
+ * carries before each iteration are kept in stacks of `[n, ...]`, and the backward pass is a loop over n that computes only the
+ * iterations that took place. If the condition still holds after n iterations, the run fails with `value`, which names the loop by
+ * its body, whether a gradient was asked for or not.
  *
- * @throws HeddleError `shape` naming the carry whose type changes, `argument` when `maxIterations` is no whole number from 1 on.
+ * @throws HeddleError `shape` with the carry whose shape or dtype changes; `dtype` unless the condition gives a bool scalar; `argument`
+ * unless `maxIterations` is a whole number from 1 on.
  * @example grad((x) => whileLoop((y) => y.lt(100), (y) => y.mul(2), x, { maxIterations: 50 }))(tensor(3)) // 64
  */
 export function whileLoop<Carry>(
@@ -162,7 +164,7 @@ export function whileLoop<Carry>(
   checkFunction("whileLoop", body);
   return traced("whileLoop", () => {
     const start = flattenTree(init, isTensor);
-    const own = 1 + start.leaves.length;
+    const varying = 1 + start.leaves.length;
     const specs = [index, ...named(start, "carry", start.leaves)];
     const carryOf = (leaves: readonly Tensor[]): Carry => unflattenTree(start.shape, leaves) as Carry;
     const test = traceBody("condition", specs, ([count, ...leaves]) => {
@@ -179,7 +181,7 @@ export function whileLoop<Carry>(
       return next;
     });
     const { graphs, captured } = withSameCaptured([test, step]);
-    const [tested, stepped] = graphs.map((graph) => ops.foldKeys(graph, own)) as [Graph, Graph];
+    const [tested, stepped] = graphs.map((graph) => ops.foldKeys(graph, varying)) as [Graph, Graph];
     const attrs = {
       condition: tested,
       body: stepped,
@@ -192,8 +194,10 @@ export function whileLoop<Carry>(
 }
 
 /**
- * `onTrue(...operands)` where `predicate`, a bool scalar, holds, else `onFalse(...operands)`; only one of them runs. Both give
- * the same form and types. Where both are cheap, `select` is faster.
+ * `onTrue(...operands)` if `predicate`, a bool scalar, is true, else `onFalse(...operands)`; only one of them runs. Both give
+ * the same form, shapes and dtypes. If both are cheap, `select` is faster.
+ *
+ * @throws HeddleError `argument` for another predicate or different forms; `shape` for different shapes or dtypes.
  */
 export function cond<Operands extends readonly unknown[], Result>(
   predicate: Tensor,
@@ -204,10 +208,10 @@ export function cond<Operands extends readonly unknown[], Result>(
   if (!isTensor(predicate))
     throw new HeddleError("argument", `cond: the predicate is ${shown(predicate)}, not a bool scalar`);
   return traced("cond", () => {
-    const given = flattenTree(operands, isTensor);
-    const specs = named(given, "x", given.leaves);
+    const flat = flattenTree(operands, isTensor);
+    const specs = named(flat, "x", flat.leaves);
     const branch = (name: string, fn: (...operands: Operands) => Result): Traced =>
-      traceBody(graphName(fn, name), specs, (leaves) => fn(...(unflattenTree(given.shape, leaves) as Operands)));
+      traceBody(graphName(fn, name), specs, (leaves) => fn(...(unflattenTree(flat.shape, leaves) as Operands)));
     const [left, right] = [branch("onTrue", onTrue), branch("onFalse", onFalse)];
     if (treeKey(left.output.shape) !== treeKey(right.output.shape))
       throw new HeddleError(
@@ -216,7 +220,7 @@ export function cond<Operands extends readonly unknown[], Result>(
       );
     const { graphs, captured } = withSameCaptured([left, right]);
     const [whenTrue, whenFalse] = graphs as [Graph, Graph];
-    const results = ops.cond([predicate.node, ...nodesOf(given.leaves), ...capturedNodes(captured)], {
+    const results = ops.cond([predicate.node, ...nodesOf(flat.leaves), ...capturedNodes(captured)], {
       onTrue: whenTrue,
       onFalse: whenFalse,
     });

@@ -19,14 +19,14 @@ import { isTensor, Tensor } from "./tensor.ts";
 import { jit } from "./transforms.ts";
 
 const byTheFirst =
-  "it goes by the first argument, a tree: take several as one, grad(({ a, b }) => …), another as grad((b) => f(a, b))";
+  "derivatives are by the first argument, a tree: for several write grad(({ a, b }) => …), for another grad((b) => f(a, b))";
 
 /**
  * Value and gradient of a scalar function by its first argument, a tree of float tensors.
  *
  * @param fn returns a float scalar, or an array that begins with one; the rest of the array is passed on
  * @returns a function of the same arguments, compiled like one of {@link jit}
- * @throws HeddleError `gradient` when the function does not give a float scalar, a leaf is not float, or an op on the way has
+ * @throws HeddleError `gradient` if the function does not give a float scalar, a leaf is not float, or an op in between has
  *   no gradient.
  */
 // biome-ignore lint/suspicious/noExplicitAny: functions of any arguments; their own types are kept by the generics
@@ -71,44 +71,44 @@ export function grad<P, Rest extends any[]>(
   return (params, ...rest) => both(params, ...rest).grad;
 }
 
-/** A function traced once, with its arguments. */
+/** A traced function and its arguments. */
 interface Call {
-  readonly given: FlatTree<Tensor>;
+  readonly flat: FlatTree<Tensor>;
   readonly body: Traced;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: see valueAndGrad
 function callOf(fn: (...inputs: any[]) => unknown, inputs: readonly unknown[]): Call {
-  const given = flattenTree(inputs, isTensor);
-  const body = traceBody(graphName(fn, "function"), named(given, "x", given.leaves), (leaves) =>
-    fn(...(unflattenTree(given.shape, leaves) as unknown[])),
+  const flat = flattenTree(inputs, isTensor);
+  const body = traceBody(graphName(fn, "function"), named(flat, "x", flat.leaves), (leaves) =>
+    fn(...(unflattenTree(flat.shape, leaves) as unknown[])),
   );
-  return { given, body };
+  return { flat, body };
 }
 
-/** Refuses a tree that has not the form, shapes and dtypes of another. */
+/** Checks that a tree has the form, shapes and dtypes of another. */
 function checkAlike(what: string, tree: FlatTree<Tensor>, like: FlatTree<Tensor>, of: string): void {
   const texts = [tree, like].map(({ paths }) => `[${listed(paths.map((path) => path || "(itself)"))}]`);
   if (treeKey(tree.shape) !== treeKey(like.shape))
     throw new HeddleError("argument", `${what} must have the form of ${of}: got ${texts[0]} for ${texts[1]}`);
   like.leaves.forEach((leaf, place) => {
-    const own = tree.leaves[place] as Tensor;
-    if (sameType(own, leaf)) return;
+    const got = tree.leaves[place] as Tensor;
+    if (sameType(got, leaf)) return;
     const path = like.paths[place] === "" ? "" : ` at '${like.paths[place]}'`;
-    throw new HeddleError("shape", `${what}${path}: ${formatType(own)} for ${of} ${formatType(leaf)}`);
+    throw new HeddleError("shape", `${what}${path}: ${formatType(got)} for ${of} ${formatType(leaf)}`);
   });
 }
 
 /**
  * Forward mode: value and directional derivative of a function in one pass (a Jacobian-vector product). It costs a small
- * multiple of the function, keeps nothing for a way back, and also goes through {@link whileLoop}.
+ * multiple of the function, keeps nothing for a backward pass, and also works for {@link whileLoop}.
  *
  * @param fn a function over trees of tensors
  * @param primals its arguments
- * @param tangents the direction: a tensor for each of the arguments', of its shape and dtype; those in the place of tensors that
+ * @param tangents the direction: a tensor for each tensor of the arguments, of the same shape and dtype; tangents of tensors that
  *   are not float are ignored
- * @returns `value`, and `tangent` of the same form: d/ds fn(primals + s · tangents) at s = 0; zeros where values are not float
- * @throws HeddleError `argument` or `shape` when tangents do not fit; `gradient` when an op on the way has no gradient.
+ * @returns `value`, and `tangent` in the same form: d/ds fn(primals + s · tangents) at s = 0; zeros for values that are not float
+ * @throws HeddleError `argument` or `shape` for tangents that do not fit; `gradient` if an op in between has no gradient.
  * @example jvp((x) => x.mul(x), [tensor(3)], [tensor(1)]).tangent // 6
  */
 export function jvp<Inputs extends readonly unknown[], Result>(
@@ -122,11 +122,11 @@ export function jvp<Inputs extends readonly unknown[], Result>(
       "jvp: primals and tangents are arrays, with one for each argument of the function",
     );
   return traced("jvp", () => {
-    const { given, body } = callOf(fn, primals);
+    const { flat, body } = callOf(fn, primals);
     const direction = flattenTree(tangents, isTensor);
-    checkAlike("jvp: the tangents", direction, given, "the primals");
+    checkAlike("jvp: the tangents", direction, flat, "the primals");
     const duals = forwardGraph(body.graph, [
-      ...given.leaves.map(({ node, dtype }, place) => ({
+      ...flat.leaves.map(({ node, dtype }, place) => ({
         node,
         tangent: isFloat(dtype) ? (direction.leaves[place] as Tensor).node : undefined,
       })),
@@ -142,13 +142,13 @@ export function jvp<Inputs extends readonly unknown[], Result>(
 }
 
 /**
- * Reverse mode for functions of any result: the value, and a function from cotangents of the value to those of the
+ * Reverse mode for functions of any result: the value, and a function from cotangents of the value to cotangents of the
  * arguments (a vector-Jacobian product).
  *
  * @param fn a function over trees of tensors
- * @returns `value`, and `pullback`, which takes a tree like the value and gives one like the arguments; zeros in the place of
- *   tensors that are not float. Within {@link jit} the two share their work; outside of it the pullback runs the function anew.
- * @throws HeddleError `argument` or `shape` when cotangents do not fit; `gradient` when an op on the way has no gradient.
+ * @returns `value`, and `pullback`, which takes a tree like the value and gives one like the arguments; zeros for tensors that are
+ *   not float. Within {@link jit} the two share their work; outside of it the pullback runs the function again.
+ * @throws HeddleError `argument` or `shape` for cotangents that do not fit; `gradient` if an op in between has no gradient.
  * @example vjp((x) => x.mul(x), tensor([1, 2])).pullback(tensor([1, 10])) // [[2, 40]]
  */
 export function vjp<Inputs extends readonly unknown[], Result>(
@@ -158,32 +158,32 @@ export function vjp<Inputs extends readonly unknown[], Result>(
   let call: Call | undefined;
   const value = traced("vjp", () => {
     call = callOf(fn, primals);
-    const { given, body } = call;
-    const made = inlineGraph(body.graph, [...nodesOf(given.leaves), ...capturedNodes(body.captured)]);
-    return unflattenTree(body.output.shape, made.map(Tensor.ofNode)) as Result;
+    const { flat, body } = call;
+    const outputs = inlineGraph(body.graph, [...nodesOf(flat.leaves), ...capturedNodes(body.captured)]);
+    return unflattenTree(body.output.shape, outputs.map(Tensor.ofNode)) as Result;
   });
-  const { given, body } = call as unknown as Call;
+  const { flat, body } = call as unknown as Call;
   return {
     value,
     pullback: (cotangent) =>
       traced("vjp", () => {
         const flowing = flattenTree(cotangent, isTensor);
         checkAlike("pullback: the cotangents", flowing, body.output, "the value");
-        const all = flattenTree([...given.leaves, ...flowing.leaves], isTensor);
+        const all = flattenTree([...flat.leaves, ...flowing.leaves], isTensor);
         const results = apart("pullback", all, (leaves) =>
           pulledBack(
             body.graph,
-            nodesOf(leaves.slice(0, given.leaves.length)),
+            nodesOf(leaves.slice(0, flat.leaves.length)),
             capturedNodes(body.captured),
-            nodesOf(leaves.slice(given.leaves.length)),
+            nodesOf(leaves.slice(flat.leaves.length)),
           ).map(Tensor.ofNode),
         );
-        return unflattenTree(given.shape, results) as unknown as Inputs;
+        return unflattenTree(flat.shape, results) as unknown as Inputs;
       }),
   };
 }
 
-/** Cotangents of `inputs`; zeros where none flow. */
+/** Cotangents of `inputs`; zeros for inputs that none reaches. */
 function pulledBack(
   graph: Graph,
   inputs: readonly Node[],

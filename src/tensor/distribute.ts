@@ -1,4 +1,4 @@
-/** @module Between this process's data and values on a mesh. */
+/** @module Moves data between this process and values on a mesh. */
 
 import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
 import { compileSpread } from "../compile/spread.ts";
@@ -19,7 +19,7 @@ import { traceFunction } from "./tracing.ts";
 /**
  * Puts host data of a whole value onto a runtime in a layout; every process gives the same data.
  *
- * @throws HeddleError `shape` when the data do not fill the shape; `layout` when the layout does not fit it.
+ * @throws HeddleError `shape` if the data do not fill the shape; `layout` if the layout does not fit it.
  */
 export function distribute(runtime: Runtime, data: TypedArray, type: TensorType, layout: Layout): Tensor {
   checkType("distribute", type);
@@ -31,7 +31,11 @@ export function distribute(runtime: Runtime, data: TypedArray, type: TensorType,
   return Tensor.ofValue(distributedValue(runtime, type, layout, data));
 }
 
-/** Makes a value from what this process's devices hold: one buffer per local device, of the local type's bytes. */
+/**
+ * Makes a value from the parts on this process's devices: one buffer per local device, with the bytes of the local type.
+ *
+ * @throws HeddleError `layout` for missing or too small buffers
+ */
 export function fromShards(
   runtime: Runtime,
   shards: readonly DeviceBuffer[],
@@ -47,14 +51,14 @@ export function fromShards(
   return Tensor.ofValue({ type, runtime, layout: sized, shards });
 }
 
-/** The tensor on a runtime of this process: one-device tensors count as replicated. */
+/** The tensor on a runtime of this process; one-device tensors count as replicated. @throws HeddleError `layout` for a tensor of another runtime */
 export function placeOn(runtime: Runtime, x: Tensor): Tensor {
   checkTensor("placeOn", x);
   meshOf(runtime);
   return x.value.runtime === runtime ? x : Tensor.ofValue(onRuntime(x.value, runtime));
 }
 
-/** @throws HeddleError `shape` or `dtype` unless it is a type. */
+/** Checks a type. @throws HeddleError `shape` or `dtype` */
 function checkType(what: string, type: unknown): void {
   const { shape, dtype } = (type ?? {}) as Partial<TensorType>;
   checkShape(what, shape);
@@ -89,7 +93,7 @@ export function replicate(x: Tensor): Tensor {
   return redistribute(x, replicated(meshOf(x.value.runtime)));
 }
 
-/** Whether a tensor is on some stage of a pipeline only, so that it must be replicated before others can use it. */
+/** Whether a tensor is on one stage of a pipeline only; other stages can use it only after `replicate`. */
 export function isOnStage(x: Tensor): boolean {
   checkTensor("isOnStage", x);
   return x.value.layout.some(({ kind }) => kind === "only");

@@ -1,4 +1,4 @@
-/** @module Eager calls: a cached program each, by types, layouts and other arguments; or a view of the operand. */
+/** @module Eager calls: each runs a cached program, found by types, layouts and other arguments, or gives a view of its operand. */
 
 import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
 import { replicatedValue, type Value } from "../compile/value.ts";
@@ -16,25 +16,25 @@ import { hasParts, Permuted, type Place, placesOf, valueAt } from "./views.ts";
 const scalars = new Cache<Value>(256);
 
 /** A number as a scalar of the other operand's dtype. */
-export function scalarValue(name: string, runtime: Runtime, dtype: DType, given: number | bigint): Value {
-  ops.checkLiteral(name, dtype, given);
-  const key = `${dtype} ${Object.is(given, -0) ? "-0" : given}`;
+export function scalarValue(name: string, runtime: Runtime, dtype: DType, number: number | bigint): Value {
+  ops.checkLiteral(name, dtype, number);
+  const key = `${dtype} ${Object.is(number, -0) ? "-0" : number}`;
   const known = scalars.get(runtime, key);
   if (known !== undefined) return known;
-  // Arrays of 64-bit integers take either.
-  const number = isLong(dtype) ? (given as number) : Number(given);
-  const value = replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([number]));
+  // Arrays of 64-bit integers take numbers and bigints.
+  const element = isLong(dtype) ? (number as number) : Number(number);
+  const value = replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([element]));
   scalars.set(runtime, key, value);
   return value;
 }
 
-/** What a call does with its operands: it runs a program, or shares the memory of the only one. */
+/** The cached work of a call: a program, or places of its results in the memory of its only operand. */
 type Entry = { readonly compiled: Compiled } | { readonly places: readonly Place[] };
 
 const entries = new Cache<Entry>(512);
 
 /**
- * Runs a function over nodes on values. `name` and the static arguments identify it among those that were compiled before.
+ * Runs a function over nodes on values. `name` and the static arguments identify the function in the cache.
  */
 export function runEager(
   name: string,
@@ -43,7 +43,7 @@ export function runEager(
   statics: readonly unknown[],
   build: (nodes: readonly Node[]) => readonly Node[],
 ): readonly Value[] {
-  // What is read by strides, with the order of its dims; else row-major.
+  // The order of dims of operands that are read by strides; undefined for row-major operands.
   const orders: (readonly number[] | undefined)[] = [];
   const values: Value[] = [];
   let key = `${name}(`;
@@ -65,7 +65,7 @@ export function runEager(
         const order = orders[index];
         return order === undefined ? node : ops.transpose(node, order);
       });
-    // The program is kept for other calls, so its nodes are of no line.
+    // The program is kept for other calls, so its nodes record no source line.
     const { graph } = traceFunction(name, specs, (nodes) => build(ordered(nodes)), { placed: false });
     const [first] = values;
     const places = first !== undefined && hasParts(first) ? placesOf(graph) : undefined;
@@ -77,23 +77,23 @@ export function runEager(
   return runCompiled(entry.compiled, values);
 }
 
-/** Without the undefined arguments at the end, so that defaults apply. */
+/** The arguments without trailing undefined ones, so that defaults apply. */
 export function trimmed(statics: readonly unknown[]): readonly unknown[] {
   let length = statics.length;
   while (length > 0 && statics[length - 1] === undefined) length--;
   return statics.slice(0, length);
 }
 
-/** The text of an object, made once: types and layouts of results are those of the program, so most are known. */
+/** Caches the text of objects: types and layouts of results are the program's, so most texts are known. */
 function textOnce<Named extends object>(text: (named: Named) => string): (named: Named) => string {
   const texts = new WeakMap<Named, string>();
   return (named) => {
-    let made = texts.get(named);
-    if (made === undefined) {
-      made = text(named);
-      texts.set(named, made);
+    let known = texts.get(named);
+    if (known === undefined) {
+      known = text(named);
+      texts.set(named, known);
     }
-    return made;
+    return known;
   };
 }
 
@@ -110,11 +110,11 @@ function staticsKey(statics: readonly unknown[]): string {
     .join(";");
 }
 
-/** Static arguments as plain data, in which every number keeps its identity. */
+/** Static arguments as plain data that keeps all numbers distinct. */
 function plainOf(value: unknown): Plain {
   if (value === undefined) return "@undefined";
   if (Array.isArray(value)) return value.map(plainOf);
   if (typeof value !== "object" || value === null) return value as Plain;
-  const given = Object.entries(value).filter(([, field]) => field !== undefined);
-  return Object.fromEntries(given.map(([name, field]) => [name, plainOf(field)]));
+  const fields = Object.entries(value).filter(([, field]) => field !== undefined);
+  return Object.fromEntries(fields.map(([name, field]) => [name, plainOf(field)]));
 }

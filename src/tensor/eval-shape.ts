@@ -1,4 +1,4 @@
-/** @module Shapes without values: what a function would give, found by tracing it. */
+/** @module Shapes and dtypes of a function's results, found by tracing, without values. */
 import { type TensorType, typeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
@@ -18,7 +18,7 @@ export type Shapes<Result> = Result extends Tensor
  * Shapes and dtypes of what `fn` returns (a tensor, or a tree of them) for inputs of these types. Nothing is computed
  * and no device is needed.
  *
- * @throws HeddleError `argument` for an input that is no type; what `fn` throws for such inputs.
+ * @throws HeddleError `argument` for an input that is not a type, and all that `fn` throws for such inputs.
  * @example evalShape((x, y) => x.matmul(y), { shape: [2, 3], dtype: "f32" }, { shape: [3, 4], dtype: "f32" }).shape // [2, 4]
  */
 export function evalShape<Result>(
@@ -30,7 +30,7 @@ export function evalShape<Result>(
     const { shape, dtype } = (input ?? {}) as Partial<TensorType>;
     if (shape === undefined || dtype === undefined) {
       throw new HeddleError("argument", `evalShape: input ${index} is ${shown(input)}, not { shape, dtype }`, {
-        hint: "give each tensor of a tree as an input of its own",
+        hint: "give each tensor of a tree as a separate input",
       });
     }
     checkDType(`evalShape: input ${index}`, dtype);

@@ -10,22 +10,22 @@ import { HeddleError } from "../util/errors.ts";
 /** The name of the method that Node's `util.inspect` asks; other hosts ignore it. */
 export const inspectMethod: unique symbol = Symbol.for("nodejs.util.inspect.custom") as never;
 
-/** The name of the method that conditions ask, where a user's file was transformed; what has none may be one. */
+/** The name of the method that conditions of transformed user files call; objects without it may be conditions. */
 export const conditionMethod: unique symbol = Symbol.for("heddle.condition") as never;
 
 /** Tensors of more elements are abbreviated (NumPy's `threshold`). */
 const threshold = 1000;
 /** Elements shown at either end of an abbreviated dim (NumPy's `edgeitems`). */
 const edge = 3;
-/** Values of larger tensors are not read for the sake of being shown. */
+/** Larger tensors are not read to be shown. */
 const mostBytes = 16 * 2 ** 20;
 
 /**
- * `tensor<f32[2,2]> [[1, 2], …`, with a line for each row; where the values are not there, why. Nothing is waited for or
- * communicated.
+ * `tensor<f32[2,2]> [[1, 2], …`, with a line for each row; if the values are not at hand, the reason. It never waits and never
+ * communicates.
  *
- * @param held undefined when the memory is gone
- * @param gone why it is
+ * @param held undefined if the memory is gone
+ * @param gone the reason why it is gone
  */
 export function inspectTensor(type: TensorType, held: Value | Node | undefined, gone: string): string {
   const head = `tensor<${formatType(type)}>`;
@@ -39,7 +39,7 @@ export function inspectTensor(type: TensorType, held: Value | Node | undefined, 
   }
 }
 
-/** The error of `JSON.stringify`, which cannot wait for values, and would show what is inside of a tensor instead. */
+/** The error of `JSON.stringify`, which cannot wait for values and would write a tensor's internals. */
 export const noJson = (type: TensorType): HeddleError =>
   new HeddleError("trace", `${formatType(type)} cannot be written as JSON`, {
     hint: "write its values: await x.array() in nested arrays, await x.item() of a scalar, Array.from(await x.data()); io.saveTensors writes files",
@@ -49,17 +49,17 @@ export const noJson = (type: TensorType): HeddleError =>
 export const noCondition = (type: TensorType, what: string, where: string): HeddleError =>
   new HeddleError(
     "condition",
-    `${what} on ${formatType(type)}: a tensor is an object, and so true, whatever its values`,
+    `${what} on ${formatType(type)}: a tensor is an object and therefore always true, whatever its values`,
     {
       where,
       hint:
-        "await x.item() gives the value of one that is there (all(x) and any(x) make one of many), select(test, x, y) chooses by element, " +
-        "x !== undefined asks whether there is a tensor; " +
+        "await x.item() gives the value of a scalar (all(x) and any(x) reduce to one), select(test, x, y) chooses by element, " +
+        "x !== undefined tests whether there is a tensor; " +
         'functions that say "use heddle" may write conditions on tensors (docs/autograph.md)',
     },
   );
 
-/** @throws HeddleError `shape` unless there is one element. Known before values are, and so told of the line that asks. */
+/** Checks that there is one element. It runs before values are computed, so the error has the line of the call. @throws HeddleError `shape` */
 export function checkOne(type: TensorType): void {
   const count = sizeOf(type.shape);
   if (count !== 1) throw new HeddleError("shape", `item: ${formatType(type)} has ${count} elements, not one`);
@@ -85,14 +85,14 @@ function formatValues(shape: Shape, dtype: DType, data: TypedArray, indent: numb
       place === undefined ? "..." : text(dim + 1, offset + place * (strides[dim] as number)),
     );
     const inner = shape.length - dim - 1;
-    // As in NumPy, an empty line more for each dim beyond a matrix.
+    // As in NumPy, one more empty line for each dim beyond a matrix.
     const joint = inner === 0 ? ", " : `,${"\n".repeat(inner)}${" ".repeat(indent + dim + 1)}`;
     return `[${parts.join(joint)}]`;
   };
   return text(0, 0);
 }
 
-/** The indices that are shown of a dim; undefined stands for those left out. */
+/** The indices that are shown of a dim; undefined stands for the places left out. */
 function shownPlaces(size: number, abbreviated: boolean): (number | undefined)[] {
   const all = (count: number, from: number): number[] =>
     Array.from({ length: count }, (_unused, index) => from + index);

@@ -1,6 +1,6 @@
 /**
- * @module Functions traced apart from the trace around them: the bodies of loops, and what transforms differentiate and
- * batch. What they use from outside is kept apart from their own inputs, also where both are the same value.
+ * @module Functions traced apart from the trace around them: bodies of loops, and functions that transforms differentiate or
+ * batch. Captured values stay separate from the function's inputs, even if both are the same value.
  */
 
 import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
@@ -16,7 +16,7 @@ import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { isTracing, type TracedFunction, traceFunction } from "./tracing.ts";
 
-/** A name for a graph: that of the user's function, where it has one. */
+/** A name for a graph: the name of the user's function, if it has one. */
 export function graphName(fn: (...args: never[]) => unknown, otherwise: string): string {
   checkFunction(otherwise, fn);
   return fn.name === "" ? otherwise : fn.name.replace(/[^\w.$-]+/g, "-");
@@ -29,7 +29,7 @@ export interface Traced extends TracedFunction<Tensor | Node> {
   readonly output: FlatTree<Tensor>;
 }
 
-/** Traces a function over tensors of these types; what it uses from outside, concrete or traced, is captured. */
+/** Traces a function over tensors of these types; values from outside, concrete or traced, are captured. */
 export function traceBody(
   name: string,
   specs: readonly { name: string; type: TensorType }[],
@@ -53,19 +53,19 @@ export function traceBody(
 
 /** A function that was traced by itself. */
 export interface TracedApart<Result> {
-  /** What it gave. The tensors in it are of its own trace: ask them for their types alone. */
+  /** The function's result. Its tensors belong to its own trace: only their types may be used. */
   readonly output: Result;
-  /** Puts what was traced into the trace in progress, on these inputs: gives the tensors of the output there, in their order. */
+  /** Inlines the traced graph into the trace in progress, on these inputs; gives the output's tensors there, in order. */
   place(...inputs: readonly Tensor[]): Tensor[];
 }
 
 /**
- * Traces a function by itself, once, to look at what it gives before it becomes part of a graph: what {@link cond}, {@link scan} and
- * {@link whileLoop} ask of their functions can then be made of it. It may use tensors from outside, concrete or traced.
+ * Traces a function by itself, once, to inspect its result before it becomes part of a graph: the functions that {@link cond},
+ * {@link scan} and {@link whileLoop} take can then be built from it. It may use tensors from outside, concrete or traced.
  *
  * @param name for messages
  * @param types of the inputs
- * @throws HeddleError `trace` where the function is async
+ * @throws HeddleError `trace` if the function is async
  */
 export function traceApart<Result>(
   name: string,
@@ -81,25 +81,25 @@ export function traceApart<Result>(
   return { output: output as Result, place: (...inputs) => placed(body, inputs) };
 }
 
-/** The outputs of what was traced, in the trace in progress. */
+/** The outputs of a traced function, inlined into the trace in progress. */
 const placed = ({ graph, captured }: Traced, inputs: readonly Tensor[]): Tensor[] =>
   inlineGraph(graph, [...nodesOf(inputs), ...capturedNodes(captured)]).map(Tensor.ofNode);
 
-/** What a trace has captured, as nodes of the trace around it. */
+/** The captured values of a trace as nodes of the trace around it. */
 export const capturedNodes = (captured: readonly (Tensor | Node)[]): Node[] =>
   captured.map((value) => (isTensor(value) ? value.node : Tensor.ofNode(value).node));
 
-/** The graphs with one list of captured values for all, behind their own inputs. */
+/** The graphs with one common list of captured values after the inputs of each. */
 export function withSameCaptured(traced: readonly Traced[]): { graphs: Graph[]; captured: (Tensor | Node)[] } {
-  const captured = [...new Set(traced.flatMap((one) => one.captured))];
-  const graphs = traced.map(({ graph, captured: mine }) => {
-    const own = graph.inputs.length - mine.length;
-    const specs = inputSpecs(graph).slice(0, own);
+  const captured = [...new Set(traced.flatMap((body) => body.captured))];
+  const graphs = traced.map(({ graph, captured: ownCaptured }) => {
+    const inputCount = graph.inputs.length - ownCaptured.length;
+    const specs = inputSpecs(graph).slice(0, inputCount);
     const more = captured.map((value, place) => ({ name: `captured${place}`, type: typeOf(value) }));
     return traceGraph(graph.name, [...specs, ...more], (...inputs) =>
       inlineGraph(graph, [
-        ...inputs.slice(0, own),
-        ...mine.map((value) => inputs[own + captured.indexOf(value)] as Node),
+        ...inputs.slice(0, inputCount),
+        ...ownCaptured.map((value) => inputs[inputCount + captured.indexOf(value)] as Node),
       ]),
     );
   });
@@ -108,7 +108,7 @@ export function withSameCaptured(traced: readonly Traced[]): { graphs: Graph[]; 
 
 const eager = new Cache<{ readonly compiled: Compiled }>(64);
 
-/** Runs a function that traces, on its own when no function is being traced: as a program of its own. */
+/** Runs a function that traces: in the trace in progress, or as a separate program if there is none. */
 export function traced<Result>(name: string, build: () => Result): Result {
   return isTracing() ? build() : runOnce(name, build);
 }
@@ -135,7 +135,7 @@ export const named = (flat: FlatTree<Tensor>, what: string, types: readonly Tens
   flat.paths.map((path, place) => ({ name: path === "" ? what : path, type: typeOf(types[place] as TensorType) }));
 
 /**
- * Runs `build` on tensors that stand for `inputs` and for nothing else, and puts what it makes into the trace in progress.
+ * Runs `build` on tensors that stand for `inputs` only, and inlines its result into the trace in progress.
  * So a derivative by an input does not follow other uses of the same value.
  */
 export function apart<Result>(

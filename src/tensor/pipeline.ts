@@ -1,21 +1,21 @@
-/** @module Which stage of a pipeline has which of a function's values, by their names. */
+/** @module The stages of a pipeline's values, by the names of the values. */
 import type { Graph, Node } from "../ir/node.ts";
 import { sameType, type TensorType } from "../ir/shape.ts";
 import type { PipelineOptions as PlannedBy } from "../plan/index.ts";
 import { asRecord } from "../util/options.ts";
 
-/** What makes a function a pipeline. */
+/** Options that make a function a pipeline. */
 export interface FunctionPipeline extends Pick<PlannedBy, "microBatches" | "schedule" | "costs"> {
   /**
-   * Stage of an input by its dotted path (`"params.0.weight"`); undefined: every stage holds it. What an optimizer keeps
-   * for a parameter follows it: an input whose path ends in that of a parameter is where the parameter is.
+   * The stage of an input by its dotted path (`"params.0.weight"`); undefined: every stage holds it. Optimizer state
+   * follows its parameter: an input whose path ends in a parameter's path is on the parameter's stage.
    */
   readonly stages: (path: string) => number | undefined;
   /** Whether dim 0 of an input is cut into micro-batches. */
   readonly batch: (path: string) => boolean;
 }
 
-/** What the planner is told of a pipeline's inputs, whose last ones may be captured values, and outputs. */
+/** The planner's options for a pipeline's inputs, the last of which may be captured values, and its outputs. */
 export function pipelineOf(
   { inputs, outputs }: Graph,
   paths: readonly string[],
@@ -34,24 +34,24 @@ export function pipelineOf(
   };
 }
 
-/** The path without the argument that it is in. */
+/** The path without the argument's name. */
 const tailOf = (path: string): string => path.split(".").slice(1).join(".");
 
-/** A parameter's stage, and for what ends in a parameter's path (an optimizer's velocity) that of the parameter. */
-function stagesOf(paths: readonly string[], given: (path: string) => number | undefined): (number | undefined)[] {
-  const said = paths.map(given);
+/** The stages of inputs: as the user says, or that of the parameter in whose path the input's path ends (optimizer state). */
+function stagesOf(paths: readonly string[], stageOf: (path: string) => number | undefined): (number | undefined)[] {
+  const stages = paths.map(stageOf);
   const parameters = paths.flatMap((path, index) =>
-    said[index] === undefined || tailOf(path) === "" ? [] : [{ tail: tailOf(path), stage: said[index] }],
+    stages[index] === undefined || tailOf(path) === "" ? [] : [{ tail: tailOf(path), stage: stages[index] }],
   );
   return paths.map((path, index) => {
     const owner = parameters
       .filter(({ tail }) => path.endsWith(`.${tail}`))
-      .sort((one, other) => other.tail.length - one.tail.length)[0];
-    return said[index] ?? owner?.stage;
+      .sort((a, b) => b.tail.length - a.tail.length)[0];
+    return stages[index] ?? owner?.stage;
   });
 }
 
-/** For each output the input of the same path (whatever the argument is called) and type. */
+/** For each output, the input with the same path (apart from the argument's name) and type. */
 function updatesOf(
   inputs: readonly string[],
   outputs: readonly string[],
@@ -62,12 +62,12 @@ function updatesOf(
   const fits = (input: number, output: number): boolean =>
     sameType(inputTypes[input] as TensorType, outputTypes[output] as TensorType);
   const result = new Array<number | undefined>(outputs.length).fill(undefined);
-  const same: ((input: string, output: string) => boolean)[] = [
+  const rules: ((input: string, output: string) => boolean)[] = [
     (input, output) => input === output,
     (input, output) => tailOf(output) !== "" && tailOf(input) === tailOf(output),
     (input, output) => tailOf(input) === output,
   ];
-  for (const matches of same)
+  for (const matches of rules)
     outputs.forEach((path, output) => {
       if (result[output] !== undefined) return;
       const found = [...free].find((input) => matches(inputs[input] as string, path) && fits(input, output));

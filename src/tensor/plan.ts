@@ -1,4 +1,4 @@
-/** @module Plans as functions of named values: run without the function that they were made of. */
+/** @module Plans that run on named values, without the function that they were made from. */
 import { loadPlan, runCompiled } from "../compile/compile.ts";
 import { formatType, sameType } from "../ir/shape.ts";
 import { type Plan, type PlannedValue, sameLayout } from "../plan/index.ts";
@@ -22,16 +22,17 @@ export interface NamedTensors {
 /** A plan that is ready to run. */
 export interface CompiledPlan {
   readonly plan: Plan;
-  /** Enqueues a run; values that are laid out in another way are brought into their layouts first. Every worker must call it. */
+  /** Enqueues a run; values in other layouts are redistributed first. Every worker must call it. */
   run(inputs: NamedTensors): NamedTensors;
 }
 
 /**
- * Makes a plan ready to run, as `planFunction` has made it or `parsePlan` has read it, on a runtime of its mesh.
+ * Makes a plan ready to run on a runtime of its mesh: a plan that `planFunction` made or `parsePlan` read.
  *
  * @param options.donate names of inputs whose memory outputs of their types and layouts may take over
- * @throws HeddleError `argument` for what is no plan or no runtime; `plan` for another mesh, `verify` where layouts and graphs do not fit each other, `option` for a donated input that
- * there is not; from `run` `argument` or `shape` for values that the plan does not have so.
+ * @throws HeddleError `argument` unless given a plan and a runtime; `plan` for another mesh; `verify` if layouts and graphs do not
+ * fit each other; `option` for a donated input that the plan does not have; from `run`, `argument` or `shape` for values that do not
+ * fit the plan.
  */
 export function compilePlan(
   plan: Plan,
@@ -52,7 +53,7 @@ export function compilePlan(
   const names = plan.inputs.map(({ name }) => name);
   const donate = (options.donate ?? []).map((name) => {
     if (names.includes(name)) return names.indexOf(name);
-    throw new HeddleError("option", `compilePlan: '${name}' is to be donated, the inputs are ${listed(names)}`);
+    throw new HeddleError("option", `compilePlan: '${name}' cannot be donated: the inputs are ${listed(names)}`);
   });
   const compiled = loadPlan(plan, runtime, donate);
   return {
@@ -60,11 +61,11 @@ export function compilePlan(
     run: (inputs) => {
       const odd = Object.keys(inputs).find((name) => !names.includes(name));
       if (odd !== undefined) throw wrong(plan, `has no input '${odd}', only ${listed(names)}`);
-      const given = plan.inputs.map((planned) => laidOut(plan, planned, inputs[planned.name], runtime));
+      const operands = plan.inputs.map((planned) => laidOut(plan, planned, inputs[planned.name], runtime));
       const results = runCompiled(
         compiled,
-        given.map(({ value }) => value),
-        given,
+        operands.map(({ value }) => value),
+        operands,
       );
       return Object.fromEntries(
         plan.outputs.map(({ name }, index) => [name, Tensor.ofValue(results[index] as (typeof results)[number])]),
@@ -75,7 +76,7 @@ export function compilePlan(
 
 const wrong = (plan: Plan, what: string): HeddleError => new HeddleError("argument", `${planTitle(plan)} ${what}`);
 
-/** The tensor in the layout that is planned; one that is whole is also on its stage. */
+/** The tensor in the planned layout; a replicated tensor is also on its stage. */
 function laidOut(plan: Plan, planned: PlannedValue, given: Tensor | undefined, runtime: Runtime): Tensor {
   const { name, type, layout } = planned;
   if (given === undefined) throw wrong(plan, `needs '${name}' ${formatType(type)}, which was not given`);

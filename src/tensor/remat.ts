@@ -13,15 +13,16 @@ import { capturedNodes, graphName, named, nodesOf, traceBody, traced } from "./n
 import { isTensor, Tensor } from "./tensor.ts";
 import type { AnyFunction } from "./transforms.ts";
 
-/** A value within the function, as a policy sees it. */
+/** A value within the function, for a policy. */
 export interface RematValue extends TensorType {
   /** Name of the op that makes it, such as `"dot"` or `"tanh"`. */
   readonly op: string;
 }
 
 /**
- * Which values within are kept for the gradient, besides the arguments: `"nothing"` (the default), `"products"` (results of
- * matrix products and convolutions, which are dear to compute again), or whether to keep a value.
+ * Which values within the function are kept for the gradient, besides the arguments: `"nothing"` (the default), `"products"`
+ * (results of matrix products and convolutions, which are expensive to compute again), or a function that says whether to keep a
+ * value.
  */
 export type RematPolicy = "nothing" | "products" | ((value: RematValue) => boolean);
 
@@ -42,25 +43,25 @@ function policyOf(policy: RematPolicy = "nothing"): (value: RematValue) => boole
   });
 }
 
-/** The graph with what a policy keeps as further results. */
+/** The graph with the values that a policy keeps as further results. */
 function withSaved(graph: Graph, keeps: (value: RematValue) => boolean): { body: Graph; saved: number } {
-  const made = new Set<Node>(graph.outputs);
+  const results = new Set<Node>(graph.outputs);
   const saved = topological(graph.outputs).filter((node) => {
-    if (node.op === parameterOp || node.types.length !== 1 || made.has(node)) return false;
+    if (node.op === parameterOp || node.types.length !== 1 || results.has(node)) return false;
     return keeps({ op: node.op.name, dtype: node.dtype, shape: node.shape });
   });
   return { body: { ...graph, outputs: [...graph.outputs, ...saved] }, saved: saved.length };
 }
 
 /**
- * The same function, whose gradient computes the values within again instead of keeping them (gradient checkpointing). In
- * `grad` of a chain of n such blocks, what is kept is the blocks' arguments, for the price of one more forward pass. Values are
- * the same to the last bit, as far as the executor fuses both passes alike; random numbers follow their keys and are the same.
+ * The same function, whose gradient computes values within it again instead of keeping them (gradient checkpointing). In `grad` of
+ * a chain of n such blocks, only the blocks' arguments are kept, at the price of one more forward pass. Values are the same to the
+ * last bit if the executor fuses both passes alike; random numbers follow their keys and are the same.
  *
  * It composes with `grad`, `jvp`, `vmap`, `jit` and loops in any order; without a gradient it changes nothing.
  *
  * @param fn a function over trees of tensors
- * @param options.policy which values within are kept all the same
+ * @param options.policy which values within are kept nevertheless
  * @throws HeddleError `option` for an unknown policy.
  * @example grad((params, x) => remat(block)(params.b, remat(block)(params.a, x)).sum())
  */
@@ -70,15 +71,15 @@ export function remat<F extends AnyFunction>(fn: F, options: RematOptions = {}):
   const keeps = policyOf(options.policy);
   const run = (...inputs: unknown[]): unknown =>
     traced("remat", () => {
-      const given = flattenTree(inputs, isTensor);
-      const body = traceBody(graphName(fn, "function"), named(given, "x", given.leaves), (leaves) =>
-        fn(...(unflattenTree(given.shape, leaves) as unknown[])),
+      const flat = flattenTree(inputs, isTensor);
+      const body = traceBody(graphName(fn, "function"), named(flat, "x", flat.leaves), (leaves) =>
+        fn(...(unflattenTree(flat.shape, leaves) as unknown[])),
       );
       const results = body.output.leaves.length;
       if (results === 0) return unflattenTree(body.output.shape, []);
       const attrs = withSaved(body.graph, keeps);
-      const made = ops.resultsOf(ops.call("remat", [...nodesOf(given.leaves), ...capturedNodes(body.captured)], attrs));
-      return unflattenTree(body.output.shape, made.slice(0, results).map(Tensor.ofNode));
+      const nodes = ops.resultsOf(ops.call("remat", [...nodesOf(flat.leaves), ...capturedNodes(body.captured)], attrs));
+      return unflattenTree(body.output.shape, nodes.slice(0, results).map(Tensor.ofNode));
     });
   return run as F;
 }

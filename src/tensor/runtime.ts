@@ -7,32 +7,32 @@ import { joinRuntime } from "../runtime/registry.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 
-let ownDevice: Runtime | undefined;
+let oneDevice: Runtime | undefined;
 
-/** The one-device runtime of this process, made when first needed. HEDDLE_EXECUTOR chooses its executor. */
+/** The one-device runtime of this process, made at first use. HEDDLE_EXECUTOR chooses its executor. */
 export function deviceRuntime(): Runtime {
-  ownDevice ??= localRuntime({ executor: readEnvironment().executor });
-  return ownDevice;
+  oneDevice ??= localRuntime({ executor: readEnvironment().executor });
+  return oneDevice;
 }
 
 /** A runtime that was joined or is being joined. */
 interface Joined {
   readonly runtime: Promise<Runtime>;
-  /** Which one of this mesh it is, as far as is known. */
+  /** The number of the attempt to join this mesh, as far as is known. */
   attempt: number;
-  /** Whether nothing more can be done with it. */
+  /** Whether it has failed and can no longer be used. */
   failed(): boolean;
 }
 
 const joined = new Map<string, Joined>();
 
 /**
- * The runtime of this run: with the variables of `heddle run` for several workers, all of them on the mesh
- * (default: one axis `data`); with `heddle run --on` the waiting workers named there; else this process's device. Several calls share one runtime per mesh, until a rank fails: the
- * next call then joins anew, with all ranks.
+ * The runtime of this run: under `heddle run` with several workers, all workers on the mesh (default: one axis `data`); under
+ * `heddle run --on`, the waiting workers named there; else this process's device. Several calls share one runtime per mesh, until a
+ * rank fails: the next call then joins again, with all ranks.
  *
  * @param mesh default: `data` over all workers
- * @throws HeddleError `world` when a variable is missing or the others cannot be reached in time; `launcher` when another
+ * @throws HeddleError `world` if a variable is missing or the other workers cannot be reached in time; `launcher` if another
  * launcher than Heddle's has started several of these processes.
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
@@ -65,7 +65,7 @@ function watched(runtime: Promise<Runtime>, attempt: number): Joined {
   return entry;
 }
 
-/** The mesh that `heddle run --mesh` asks for, if any. */
+/** The mesh of `heddle run --mesh`, if any. */
 export function environmentMesh(): Mesh | undefined {
   const { mesh } = readEnvironment();
   return mesh === undefined ? undefined : parseMesh(mesh);

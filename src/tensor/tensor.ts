@@ -20,24 +20,24 @@ import { Permuted } from "./views.ts";
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number | bigint;
 
-/** What tensors of every copy of the package have. */
+/** A property that tensors of every copy of the package have. */
 const brand = Symbol.for("heddle.tensor");
 
-/** What a failed deep comparison shows. */
+/** The name of a property that failed deep comparisons show. */
 const identity = "identity (heddle/testing compares values)";
 let tensorsMade = 0;
 
 /**
  * An n-dimensional array of one dtype. Operations never change a tensor; they make new ones. At top level they run at
- * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph. A method does what the exported
- * function of its name says, with this tensor as the first operand.
+ * once (enqueued, not awaited); inside `jit`, `grad` and `train` they are traced into a graph. A method is the exported
+ * function of its name, with this tensor as the first operand.
  */
 export class Tensor {
-  /** Sizes of the dims; of a scalar none. */
+  /** The sizes of the dims; empty for a scalar. */
   readonly shape: Shape;
-  /** What the elements are: `"f32"`, `"i32"`, `"bool"`, … */
+  /** The dtype of the elements: `"f32"`, `"i32"`, `"bool"`, … */
   readonly dtype: DType;
-  /** Own and enumerable, so that no deep comparison takes two tensors for equal by all but their values, which it cannot see. */
+  /** An own, enumerable property: without it, deep comparisons, which cannot see values, would take different tensors for equal. */
   readonly [identity] = ++tensorsMade;
   private held: Value | Node | undefined;
   private gone = "it was disposed";
@@ -54,12 +54,12 @@ export class Tensor {
     this.held = held;
   }
 
-  /** A tensor of a concrete value: for those who extend Heddle. */
+  /** A tensor of a concrete value, for extensions of Heddle. */
   static ofValue(value: Value): Tensor {
     return new Tensor(value.type, value);
   }
 
-  /** A tensor of a node of the trace in progress: for those who extend Heddle. */
+  /** A tensor of a node of the trace in progress, for extensions of Heddle. */
   static ofNode(node: Node): Tensor {
     return new Tensor(node, node);
   }
@@ -75,7 +75,7 @@ export class Tensor {
     return held;
   }
 
-  /** This tensor in the trace in progress. */
+  /** The node of this tensor in the trace in progress. @throws HeddleError `trace` if no function is being traced */
   get node(): Node {
     const held = this.contents();
     return "op" in held ? nodeHere(held) : captureNode(this, this);
@@ -100,7 +100,7 @@ export class Tensor {
    * The elements in row-major order; the event loop stays free while they are computed. bool gives bytes of 0 and 1, f16 and
    * bf16 a `Float32Array`, i64 and u64 a `BigInt64Array` and a `BigUint64Array`: `data<BigInt64Array>()`.
    *
-   * @throws HeddleError `layout` when this process holds only a part; the error of the run that made the value.
+   * @throws HeddleError `layout` if this process holds only a part; `trace` in a traced function; `disposed` afterwards; the error of the run that made the value.
    */
   data(): Promise<TypedArray>;
   data<A extends TypedArray | BigArray>(): Promise<A>;
@@ -108,7 +108,7 @@ export class Tensor {
     return readValue(this.value);
   }
 
-  /** Like {@link Tensor.data}, blocking. */
+  /** Like {@link Tensor.data}, but blocking. */
   dataSync(): TypedArray;
   dataSync<A extends TypedArray | BigArray>(): A;
   dataSync(): unknown {
@@ -116,7 +116,7 @@ export class Tensor {
   }
 
   /**
-   * The elements in nested arrays: numbers, bigints of i64 and u64, booleans of bool; of a scalar the value alone.
+   * The elements in nested arrays: numbers, bigints for i64 and u64, booleans for bool; a scalar gives its value.
    *
    * @throws HeddleError as {@link Tensor.data} does.
    */
@@ -124,12 +124,12 @@ export class Tensor {
     return nestedValues(this, await this.data());
   }
 
-  /** Like {@link Tensor.array}, blocking. */
+  /** Like {@link Tensor.array}, but blocking. */
   arraySync(): NestedValues {
     return nestedValues(this, this.dataSync());
   }
 
-  /** The only element; a bigint of i64 and u64: `item<bigint>()`. */
+  /** The only element; a bigint for i64 and u64: `item<bigint>()`. @throws HeddleError `shape` unless there is one element; others as {@link Tensor.data} */
   item(): Promise<number>;
   item<N extends number | bigint>(): Promise<N>;
   async item(): Promise<unknown> {
@@ -137,7 +137,7 @@ export class Tensor {
     return (await this.data())[0];
   }
 
-  /** Like {@link Tensor.item}, blocking. */
+  /** Like {@link Tensor.item}, but blocking. */
   itemSync(): number;
   itemSync<N extends number | bigint>(): N;
   itemSync(): unknown {
@@ -146,8 +146,8 @@ export class Tensor {
   }
 
   /**
-   * Gives the memory back now instead of when the tensor is collected; what views share, with the last of them. Harmless when
-   * repeated.
+   * Frees the memory now instead of when the tensor is collected; memory that views share is freed with the last of them. Harmless
+   * when repeated.
    */
   dispose(): void {
     const { held } = this;
@@ -160,7 +160,7 @@ export class Tensor {
     this.dispose();
   }
 
-  /** Marks the memory as given to a step; the result takes that back. */
+  /** Marks the memory as donated to a step; the function that it returns undoes the mark. */
   markDonated(): () => void {
     const { held, gone } = this;
     const restore = (): void => {
@@ -172,7 +172,7 @@ export class Tensor {
     return restore;
   }
 
-  /** Tensors have no order and no number: `x > 0` would be false for ever, without a word. */
+  /** Refuses tensors as numbers and in comparisons: `x > 0` would silently always be false. */
   [Symbol.toPrimitive](hint: string): string {
     if (hint === "string") return this.toString();
     throw new HeddleError("trace", `${formatType(this)} cannot be used as a number or in a comparison`, {
@@ -180,12 +180,12 @@ export class Tensor {
     });
   }
 
-  /** @internal What a condition outside of "use heddle" asks: nobody wants to know whether the result of a comparison is there. */
+  /** @internal Called by conditions outside of "use heddle": a bool tensor there is the result of a comparison, whose value is meant. */
   [conditionMethod](what: string, where: string): void {
     if (this.dtype === "bool") throw noCondition(this, what, where);
   }
 
-  /** What a REPL and `console.log` show: type, and the values that are there. */
+  /** The text of a REPL and `console.log`: the type, and the values if they are at hand. */
   [inspectMethod](): string {
     return inspectTensor(this, this.held, this.gone);
   }
@@ -193,7 +193,7 @@ export class Tensor {
   /**
    * Not for tensors.
    *
-   * @throws HeddleError `trace`: what JSON is to hold is read first, as `await x.array()`.
+   * @throws HeddleError `trace`: read the values first, as `await x.array()`.
    */
   toJSON(): never {
     throw noJson(this);
@@ -212,14 +212,14 @@ export const isTensor = (value: unknown): value is Tensor => value instanceof Te
 const isForeign = (value: unknown): boolean =>
   typeof value === "object" && value !== null && brand in value && !isTensor(value);
 
-/** A comparison; one of integers with any number is made one with a number of their dtype. */
+/** A comparison; integers compared with any number become a comparison with a number of their dtype. */
 export function compared(name: ops.Comparison, x: TensorLike, y: TensorLike): Tensor {
   const [op, left, right] = ops.comparable(name, x, y);
   return operate(op, ops.comparisons[op], [left, right]);
 }
 
 /**
- * Applies a function over nodes to tensors: into the trace in progress, or eagerly as a cached program of its own.
+ * Applies a function over nodes to tensors: in the trace in progress, or eagerly as a cached program.
  * `name` and the static arguments identify the function in the cache.
  */
 export function operate<Statics extends readonly unknown[]>(
@@ -232,7 +232,7 @@ export function operate<Statics extends readonly unknown[]>(
   return operateAll(name, (...inputs) => [build(...inputs)], operands, ...statics)[0] as Tensor;
 }
 
-/** {@link operate} for functions of several results. */
+/** {@link operate} for functions with several results. */
 export function operateAll<Statics extends readonly unknown[]>(
   name: string,
   build: (...inputs: never[]) => readonly Node[],
@@ -243,17 +243,17 @@ export function operateAll<Statics extends readonly unknown[]>(
   return speakingAs(speaker, () => operateNamed(name, build, operands, statics));
 }
 
-/** Elements for a check of values; undefined where there are none to look at: of a traced tensor, or one in parts elsewhere. */
+/** The elements, for a check of values; undefined for a traced tensor, and for one that is not all in this process. */
 export const valuesAtHand = (x: Tensor): ReturnType<Tensor["dataSync"]> | undefined =>
   x.isTraced || !isHere(x.value) ? undefined : x.dataSync();
 
-/** @throws HeddleError `argument` unless it is a tensor. */
+/** Checks a tensor. @throws HeddleError `argument` */
 export function checkTensor(name: string, x: unknown): asserts x is Tensor {
   if (!isTensor(x)) checkOperands(name, [x, x]);
   if (!isTensor(x)) throw new HeddleError("argument", `${name}: takes a tensor, got ${shown(x)}`);
 }
 
-/** Throws unless all are tensors or numbers, and at least one a tensor. */
+/** Checks that all operands are tensors or numbers, and at least one is a tensor. @throws HeddleError `argument` */
 function checkOperands(name: string, operands: readonly unknown[]): void {
   if (operands.length === 0) return;
   operands.forEach((operand, index) => {
@@ -293,21 +293,21 @@ function operateNamed(
   }
   const first = operands.find(isTensor);
   const runtime = first?.value.runtime ?? deviceRuntime();
-  // Of a selection's operands the condition comes first, and it is bool whatever the others are.
+  // The last tensor has the dtype for numbers: the first operand of a selection is its condition, a bool.
   const like = operands.findLast(isTensor) as Tensor;
-  // Numbers are inputs too: a loop with a changing number must not compile anew each time.
+  // Numbers are inputs too: a loop with a changing number must not compile each time.
   const values = operands.map((operand) =>
     isTensor(operand) ? operand.value : scalarValue(called, runtime, like.dtype, operand),
   );
   return runEager(name, runtime, values, statics, apply).map(Tensor.ofValue);
 }
 
-/** The function that users call, of a name that may say more: `einsum ij->ji`, `roll#3`. */
+/** The name of the function that users call, from a name with more parts: `einsum ij->ji`, `roll#3`. */
 function calledName(name: string): string {
   let called = calledNames.get(name);
   if (called === undefined) {
     called = name.split(/[ #]/)[0] as string;
-    // Names say attributes too, of which there may be any number.
+    // Names may contain attributes, so there may be any number of them.
     if (calledNames.size >= 1024) calledNames.clear();
     calledNames.set(name, called);
   }
@@ -316,7 +316,7 @@ function calledName(name: string): string {
 
 const calledNames = new Map<string, string>();
 
-/** What is wrong with a call that cannot be built; types are not there at run time, and JavaScript's errors name nothing of it. */
+/** The error of a call that cannot be built; JavaScript's own TypeErrors name neither function nor argument. */
 function misuse(name: string, error: unknown, operands: readonly TensorLike[], statics: readonly unknown[]): unknown {
   if (!(error instanceof TypeError)) return toldBy(name, error);
   const number = operands.find((operand) => !isTensor(operand));

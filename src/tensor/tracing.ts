@@ -6,7 +6,7 @@ import type { TensorType } from "../ir/shape.ts";
 import { currentTrace, Trace, withTrace } from "../ir/trace.ts";
 import { HeddleError } from "../util/errors.ts";
 
-/** What a finished trace yields: the graph, whose last inputs are the captured values. */
+/** The result of a trace: the graph, whose last inputs are the captured values. */
 export interface TracedFunction<Captured> {
   readonly graph: Graph;
   readonly captured: readonly Captured[];
@@ -14,7 +14,7 @@ export interface TracedFunction<Captured> {
 
 interface OpenTrace {
   readonly trace: Trace;
-  /** The trace around this one, of whose values it may use some. */
+  /** The trace around this one, whose values it may use. */
   readonly around: OpenTrace | undefined;
   readonly captured: Map<object, Node>;
   readonly inputs: Node[];
@@ -28,9 +28,8 @@ const currentSession = (): OpenTrace | undefined => {
 };
 
 /**
- * Runs `body` on nodes of the given types; values from outside become further inputs: concrete tensors, and, where
- * `nested`, nodes of the traces around it (the body of a loop). Nodes remember where they were written, unless `placed` is
- * false.
+ * Runs `body` on nodes of the given types. Values from outside become further inputs: concrete tensors, and, with `nested`, nodes
+ * of the traces around it (the body of a loop). Nodes remember where they were written, unless `placed` is false.
  */
 export function traceFunction<Captured extends object>(
   name: string,
@@ -64,13 +63,13 @@ export function captureNode(value: object, type: TensorType): Node {
   return node;
 }
 
-/** The node itself, or what stands for it in the trace in progress when a trace around that one has made it. */
+/** The node itself, or, if a trace around the trace in progress made it, the input that stands for it there. */
 export function nodeHere(node: Node): Node {
   const open = currentSession();
   if (open === undefined || open.trace.owns(node)) return node;
   for (let outer = open.around; outer !== undefined; outer = outer.around)
     if (outer.trace.owns(node)) return captureNode(node, { dtype: node.dtype, shape: node.shape });
-  // Left to the trace, whose error says what is wrong.
+  // The trace itself reports a node of another trace.
   return node;
 }
 

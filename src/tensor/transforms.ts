@@ -1,4 +1,4 @@
-/** @module Compiling functions over trees of tensors: jit, and the compile that training uses. */
+/** @module Compiling functions over trees of tensors: jit, and compiling ahead of the first call, as training does. */
 
 import { type Compiled, compileGraph, type Planned, planProgram, runCompiled } from "../compile/compile.ts";
 import type { CompileOptions } from "../compile/options.ts";
@@ -15,6 +15,7 @@ import { flattenTree, isRecord, type TreeShape, treeKey, unflattenTree } from ".
 import { checkFunction } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
+import { LastCall } from "./last-call.ts";
 import { type FunctionPipeline, pipelineOf } from "./pipeline.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
@@ -24,14 +25,14 @@ import { isTracing, traceFunction } from "./tracing.ts";
 export type AnyFunction = (...inputs: any[]) => unknown;
 
 export interface JitOptions {
-  /** For messages and plans; default the function's own name. */
+  /** The name in messages and plans; default the function's name. */
   readonly name?: string;
   /**
-   * Arguments whose memory the outputs may take over; they cannot be used afterwards. By index, or, of a first argument that is a
-   * record, by the name of a field: `jit(({ state, x }) => …, { donate: ["state"] })`.
+   * Arguments whose memory the outputs may take over; they cannot be used afterwards. By index, or by the name of a field if the
+   * first argument is a record: `jit(({ state, x }) => …, { donate: ["state"] })`.
    */
   readonly donate?: readonly (number | string)[];
-  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  /** The machine that the planner assumes; default that of `--machine`, or the planner's default. */
   readonly machine?: Machine;
 }
 
@@ -42,21 +43,21 @@ interface CompiledTree {
   readonly output: TreeShape;
 }
 
-/** Runs it on the leaves of its arguments. */
+/** Runs a compiled function on the leaves of its arguments. */
 function runTree({ compiled, captured, output }: CompiledTree, leaves: readonly Tensor[]): unknown {
   const values = [...leaves, ...captured].map(({ value }) => value);
   return unflattenTree(output, runCompiled(compiled, values, leaves).map(Tensor.ofValue));
 }
 
-// Beyond this many shapes of one function, the oldest is compiled again when it comes back.
+// The most programs kept per function; older ones are compiled again when needed.
 const jitLimit = 64;
 
 /**
  * Compiles a function over trees of tensors: it is traced once per combination of shapes, dtypes, layouts and static
- * arguments (everything that is not a tensor), and runs as one program. The last 64 programs are kept. When one dim or one
- * static argument makes it compile for the eighth time, a warning (`HEDDLE_RECOMPILES`) names it, once per function.
+ * arguments (everything that is not a tensor), and runs as one program. The last 64 programs are kept. If one dim or one static
+ * argument makes it compile for the eighth time, a warning (`HEDDLE_RECOMPILES`) names it, once per function.
  *
- * @throws HeddleError `trace` when the function reads a traced value or keeps one.
+ * @throws HeddleError `trace` if the function reads a traced value or keeps one; `option` for a donated argument that a call lacks.
  */
 export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
   checkOptions("jit", options, ["name", "donate", "machine"]);
@@ -64,13 +65,16 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
   checkFunction("jit", fn);
   checkDonate("jit", options.donate ?? []);
   const cache = new Cache<CompiledTree>(jitLimit);
-  const donated = (options.donate ?? []).map((one) => (typeof one === "number" ? String(one) : `0.${one}`));
+  const donated = (options.donate ?? []).map((key) => (typeof key === "number" ? String(key) : `0.${key}`));
   const name = options.name ?? (fn.name === "" ? "function" : fn.name);
   const churn = new Churn(name, capturePosition());
+  let last: LastCall<CompiledTree> | undefined;
   const run = (...inputs: unknown[]): unknown => {
     if (isTracing()) return fn(...inputs);
+    const again = last?.leavesOf(inputs);
+    if (last !== undefined && again !== undefined) return runTree(last.entry, again);
     const flat = flattenTree(inputs, isTensor);
-    for (const wanted of donated) checkGiven(name, wanted, inputs, flat.paths);
+    for (const wanted of donated) checkHas(name, wanted, inputs, flat.paths);
     const values = flat.leaves.map((leaf) => leaf.value);
     const runtime =
       values.find((value) => value.runtime.axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
@@ -78,7 +82,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
     const key = `${treeKey(flat.shape)}|${flat.leaves.map((leaf, index) => `${formatType(leaf)} ${formatLayout(layouts[index] ?? [])}`).join(";")}`;
     let entry = cache.get(runtime, key);
     if (entry === undefined) {
-      const donate = flat.paths.flatMap((path, index) => (donated.some((one) => isWithin(path, one)) ? [index] : []));
+      const donate = flat.paths.flatMap((path, index) => (donated.some((key) => isWithin(path, key)) ? [index] : []));
       const traced = traceTree(name, fn, { ...flat, paths: namedPaths(flat.paths, inputs) });
       const compiled = compileGraph(traced.graph, runtime, {
         inputs: [...layouts, ...traced.captured.map(() => undefined)],
@@ -90,27 +94,31 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       const warning = churn.note(flat);
       if (warning !== undefined) process.emitWarning(warning, { type: "HeddleWarning", code: "HEDDLE_RECOMPILES" });
     }
+    last = new LastCall(entry, flat.shape, flat.leaves, values);
     return runTree(entry, flat.leaves);
   };
   return run as F;
 }
 
 function checkDonate(what: string, donate: readonly (number | string)[]): void {
-  for (const one of donate) if (typeof one !== "string") checkInteger(what, "an entry of donate", one);
+  for (const key of donate) if (typeof key !== "string") checkInteger(what, "an entry of donate", key);
 }
 
-/** Whether a value is one, or a part of one, by their paths. */
+/** Whether a path is `whole`, or within it. */
 const isWithin = (path: string, whole: string): boolean => path === whole || path.startsWith(`${whole}.`);
 
-/** @throws HeddleError `option` unless a call has what is to be donated. */
-function checkGiven(name: string, wanted: string, inputs: readonly unknown[], paths: readonly string[]): void {
+/** Checks that a call has an argument that is donated. @throws HeddleError `option` */
+function checkHas(name: string, wanted: string, inputs: readonly unknown[], paths: readonly string[]): void {
   const [index, ...field] = wanted.split(".");
   if (field.length === 0 && Number(index) >= inputs.length)
-    throw new HeddleError("option", `${name}: argument ${index} is to be donated, but there are ${inputs.length}`);
+    throw new HeddleError(
+      "option",
+      `${name}: argument ${index} cannot be donated: there are ${inputs.length} arguments`,
+    );
   if (field.length === 0 || paths.some((path) => isWithin(path, wanted))) return;
   throw new HeddleError(
     "option",
-    `${name}: '${field.join(".")}' is to be donated, but the first argument has no such tensors`,
+    `${name}: '${field.join(".")}' cannot be donated: the first argument has no such tensors`,
     { hint: `it is ${shown(inputs[0])}` },
   );
 }
@@ -133,44 +141,44 @@ function traceTree(name: string, fn: AnyFunction, flat: Flat) {
     const result = fn(...(unflattenTree(flat.shape, nodes.map(Tensor.ofNode)) as unknown[]));
     if (result instanceof Promise)
       throw new HeddleError("trace", `${name}: a function that is compiled cannot be async`);
-    const made = flattenTree(result, isTensor);
-    output = made.shape;
-    names = made.paths;
-    return made.leaves.map((leaf) => leaf.node);
+    const flatResult = flattenTree(result, isTensor);
+    output = flatResult.shape;
+    names = flatResult.paths;
+    return flatResult.leaves.map((leaf) => leaf.node);
   });
   return { ...traced, output, names };
 }
 
-/** What {@link planFunction} and {@link compileFunction} need to know of a function. */
+/** Options of {@link planFunction} and {@link compileFunction}. */
 export interface FunctionOptions {
   readonly name?: string;
   /**
-   * Names of the arguments, with which the paths of inputs begin; default their indices. The paths of a function of one record begin with
-   * the names of its fields, if nothing is said.
+   * Names of the arguments, with which the paths of inputs begin; default their indices. If the only argument is a record, paths begin
+   * with the names of its fields by default.
    */
   readonly argumentNames?: readonly string[] | undefined;
   /** Layout of an input by its dotted path (`"batch.x"`); undefined: replicated. */
   readonly layouts?: (path: string) => Layout | undefined;
-  /** Layout an input is used in, by its path, where that is another than it is kept in; see `PlanOptions.uses`. */
+  /** Layout in which an input is used, by its path, if it differs from the layout in which it is kept; see `PlanOptions.uses`. */
   readonly uses?: (path: string) => Layout | undefined;
-  /** Layout of an output by its path; undefined: as it comes. */
+  /** Layout of an output by its path; undefined: as planned. */
   readonly outputLayouts?: (path: string) => Layout | undefined;
-  /** Arguments whose memory the outputs may take over: by index, or what is at a path (`"params"`). */
+  /** Arguments whose memory the outputs may take over: by index, or by path (`"params"`). */
   readonly donate?: readonly (number | string)[];
-  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  /** The machine that the planner assumes; default that of `--machine`, or the planner's default. */
   readonly machine?: Machine | undefined;
-  /** Makes it a pipeline, on a mesh with an axis `stage`. */
+  /** Makes the function a pipeline, on a mesh with an axis `stage`. */
   readonly pipeline?: FunctionPipeline | undefined;
   /**
-   * A plan to go by, read from its text: one with graphs (`parsePlan`) is run as it is; of one without (`parseLayouts`) the layouts and
-   * the schedule are taken, before what else is said here.
+   * A plan to use, read from its text. A plan with graphs (`parsePlan`) runs as it is; a plan without graphs (`parseLayouts`) gives
+   * layouts and schedule, which take precedence over the other options.
    */
   readonly plan?: CompileOptions["plan"] | undefined;
-  /** Is told of each pass of the compile. */
+  /** Called after each pass of the compile. */
   readonly onPass?: CompileOptions["onPass"] | undefined;
 }
 
-/** A function that is planned, with the form of its result. */
+/** A planned function, with the paths of its results. */
 export interface PlannedFunction extends Planned {
   readonly outputPaths: readonly string[];
 }
@@ -178,7 +186,7 @@ export interface PlannedFunction extends Planned {
 /** Tensors or just their types, in any tree. */
 export type Example = unknown;
 
-/** `"6.x"` with the name of argument 6: `"batch.x"`; of a function of one record `"0.batch.x"` is the same. */
+/** Paths with names of arguments in place of indices: `"6.x"` becomes `"batch.x"`; for one record as the only argument so does `"0.batch.x"`. */
 function namedPaths(paths: readonly string[], inputs: readonly unknown[], names?: readonly string[]): string[] {
   const isRecordAlone = names === undefined && inputs.length === 1 && isRecord(inputs[0]);
   return paths.map((path) => {
@@ -187,7 +195,7 @@ function namedPaths(paths: readonly string[], inputs: readonly unknown[], names?
   });
 }
 
-/** Traces a function on its example, with what its compile is told. */
+/** Traces a function on its example, and resolves the options of its compile. */
 function prepare(fn: AnyFunction, example: readonly Example[], options: FunctionOptions = {}) {
   checkFunction(options.name ?? "compileFunction", fn);
   if (!Array.isArray(example))
@@ -199,7 +207,7 @@ function prepare(fn: AnyFunction, example: readonly Example[], options: Function
   const named = namedPaths(flat.paths, example, options.argumentNames);
   const traced = traceTree(options.name ?? fn.name, fn, { ...flat, paths: named });
   const isDonated = (path: string, name: string): boolean =>
-    (options.donate ?? []).some((one) => (typeof one === "number" ? isWithin(path, `${one}`) : isWithin(name, one)));
+    (options.donate ?? []).some((key) => (typeof key === "number" ? isWithin(path, `${key}`) : isWithin(name, key)));
   return {
     flat,
     named,
@@ -218,7 +226,7 @@ function prepare(fn: AnyFunction, example: readonly Example[], options: Function
   };
 }
 
-/** Plans a function for a mesh that need not exist. `example` is its arguments, as tensors or types. */
+/** Plans a function for a mesh that need not exist. `example` has its arguments, as tensors or types. @throws HeddleError `argument` unless it is an array */
 export function planFunction(
   fn: AnyFunction,
   example: readonly Example[],
@@ -233,7 +241,7 @@ export function planFunction(
 /** A compiled function on a runtime. */
 export interface CompiledFunction<F extends AnyFunction> extends PlannedFunction {
   readonly compiled: Compiled;
-  /** Enqueues a run; the results' contents come later. Donated arguments cannot be used afterwards. */
+  /** Enqueues a run; the contents of results come later. Donated arguments cannot be used afterwards. */
   run(...inputs: Parameters<F>): ReturnType<F>;
 }
 
@@ -253,24 +261,24 @@ export function compileFunction<F extends AnyFunction>(
     compiled,
     outputPaths: traced.names,
     run: (...inputs) => {
-      const given = flattenTree(inputs, isTensor);
-      if (treeKey(given.shape) !== expected)
+      const flatInputs = flattenTree(inputs, isTensor);
+      if (treeKey(flatInputs.shape) !== expected)
         throw new HeddleError("argument", `${traced.graph.name}: arguments have another form than the example`);
-      return runTree(entry, given.leaves) as ReturnType<F>;
+      return runTree(entry, flatInputs.leaves) as ReturnType<F>;
     },
   };
 }
 
-/** What {@link compilePipeline} needs to know. */
+/** Options of {@link compilePipeline}. */
 export interface PipelineOptions extends Omit<FunctionOptions, "pipeline">, FunctionPipeline {}
 
 /**
  * Compiles a function as a pipeline for a runtime whose mesh has an axis `stage`: {@link compileFunction} with its option `pipeline`. The
- * result is that of the function on the whole batch: means are over all rows, and dropout takes the bits of the row in the whole batch. A
- * parameter and what belongs to it stay on the devices of their stage; other results are on every stage.
+ * result equals that of the function on the whole batch: means are over all rows, and dropout takes the bits of the row in the whole
+ * batch. A parameter and its optimizer state stay on the devices of their stage; other results are on every stage.
  *
  * @param example the arguments of the whole batch, as tensors or types
- * @throws HeddleError `pipeline` or `schedule` when the stages or the schedule do not fit.
+ * @throws HeddleError `pipeline` or `schedule` if stages or schedule do not fit.
  */
 export const compilePipeline = <F extends AnyFunction>(
   fn: F,

@@ -1,6 +1,6 @@
 /**
- * @module Views: results of eager operations that hold elements of their operand in another order. What lies in one piece
- * shares the operand's memory. Of a transposition only the order of dims is noted: the operation that takes it reads by
+ * @module Views: results of eager operations that hold elements of their operand in another order. Elements in one contiguous piece
+ * share the operand's memory. For a transposition only the order of dims is recorded: the operation that takes the result reads it by
  * strides, as it would in a compiled function.
  */
 
@@ -16,18 +16,18 @@ import type { DeviceBuffer } from "../runtime/executor.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";
 
-/** Where a result lies in the memory of the one operand. */
+/** The place of a result in the memory of the only operand. */
 export interface Place {
   readonly type: TensorType;
-  /** Bytes. */
+  /** Offset in bytes. */
   readonly offset: number;
-  /** What lies there, row-major. */
+  /** The type of the elements at that place, row-major. */
   readonly laid: TensorType;
-  /** Dim i of the result is dim `order[i]` of what lies there; undefined: they are the same. */
+  /** Dim i of the result is dim `order[i]` of `laid`; undefined: both are the same. */
   readonly order: readonly number[] | undefined;
 }
 
-/** How the results of a graph lie in its only input; undefined where one of them is computed or has gaps. */
+/** The places of a graph's results in its only input; undefined if a result is computed or has gaps. */
 export function placesOf({ inputs, outputs }: Graph): readonly Place[] | undefined {
   if (inputs.length !== 1) return undefined;
   const places = outputs.map((output) => {
@@ -37,7 +37,7 @@ export function placesOf({ inputs, outputs }: Graph): readonly Place[] | undefin
   return places.includes(undefined) ? undefined : (places as readonly Place[]);
 }
 
-/** What lowering takes a node for: strides over the graph's input. */
+/** The view of the graph's input that lowering would use for a node. */
 function viewOf(node: Node): View | undefined {
   const { op, inputs, attrs } = node;
   if (op.name === "parameter") return wholeView(node, node);
@@ -48,7 +48,7 @@ function viewOf(node: Node): View | undefined {
 
 function placeOf(view: View): Place | undefined {
   const { dtype, shape } = view;
-  // No elements lie anywhere, also in memory of no bytes.
+  // An empty result has offset 0, which also empty memory has.
   const offset = sizeOf(shape) === 0 ? 0 : view.offset * dtypes[dtype].bytes;
   const type: TensorType = { dtype, shape };
   if (isContiguous(view)) return { type, offset, laid: type, order: undefined };
@@ -69,22 +69,22 @@ export const hasParts = ({ runtime, layout, shards }: Value): boolean =>
   layout.every(({ kind }) => kind === "replicate") &&
   shards[0]?.part !== undefined;
 
-/** The value that lies in a place of another one, whose memory it shares. */
+/** The value at a place in another value's memory, which both share. */
 export function valueAt({ runtime, layout, shards }: Value, { type, offset, laid, order }: Place): Value {
   const part = (shards[0] as Required<DeviceBuffer>).part(offset, bytesOf(laid));
   const value: Value = { type: laid, runtime, layout, shards: [part] };
   return order === undefined ? value : new Permuted(type, value, order);
 }
 
-/** Operations that read a transposed value by strides, before it is worth a copy. */
+/** The number of operations that read a transposed value by strides before it is copied. */
 const mostReaders = 8;
 
-/** A value whose dims lie in another order in memory, until somebody asks for its memory. */
+/** A value whose dims have another order in memory, until its memory is used. */
 export class Permuted implements Value {
   readonly type: TensorType;
   readonly runtime: Runtime;
   readonly layout: Value["layout"];
-  /** Dim i is dim `order[i]` of what lies in memory. */
+  /** Dim i is dim `order[i]` of the elements in memory. */
   readonly order: readonly number[];
   private source: Value | undefined;
   private copied: Value["shards"] | undefined;
@@ -98,23 +98,23 @@ export class Permuted implements Value {
     this.source = source;
   }
 
-  /** The elements in row-major order, copied when they are first asked for. */
+  /** The elements in row-major order, copied at first use. */
   get shards(): Value["shards"] {
     if (this.copied !== undefined) return this.copied;
     const source = this.source as Value;
     this.copied = copy(source, this.order);
     this.source = undefined;
-    // A handle of its own: the operand keeps its memory.
+    // The source has its own handle, so the operand keeps its memory.
     for (const shard of source.shards) shard.dispose();
     return this.copied;
   }
 
-  /** What an operation is to read by strides; undefined where there is a copy, or has been read so often that it gets one. */
+  /** The value for an operation to read by strides; undefined if there is a copy, or after so many reads that a copy is due. */
   read(): Value | undefined {
     return this.readers++ < mostReaders ? this.source : undefined;
   }
 
-  /** Memory that is this value's own. */
+  /** The shards that this value owns. */
   get held(): Value["shards"] {
     return (this.source ?? this).shards;
   }

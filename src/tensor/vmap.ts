@@ -1,4 +1,4 @@
-/** @module vmap: a function of one example as a function of a batch of them. */
+/** @module vmap: turns a function of one example into a function of a batch. */
 import { batchGraph } from "../autodiff/index.ts";
 import type { Batched } from "../ir/node.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
@@ -12,32 +12,31 @@ import { isTensor, Tensor } from "./tensor.ts";
 import { type AnyFunction, jit } from "./transforms.ts";
 
 /**
- * A dim (negative: counted from the last), null for none, or a tree of them in the form of the arguments or the result; one for
- * a whole part of the tree may stand in its place.
+ * A dim (a negative one counts from the last), null for none, or a tree of dims in the form of the arguments or the result; one dim
+ * may stand for a whole part of the tree.
  */
 export type DimTree = number | null | readonly DimTree[] | { readonly [name: string]: DimTree };
 
 export interface VmapOptions {
-  /** The dim of each tensor along which the examples lie; null: the same for all. One for all arguments, or a list. Default 0. */
+  /** The batch dim of each tensor; null: the tensor is the same for all examples. One dim for all arguments, or a list. Default 0. */
   readonly inDims?: DimTree;
-  /** Where the examples go in each tensor of the result; null: the result does not depend on the example. Default 0. */
+  /** The batch dim of each tensor of the result; null: the tensor does not depend on the example. Default 0. */
   readonly outDims?: DimTree;
 }
 
 /**
- * A function of one example as a function of a batch: `vmap(f)(xs)` is `f` of each `xs[i]`, stacked, as one graph of batched
- * operations. It nests and composes with {@link grad}, {@link jvp}, {@link jit} and loops, in any order.
+ * Turns a function of one example into a function of a batch: `vmap(f)(xs)` is `f` of each `xs[i]`, stacked, as one graph of
+ * batched operations. It nests and composes with {@link grad}, {@link jvp}, {@link jit} and loops, in any order.
  *
- * - What does not depend on an example is computed once. Tensors that `fn` uses from outside are the same for all.
- * - Random numbers follow their keys: with a key per example each gets its own, with one key for all they all get the same.
- * - A convolution whose input and kernel both depend on the example, a branch or a loop whose predicate does, and slices that
- *   start where the example says, run one example after the other.
+ * - Values that do not depend on an example are computed once. Tensors that `fn` uses from outside are the same for all examples.
+ * - Random numbers follow their keys: with a key per example each example gets its own numbers, with one key all get the same.
+ * - These run one example after the other: a convolution whose input and kernel both depend on the example, a branch or a loop whose
+ *   predicate does, and slices whose start does.
  *
  * @param fn a function over trees of tensors
  * @returns a function of the same arguments, compiled like one of {@link jit}
- * @throws HeddleError `argument` when no tensor is batched or dims do not have the form of the arguments; `shape` when sizes of
- *   the batch differ; `batch` naming an op that has no batching rule.
- * @example vmap((x, y) => x.mul(y).sum())(tensor([[1, 2], [3, 4]]), tensor([[1, 1], [2, 2]])) // [3, 14]
+ * @throws HeddleError `argument` if no tensor is batched or dims do not have the form of the arguments; `shape` if batch sizes differ
+ *   or a tensor lacks its batch dim; `batch` for an op without a batching rule.
  * @example vmap(grad(loss), { inDims: [null, 0, 0] })(params, xs, ys) // a gradient per example
  */
 export function vmap<F extends AnyFunction>(fn: F, options: VmapOptions = {}): F {
@@ -45,14 +44,14 @@ export function vmap<F extends AnyFunction>(fn: F, options: VmapOptions = {}): F
   checkFunction("vmap", fn);
   const { inDims = 0, outDims = 0 } = options;
   const batched = (...inputs: unknown[]): unknown => {
-    const given = flattenTree(inputs, isTensor);
-    const dims = leafDims("inDims", inDims, given.shape).map((dim, place) => placeOf(given, "argument", dim, place, 0));
-    const size = batchSize(given, dims);
-    const types = given.leaves.map((leaf, place) => without(leaf, dims[place] as number | null));
-    const { graph, captured, output } = traceBody(graphName(fn, "function"), named(given, "x", types), (leaves) =>
-      fn(...(unflattenTree(given.shape, leaves) as unknown[])),
+    const flat = flattenTree(inputs, isTensor);
+    const dims = leafDims("inDims", inDims, flat.shape).map((dim, place) => placeOf(flat, "argument", dim, place, 0));
+    const size = batchSize(flat, dims);
+    const types = flat.leaves.map((leaf, place) => without(leaf, dims[place] as number | null));
+    const { graph, captured, output } = traceBody(graphName(fn, "function"), named(flat, "x", types), (leaves) =>
+      fn(...(unflattenTree(flat.shape, leaves) as unknown[])),
     );
-    const wide = nodesOf(given.leaves).map((node, place): Batched => {
+    const wide = nodesOf(flat.leaves).map((node, place): Batched => {
       const dim = dims[place] as number | null;
       return dim === null ? { node, batched: false } : { node: ops.moveDim(node, dim, 0), batched: true };
     });
@@ -61,16 +60,16 @@ export function vmap<F extends AnyFunction>(fn: F, options: VmapOptions = {}): F
       [...wide, ...capturedNodes(captured).map((node) => ({ node, batched: false }))],
       size,
     );
-    const made = leafDims("outDims", outDims, output.shape).map((dim, place) => {
+    const outputs = leafDims("outDims", outDims, output.shape).map((dim, place) => {
       const result = results[place] as Batched;
       const at = placeOf(output, "result", dim, place, 1);
       if (at !== null) return Tensor.ofNode(ops.moveDim(ops.spreadBatch(result, size), 0, at));
       if (!result.batched) return Tensor.ofNode(result.node);
       throw new HeddleError("argument", `vmap: ${pathOf(output, "result", place)} depends on the example`, {
-        hint: "give its place in outDims; null is for results that are alike for all",
+        hint: "give its batch dim in outDims; null is for results that are the same for all examples",
       });
     });
-    return unflattenTree(output.shape, made);
+    return unflattenTree(output.shape, outputs);
   };
   return jit(batched, { name: `vmap of ${fn.name === "" ? "function" : fn.name}` }) as F;
 }
@@ -102,7 +101,7 @@ function leafDims(option: string, dims: DimTree, shape: TreeShape, path = ""): (
 const pathOf = ({ paths }: FlatTree<Tensor>, what: string, place: number): string =>
   paths[place] === "" ? `the ${what}` : `${what} '${paths[place]}'`;
 
-/** The dim counted from the first; `more` dims are still to come. */
+/** The dim counted from the first; the tensor gets `more` further dims. */
 function placeOf(tree: FlatTree<Tensor>, what: string, dim: number | null, place: number, more: number): number | null {
   if (dim === null) return null;
   const leaf = tree.leaves[place] as Tensor;
@@ -120,19 +119,19 @@ function without({ dtype, shape }: TensorType, dim: number | null): TensorType {
   return { dtype, shape: dim === null ? shape : shape.filter((_size, at) => at !== dim) };
 }
 
-/** The number of examples, on which all agree. */
-function batchSize(given: FlatTree<Tensor>, dims: readonly (number | null)[]): number {
-  const sizes = dims.flatMap((dim, place) => (dim === null ? [] : [{ size: given.leaves[place]?.shape[dim], place }]));
+/** The number of examples, the same in all batched tensors. */
+function batchSize(flat: FlatTree<Tensor>, dims: readonly (number | null)[]): number {
+  const sizes = dims.flatMap((dim, place) => (dim === null ? [] : [{ size: flat.leaves[place]?.shape[dim], place }]));
   const [first] = sizes;
   if (first === undefined)
     throw new HeddleError("argument", "vmap: no tensor among the arguments is batched", {
-      hint: "inDims says along which dim of which argument the examples lie",
+      hint: "inDims gives the batch dim of each argument",
     });
   const other = sizes.find(({ size }) => size !== first.size);
   if (other !== undefined)
     throw new HeddleError(
       "shape",
-      `vmap: ${pathOf(given, "argument", first.place)} has ${first.size} examples, ${pathOf(given, "argument", other.place)} has ${other.size}`,
+      `vmap: ${pathOf(flat, "argument", first.place)} has ${first.size} examples, ${pathOf(flat, "argument", other.place)} has ${other.size}`,
     );
   return first.size as number;
 }

@@ -1,4 +1,4 @@
-/** @module What every rank of a training must have in common, compared before the first step. */
+/** @module Compares what must be the same on every rank of a training, before the first step. */
 import type { Column, Dataset } from "../data/browser.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { printPlan } from "../plan/index.ts";
@@ -8,8 +8,8 @@ import { host } from "./host.ts";
 import type { RunParts } from "./parts.ts";
 
 /**
- * Compares with all other ranks what the result depends on: the program of a step, and what flows into it as values (the
- * contents of the columns that are read, the learning rates), since ranks that differ there would part without a word.
+ * Compares with all other ranks the program of a step and the values that it reads (contents of columns, learning rates). Ranks that
+ * differ there would silently train different models.
  *
  * @throws HeddleError `mismatch` naming both sides.
  */
@@ -32,7 +32,7 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
   await runtime.processes.agree("program", lines.join("\n"));
 }
 
-/** A dataset's description, and a digest of the rows of each column that a run reads. */
+/** A dataset's description, and a hash of the rows of each column that a run reads. */
 export async function datasetLines(
   what: string,
   dataset: Dataset,
@@ -53,7 +53,7 @@ export async function datasetLines(
   return [...described, ...(await Promise.all(digests))];
 }
 
-/** The first step, those that are powers of two, and the last: schedules that differ do so early or late. */
+/** The first step, the powers of two, and the last step: different schedules differ early or late. */
 function sampledSteps(count: number): number[] {
   const steps = [0];
   for (let step = 1; step < count; step *= 2) steps.push(step);

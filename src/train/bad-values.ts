@@ -1,10 +1,10 @@
-/** @module Values that are not finite in the columns of a batch whose loss is not: told by row and place, as NaN in data is the commonest cause. */
+/** @module Finds NaN and infinite values in the columns of a batch whose loss is not finite: such data are the most common cause. */
 import type { Dataset } from "../data/browser.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { sizeOf } from "../ir/shape.ts";
 import type { FedBatch } from "./feed.ts";
 
-/** What is wrong with the data of a batch, in words; undefined where every value is finite. */
+/** Describes the first value of a batch that is not finite, with column and row; undefined if every value is finite. */
 export function badValue(batch: Pick<FedBatch, "sources" | "stored">, data: Dataset): string | undefined {
   for (const [name, { dtype, shape }] of data.columns) {
     const values = isFloat(dtype) ? (batch.stored(name) as ArrayLike<number> | undefined) : undefined;
@@ -20,7 +20,7 @@ export function badValue(batch: Pick<FedBatch, "sources" | "stored">, data: Data
   return undefined;
 }
 
-/** Where in a row, by its dims: `" at [2,5]"`. */
+/** The position within a row, by its dims: `" at [2,5]"`. */
 function placeIn(shape: readonly number[], place: number): string {
   if (shape.length === 0) return "";
   let rest = place;

@@ -1,10 +1,10 @@
 /**
- * @module Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
+ * @module Checkpoints: everything that a run needs to resume with the same bits, in one safetensors file.
  *
  * A checkpoint is `step-00000468.safetensors` in the run's folder. Its tensors are `params/…`, `optimizer/…` and
- * `state/…`; its metadata hold the rest (`heddle.checkpoint`, JSON) and the SHA-256 of the whole file with the hash
- * itself written as zeros (`heddle.sha256`). The file is committed as in `commit.ts`: a kill at any instant leaves the
- * previous checkpoint or the new one, whole. Any tool that reads safetensors reads it.
+ * `state/…`; its metadata have the rest (`heddle.checkpoint`, JSON) and the SHA-256 of the whole file, computed with zeros in the
+ * place of the hash (`heddle.sha256`). The file is committed as in `commit.ts`: if the process is killed at any instant, the
+ * previous checkpoint or the new one is there, complete. Any tool that reads safetensors can read a checkpoint.
  */
 import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
@@ -22,45 +22,45 @@ import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
 import { version } from "../util/version.ts";
 
-/** What a checkpoint holds. */
+/** The content of a checkpoint. */
 export interface CheckpointState {
-  /** Optimizer steps taken since the run began. */
+  /** Optimizer steps since the run began. */
   readonly step: number;
-  /** The next batch to be read: epoch, and batch in it, both counted from 0. */
+  /** The next batch to read: the epoch, and the batch in the epoch, both counted from 0. */
   readonly position: { readonly epoch: number; readonly step: number };
   /** The run's seed. */
   readonly seed: number;
   /** The random key, as unsigned 32-bit words. */
   readonly key: readonly number[];
-  /** Values already copied for the checkpoint; named `params/…`, `optimizer/…`, `state/…`. */
+  /** Copies of the values, named `params/…`, `optimizer/…`, `state/…`. */
   readonly tensors: HostTensors;
-  /** Anything else as JSON, such as the dataset's description and the schedule; numbers must be finite. */
+  /** Other data as JSON, such as the dataset's description and the history; numbers must be finite. */
   readonly extra?: { readonly [key: string]: Plain };
 }
 
-/** A checkpoint that was read and verified. */
+/** A checkpoint that has been read and verified. */
 export interface Checkpoint extends Required<CheckpointState> {
-  /** Absolute. */
+  /** Absolute path of the file. */
   readonly path: string;
-  /** Version of Heddle that wrote it. */
+  /** The version of Heddle that wrote the file. */
   readonly library: string;
 }
 
 /** Options of {@link saveCheckpoint}. */
 export interface SaveCheckpointOptions extends CommitOptions {
-  /** How many checkpoints stay, the new one included; default 3, `Infinity` for all. */
+  /** How many checkpoints are kept, including the new one; default 3, `Infinity` for all. */
   readonly keep?: number;
 }
 
-/** What {@link saveCheckpoint} did. */
+/** The result of {@link saveCheckpoint}. */
 export interface SavedCheckpoint {
-  /** Absolute. */
+  /** Absolute path of the file. */
   readonly path: string;
-  /** Size of the file. */
+  /** Size of the file in bytes. */
   readonly bytes: number;
-  /** Older checkpoints that were removed, absolute. */
+  /** Absolute paths of the older checkpoints that were removed. */
   readonly removed: readonly string[];
-  /** What went wrong without harm to the checkpoint, for the user to see. */
+  /** Problems that do not affect the checkpoint, as sentences for the user. */
   readonly warnings: readonly string[];
 }
 
@@ -71,8 +71,10 @@ const hashMark = Buffer.from(`"${hashKey}":"`);
 const noHash = "0".repeat(64);
 
 /**
- * Commits a checkpoint to `folder`, which is made when missing, then removes the oldest ones beyond `keep`. One process
- * of a run calls it, one call at a time. Throws `disk` when there is no room; the folder is then as it was.
+ * Commits a checkpoint to `folder`, which is created if missing, then removes the oldest checkpoints beyond `keep`. Only one process
+ * of a run may call this function, one call at a time.
+ *
+ * @throws HeddleError `disk` if the disk has no room; the folder is then unchanged
  */
 export async function saveCheckpoint(
   folder: string,
@@ -120,10 +122,10 @@ async function removeOld(
   try {
     const all = await listCheckpoints(folder, files);
     const later = all.filter((entry) => entry.step > step);
-    // They may be of another run: nobody asked for their removal.
+    // Later checkpoints may belong to another run, so they are not removed.
     if (later.length > 0) {
       warnings.push(
-        `${resolve(folder)} holds checkpoints of later steps than ${step}, up to ${later[0]?.step}: a resume takes those`,
+        `${resolve(folder)} has checkpoints of later steps than ${step}, up to ${later[0]?.step}: a resume takes the latest`,
       );
     }
     for (const { path } of all.filter((entry) => entry.step <= step).slice(keep)) {
@@ -136,7 +138,7 @@ async function removeOld(
   return { removed, warnings };
 }
 
-/** The checkpoints of a folder, newest first, unverified. Empty when the folder is missing. */
+/** Lists the checkpoints of a folder, newest first, without reading them. Empty if the folder is missing. */
 export async function listCheckpoints(
   folder: string,
   files: CommitFiles = nodeFiles,
@@ -153,25 +155,27 @@ export async function listCheckpoints(
     .sort((left, right) => right.step - left.step);
 }
 
-/** What {@link latestCheckpoint} found. */
+/** The result of {@link latestCheckpoint}. */
 export interface LatestCheckpoint {
-  /** Undefined when the folder holds none. */
+  /** Undefined if the folder has no checkpoint. */
   readonly checkpoint: Checkpoint | undefined;
-  /** One sentence for each damaged checkpoint that was passed over. */
+  /** A sentence for each damaged checkpoint that was skipped. */
   readonly warnings: readonly string[];
 }
 
 /** Options of {@link latestCheckpoint}. */
 export interface LatestCheckpointOptions {
-  /** Remove what killed processes left half-written; default true. */
+  /** Remove half-written files of killed processes; default true. */
   readonly clean?: boolean;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Reads the newest whole checkpoint of a folder; damaged ones are passed over with a warning. In a run of several
- * processes one calls this and tells the others the path. Throws `checkpoint` when all are damaged, `version` when the
- * newest is from a newer Heddle, `file` when one cannot be read.
+ * Reads the newest undamaged checkpoint of a folder; damaged checkpoints are skipped with a warning. In a run of several
+ * processes one process calls this function and sends the path to the others.
+ *
+ * @throws HeddleError `checkpoint` if all are damaged, `version` if the newest was written by a newer version of Heddle, `file` if one
+ * cannot be read
  */
 export async function latestCheckpoint(
   folder: string,
@@ -188,9 +192,9 @@ export async function latestCheckpoint(
     } catch (error) {
       if (isDamage(error)) {
         refused.push(messageOf(error));
-        warnings.push(`${messageOf(error)}; taking the one before it`);
+        warnings.push(`${messageOf(error)}; taking the checkpoint before it`);
       } else if (isMissing(error)) {
-        // A run that goes on has removed it since; it wrote a newer one first.
+        // A running training has removed it meanwhile, after writing a newer one.
         found = await listCheckpoints(folder);
         index = -1;
         warnings.length = 0;
@@ -210,10 +214,10 @@ export async function latestCheckpoint(
   return { checkpoint: undefined, warnings };
 }
 
-/** The small file by which a run finds out, before it trains, whether a folder can be written to. */
+/** The small file by which a run tests, before it trains, whether a folder can be written to. */
 export const writeTest = "write-test";
 
-/** Removes what killed processes left half-written in a folder. Returns what went wrong, without harm, for the user. */
+/** Removes half-written files of killed processes from a folder. Returns problems, which do no harm, as sentences for the user. */
 export async function cleanCheckpoints(
   folder: string,
   options: Pick<StaleOptions, "alone"> = {},
@@ -229,15 +233,17 @@ export async function cleanCheckpoints(
 
 const isMissing = (error: unknown): boolean => error instanceof HeddleError && codeOf(error.cause) === "ENOENT";
 
-/** Errors that mean this file is broken, rather than that nothing can be read. */
+/** Whether an error means that this file is damaged, and not that no file can be read. */
 function isDamage(error: unknown): boolean {
   if (error instanceof HeddleError && error.code === "file") return codeOf(error.cause) === "EIO";
   return error instanceof HeddleError && ["format", "dtype", "checkpoint"].includes(error.code);
 }
 
 /**
- * Reads and verifies one checkpoint. Throws `checkpoint` or `format` when it is damaged or not a checkpoint, `version`
- * when it is from a newer Heddle, `file` when it cannot be read.
+ * Reads and verifies a checkpoint.
+ *
+ * @throws HeddleError `checkpoint` or `format` if the file is damaged or not a checkpoint, `version` if a newer version of Heddle wrote
+ * it, `file` if it cannot be read
  */
 export async function loadCheckpoint(
   path: string,
@@ -272,7 +278,7 @@ export async function loadCheckpoint(
   return { path: file, tensors, ...parseInfo(info, file) };
 }
 
-/** The tensors whose names start with `prefix`, such as `params/`, named without it. */
+/** The tensors whose names start with `prefix`, such as `params/`, with names without the prefix. */
 export function tensorsUnder(tensors: HostTensors, prefix: string): HostTensors {
   const named = [...tensors].filter(([name]) => name.startsWith(prefix));
   return new Map(named.map(([name, tensor]) => [name.slice(prefix.length), tensor]));
@@ -306,7 +312,7 @@ function formatInfo(state: CheckpointState): string {
   const problem = problemOf(info);
   if (problem !== undefined) throw new HeddleError("checkpoint", `cannot save a checkpoint: ${problem}`);
   return JSON.stringify({ format: formatVersion, ...info }, (name, value: unknown) => {
-    // JSON would silently make it null.
+    // JSON would silently turn the number into null.
     if (typeof value === "number" && !Number.isFinite(value)) {
       throw new HeddleError("checkpoint", `cannot save a checkpoint: extra "${name}" is ${value}`);
     }
@@ -339,7 +345,7 @@ function parseInfo(text: string, file: string): Info {
   return { library, step, position: { epoch: position.epoch, step: position.step }, seed, key, extra };
 }
 
-/** What is wrong with a description, or undefined. Every field is checked: a file is not trusted. */
+/** The first problem of a description; undefined if it is well-formed. Every field is checked, since files are not trusted. */
 function problemOf(info: Partial<Info>): string | undefined {
   const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
   const isWord = (value: unknown): boolean => isCount(value) && (value as number) < 2 ** 32;

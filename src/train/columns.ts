@@ -1,4 +1,4 @@
-/** @module What model and loss see of a batch: a column, or a record of several by their names. */
+/** @module The inputs and targets of a batch: one column, or a record of several columns by name. */
 import { type Column, columnDType, type Dataset } from "../data/browser.ts";
 import { isTensor, type Tensor } from "../functions/index.ts";
 import { type DType, isFloat } from "../ir/dtype.ts";
@@ -8,13 +8,13 @@ import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
-/** Columns that are seen together: the name of one, which is seen as it is, or names, of which a record is seen. */
+/** The name of one column, which is passed as a tensor, or several names, which are passed as a record. */
 export type ColumnNames = string | readonly string[];
 
 /** The columns' names, each once. */
 export const namesIn = (names: ColumnNames): readonly string[] => [...new Set([names].flat() as string[])];
 
-/** @throws HeddleError `option` unless it is a name, or a list of them. */
+/** @throws HeddleError `option` unless `names` is a name or a list of different names. */
 export function checkNames(option: string, names: unknown): void {
   const list = Array.isArray(names) ? (names as unknown[]) : [names];
   if (list.length > 0 && list.every((name) => typeof name === "string")) {
@@ -27,20 +27,20 @@ export function checkNames(option: string, names: unknown): void {
   });
 }
 
-/** One value, or a record of one for each name. */
+/** The value of one name, or a record with a value for each name. */
 function gathered<Value>(names: ColumnNames, of: (name: string) => Value): OneOrMore<Value> {
   return typeof names === "string" ? of(names) : Object.fromEntries(namesIn(names).map((name) => [name, of(name)]));
 }
 
 const columnOf = (dataset: Dataset, name: string): Column => dataset.columns.get(name) as Column;
 
-/** A column's dtype as the model sees it: floats take the dtype of the run. */
+/** A column's dtype as the model sees it: a float column has the dtype of the run. */
 function seenDType(column: Column, dtype: DType): DType {
   const wanted = columnDType(column);
   return isFloat(wanted) ? dtype : wanted;
 }
 
-/** What the model sees of a stored column. */
+/** The values of a stored column as the model sees them: cast, scaled, with the offset added. */
 export function transformed(stored: Tensor, column: Column, dtype: DType): Tensor {
   let values = stored.cast(seenDType(column, dtype));
   const { scale = 1, offset = 0 } = column.transform ?? {};
@@ -49,7 +49,7 @@ export function transformed(stored: Tensor, column: Column, dtype: DType): Tenso
   return values;
 }
 
-/** What is seen of the columns of a batch as stored. */
+/** The stored columns of a batch as the model sees them. */
 export const seen = (
   names: ColumnNames,
   batch: { readonly [name: string]: Tensor },
@@ -57,25 +57,25 @@ export const seen = (
   dtype: DType,
 ): OneOrMore<Tensor> => gathered(names, (name) => transformed(batch[name] as Tensor, columnOf(dataset, name), dtype));
 
-/** Shapes and dtypes of what is seen of so many rows. */
+/** Shapes and dtypes of the columns as the model sees them, for this number of rows. */
 export const seenTypes = (names: ColumnNames, dataset: Dataset, rows: number, dtype: DType): OneOrMore<TensorType> =>
   gathered(names, (name) => {
     const column = columnOf(dataset, name);
     return { shape: [rows, ...column.shape.slice(1)], dtype: seenDType(column, dtype) };
   });
 
-/** The values in their order. */
-export const valuesIn = <Value>(one: OneOrMore<Value>, isValue: (value: unknown) => value is Value): Value[] =>
-  flattenTree(one, isValue).leaves;
+/** The values of a record in order, or the single value. */
+export const valuesIn = <Value>(values: OneOrMore<Value>, isValue: (value: unknown) => value is Value): Value[] =>
+  flattenTree(values, isValue).leaves;
 
-/** The first one's first dim: how many rows there are. */
+/** The number of rows: the first dim of the first value. */
 export const rowsOf = (values: OneOrMore<Tensor>): number => valuesIn(values, isTensor)[0]?.shape[0] ?? 0;
 
-/** The same in another form for each. */
+/** The value or record with `change` applied to each tensor. */
 export function mapValues(values: OneOrMore<Tensor>, change: (value: Tensor) => Tensor): OneOrMore<Tensor> {
   const { leaves, shape } = flattenTree(values, isTensor);
   return unflattenTree(shape, leaves.map(change)) as OneOrMore<Tensor>;
 }
 
-/** A type as one tensor, or undefined where it is a record. */
+/** The type of a single tensor; undefined for a record. */
 export const single = (type: OneOrMore<TensorType>): TensorType | undefined => (isTensorType(type) ? type : undefined);

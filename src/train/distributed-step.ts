@@ -1,6 +1,6 @@
 /**
- * @module A training loop of one's own on every worker: the user's step is compiled by the planner that `train` uses, with batches
- * split by rows and the state where it is kept, updated in place.
+ * @module A hand-written training loop on every worker: the user's step is compiled by the planner that `train` uses, with batches
+ * sharded by rows, and the state in its layouts, updated in place.
  */
 import type { Machine } from "../cost/index.ts";
 import {
@@ -49,11 +49,11 @@ import { wholeData } from "./state.ts";
 /** Columns of a batch. */
 export type StepBatch<Name extends string> = { readonly [Column in Name]: Tensor };
 
-/** What a step is given besides state and batch. */
+/** The third argument of a step: its number, its random key, and the option `numbers`. */
 export type StepGiven<Number extends string> = {
-  /** Steps taken before: an i32 scalar, 0 for the first. */
+  /** Number of earlier steps: an i32 scalar, 0 for the first step. */
   readonly step: Tensor;
-  /** A random key (u32[2]) of this step alone. */
+  /** A random key (u32[2]) for this step alone. */
   readonly key: Tensor;
 } & { readonly [Name in Number]: Tensor };
 
@@ -64,72 +64,81 @@ export interface DistributedStepOptions<
   Name extends string,
   Number extends string,
 > {
-  /** The first values, the same on every worker: a tree of parameters, optimizer states, layer states. They are copied. */
+  /** The initial values, the same on every worker: a tree of parameters, optimizer states, layer states. They are copied. */
   readonly state: State;
   /**
-   * One step: from state, batch and what else is given to `{ state, … }`, the state in the form in which it came. The rest is
-   * handed on. It is traced, as by `jit`; means over the batch are over the whole batch.
+   * One step: from state, batch and {@link StepGiven} to `{ state, … }`, with a state of the same structure; `run` returns the rest.
+   * The function is traced, as by `jit`; means over the batch are over the whole batch.
    */
   readonly step: (state: State, batch: StepBatch<Name>, given: StepGiven<Number>) => Told;
-  /** Numbers that change from step to step, such as learning rates: constants or functions of the steps taken before. Default none. */
+  /**
+   * Numbers that change from step to step, such as learning rates: constants, or functions of the number of earlier steps. Default
+   * none.
+   */
   readonly numbers?: { readonly [Name in Number]: number | Schedule };
-  /** Of keys, and of the order of shuffled data; default 0. */
+  /** Seed of keys, and of the order of shuffled data; default 0. */
   readonly seed?: number;
-  /** Default one axis `data` over all workers, or what `--mesh` says; in a single process the devices are virtual. */
+  /** The mesh of devices; default that of `--mesh`, or one axis `data` over all workers. In a single process the devices are virtual. */
   readonly mesh?: Mesh;
-  /** Where the state lives, by its paths (`"params.0.weight"`), as `train`'s `layout`; default whole on every device. */
+  /** Layouts of the state, by paths (`"params.0.weight"`), as the option `layout` of `train`; default replicated. */
   readonly layout?: LayoutRule | readonly LayoutRule[];
-  /** What the planner assumes of devices and links; default that of `--machine`, or what it assumes of any. */
+  /** The planner's description of devices and links; default that of `--machine`, or a general one. */
   readonly machine?: Machine;
 }
 
-/** A step on every worker, and the state that it changes. */
+/** A step that runs on every worker, and the state that it changes. */
 export interface DistributedStep<
   State extends Tensors,
   Told extends { readonly state: State },
   Name extends string = "x" | "y",
 > {
-  /** The values after the last step. Those of before a step cannot be used any more: it takes over their memory. */
+  /** The values after the last step. Values from before a step cannot be used afterwards: the step reuses their memory. */
   readonly state: State;
-  /** Steps taken. */
+  /** Number of steps. */
   readonly steps: number;
   /** This worker's number. */
   readonly rank: number;
   /**
-   * Takes a step; gives what the function gave but the state, whole on every device, whose contents come later. Every worker must
-   * call it, with its batch of {@link DistributedStep.batches}, or with whole batches that are the same everywhere.
+   * Runs a step. Resolves with the function's results except the state, replicated, when the step is launched; their contents come
+   * later. Every worker must call this function, with its batch of {@link DistributedStep.batches}, or with the same whole batch.
    */
   run(batch: StepBatch<Name>): Promise<Omit<Told, "state">>;
   /**
-   * What a function makes of the state as it is and a batch, such as a metric, whole on every device; compiled once per function. Every
-   * worker must call it.
+   * Applies a function, such as a metric, to the current state and a batch; the result is replicated. The function is compiled once. Every
+   * worker must call this method.
    */
   evaluate<Result>(fn: (state: State, batch: StepBatch<Name>) => Result, batch: StepBatch<Name>): Promise<Result>;
-  /** The batches of one epoch, as `data.batches` gives them, of which each worker reads its own rows. */
+  /** The batches of one epoch, as `data.batches` gives them; each worker reads only its rows. */
   batches(dataset: Dataset, options?: BatchesOptions): AsyncGenerator<StepBatch<Name>, void, undefined>;
-  /** Writes state and number of steps as one safetensors file, whole or not at all, on rank 0. Every worker must call it. */
+  /**
+   * Writes state and number of steps as one safetensors file on rank 0; the file appears whole or not at all. Every worker must call
+   * this method.
+   */
   save(path: string): Promise<void>;
-  /** Goes on from what {@link DistributedStep.save} wrote, on any number of workers. Every worker must call it. */
+  /**
+   * Restores state and number of steps from a file of {@link DistributedStep.save}, on any number of workers. Every worker must call
+   * this method.
+   */
   load(path: string): Promise<void>;
   /** Prints a line on rank 0 only. */
   print(text: string): void;
 }
 
 /**
- * Makes a step of one's own run on every worker: the same numbers on one worker and on many, as of `train`. Under
+ * Runs a hand-written step on every worker, with the same numbers on one worker and on many, as `train` does. Under
  * `heddle run --workers n` every worker makes the same call.
  *
  * @example
  *     const loop = await distributedStep({
  *       state: { w: zeros([3]) },
  *       step: ({ w }, { x, y }) => {
- *         const { value, grad } = valueAndGrad((own: Tensor) => x.matmul(own).sub(y).pow(2).mean())(w);
+ *         const { value, grad } = valueAndGrad((weights: Tensor) => x.matmul(weights).sub(y).pow(2).mean())(w);
  *         return { state: { w: w.sub(grad.mul(0.1)) }, loss: value };
  *       },
  *     });
  *     for await (const batch of loop.batches(rows)) loop.print(`${await (await loop.run(batch)).loss.item()}`);
- * @throws HeddleError `option`; `mismatch` where workers have other values, data or steps; from `run` `tree` or `shape` when the
- * step gives the state in another form
+ * @throws HeddleError `option`; `mismatch` if workers have different values, data or steps; from `run` `tree` or `shape` if the
+ * step gives a state of another structure
  */
 export function distributedStep<
   State extends Tensors,
@@ -144,8 +153,8 @@ export function distributedStep<
       throw new HeddleError("option", `distributedStep: step must be a function, got ${shown(options.step)}`);
     for (const name of Object.keys(options.numbers ?? {}))
       if (name === "step" || name === "key")
-        throw new HeddleError("option", `distributedStep: numbers has '${name}', which every step is given`, {
-          hint: "call it something else",
+        throw new HeddleError("option", `distributedStep: numbers has '${name}', which every step gets anyway`, {
+          hint: "choose another name",
         });
     const loop = new OwnLoop(options, await connect(options.mesh));
     await loop.begin();
@@ -155,15 +164,15 @@ export function distributedStep<
 
 type AnyBatch = { readonly [name: string]: Tensor };
 
-/** What a compiled function is given, by name. */
-interface Given<State> {
+/** The inputs of a compiled function, by name. */
+interface Inputs<State> {
   readonly state: State;
   readonly batch: AnyBatch;
   readonly given?: AnyBatch;
   readonly key?: Tensor;
 }
 
-/** A compiled function of the state, and what it was compiled for. */
+/** A compiled function of state and batch. */
 type Compiled = CompiledFunction<(...inputs: unknown[]) => unknown>;
 
 class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Name extends string, Number extends string>
@@ -179,7 +188,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
   private readonly key: Tensor;
   private readonly compiled = new WeakMap<object, Map<string, Compiled>>();
   private readonly agreed = new Set<Dataset>();
-  /** The last call: workers come to programs in one order. */
+  /** The last call, after which the next one runs: all workers run programs in the same order. */
   private last: Promise<unknown> = Promise.resolve();
 
   constructor(options: DistributedStepOptions<State, Told, Name, Number>, runtime: Runtime) {
@@ -189,12 +198,12 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     this.flat = flattenTree(options.state, isTensor);
     const { leaves, paths, shape } = this.flat;
     const held = flattenTree(options.state, (value): value is unknown => !Array.isArray(value) && !isRecord(value));
-    const odd = held.leaves.findIndex((leaf) => !isTensor(leaf));
-    if (odd >= 0)
+    const wrong = held.leaves.findIndex((leaf) => !isTensor(leaf));
+    if (wrong >= 0)
       throw new HeddleError(
         "option",
-        `distributedStep: state.${held.paths[odd]} is ${shown(held.leaves[odd])}, not a tensor`,
-        { hint: "what stays the same is a constant of the step; what changes is a tensor, or one of numbers" },
+        `distributedStep: state.${held.paths[wrong]} is ${shown(held.leaves[wrong])}, not a tensor`,
+        { hint: "write a constant into the step; a value that changes must be a tensor, or stand in numbers" },
       );
     if (leaves.length === 0)
       throw new HeddleError("option", `distributedStep: state has no tensors, got ${shown(options.state)}`);
@@ -211,7 +220,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     return this.runtime.rank;
   }
 
-  /** Compares the first values with those of the other workers, and puts copies of them on the devices. */
+  /** Compares the initial values with those of the other workers, and distributes copies to the devices. */
   async begin(): Promise<void> {
     const values = new Map<string, HostTensor>();
     for (const [index, path] of this.flat.paths.entries()) {
@@ -247,10 +256,10 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     return called(() =>
       this.inOrder(async () => {
         const columns = this.placed(batch);
-        const given = { state: this.state, batch: columns };
-        const work = (one: Given<State>): unknown => fn(one.state, one.batch as StepBatch<Name>);
-        const program = await this.compiledFor(fn, given, { name: fn.name || "evaluate", work });
-        return program.run(given) as Result;
+        const inputs = { state: this.state, batch: columns };
+        const work = (traced: Inputs<State>): unknown => fn(traced.state, traced.batch as StepBatch<Name>);
+        const program = await this.compiledFor(fn, inputs, { name: fn.name || "evaluate", work });
+        return program.run(inputs) as Result;
       }),
     );
   }
@@ -272,54 +281,54 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
       scalar(wide, learningRateAt({ name: `distributedStep: ${name}`, learningRate }, steps)),
     ]);
     const scalars = { ...Object.fromEntries(numbers), step: scalar("i32", steps) } as { [name: string]: Tensor };
-    const given = { state: this.state, batch: columns, given: scalars, key: this.key };
+    const inputs = { state: this.state, batch: columns, given: scalars, key: this.key };
     const name = this.options.step.name || "step";
-    const program = await this.compiledFor(this, given, { name, work: this.taken, donate: ["state"] });
+    const program = await this.compiledFor(this, inputs, { name, work: this.traced, donate: ["state"] });
     host.process?.report({ type: "progress", step: steps + 1 });
     runtime.processes?.setStep(steps + 1);
-    const { state, ...told } = program.run(given) as Told;
+    const { state, ...results } = program.run(inputs) as Told;
     this.state = state;
     this.steps++;
-    for (const one of Object.values(scalars)) one.dispose();
-    return told;
+    for (const scalar of Object.values(scalars)) scalar.dispose();
+    return results;
   }
 
-  /** The user's step, with a key of its own, and a state of the same form. */
-  private readonly taken = ({ state, batch, given, key }: Required<Given<State>>): Told => {
+  /** The user's step, with the key of the step, and with its state checked. */
+  private readonly traced = ({ state, batch, given, key }: Required<Inputs<State>>): Told => {
     const all = { ...given, key: random.foldIn(key, given["step"] as Tensor) } as unknown as StepGiven<Number>;
-    const told = this.options.step(state, batch as StepBatch<Name>, all);
-    this.checkState(told?.state, told);
-    return told;
+    const results = this.options.step(state, batch as StepBatch<Name>, all);
+    this.checkState(results?.state, results);
+    return results;
   };
 
-  private checkState(state: unknown, told: unknown): void {
-    const made = flattenTree(state, isTensor);
+  private checkState(state: unknown, results: unknown): void {
+    const after = flattenTree(state, isTensor);
     const { paths, shape, leaves } = this.flat;
-    if (treeKey(made.shape) !== treeKey(shape))
+    if (treeKey(after.shape) !== treeKey(shape))
       throw new HeddleError(
         "tree",
-        `distributedStep: the step gives ${state === undefined ? `${shown(told)}, without a state` : `a state of [${listed(made.paths)}] for [${listed(paths)}]`}`,
-        { hint: "give { state, … } with the state in the form in which it came" },
+        `distributedStep: the step gives ${state === undefined ? `${shown(results)}, without a state` : `a state of [${listed(after.paths)}] for [${listed(paths)}]`}`,
+        { hint: "return { state, … } with a state of the same structure" },
       );
     for (const [index, path] of paths.entries()) {
-      const [before, after] = [leaves[index] as Tensor, made.leaves[index] as Tensor];
-      if (!sameType(before, after))
+      const [old, next] = [leaves[index] as Tensor, after.leaves[index] as Tensor];
+      if (!sameType(old, next))
         throw new HeddleError(
           "shape",
-          `distributedStep: '${path}' of the state is ${formatType(before)} before a step and ${formatType(after)} after it`,
+          `distributedStep: '${path}' of the state is ${formatType(old)} before a step and ${formatType(next)} after it`,
         );
     }
   }
 
-  /** Each column split by rows. */
+  /** The columns, sharded by rows. */
   private placed(batch: StepBatch<Name>): AnyBatch {
     const entries = Object.entries<Tensor>(batch ?? {});
     const [first] = entries;
-    const odd = entries.find(([, column]) => !isTensor(column) || column.shape[0] !== first?.[1].shape[0]);
-    if (first === undefined || odd !== undefined || first[1].shape.length === 0)
+    const wrong = entries.find(([, column]) => !isTensor(column) || column.shape[0] !== first?.[1].shape[0]);
+    if (first === undefined || wrong !== undefined || first[1].shape.length === 0)
       throw new HeddleError(
         "argument",
-        `distributedStep: a batch is columns of equally many rows, got ${odd === undefined ? shown(batch) : `${odd[0]} ${shown(odd[1])}`}`,
+        `distributedStep: a batch is columns of equally many rows, got ${wrong === undefined ? shown(batch) : `${wrong[0]} ${shown(wrong[1])}`}`,
       );
     const layout = batchLayout(meshOf(this.runtime), first[1].shape[0] as number);
     const split = (column: Tensor): Tensor => {
@@ -329,14 +338,14 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     return Object.fromEntries(entries.map(([name, column]) => [name, split(column)]));
   }
 
-  /** The program of a function for these types; workers that come to one for the first time compare theirs. */
+  /** The program of a function for these types; when it is compiled, the workers compare their programs. */
   private async compiledFor(
     fn: object,
-    given: Given<State>,
-    // biome-ignore lint/suspicious/noExplicitAny: it is given what it is compiled for
-    { name, work, donate = [] }: { name: string; work: (given: any) => unknown; donate?: readonly string[] },
+    inputs: Inputs<State>,
+    // biome-ignore lint/suspicious/noExplicitAny: its argument has the types for which it is compiled
+    { name, work, donate = [] }: { name: string; work: (inputs: any) => unknown; donate?: readonly string[] },
   ): Promise<Compiled> {
-    const { batch } = given;
+    const { batch } = inputs;
     const key = JSON.stringify(Object.entries(batch).map(([column, { shape, dtype }]) => [column, dtype, shape]));
     const known = this.compiled.get(fn) ?? new Map<string, Compiled>();
     this.compiled.set(fn, known);
@@ -345,7 +354,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     const everywhere = replicated(meshOf(this.runtime));
     const rows = Object.values(batch)[0]?.shape[0] as number;
     const kept = (path: string): Layout => (path.startsWith("state.") ? this.layoutOf(path.slice(6)).kept : everywhere);
-    const program = compileFunction(work, [given], this.runtime, {
+    const program = compileFunction(work, [inputs], this.runtime, {
       name,
       donate,
       machine: this.options.machine,
@@ -363,24 +372,24 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     if (!(dataset instanceof DatasetClass))
       throw new HeddleError("argument", `batches: takes a dataset, got ${shown(dataset)}`);
     const seed = options.seed ?? this.options.seed ?? 0;
-    const columns = [...dataset.columns.keys()];
+    const names = [...dataset.columns.keys()];
     if (!this.agreed.has(dataset)) {
-      await this.runtime.processes?.agree("data", (await datasetLines("data", dataset, columns, seed)).join("\n"));
+      await this.runtime.processes?.agree("data", (await datasetLines("data", dataset, names, seed)).join("\n"));
       this.agreed.add(dataset);
     }
     const seen = new Map<number, Compiled>();
-    for await (const batch of this.feed.batches(dataset, { ...options, columns, seed })) {
+    for await (const batch of this.feed.batches(dataset, { ...options, columns: names, seed })) {
       const { rows } = batch;
-      const program = seen.get(rows) ?? this.seeing(dataset, columns, rows);
+      const program = seen.get(rows) ?? this.seeing(dataset, names, rows);
       seen.set(rows, program);
-      const made = program.run(batch.columns) as StepBatch<Name>;
+      const columns = program.run(batch.columns) as StepBatch<Name>;
       batch.release();
-      yield made;
-      for (const column of Object.values<Tensor>(made)) column.dispose();
+      yield columns;
+      for (const column of Object.values<Tensor>(columns)) column.dispose();
     }
   }
 
-  /** From columns as stored to columns as the model sees them. */
+  /** The program that turns stored columns into columns as the model sees them. */
   private seeing(dataset: Dataset, columns: readonly string[], rows: number): Compiled {
     const layout = batchLayout(meshOf(this.runtime), rows);
     const see = (stored: AnyBatch): AnyBatch =>
@@ -401,7 +410,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
         if (files === undefined) throw noFiles("distributedStep: save writes a file");
         const values = new Map<string, HostTensor>();
         const { leaves, paths } = flattenTree(this.state, isTensor);
-        // One after the other: what is in parts is gathered, by all workers in one order.
+        // Sequentially: sharded values are gathered, and all workers must gather them in the same order.
         for (const [index, leaf] of leaves.entries())
           values.set(paths[index] as string, { ...typeOf(leaf), data: await wholeData(leaf) });
         const metadata = new Map([[stepsKey, String(this.steps)]]);
@@ -425,7 +434,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
           ...[...tensors.keys()].filter((name) => !paths.includes(name)),
         ];
         if (wrong.length > 0)
-          throw new HeddleError("checkpoint", `load: ${path} is of another state: ${listed(wrong)} differ`);
+          throw new HeddleError("checkpoint", `load: ${path} has another state: ${listed(wrong)} differ`);
         const before = flattenTree(this.state, isTensor).leaves;
         this.put(tensors);
         for (const leaf of before) leaf.dispose();
@@ -439,7 +448,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
   }
 }
 
-/** Where a file of {@link DistributedStep.save} has the number of steps. */
+/** The metadata key of the number of steps in a file of {@link DistributedStep.save}. */
 const stepsKey = "heddle.steps";
 
 const typeOf = ({ shape, dtype }: TensorType): TensorType => ({ shape, dtype });

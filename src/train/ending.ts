@@ -1,4 +1,4 @@
-/** @module Ending a training before its last epoch: wished by any rank, agreed by all, at the same step. */
+/** @module Ending a training early: any rank may ask for it, and all ranks end after the same step. */
 
 import { distribute, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
@@ -13,13 +13,13 @@ import type { Settings } from "./options.ts";
 import type { ModelTypes } from "./values.ts";
 
 /**
- * One wish per device of a mesh: 0, or 1 to end. A step sums them in the message that carries the gradients. The stages of a
- * pipeline have no such message, nor has an axis along which nothing is split; there all agree at the end of an epoch.
+ * The type of a step's input `wish`: per device of the mesh 0, or 1 to end. A step sums the wishes in the all-reduce of the gradients.
+ * Pipelines, and meshes with an axis along which nothing is split, have no such all-reduce; there the ranks agree at the end of an epoch.
  */
 export function wishTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { readonly wish?: TensorType } {
   const shape = mesh.axes.map(({ size }) => size);
   if (settings.pipeline !== undefined || shape.every((size) => size === 1)) return {};
-  // A plan that is given is of a step with it, or of one without.
+  // A given plan decides whether its step has the input.
   const wish = { wish: { shape, dtype: settings.dtype } };
   if (settings.plan !== undefined) return settings.plan.inputs.some(({ name }) => name === "end.wish") ? wish : {};
   const batch = batchLayout(mesh, settings.data.batchSizes[0] as number);
@@ -28,16 +28,16 @@ export function wishTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { 
   return speaks ? wish : {};
 }
 
-/** Each device holds its own wish. */
+/** The layout in which each device holds its own wish. */
 export function wishLayout(mesh: Mesh): Layout {
   return shardedOn(mesh, Object.fromEntries(mesh.axes.map(({ name }, dim) => [name, dim])));
 }
 
 const kinds = { none: 0, stop: 1, abort: 2, fail: 3 } as const;
 
-/** What the ranks of a run wish, and what they agree on. */
+/** Whether the ranks of a run want to end, and the decision on which they agree. */
 export class Ending {
-  /** Whether all ranks have decided together to fail: none has to be told then. */
+  /** Whether all ranks have decided together to fail, so that no rank must be told. */
   agreed = false;
   private stopped = false;
   private failure: { readonly error: unknown } | undefined;
@@ -51,15 +51,15 @@ export class Ending {
     this.wish = wishTypes(meshOf(runtime), settings, types).wish;
   }
 
-  /** Wishes to end well. */
+  /** Asks for an end without an error. */
   stop(): void {
     this.stopped = true;
   }
 
   /**
-   * Wishes to end with an error, which {@link Ending.decide} throws once all ranks have come to the same step.
+   * Asks for an end with an error, which {@link Ending.decide} throws once all ranks have reached the same step.
    *
-   * @returns false where nothing is to be agreed on, or only at the end of an epoch: the error is to be thrown at once
+   * @returns false if there is no other rank, or ranks agree only at the end of an epoch: then the caller throws the error at once
    */
   fail(error: unknown): boolean {
     if (this.runtime.processes === undefined || this.wish === undefined) return false;
@@ -67,7 +67,7 @@ export class Ending {
     return true;
   }
 
-  /** Whether this rank wishes to end now. */
+  /** Whether this rank wants to end now. */
   get wished(): boolean {
     return this.kind !== kinds.none;
   }
@@ -78,7 +78,7 @@ export class Ending {
     return this.stopped ? kinds.stop : kinds.none;
   }
 
-  /** The wish as a step takes it; empty where steps carry none. */
+  /** The wish as an input of a step; empty if steps have no such input. */
   tensors(wished: boolean): Tensors {
     const { runtime, wish } = this;
     if (wish === undefined) return {};
@@ -88,9 +88,9 @@ export class Ending {
   }
 
   /**
-   * Decides with all other ranks, between two steps: true to end well.
+   * Decides with all other ranks, between two steps, whether to end; true for an end without an error.
    *
-   * @throws the reason of this rank's signal or what its callback threw, or HeddleError `peerAborted` naming the ranks where.
+   * @throws the reason of this rank's signal, the error of its callback, or HeddleError `peerAborted` naming the ranks that ended the run.
    */
   async decide(step: number): Promise<boolean> {
     const { processes, rank } = this.runtime;
@@ -110,5 +110,5 @@ export class Ending {
   }
 }
 
-/** The wish of a step's result; undefined where steps carry none. */
+/** The sum of the wishes in a step's result; undefined if steps have no such input. */
 export type StepEnd = { readonly wish?: Tensor };

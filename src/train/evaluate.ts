@@ -19,7 +19,7 @@ import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import type { BatchOutcome, MetricSize, ModelTypes, TrainState } from "./values.ts";
 
-/** The dataset in batches: its own, or those of the training's size. */
+/** The dataset in batches: of its own size, or of the size of `like`. */
 export function batched(dataset: Dataset, like: Dataset): Dataset {
   return dataset.batchSize === undefined ? dataset.batch(like.batchSize as number) : dataset;
 }
@@ -88,18 +88,18 @@ export async function predictDataset(
 ): Promise<OneOrMore<Tensor>> {
   const { settings, programs, feed } = parts;
   const flight = new InFlight();
-  // Of each output its parts, batch by batch.
+  // For each output its values, batch by batch.
   const pieces: TypedArray[][] = [];
   let form: FlatTree<Tensor> | undefined;
   let rows = 0;
   for await (const batch of feed.batches(dataset, { columns: namesIn(settings.input), seed: settings.seed })) {
     await flight.room();
-    const made = flattenTree(
+    const outputs = flattenTree(
       programs.prediction(dataset, batch.rows).run({ params, state, batch: batch.columns }),
       isTensor,
     );
-    for (const output of made.leaves) checkRows(output, batch);
-    form = made;
+    for (const output of outputs.leaves) checkRows(output, batch);
+    form = outputs;
     rows += batch.rows;
     const read = (output: Tensor, place: number): Promise<void> =>
       output.data().then((data) => {
@@ -107,10 +107,10 @@ export async function predictDataset(
         pieces[place].push(data);
       });
     flight.add({
-      settle: () => Promise.all(made.leaves.map(read)).then(() => {}),
+      settle: () => Promise.all(outputs.leaves.map(read)).then(() => {}),
       release: () => {
         batch.release();
-        for (const output of made.leaves) output.dispose();
+        for (const output of outputs.leaves) output.dispose();
       },
     });
   }
@@ -125,12 +125,12 @@ export async function predictDataset(
   return unflattenTree(shape, joined) as OneOrMore<Tensor>;
 }
 
-/** @throws HeddleError `shape` unless an output has a row for each of the batch. */
+/** @throws HeddleError `shape` unless an output has one row per row of the batch. */
 function checkRows(output: Tensor, { rows, columns }: FedBatch): void {
   if (output.shape[0] === rows) return;
-  const given = Object.values(columns).map(formatType).join(", ");
-  throw new HeddleError("shape", `predict: the model makes ${formatType(output)} of ${given}, not a row for each`, {
-    hint: "the first dim counts examples: of a single one it is 1",
+  const inputs = Object.values(columns).map(formatType).join(", ");
+  throw new HeddleError("shape", `predict: the model makes ${formatType(output)} of ${inputs}, not a row for each`, {
+    hint: "the first dim counts examples; for a single example it is 1",
   });
 }
 
@@ -144,7 +144,7 @@ function concatenated(dtype: "f32" | "f64", parts: readonly TypedArray[]): Typed
   return data;
 }
 
-/** The outputs for a dataset or a batch, as a tensor of this process's own device. */
+/** The outputs for a dataset or a batch, on the device of this process. */
 export async function predictWith(
   parts: Pick<RunParts, "settings" | "programs" | "feed" | "runtime">,
   values: Pick<TrainState, "params" | "state">,
@@ -156,19 +156,19 @@ export async function predictWith(
 
 async function predictBatch(
   { settings, runtime }: Pick<RunParts, "settings" | "runtime">,
-  values: Pick<TrainState, "params" | "state">,
+  variables: Pick<TrainState, "params" | "state">,
   x: OneOrMore<Tensor>,
 ): Promise<OneOrMore<Tensor>> {
   const { data, input, dtype } = settings;
-  const given = flattenTree(x, isTensor);
-  const expected = flattenTree(seenTypes(input, data, given.leaves[0]?.shape[0] ?? 0, dtype), isTensorType);
-  if (treeKey(given.shape) !== treeKey(expected.shape)) {
+  const values = flattenTree(x, isTensor);
+  const expected = flattenTree(seenTypes(input, data, values.leaves[0]?.shape[0] ?? 0, dtype), isTensorType);
+  if (treeKey(values.shape) !== treeKey(expected.shape)) {
     const wanted = typeof input === "string" ? "a tensor" : `a record of ${listed(expected.paths)}`;
     throw new HeddleError("argument", `predict: takes a dataset or ${wanted}, got ${shown(x)}`);
   }
   const here: Tensor[] = [];
   for (const [index, type] of expected.leaves.entries()) {
-    const leaf = given.leaves[index] as Tensor;
+    const leaf = values.leaves[index] as Tensor;
     const name = expected.paths[index] === "" ? "" : `${expected.paths[index]}: `;
     if (!sameType(type, leaf)) {
       const [, ...row] = type.shape;
@@ -182,5 +182,5 @@ async function predictBatch(
     here.push(distribute(runtime, await leaf.data(), type, replicated(meshOf(runtime))));
   }
   const seen = unflattenTree(expected.shape, here) as OneOrMore<Tensor>;
-  return applied(settings, { params: values.params, state: values.state }, seen, { train: false }).y;
+  return applied(settings, { params: variables.params, state: variables.state }, seen, { train: false }).y;
 }

@@ -1,25 +1,25 @@
-/** @module A given plan, compared with what a training feeds to its step. */
+/** @module Checks a given plan against the inputs and outputs of a training step. */
 import { formatLayout, type Layout, type PlanLayouts, sameLayout } from "../plan/index.ts";
 import { planTitle } from "../plan/plan.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 
 /**
- * Compares a plan with where a training keeps and feeds its values.
+ * Checks that a plan has the layouts in which a training keeps and feeds its values.
  *
- * @param fed names of all that the step takes
- * @throws HeddleError `plan` naming a value that the plan has elsewhere; `parse` for a printed plan that lacks some
+ * @param fed names of all inputs of the step
+ * @throws HeddleError `plan` naming a value with another layout; `parse` for a printed plan that lacks inputs
  */
 export function checkFed(
   plan: PlanLayouts,
-  { layouts, outputLayouts }: Record<Sides, (path: string) => Layout>,
+  { layouts, outputLayouts }: { readonly [Side in "layouts" | "outputLayouts"]: (path: string) => Layout },
   fed: readonly string[],
 ): void {
   const named = new Set(plan.inputs.map(({ name }) => name));
-  // What follows a parameter is not printed. A plan that was written by hand names what it likes.
-  const lacking = fed.filter((name) => !named.has(name) && !name.startsWith("optimizer."));
-  if (plan.source !== undefined && lacking.length > 0)
-    throw new HeddleError("parse", `${planTitle(plan)} does not name ${listed(lacking)}: it was cut short`, {
+  // Optimizer state that has the layout of its parameter is not printed. A hand-written plan may name any inputs.
+  const missing = fed.filter((name) => !named.has(name) && !name.startsWith("optimizer."));
+  if (plan.source !== undefined && missing.length > 0)
+    throw new HeddleError("parse", `${planTitle(plan)} does not name ${listed(missing)}: it was cut short`, {
       hint: "print it again; to name some values alone, leave out the fingerprint ('of …' in the first line)",
     });
   for (const [values, at] of [
@@ -27,16 +27,14 @@ export function checkFed(
     [plan.outputs, outputLayouts],
   ] as const)
     for (const { name, layout, line } of values) {
-      const here = at(name);
-      if (sameLayout(layout, here)) continue;
+      const expected = at(name);
+      if (sameLayout(layout, expected)) continue;
       throw new HeddleError(
         "plan",
-        `${planTitle(plan, line)} has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(here)}`,
+        `${planTitle(plan, line)} has '${name}' as ${formatLayout(layout)}; train has it as ${formatLayout(expected)}`,
         {
-          hint: "a step takes the state as the last one left it, and batches split by rows: only parameters and what follows them move",
+          hint: "a step starts from the layouts of the step before it and takes batches sharded by rows: change only layouts of parameters and of their optimizer state",
         },
       );
     }
 }
-
-type Sides = "layouts" | "outputLayouts";

@@ -1,4 +1,4 @@
-/** @module Batches on the devices of a run: each device's rows of each column, gathered ahead of the step. */
+/** @module Feeds batches to the devices of a run: each device's rows of each column, gathered ahead of the step. */
 import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/browser.ts";
 import { fromShards, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
@@ -21,8 +21,8 @@ import type { DeviceBuffer } from "../runtime/executor.ts";
 import { columnType } from "./functions.ts";
 
 /**
- * By row, in the shares of the mesh and else as equally as the rows allow; whole on every device where there is not a row
- * for each, or where the pipelines of a mesh would get unequal parts.
+ * The layout of a batch: sharded by rows, in the shares of the mesh or else as equally as possible. Replicated if there are fewer rows
+ * than devices, or if the pipelines of a mesh would get unequal shards.
  */
 export function batchLayout(mesh: Mesh, rows: number): Layout {
   if (batchParts(mesh) === 1) return replicated(mesh);
@@ -38,14 +38,14 @@ export interface FedBatch {
   readonly step: number;
   /** Rows of the whole batch. */
   readonly rows: number;
-  /** Of each row the one of the data. */
+  /** For each row of the batch the row of the data. */
   readonly sources: Int32Array;
-  /** The first rows of the parts that devices have; one where each has the whole batch. */
+  /** The first row of each device's shard; a single 0 if each device has the whole batch. */
   readonly starts: readonly number[];
-  /** The stored values of a column, once they were read. */
+  /** The stored values of a column; undefined until they have been read. */
   readonly stored: (column: string) => TypedArray | undefined;
   readonly columns: { readonly [name: string]: Tensor };
-  /** Gives the memory back; the runs that were queued with it may still read it. */
+  /** Frees the memory; runs that were queued with the batch may still read it. */
   release(): void;
 }
 
@@ -66,9 +66,9 @@ type Shards = readonly DeviceBuffer[];
 export class Feed {
   private readonly runtime: Runtime;
   private readonly mesh: Mesh;
-  /** Whole columns in device memory, where the executor gathers from there. */
+  /** Whole columns in device memory, if the executor gathers rows there. */
   private readonly resident = new WeakMap<Column, Promise<DeviceBuffer>>();
-  /** What columns have been read as. */
+  /** The values of the columns that have been read. */
   private readonly loaded = new WeakMap<Column, TypedArray>();
 
   constructor(runtime: Runtime) {
@@ -76,13 +76,13 @@ export class Feed {
     this.mesh = meshOf(runtime);
   }
 
-  /** The batches of an epoch from a step on. Leaving the loop early releases what was read ahead. */
+  /** The batches of an epoch from a step on. Leaving the loop early releases the batches that were read ahead. */
   async *batches(dataset: Dataset, options: FeedOptions): AsyncGenerator<FedBatch, void, undefined> {
     const count = dataset.batchesPerEpoch;
     const first = options.step ?? 0;
     const sizes = dataset.batchSizes;
     const hasShort = sizes.length > 1;
-    // The last batch may be split otherwise than the others, so it is read by a loader of its own.
+    // The last batch may have another layout than the others, so another loader reads it.
     const whole = hasShort ? count - 1 : count;
     if (first < whole) yield* this.run(dataset, options, first, whole, sizes[0] as number);
     if (hasShort && first <= whole) yield* this.run(dataset, options, whole, count, sizes[1] as number);
@@ -134,14 +134,14 @@ export class Feed {
     };
   }
 
-  /** Where the parts of a batch begin. */
+  /** The first row of each shard of a batch. */
   private starts(layout: Layout, rows: number): number[] {
     const split = layout.find((placement) => placement.kind === "shard");
     if (split?.kind !== "shard") return [0];
     return intervals(sizesOn(split.sizes, rows, batchParts(this.mesh))).map(([from]) => from);
   }
 
-  /** Which rank's rows this process asks the loader for, and how they are divided among its devices. */
+  /** The rank whose rows this process asks the loader for, and how these rows are divided among its devices. */
   private shares(layout: Layout): { rank: number; ranks: number; split: (rows: Int32Array) => Int32Array[] } {
     const { local } = this.runtime;
     const axis = layout.findIndex((placement) => placement.kind === "shard");
@@ -151,7 +151,7 @@ export class Feed {
     const [place] = places;
     const { sizes } = layout[axis] as Placement & { kind: "shard" };
     const { shares } = this.mesh.axes[axis] as MeshAxis;
-    // The loader deals rows out equally, the first ranks taking one more: as a mesh without shares does.
+    // The loader divides rows equally, with one more for the first ranks, as a mesh without shares does.
     if (shares === undefined && places.every((other) => other === place)) {
       return { rank: place as number, ranks: parts, split: (rows) => local.map(() => rows) };
     }
@@ -193,7 +193,7 @@ export class Feed {
         return memory;
       });
       this.resident.set(column, buffer);
-      // A failed read is tried again by the next batch.
+      // The next batch tries a failed read again.
       buffer.catch(() => this.resident.delete(column));
     }
     return buffer;

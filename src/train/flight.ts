@@ -1,13 +1,13 @@
-/** @module Steps under way: a bounded queue whose results are read in order, without the launches waiting for them. */
+/** @module Steps in flight: a bounded queue. Results are read in order, and launches do not wait for them. */
 
-/** Steps that may be under way at a time: one runs while the next one waits with everything in place. */
+/** The largest number of steps in flight: one runs while the next is ready to run. */
 export const mostInFlight = 2;
 
 /** One launched run. */
 export interface Launched {
-  /** Reads what it gives and hands it on; rejects with the run's error. */
+  /** Reads the results and passes them on; rejects with the error of the run. */
   readonly settle: () => Promise<void>;
-  /** Gives back what it needed. Called when it has ended, however. */
+  /** Frees the inputs. Called when the run has ended, with or without an error. */
   readonly release: () => void;
 }
 
@@ -15,7 +15,7 @@ export interface Launched {
 export class InFlight {
   private readonly queue: Launched[] = [];
 
-  /** Waits until there is room for one more launch. */
+  /** Waits until one more run can be launched. */
   async room(): Promise<void> {
     while (this.queue.length >= mostInFlight) await this.settleFirst();
   }
@@ -24,14 +24,14 @@ export class InFlight {
     this.queue.push(run);
   }
 
-  /** Waits for all. */
+  /** Waits for all runs. */
   async drain(): Promise<void> {
     while (this.queue.length > 0) await this.settleFirst();
   }
 
   /**
-   * Waits for all for so long, and gives everything back; errors are of no interest any more. Another process may never
-   * take its part in a step that is under way.
+   * Waits for all runs, at most for this time, and frees their inputs; ignores errors. A run may never end if another process does not
+   * take part in its step.
    */
   async abandon(milliseconds: number): Promise<void> {
     let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,4 +1,7 @@
-/** @module The functions that training compiles: initial values, one step, evaluation, prediction. Nothing here knows of devices. */
+/**
+ * @module The functions that training compiles: initial values, evaluation, prediction (a step is in `step.ts`). They are independent
+ * of devices.
+ */
 import type { Column, Dataset } from "../data/browser.ts";
 import { evalShape, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
@@ -25,17 +28,17 @@ import {
   type TrainState,
 } from "./values.ts";
 
-/** Shape and dtype of a batch's column as stored. */
+/** Shape and dtype of a stored column of a batch. */
 export function columnType(column: Column, rows: number): TensorType {
   return { dtype: column.dtype, shape: [rows, ...column.shape.slice(1)] };
 }
 
-/** Types of a batch's columns as stored, by name. */
+/** Types of the stored columns of a batch, by name. */
 export function batchTypes(dataset: Dataset, names: readonly string[], rows: number): { [name: string]: TensorType } {
   return Object.fromEntries(names.map((name) => [name, columnType(dataset.columns.get(name) as Column, rows)]));
 }
 
-/** The columns a run reads of a dataset, each once; weights where it has them. */
+/** The columns that a run reads from a dataset, each once, with the weights if the dataset has them. */
 export const columnNames = ({ input, target, weight }: Settings, dataset: Dataset): string[] => [
   ...new Set([
     ...namesIn(input),
@@ -44,13 +47,13 @@ export const columnNames = ({ input, target, weight }: Settings, dataset: Datase
   ]),
 ];
 
-/** The weights of a batch's rows, in the dtype of the run; undefined where the dataset has none. */
+/** The weights of a batch's rows, in the dtype of the run; undefined if the dataset has none. */
 export function rowWeights({ weight, dtype }: Settings, dataset: Dataset, batch: BatchColumns): Tensor | undefined {
   if (weight === undefined || batch[weight] === undefined) return undefined;
   return transformed(batch[weight], dataset.columns.get(weight) as Column, dtype).cast(dtype);
 }
 
-/** Initial values of all that training changes, and the key of its steps. One program, the same on every device. */
+/** The function that makes the initial values of parameters, optimizer and layers, and the key of the steps. */
 export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState & { readonly key: Tensor } {
   const { model, data, dtype, optimizer, input } = settings;
   const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
@@ -62,9 +65,9 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
 }
 
 /**
- * Checks the model against the data and finds the types of its variables.
+ * Checks that the model fits the data, and finds the types of its variables.
  *
- * @throws HeddleError naming the layer that its input does not fit.
+ * @throws HeddleError naming the layer that cannot take its input.
  */
 export function modelTypes(settings: Settings): ModelTypes {
   const { model, data, dtype, input, target } = settings;
@@ -73,24 +76,25 @@ export function modelTypes(settings: Settings): ModelTypes {
   let output: OneOrMore<TensorType> | undefined;
   let trained: Trained;
   const { key, ...state } = evalShape((seedKey) => {
-    const made = withFloats(dtype, () => model.init(seedKey, type(input)));
-    ({ output } = made);
-    trained = trainedNames(settings, made.params);
+    const variables = withFloats(dtype, () => model.init(seedKey, type(input)));
+    ({ output } = variables);
+    trained = trainedNames(settings, variables.params);
     return initialiser(settings)(seedKey);
   }, keyType);
   if (output === undefined) throw new HeddleError("shape", "train: the model's init gives no output");
-  const [one, other] = [single(output), single(type(target))];
-  const metrics = settings.metrics ?? (one === undefined || other === undefined ? {} : defaultMetrics(one, other));
-  const given = flattenTree<TensorType>([output, type(target)], isTensorType);
+  const [outputType, targetType] = [single(output), single(type(target))];
+  const defaults = outputType === undefined || targetType === undefined ? {} : defaultMetrics(outputType, targetType);
+  const metrics = settings.metrics ?? defaults;
+  const outputAndTarget = flattenTree<TensorType>([output, type(target)], isTensorType);
   const metricSizes = Object.entries(metrics).map(([name, metric]): [string, MetricSize] => {
     const counts = isCounted(metric) ? metric.counts : metric;
     const values = within(`metric ${name}`, () =>
       evalShape(
         (...leaves) => {
-          const [y, t] = unflattenTree(given.shape, leaves) as [Tensor, Tensor];
+          const [y, t] = unflattenTree(outputAndTarget.shape, leaves) as [Tensor, Tensor];
           return counts(y, t);
         },
-        ...given.leaves,
+        ...outputAndTarget.leaves,
       ),
     );
     const sums = isCounted(metric) ? values.shape.at(-1) : undefined;
@@ -106,7 +110,7 @@ export function modelTypes(settings: Settings): ModelTypes {
   return { state, key, trained, metrics, metricSizes: new Map([...terms, ...metricSizes]) };
 }
 
-/** Applies the model in the precision of the run; what comes out is of its dtype again, as losses and metrics take it. */
+/** Applies the model in the precision of the run; the outputs are cast to the dtype of the run, in which losses and metrics compute. */
 export function applied(
   { model, precision, dtype }: Settings,
   variables: Variables,
@@ -114,14 +118,14 @@ export function applied(
   options: ApplyOptions,
 ): { readonly y: OneOrMore<Tensor>; readonly state: Tensors } {
   const { y, state } = applyLayer(model, variables, x as Tensor, { ...options, precision });
-  return { y: precision === undefined ? y : mapValues(y, (one) => one.cast(dtype)), state };
+  return { y: precision === undefined ? y : mapValues(y, (output) => output.cast(dtype)), state };
 }
 
 /**
- * Traces the model on the last batch of an epoch where that is shorter: what a layer refuses of so few rows (statistics of one
- * value) is told before the first step, not at the end of the first epoch.
+ * Traces the model on the last batch of an epoch if it is shorter than the others. So an error of a layer that needs more rows (for
+ * statistics) comes before the first step, not at the end of the first epoch.
  *
- * @throws HeddleError as the model does, with what to do
+ * @throws HeddleError the error of the model, with a hint
  */
 export function checkLastBatch(settings: Settings, { state }: ModelTypes): void {
   const { data, input, dtype, pipeline, accumulate } = settings;
@@ -134,8 +138,8 @@ export function checkLastBatch(settings: Settings, { state }: ModelTypes): void 
   try {
     evalShape(
       (key, ...values) => {
-        const given = unflattenTree(shape, values) as { variables: Variables; x: OneOrMore<Tensor> };
-        return applied(settings, given.variables, given.x, { train: true, key }).y;
+        const inputs = unflattenTree(shape, values) as { variables: Variables; x: OneOrMore<Tensor> };
+        return applied(settings, inputs.variables, inputs.x, { train: true, key }).y;
       },
       keyType,
       ...leaves,
@@ -151,7 +155,7 @@ export function checkLastBatch(settings: Settings, { state }: ModelTypes): void 
   }
 }
 
-/** What an evaluation or a prediction is given. */
+/** The inputs of an evaluation or a prediction. */
 export type ForwardInput = Pick<TrainState, "params" | "state"> & { readonly batch: BatchColumns };
 
 /** Loss and metrics of a batch, without dropout. */
@@ -173,13 +177,13 @@ export function predictionFunction(settings: Settings, dataset: Dataset) {
   };
 }
 
-/** Losses of several outputs, means over so many rows, as the sums that metrics are. */
+/** The losses of several outputs, which are means over `rows` rows, as sums like those of metrics. */
 export const termSums = (terms: readonly TermValue[], rows: number, dtype: DType): { [name: string]: Tensor } =>
   Object.fromEntries(terms.map(({ name, value }) => [name, value.cast(dtype).mul(rows)]));
 
 /** The sum of each metric over a batch. */
-// In the run's dtype, not i32: the sums then travel in the same message as loss and gradients. Whole numbers stay exact
-// up to 2^24 in f32, far beyond a batch.
+// In the run's dtype, not i32, so that one all-reduce carries the sums with loss and gradients. Integers are exact in f32
+// up to 2^24, far beyond the size of a batch.
 export function sumsOf(
   metrics: Metrics,
   output: OneOrMore<Tensor>,

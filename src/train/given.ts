@@ -1,4 +1,4 @@
-/** @module The plan that `heddle run --plan` gives a training, in the place of what its options say. */
+/** @module The plan of `heddle run --plan`, which replaces the options `mesh`, `layout` and `pipeline` of a training. */
 import { formatMesh, type PlanLayouts, type Schedule, schedules } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -7,9 +7,9 @@ import { noFiles } from "./no-files.ts";
 import type { PipelineTraining, Settings } from "./options.ts";
 
 /**
- * The settings of a training by the plan that the environment names, if it does.
+ * The settings of a training with the plan that the environment names, if it names one.
  *
- * @throws HeddleError `file` or `parse` for a file that holds no plan; `option` where the training has another mesh.
+ * @throws HeddleError `file` or `parse` if the plan cannot be read; `option` if the training has another mesh.
  */
 export function withGivenPlan(settings: Settings): Settings {
   const { planFile } = readEnvironment();
@@ -26,23 +26,23 @@ export function withGivenPlan(settings: Settings): Settings {
         hint: "plan for that mesh, or leave the option out",
       },
     );
-  const { pipeline: _own, ...rest } = settings;
+  const { pipeline: _replaced, ...rest } = settings;
   return { ...rest, plan, mesh: plan.mesh, ...stagesIn(plan) };
 }
 
-/** Stages and schedule of a plan, as an option of `train` says them. */
+/** Stages and schedule of a plan, in the form of the option `pipeline`. */
 function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: PipelineTraining } {
   if (pipeline === undefined) return {};
   const { schedule } = pipeline;
   const params = inputs.flatMap(({ name, stage }): [string, number][] =>
     stage !== undefined && name.startsWith("params.") ? [[name.slice("params.".length), stage]] : [],
   );
-  const own: PipelineTraining = {
+  const training: PipelineTraining = {
     stages: Object.fromEntries(params),
     microBatches: schedule.microBatches,
-    // A short last batch has fewer micro-batches.
+    // A short last batch has fewer micro-batches, for which the plan has no schedule.
     schedule: (stages, microBatches): Schedule =>
       microBatches === schedule.microBatches ? schedule : schedules["1f1b"](stages, microBatches),
   };
-  return { pipeline: own };
+  return { pipeline: training };
 }

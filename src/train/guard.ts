@@ -1,9 +1,9 @@
 /**
- * @module Steps that may be rejected: whether the gradients are finite is decided once, over all devices, and every
- * write of the step depends on it. A rejected step leaves parameters, optimizer state and layer state as they were.
+ * @module Rejects steps whose gradients are not finite. All devices decide together, and every write of the step depends on the
+ * decision: a rejected step changes neither parameters nor optimizer state nor layer state.
  *
- * The loss scale of mixed precision (Micikevicius et al., "Mixed Precision Training", 2018) rests on it: gradients of a
- * scaled loss overflow now and then, and the scale is lowered when they do.
+ * The loss scale of mixed precision (Micikevicius et al., "Mixed Precision Training", 2018) uses it: gradients of a
+ * scaled loss overflow sometimes, and the scale is lowered each time.
  */
 
 import { full, isFinite, isTensor, minimum, select, type Tensor } from "../functions/index.ts";
@@ -12,39 +12,39 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 
-/** The scale that a loss is multiplied by before its gradients are taken; gradients are divided by it again. */
+/** Options of the loss scale: the loss is multiplied by the scale before its gradients are taken, and gradients are divided by it. */
 export interface LossScaleOptions {
-  /** Of the first step; default 65536. Powers of two lose nothing. */
+  /** The scale of the first step; default 65536. Powers of two are exact. */
   readonly initial?: number;
-  /** What the scale is multiplied by after `interval` steps without overflow; default 2. */
+  /** The scale is multiplied by this factor after `interval` steps without overflow; default 2. */
   readonly growth?: number;
-  /** What it is multiplied by after an overflow; default 0.5. */
+  /** The scale is multiplied by this factor after an overflow; default 0.5. */
   readonly backoff?: number;
-  /** Default 2000. */
+  /** Steps without overflow before the scale grows; default 2000. */
   readonly interval?: number;
 }
 
-/** What guards the steps of a training. */
+/** Decides whether the steps of a training are rejected, and scales the loss if `scale` is set. */
 export interface Guard {
   readonly scale: Required<LossScaleOptions> | undefined;
 }
 
-/** State of a guard: `applied` counts the steps that were not rejected, `scale` and `good` those of the loss scale. */
+/** State of a guard: the number of applied steps, the loss scale, and the number of steps since the scale changed (`good`). */
 export type GuardState = { readonly applied: Tensor; readonly good?: Tensor; readonly scale?: Tensor };
 
 /**
- * The guard that options ask for, if any.
+ * The guard for the options `nan` and `lossScale`; undefined if no step is to be rejected.
  *
  * @throws HeddleError `option`.
  */
 export function guardOf(nan: string, lossScale: boolean | LossScaleOptions | undefined): Guard | undefined {
   if (lossScale === undefined || lossScale === false) return nan === "skip" ? { scale: undefined } : undefined;
-  const given = lossScale === true ? {} : lossScale;
-  if (typeof given !== "object" || given === null) {
+  const options = lossScale === true ? {} : lossScale;
+  if (typeof options !== "object" || options === null) {
     throw new HeddleError("option", `train: lossScale must be true or options, got ${String(lossScale)}`);
   }
-  checkOptions("train: lossScale", given, ["initial", "growth", "backoff", "interval"]);
-  const { initial = 65536, growth = 2, backoff = 0.5, interval = 2000 } = given;
+  checkOptions("train: lossScale", options, ["initial", "growth", "backoff", "interval"]);
+  const { initial = 65536, growth = 2, backoff = 0.5, interval = 2000 } = options;
   checkNumber("train", "lossScale.initial", initial, Number.MIN_VALUE);
   checkNumber("train", "lossScale.growth", growth, 1);
   checkNumber("train", "lossScale.backoff", backoff, Number.MIN_VALUE, 1);
@@ -60,13 +60,13 @@ export function initialGuard({ scale }: Guard, dtype: "f32" | "f64"): GuardState
     : { applied: zero, good: zero, scale: full([], scale.initial, { dtype }) };
 }
 
-/** Whether every element of every tensor is finite, on all devices that hold parts of them; a bool scalar. */
+/** Whether every element of every float tensor is finite, on all devices that hold a shard; a bool scalar. */
 export function allFinite(tensors: readonly Tensor[]): Tensor {
   const flags = tensors.filter(({ dtype }) => isFloat(dtype)).map((x) => isFinite(x).cast("i32").min());
   return flags.reduce(minimum, full([], 1, { dtype: "i32" })).eq(1);
 }
 
-/** `updated` where a step is accepted, else `previous`: trees of the same form. */
+/** `updated` if the step is accepted, else `previous`: trees with the same structure. */
 export function accepted<Tree>(ok: Tensor, updated: Tree, previous: Tree): Tree {
   const flat = flattenTree(updated, isTensor);
   const old = flattenTree(previous, isTensor).leaves;
@@ -87,7 +87,7 @@ export function nextGuard({ scale }: Guard, state: GuardState, ok: Tensor): Guar
   return {
     applied,
     good: select(ok, select(grows, 0, run), 0),
-    // A scale that overflows itself would reject every step from then on.
+    // An infinite scale would reject every later step.
     scale: select(ok, select(isFinite(after), after, before), before.mul(scale.backoff)),
   };
 }

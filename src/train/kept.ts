@@ -1,6 +1,6 @@
 /**
- * @module What a training keeps beside parameters and layer state, as one tree: the optimizer's own state, or that with the
- * guard's of `nan` and `lossScale` and the moving average of `ema`.
+ * @module The third tree that a training keeps, besides parameters and layer state: the optimizer's state, with the state of the guard
+ * (options `nan` and `lossScale`) and the moving average (option `ema`) if there are any.
  */
 
 import { isTensor, select, type Tensor, type Tensors } from "../functions/index.ts";
@@ -10,7 +10,7 @@ import { mapTensors } from "./accumulate.ts";
 import { type GuardState, initialGuard } from "./guard.ts";
 import type { Settings } from "./options.ts";
 
-/** The tree's parts. */
+/** The parts of the tree. */
 export interface Kept {
   readonly slots: Tensors;
   readonly guard?: GuardState;
@@ -24,14 +24,14 @@ const keepsMore = ({ guard, ema }: Pick<Settings, "guard" | "ema">): boolean =>
 export const unpackKept = (settings: Settings, kept: Tensors): Kept =>
   keepsMore(settings) ? (kept as unknown as Kept) : { slots: kept };
 
-/** A tree of the parts, in this order whatever theirs. */
+/** A tree of the parts, always in the same order. */
 export function packKept(settings: Settings, { slots, guard, average }: Kept): Tensors {
   if (!keepsMore(settings)) return slots;
-  const more = { ...(guard === undefined ? {} : { guard }), ...(average === undefined ? {} : { average }) };
-  return { slots, ...more } as unknown as Tensors;
+  const extra = { ...(guard === undefined ? {} : { guard }), ...(average === undefined ? {} : { average }) };
+  return { slots, ...extra } as unknown as Tensors;
 }
 
-/** What a training keeps before its first step. */
+/** The tree before the first step. */
 export function initialKept(settings: Settings, slots: Tensors, params: Tensors): Tensors {
   const { guard, ema, dtype } = settings;
   return packKept(settings, {
@@ -42,31 +42,31 @@ export function initialKept(settings: Settings, slots: Tensors, params: Tensors)
 }
 
 /**
- * The average after a step: the parameters themselves after the first, then `decay · average + (1 - decay) · parameters`, as
+ * The average after a step: after the first step the parameters, then `decay · average + (1 - decay) · parameters`, as in
  * PyTorch's `AveragedModel` with `get_ema_multi_avg_fn(decay)`.
  *
- * @param count steps taken before this one
+ * @param count number of earlier steps
  */
 export function nextAverage(decay: number, average: Tensors, params: Tensors, count: Tensor): Tensors {
-  const known = flattenTree(average, isTensor).leaves;
+  const averages = flattenTree(average, isTensor).leaves;
   const first = count.eq(0);
   let index = 0;
   return mapTensors(params, (parameter) => {
-    const before = known[index++] as Tensor;
+    const before = averages[index++] as Tensor;
     return select(first, parameter, averaged(before, parameter, decay));
   });
 }
 
-/** The parameters to evaluate and predict with: their moving average where one is kept. */
+/** The parameters for evaluation and prediction: the moving average if there is one. */
 export const evaluated = (settings: Settings, params: Tensors, kept: Tensors): Tensors =>
   settings.ema === undefined ? params : (unpackKept(settings, kept).average as Tensors);
 
 const parts = [
   ["average", "a moving average of the parameters", "the option ema"],
-  ["guard", "what rejects steps", 'the options nan: "skip" and lossScale'],
+  ["guard", "the state of the guard that rejects steps", 'the options nan: "skip" and lossScale'],
 ] as const;
 
-/** What one training keeps beside the optimizer's own state and another does not, by the names in their trees; in words. */
+/** Describes a part of the tree that one training has and another does not, by the names in their trees; undefined if there is none. */
 export function keptDifference(theirs: readonly string[], ours: readonly string[]): string | undefined {
   const has = (names: readonly string[], part: string): boolean => names.some((name) => name.startsWith(`${part}.`));
   for (const [part, what, option] of parts) {

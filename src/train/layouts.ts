@@ -1,4 +1,4 @@
-/** @module Layouts of all that a training changes, by the rules given. */
+/** @module Layouts of parameters, optimizer state and layer state, from the rules of the option `layout`. */
 
 import { checkAxisNames } from "../compile/checks.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
@@ -23,38 +23,39 @@ import { stageHolder } from "./pipeline.ts";
 import type { LayoutRule, Parameter, ParameterLayout } from "./rules.ts";
 import type { ModelTypes } from "./values.ts";
 
-/** The axes that rules split over, where the mesh has them. */
+/** The mesh axes that rules shard over. */
 export const layoutAxes = (rules: readonly LayoutRule[]): string[] => rules.flatMap(({ axes = [] }) => axes);
 
-/** Layouts of all that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
+/** Layouts of all values that a training changes, by path: `params.0.weight`, `optimizer.momentumBuffer.0.weight`. */
 export interface StateLayouts {
-  /** Where a value is kept. */
+  /** The layout in which a value is stored between steps. */
   kept(path: string): Layout;
-  /** The layout it is used in, where that is another. */
+  /** The layout in which a step uses the value, if it is not the stored layout. */
   used(path: string): Layout | undefined;
-  /** Whether every value is whole on every device. */
+  /** Whether every value is replicated. */
   readonly whole: boolean;
-  /** Whether some value is kept in parts along the axis at this place of the mesh. */
+  /** Whether a value is sharded along the mesh axis with this index. */
   isSplit(place: number): boolean;
 }
 
-/** Where a value is kept, and in which layout it is used. */
+/** The layouts in which a value is stored and used. */
 export interface Both {
   readonly kept: Layout;
   readonly used: Layout;
 }
 
-/** Every value whole on every device. */
+/** Layouts in which every value is replicated. */
 export function wholeLayouts(mesh: Mesh): StateLayouts {
   const everywhere = replicated(mesh);
   return { kept: () => everywhere, used: () => undefined, whole: true, isSplit: () => false };
 }
 
 /**
- * Applies rules, the first that has something to say of a parameter; a given plan comes before them. What is of a stage of a pipeline is kept there only.
+ * The layouts of a training. For each parameter the first rule that applies decides; a given plan has priority. The values of a
+ * pipeline stage are only on the devices of that stage.
  *
- * @throws HeddleError `option` for a name that no parameter has or an axis that is nearly one of the mesh, `layout` for a dim that cannot be split so, `pipeline`
- * for a parameter without a stage.
+ * @throws HeddleError `option` for a name that no parameter has or a misspelt axis, `layout` for a dim that cannot be sharded so,
+ * `pipeline` for a parameter without a stage.
  */
 export function stateLayouts(
   { layoutRules: rules, pipeline, plan }: Pick<Settings, "layoutRules" | "pipeline" | "plan">,
@@ -77,8 +78,8 @@ export function stateLayouts(
   const layouts = new Map(
     leaves.leaves.map((type, index): [string, Both] => {
       const name = leaves.paths[index] as string;
-      const given = planned.get(`params.${name}`);
-      if (given !== undefined) return [name, given];
+      const fromPlan = planned.get(`params.${name}`);
+      if (fromPlan !== undefined) return [name, fromPlan];
       const both = placedBy(rules, { name, ...type }, mesh, pipeline !== undefined);
       return [name, { kept: held(name, both.kept), used: held(name, both.used) }];
     }),
@@ -86,14 +87,14 @@ export function stateLayouts(
   const slots = flattenTree(types.state.optimizer, isTensorType);
   const both = new Map([...layouts].map(([name, layout]) => [`params.${name}`, layout]));
   slots.paths.forEach((path, index) => {
-    // A slot's tree holds the tree of parameters: "momentumBuffer.0.weight".
+    // The path of a slot ends in the path of its parameter: "momentumBuffer.0.weight".
     const name = suffixes(path).find((suffix) => layouts.has(suffix));
     if (name === undefined) return;
     const sameShape = `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
     const kept = sameShape ? (layouts.get(name) as Both).kept : held(name, everywhere);
     both.set(`optimizer.${path}`, { kept, used: kept });
   });
-  for (const [path, given] of planned) if (/^(optimizer|state)\./.test(path)) both.set(path, given);
+  for (const [path, layout] of planned) if (/^(optimizer|state)\./.test(path)) both.set(path, layout);
   return {
     kept: (path) => both.get(path)?.kept ?? everywhere,
     used: (path) => both.get(path)?.used,
@@ -103,7 +104,7 @@ export function stateLayouts(
 }
 
 /**
- * Where the first rule that has something to say of a parameter keeps it and has it used; else whole everywhere.
+ * The layouts of a parameter by the first rule that applies to it; replicated if no rule applies.
  *
  * @throws HeddleError as {@link stateLayouts}
  */
@@ -136,7 +137,7 @@ function layoutOf(name: string, type: TensorType, { shard, gather = [] }: Parame
   return { kept, used };
 }
 
-/** What a rule may say of a parameter; beside a pipeline, whose stages and micro-batches have their axes, less. */
+/** Checks the result of a rule; with a pipeline, a rule may not use the axes of stages and micro-batches. */
 function checkParameterLayout(found: ParameterLayout | undefined, name: string, isPipeline: boolean, mesh: Mesh): void {
   if (found === undefined) return;
   if (typeof found !== "object" || typeof found.shard !== "object")
@@ -144,7 +145,9 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
       "option",
       `train: a rule of layout must give { shard }, but gave ${shown(found)} for "${name}"`,
       {
-        ...(typeof found === "function" ? { hint: "call what makes the rule, as in layouts.fullySharded()" } : {}),
+        ...(typeof found === "function"
+          ? { hint: "call the function that makes the rule, as in layouts.fullySharded()" }
+          : {}),
       },
     );
   const taken = Object.keys(found.shard).find(

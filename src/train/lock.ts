@@ -1,36 +1,37 @@
 /**
- * @module One writer to a folder of checkpoints.
+ * @module Locks a folder of checkpoints for one writer.
  *
- * On Linux a run holds a folder by listening at an abstract socket (unix(7)) named after it: the system lets one
- * process do so, and takes the name back when that process has ended, however it ended. A lock file would outlive a
+ * On Linux a run holds a folder by listening at an abstract socket (unix(7)) named after the folder: the system lets only one
+ * process listen, and frees the name when that process ends, even if it is killed. A lock file would remain after a
  * kill. Processes on other machines are not seen, and other systems have no such sockets.
  */
 import { createHash } from "node:crypto";
-import { mkdir, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { makeFolder } from "../io/make-folder.ts";
 import { HeddleError } from "../util/errors.ts";
 
-/** A folder that this process alone writes checkpoints to. */
+/** A folder to which only this process writes checkpoints. */
 export interface FolderLock {
-  /** Whether others on this machine are kept out; false where the system has no means to. */
+  /** Whether other processes of this machine are locked out; false if the system has no abstract sockets. */
   readonly exclusive: boolean;
-  /** Gives the folder free; more than once does nothing. */
+  /** Releases the folder; a second call does nothing. */
   release(): void;
 }
 
 /** Options of {@link lockFolder}. */
 export interface LockOptions {
-  /** Milliseconds to wait for a process that was killed and has not quite ended; default 3,000. */
+  /** Milliseconds to wait for a killed process to end; default 3,000. */
   readonly patience?: number;
 }
 
 /**
- * Takes a folder, which is made when missing.
+ * Locks a folder, which is created if missing.
  *
- * @throws HeddleError `file` when another run of this machine holds it, naming its process, or when the folder cannot
- * be made.
+ * @throws HeddleError `file` if another run of this machine holds the folder, naming its process, or if the folder cannot
+ * be created.
  */
 export async function lockFolder(folder: string, options: LockOptions = {}): Promise<FolderLock> {
   const name = await socketName(folder).catch((error: Error) => {
@@ -50,14 +51,14 @@ export async function lockFolder(folder: string, options: LockOptions = {}): Pro
   }
 }
 
-/** The same for every path that leads to the folder. */
+/** The name of the folder's socket, the same for every path of the folder. */
 async function socketName(folder: string): Promise<string> {
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   const { dev, ino } = await stat(folder, { bigint: true });
   return `\0heddle-checkpoints-${createHash("sha256").update(`${dev} ${ino}`).digest("hex").slice(0, 32)}`;
 }
 
-/** Undefined when another listens there. */
+/** Listens at a socket; undefined if another process listens there. */
 function listen(name: string): Promise<Server | undefined> {
   return new Promise((done, failed) => {
     const server = createServer((socket) => socket.on("error", () => {}).end(`${process.pid}`));
@@ -70,7 +71,7 @@ function listen(name: string): Promise<Server | undefined> {
   });
 }
 
-/** The process that listens; undefined when it does not say, as it is busy or just ending. */
+/** The id of the process that listens at a socket; undefined if the process is busy or ending. */
 function ask(name: string): Promise<string | undefined> {
   return new Promise((done) => {
     let text = "";

@@ -27,22 +27,22 @@ import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
-  /** Folder; made when missing. */
+  /** Folder; created if missing. */
   readonly directory: string;
-  /** After every epoch (default), or after so many steps; in any case at the end. */
+  /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
-  /** How many checkpoints stay; default 3. */
+  /** How many checkpoints are kept; default 3. */
   readonly keep?: number;
 }
 
-/** How a network is cut into a pipeline. */
+/** How a network is divided into the stages of a pipeline. */
 export interface PipelineTraining {
   /**
    * Stage of each layer that has parameters, by the layer's place or path in the model: `{ "0": 0, "3": 1 }`. Stages
    * count from 0 in the order of the network.
    */
   readonly stages: { readonly [layer: string]: number };
-  /** Parts of a batch that are under way one after the other; a batch that they do not divide is cut into fewer. */
+  /** Number of micro-batches of a batch; a batch that is not divisible by it is cut into fewer. */
   readonly microBatches: number;
   /** Order of forward and backward passes; default `"1f1b"`. */
   readonly schedule?: PipelineOptions["schedule"];
@@ -50,9 +50,9 @@ export interface PipelineTraining {
 
 /** Bounds of gradients. */
 export interface ClipOptions {
-  /** Each element of each gradient is brought into `[-value, value]`. */
+  /** Each element of each gradient is clipped to `[-value, value]`. */
   readonly value?: number;
-  /** All gradients are scaled down together where their global norm is larger. */
+  /** All gradients are scaled down together if their global norm is larger. */
   readonly norm?: number;
 }
 
@@ -69,103 +69,106 @@ export type RecordTrainOptions = Omit<TrainOptions, "model" | "loss" | "metrics"
 /** Options of {@link train}. */
 export interface TrainOptions<Model extends Layer = Layer> {
   readonly model: Model;
-  /** What to learn from: batched, with a column for the input and one for the target. */
+  /** The training data: batched, with a column for the input and a column for the target. */
   readonly data: Dataset;
   /**
-   * A function of output and target, a scalar; for a model of several outputs also one for each by name, with weights, each of which is
-   * told: `{ main: losses.softmaxCrossEntropy, aux: { loss: losses.mse, weight: 0.3 } }` ({@link RecordTrainOptions}).
+   * A function of output and target that gives a scalar. A model with several outputs can also have a loss for each output by name,
+   * with weights; each loss is reported: `{ main: losses.softmaxCrossEntropy, aux: { loss: losses.mse, weight: 0.3 } }` ({@link RecordTrainOptions}).
    */
   readonly loss: Loss;
   readonly optimizer: Optimizer;
   /**
-   * Which parameters are trained, by a pattern of names (`"head"`, `["**", "!embed"]`) or a function; of the others no gradient is
-   * computed and no optimizer state kept. Default: all but those of `nn.frozen` layers, which are left as they are in any case.
+   * Which parameters are trained, by a pattern of names (`"head"`, `["**", "!embed"]`) or a function. The other parameters have neither
+   * gradients nor optimizer state. Default: all; parameters of `nn.frozen` layers are never trained.
    */
   readonly trainable?: Selection;
-  /** Times to go through the data. */
+  /** Number of passes through the data. */
   readonly epochs: number;
-  /** Of parameters, dropout and shuffling; default 0. */
+  /** Seed of parameters, dropout and shuffling; default 0. */
   readonly seed?: number;
-  /** What to evaluate on after every epoch; in batches of the training's size when it is not batched. */
+  /** Dataset for an evaluation after every epoch; by default in batches of the training's size. */
   readonly evaluate?: Dataset;
-  /** Column that the model sees, or several, of which it sees a record by their names; default `"x"`. */
+  /** The column that the model gets; several columns are passed as a record by name. Default `"x"`. */
   readonly input?: string | readonly string[];
-  /** Column that the loss compares with, or several, of which it gets a record; default `"y"`. */
+  /** The column that the loss compares with the output; several columns are passed as a record. Default `"y"`. */
   readonly target?: string | readonly string[];
   /**
-   * Column of weights, one per row, that the losses of the rows are multiplied by: `Σ weight · loss / rows`. Evaluation uses it
-   * where its dataset has the column. Metrics are not weighted. Default: none.
+   * Column with a weight per row, by which the loss of the row is multiplied: `Σ weight · loss / rows`. Evaluation uses it
+   * if its dataset has the column. Metrics are not weighted. Default: none.
    */
   readonly weight?: string;
-  /** The same by the class of a row, in training only: `{ 0: 1, 1: 5 }`; other classes have 1. Default: none. */
+  /** Weights of rows by their class, in training only: `{ 0: 1, 1: 5 }`; other classes have weight 1. Default: none. */
   readonly classWeight?: ClassWeight;
-  /** Default: accuracy where the target is a class, else none. */
+  /** Default: accuracy if the target is a class, otherwise none. */
   readonly metrics?: Metrics;
   readonly callbacks?: Callbacks | readonly Callbacks[];
   /** Ends the training after the current step; `train` then throws the signal's reason. */
   readonly signal?: AbortSignal;
   readonly checkpoint?: CheckpointOptions;
   /**
-   * Go on from the newest checkpoint of the directory, or from this file or folder; default what `heddle run --resume`
-   * says. A run that is resumed gives the same bits as one that was never interrupted.
+   * Resume from the newest checkpoint of the directory, or from this file or folder; default: only under `heddle run --resume`.
+   * A resumed run gives the same bits as a run that was never interrupted.
    */
   readonly resume?: boolean | string;
   /**
-   * Values to begin with in place of the model's own, such as an earlier result, which is copied and not changed. A checkpoint
-   * that is resumed from wins.
+   * Initial values that replace those of the model, such as an earlier result; they are copied and not changed. If the training resumes
+   * from a checkpoint, the checkpoint has priority.
    */
   readonly from?: StartValues;
-  /** Epochs that count as gone through: the first one has the next number, the last one the number `epochs`. Default 0. */
+  /** Number of epochs that count as done: the first epoch has the next number, the last one the number `epochs`. Default 0. */
   readonly initialEpoch?: number;
   /** Dtype of parameters and arithmetic; default `"f32"`. */
   readonly dtype?: "f32" | "f64";
   /**
-   * Compute layers in 16-bit floats, with parameters, optimizer state, norms, softmaxes, losses and metrics in f32: `"bf16"`, or
-   * `"f16"`, whose small gradients need `lossScale`, which is then true by default. Default: all in `dtype`.
+   * Compute layers in 16-bit floats, with parameters, optimizer state, norms, softmaxes, losses and metrics in f32: `"bf16"` or
+   * `"f16"`. With `"f16"`, `lossScale` is true by default, as small gradients would vanish. Default: all in `dtype`.
    */
   readonly precision?: "bf16" | "f16";
-  /** Devices; default one axis `data` over all workers. In a single process the devices are virtual. */
+  /** The mesh of devices; default one axis `data` over all workers. In a single process the devices are virtual. */
   readonly mesh?: Mesh;
   /**
-   * Where parameters live on the mesh, such as `layouts.fullySharded()` or `layouts.named({ "0.weight": { model: 0 } })`;
-   * of several rules the first that knows a parameter counts. Default: whole on every device.
+   * How parameters are sharded over the mesh, such as `layouts.fullySharded()` or `layouts.named({ "0.weight": { model: 0 } })`;
+   * if there are several rules, the first that applies to a parameter decides. Default: replicated.
    */
   readonly layout?: LayoutRule | readonly LayoutRule[];
   /**
-   * Layers on stages instead of whole networks on devices: the mesh has an axis `stage`. Default mesh: one device per
-   * stage, and the other workers on an axis `data`. The result is the same.
+   * Train as a pipeline: each stage of the mesh axis `stage` has some of the layers. Default mesh: one device per
+   * stage, and the other workers on an axis `data`. The result is the same as without a pipeline.
    */
   readonly pipeline?: PipelineTraining;
   /**
-   * What the planner assumes of devices and links, such as `heddle machine` measures; default that of `--machine`, or what it
-   * assumes of any. The same on every worker.
+   * The planner's description of devices and links, such as `heddle machine` measures; default that of `--machine`, or a general one.
+   * It must be the same on every worker.
    */
   readonly machine?: Machine;
-  /** Default, and `"auto"`: native where it loads, else reference; `heddle run --executor` wins. */
+  /** The executor; `"auto"` (the default) is native if it loads, otherwise reference. `heddle run --executor` has priority. */
   readonly executor?: ExecutorName;
-  /** A bar, lines, or nothing; default: a bar on a terminal, else lines. Only rank 0 reports; `heddle run --quiet` wins: nothing. */
+  /**
+   * Report progress by a bar, lines, or nothing; default: a bar on a terminal, otherwise lines. Only rank 0 reports; with `heddle run
+   * --quiet` nothing is reported.
+   */
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
-   * What to do when the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
-   * not finite, on any device, is rejected on all: parameters and state stay as they were.
+   * What to do if the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
+   * not finite on any device is rejected on all devices: parameters and state do not change.
    */
   readonly nan?: "error" | "continue" | "skip";
   /**
-   * Multiply the loss before its gradients are taken, so that small ones do not vanish, and reject the steps whose
-   * gradients overflow: true, or the options of the scale. Default off.
+   * Multiply the loss by a scale before its gradients are taken, so that small gradients do not vanish, and reject steps whose
+   * gradients overflow: true, or the options of the scale. Default false.
    */
   readonly lossScale?: boolean | LossScaleOptions;
-  /** Bounds of the gradients of the whole batch, before the optimizer sees them; default none. */
+  /** Clips the gradients of the whole batch before the optimizer's update; default none. */
   readonly clip?: ClipOptions;
   /**
-   * Compute each batch in this many parts, one after another, and take one step by the sum: the memory of a part, and but
-   * for rounding and dropout masks the result of the whole, where the loss is a mean over rows. A batch that it does not
-   * divide is cut into fewer. Default 1.
+   * Compute each batch in this number of parts, one after another, and take one step with the sum of the gradients. This needs the memory
+   * of one part; if the loss is a mean over rows, the result is that of the whole batch, apart from rounding and dropout masks. A batch
+   * that is not divisible by it is cut into fewer parts. Default 1.
    */
   readonly accumulate?: number;
   /**
-   * Keep a moving average of the parameters, `ema · average + (1 - ema) · parameters` at each step, and evaluate and predict
-   * with it; `result.averaged` has it. It begins as the parameters after the first step. Below 1, usually 0.99 to 0.9999;
+   * Keep a moving average of the parameters, `ema · average + (1 - ema) · parameters` at each step, for evaluation and
+   * prediction; `result.averaged` is the average. It starts as the parameters after the first step. Below 1, usually 0.99 to 0.9999;
    * default: none.
    */
   readonly ema?: number;
@@ -217,11 +220,11 @@ export interface Settings extends Omit<TrainOptions, "loss"> {
   readonly nan: "error" | "continue" | "skip";
   readonly accumulate: number;
   readonly initialEpoch: number;
-  /** What decides on each step; undefined: all are taken. */
+  /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
   readonly layoutRules: readonly LayoutRule[];
-  /** What the step goes by, in the place of rules. */
+  /** The plan of the step, which replaces the rules of `layout`. */
   readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
 }
@@ -229,14 +232,14 @@ export interface Settings extends Omit<TrainOptions, "loss"> {
 /**
  * Checks the options and fills in defaults.
  *
- * @throws HeddleError `option` naming the option, also one that does not exist.
+ * @throws HeddleError `option` naming the option, also for an unknown option.
  */
 export function resolveOptions(options: TrainOptions): Settings {
   checkOptions("train", options, names);
   for (const name of ["model", "data", "loss", "optimizer", "epochs"] as const) {
     if (options[name] !== undefined) continue;
-    const given = name in options ? ": it is undefined, as a misspelt name is" : "";
-    throw new HeddleError("option", `train: '${name}' is missing${given}`);
+    const reason = name in options ? ": it is undefined, as a misspelt name is" : "";
+    throw new HeddleError("option", `train: '${name}' is missing${reason}`);
   }
   checkKinds(options);
   const { seed = 0, checkpoint, dtype = "f32", report = "auto", nan = "error", callbacks = [], layout = [] } = options;
@@ -279,7 +282,7 @@ export function resolveOptions(options: TrainOptions): Settings {
 
 const hooks = ["onBegin", "onStep", "onEpoch", "onEnd"];
 
-/** A callback may hold what it likes, but a hook that nobody calls is a misspelt one. */
+/** A callback may have other members, but an unknown function `on…` is a misspelt hook. */
 function checkedCallbacks(callbacks: readonly Callbacks[]): readonly Callbacks[] {
   for (const callback of callbacks) {
     if (typeof callback !== "object" || callback === null)
@@ -298,11 +301,11 @@ function checkedCallbacks(callbacks: readonly Callbacks[]): readonly Callbacks[]
 function checkKinds(options: TrainOptions): void {
   const { model, data, loss, optimizer } = options;
   const fail = (name: keyof TrainOptions, what: string): never => {
-    const given: unknown = options[name];
-    const hint = kindHint(name, given);
+    const value: unknown = options[name];
+    const hint = kindHint(name, value);
     throw new HeddleError(
       "option",
-      `train: ${name} is not ${what}, but ${shown(given)}`,
+      `train: ${name} is not ${what}, but ${shown(value)}`,
       hint === undefined ? {} : { hint },
     );
   };
@@ -313,33 +316,33 @@ function checkKinds(options: TrainOptions): void {
   for (const rule of [options.layout ?? []].flat())
     if (typeof rule !== "function") fail("layout", "a rule (such as layouts.fullySharded())");
   const { metrics } = options;
-  const isMetric = (one: unknown): boolean => typeof one === "function" || (isRecord(one) && "counts" in one);
+  const isMetric = (metric: unknown): boolean =>
+    typeof metric === "function" || (isRecord(metric) && "counts" in metric);
   if (metrics !== undefined && (!isRecord(metrics) || !Object.values(metrics).every(isMetric)))
     fail("metrics", "a record of names (such as { accuracy: metrics.accuracy })");
   checkLoss(loss);
   if (typeof optimizer.init !== "function" || typeof optimizer.update !== "function") {
     fail("optimizer", "an optimizer (such as optim.sgd({ learningRate: 0.01 }))");
   }
-  // Its own error says how to batch.
+  // Throws an error with a hint if the dataset has no batches.
   void data.batchesPerEpoch;
 }
 
-/** What to write in the place of what other libraries take. */
-function kindHint(name: keyof TrainOptions, given: unknown): string | undefined {
-  if (name === "model" && Array.isArray(given))
-    return "several layers are one after another as nn.sequential(first, second)";
-  if (typeof given === "string" || (typeof given === "function" && name === "optimizer"))
+/** A hint for values that other libraries take. */
+function kindHint(name: keyof TrainOptions, value: unknown): string | undefined {
+  if (name === "model" && Array.isArray(value)) return "combine layers with nn.sequential(first, second)";
+  if (typeof value === "string" || (typeof value === "function" && name === "optimizer"))
     return "names are for keras.model(layer).compile; here write a call, such as optim.adam({ learningRate: 1e-3 })";
-  if ((name === "data" || name === "evaluate") && typeof given === "object" && given !== null)
-    return "tensors and arrays become columns: data.fromArrays({ x: { shape, data }, y: { shape, data } }).batch(32)";
+  if ((name === "data" || name === "evaluate") && typeof value === "object" && value !== null)
+    return "make columns from tensors and arrays: data.fromArrays({ x: { shape, data }, y: { shape, data } }).batch(32)";
   return undefined;
 }
 
-/** @throws HeddleError `option` unless it is a 16-bit float beside f32. */
+/** @throws HeddleError `option` unless `precision` is a 16-bit float and `dtype` is f32. */
 export function checkPrecision(precision: string, dtype: DType, what = "train"): void {
   oneOf("precision", precision, ["bf16", "f16"] satisfies DType[], what);
   if (dtype === "f32") return;
-  throw new HeddleError("option", `${what}: precision "${precision}" is beside f32, not ${dtype}`);
+  throw new HeddleError("option", `${what}: precision "${precision}" needs dtype f32, not ${dtype}`);
 }
 
 function oneOf(name: string, value: unknown, values: readonly string[], what = "train"): void {
@@ -361,14 +364,16 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
       throw new HeddleError("option", `train: clip must be { norm } or { value }, got ${String(clip)}`);
     checkOptions("train: clip", clip, ["value", "norm"]);
     if (Object.keys(clip).length === 0)
-      throw new HeddleError("option", "train: clip says nothing", { hint: "write { norm: 1 } or { value: 1 }" });
+      throw new HeddleError("option", "train: clip has no bound", { hint: "write { norm: 1 } or { value: 1 }" });
     for (const [name, bound] of Object.entries(clip)) checkNumber("train", `clip.${name}`, bound, Number.MIN_VALUE);
   }
   checkInteger("train", "accumulate", accumulate, 1);
   if (ema !== undefined) checkNumber("train", "ema", ema, 0, 1);
-  if (ema === 1) throw new HeddleError("option", "train: ema must be below 1: the average would stay what it is");
+  if (ema === 1) throw new HeddleError("option", "train: ema must be below 1, otherwise the average never changes");
   if (accumulate > 1 && pipeline !== undefined)
-    throw new HeddleError("option", "train: a pipeline accumulates by itself", { hint: "set pipeline.microBatches" });
+    throw new HeddleError("option", "train: a pipeline accumulates gradients over its micro-batches", {
+      hint: "set pipeline.microBatches",
+    });
 }
 
 function checkPipeline({ pipeline }: TrainOptions): void {
@@ -389,7 +394,7 @@ function checkColumns(dataset: Dataset, wanted: readonly string[], by = "the opt
   }
 }
 
-/** The file or folder to go on from, if any. */
+/** The file or folder to resume from, if any. */
 function resumeFrom({ resume, checkpoint }: TrainOptions): string | undefined {
   const wanted = resume ?? readEnvironment().resume;
   if (typeof wanted === "string") return wanted;

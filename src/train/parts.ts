@@ -1,4 +1,4 @@
-/** @module What a run is made of. */
+/** @module The parts of a run. */
 import type { Runtime } from "../runtime/devices.ts";
 import type { Ending } from "./ending.ts";
 import type { Feed } from "./feed.ts";
@@ -8,7 +8,7 @@ import type { Reporter } from "./progress.ts";
 import type { Saver } from "./saver.ts";
 import type { ModelTypes } from "./values.ts";
 
-/** What a run is made of. */
+/** The parts of a run: settings, runtime, programs, data and reports. */
 export interface RunParts {
   readonly settings: Settings;
   readonly types: ModelTypes;
@@ -16,7 +16,7 @@ export interface RunParts {
   readonly programs: Programs;
   readonly feed: Feed;
   readonly reporter: Reporter;
-  /** Undefined where this process writes no checkpoints. */
+  /** Undefined if this process writes no checkpoints. */
   readonly saver: Saver | undefined;
   readonly signal: AbortSignal;
   readonly ending: Ending;

@@ -1,4 +1,4 @@
-/** @module Training as a pipeline: which parameters are where, and the step that is planned so. */
+/** @module Training as a pipeline: the stage of each parameter, and the planner's options for a step. */
 
 import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../functions/index.ts";
 import {
@@ -21,7 +21,7 @@ import { batchLayout } from "./feed.ts";
 import type { PipelineTraining } from "./options.ts";
 import type { TrainState } from "./values.ts";
 
-/** One device per stage, and as many such pipelines as the workers make. */
+/** The default mesh: one device per stage, and the remaining workers as more such pipelines on the axis `data`. */
 export function pipelineMesh({ stages }: PipelineTraining, workers: number): Mesh {
   const count = Math.max(...Object.values(stages)) + 1;
   if (workers === 1 || workers === count) return makeMesh({ [stageAxis]: count });
@@ -35,7 +35,7 @@ export function pipelineMesh({ stages }: PipelineTraining, workers: number): Mes
 /**
  * The stage of each parameter, by its path.
  *
- * @throws HeddleError `pipeline` naming a parameter that no entry gives a stage, or an entry that names no parameter.
+ * @throws HeddleError `pipeline` naming a parameter without a stage, or an entry without a parameter.
  */
 function stageOfParameters(
   { stages }: PipelineTraining,
@@ -45,7 +45,7 @@ function stageOfParameters(
   const entryOf = (path: string) =>
     entries
       .filter(([layer]) => path === layer || path.startsWith(`${layer}.`))
-      .sort(([one], [other]) => other.length - one.length)[0];
+      .sort(([left], [right]) => right.length - left.length)[0];
   const missing = parameters.find((path) => entryOf(path) === undefined);
   if (missing !== undefined)
     throw new HeddleError("pipeline", `train: pipeline.stages gives parameter '${missing}' no stage`, {
@@ -59,14 +59,14 @@ function stageOfParameters(
   return (parameter) => entryOf(parameter)?.[1];
 }
 
-/** The coordinate on the axis of stages that holds each parameter. */
+/** The coordinate on the stage axis that holds each parameter. */
 export function stageHolder(pipeline: PipelineTraining, parameters: readonly string[]): (parameter: string) => number {
   const stageOf = stageOfParameters(pipeline, parameters);
   const ranks = rankOfStages(scheduleOf(pipeline));
   return (parameter) => ranks[stageOf(parameter) as number] ?? 0;
 }
 
-/** What the planner is told of a step as a pipeline. */
+/** The planner's options for a step as a pipeline. */
 export function pipelineOptions(
   pipeline: PipelineTraining,
   mesh: Mesh,
@@ -83,18 +83,18 @@ export function pipelineOptions(
   };
 }
 
-/** The same stages on the same ranks with nothing on the way back: for an evaluation, of any number of micro-batches. */
+/** A pipeline with the same stages on the same ranks, but no backward passes: for an evaluation, with any number of micro-batches. */
 export function forwardOnly(pipeline: PipelineTraining): PipelineTraining {
   const trained = scheduleOf(pipeline);
   const homes = rankOfStages(trained);
   const schedule: ScheduleMaker = (stages, microBatches) => {
-    const counted = Array.from({ length: microBatches }, (_unused, microBatch) => microBatch);
+    const numbers = Array.from({ length: microBatches }, (_unused, microBatch) => microBatch);
     const ranks = trained.ranks.map((_actions, rank): Action[] => {
-      const own = homes.flatMap((home, stage) => (home === rank ? [stage] : []));
+      const stagesHere = homes.flatMap((home, stage) => (home === rank ? [stage] : []));
       const pass = (kind: Action["kind"], order: readonly number[]): Action[] =>
-        counted.flatMap((microBatch) => order.map((stage) => ({ stage, kind, microBatch })));
-      // A schedule has both; these have no work.
-      return [...pass("F", own), ...pass("B", own.toReversed())];
+        numbers.flatMap((microBatch) => order.map((stage) => ({ stage, kind, microBatch })));
+      // A schedule needs backward passes; here they have no work.
+      return [...pass("F", stagesHere), ...pass("B", stagesHere.toReversed())];
     });
     return { name: "forward", stages, microBatches, ranks };
   };
@@ -105,7 +105,7 @@ function scheduleOf(pipeline: PipelineTraining): Schedule {
   return makeSchedule(Math.max(...Object.values(pipeline.stages)) + 1, pipeline);
 }
 
-/** The values of a training on every device. Communicates where some are on one stage; every worker must call it. */
+/** Copies the values of a pipeline stage to every device. It communicates, so every worker must call it. */
 export function wholeState<Values extends Partial<TrainState>>(values: Values): Values {
   const { leaves, shape } = flattenTree(values, isTensor);
   if (!leaves.some(isOnStage)) return values;

@@ -1,4 +1,4 @@
-/** @module What `train` does under `heddle plan`: it plans its step, hands over the text and ends the process. */
+/** @module `train` under `heddle plan`: plans the step, sends the text to the launcher and ends the process. */
 import type { PassReport } from "../compile/index.ts";
 import { environmentMachine } from "../cost/index.ts";
 import { defaultThreads } from "../executors/native/threads.ts";
@@ -14,7 +14,7 @@ import type { Settings } from "./options.ts";
 import { planStep } from "./programs.ts";
 import type { ModelTypes } from "./values.ts";
 
-/** Hands over the plan and ends the process: nothing after `train` would have a model to work with. */
+/** Sends the plan to the launcher and ends the process: the code after `train` would have no trained model. */
 export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never> {
   if (meshes.length > 1 && settings.pipeline !== undefined)
     throw new HeddleError("pipeline", "pipelines are not ranked", { hint: "give one --mesh at a time" });

@@ -1,4 +1,4 @@
-/** @module The compiled programs of a run: one per size of batch, made when first needed. */
+/** @module The compiled programs of a run: one per batch size, compiled at the first use. */
 import type { Column, Dataset } from "../data/browser.ts";
 import {
   type CompiledFunction,
@@ -29,7 +29,7 @@ type EvaluationFunction = ReturnType<typeof evaluationFunction>;
 type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
-/** Layouts of inputs by their paths: batches by row, all else as the state is kept. */
+/** Layouts of inputs by path: batches are sharded by rows, all other values have the layouts of the state. */
 const inputLayouts = (state: StateLayouts, batch: Layout, wish?: Layout) => ({
   layouts: (path: string): Layout => {
     if (path.startsWith("batch.")) return batch;
@@ -38,14 +38,14 @@ const inputLayouts = (state: StateLayouts, batch: Layout, wish?: Layout) => ({
   uses: state.used,
 });
 
-/** What the planner is told of a step. */
+/** The planner's options for a step. */
 function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, state: StateLayouts) {
   return {
     name: "trainStep",
     machine: settings.machine,
     ...inputLayouts(state, batchLayout(mesh, rows), wishLayout(mesh)),
     outputLayouts: state.kept,
-    // They are updated in place.
+    // A step updates these in place.
     donate: ["params", "optimizer", "state"],
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
     plan: rows === wholeRows(settings) ? settings.plan : undefined,
@@ -65,7 +65,7 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
 
 const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
 
-/** Plans a step, as a pipeline where the settings ask for one, for a mesh that need not exist; by default for a whole batch. */
+/** Plans a step, as a pipeline if the settings ask for it; the mesh need not exist. The default for `rows` is a whole batch. */
 export function planStep(
   settings: Settings,
   types: ModelTypes,
@@ -77,7 +77,7 @@ export function planStep(
   return planFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
-/** Plans the making of the first values. */
+/** Plans the program that makes the initial values. */
 export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedFunction {
   return planFunction(
     initialiser(settings),
@@ -87,7 +87,7 @@ export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mes
   );
 }
 
-/** Plans the evaluation of so many rows. */
+/** Plans the evaluation of a batch of `rows` rows. */
 export function planEvaluation(
   settings: Settings,
   dataset: Dataset,
@@ -101,7 +101,7 @@ export function planEvaluation(
   return planFunction(fn, example, mesh, options);
 }
 
-/** The first values where they are kept. */
+/** The planner's options for the initial values. */
 const initialiserOptions = ({ machine }: Settings, layouts: StateLayouts) => ({
   name: "initialise",
   machine,
@@ -114,7 +114,7 @@ function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly s
   return [{ params, state, batch: batchTypes(dataset, columns, rows) }];
 }
 
-/** What the planner is told of an evaluation or a prediction. */
+/** The planner's options for an evaluation or a prediction. */
 function forwardOptions(name: string, { machine }: Settings, mesh: Mesh, rows: number, layouts: StateLayouts) {
   const everywhere = replicated(mesh);
   return {
@@ -125,7 +125,7 @@ function forwardOptions(name: string, { machine }: Settings, mesh: Mesh, rows: n
   };
 }
 
-/** What the planner is told of an evaluation, which goes through the stages of a pipeline. */
+/** The planner's options for an evaluation, which runs through the stages of a pipeline. */
 function evaluationOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, layouts: StateLayouts) {
   const { pipeline } = settings;
   return {
@@ -136,14 +136,14 @@ function evaluationOptions(settings: Settings, types: ModelTypes, mesh: Mesh, ro
 
 const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.params, isTensorType).paths;
 
-/** A step that is compiled. */
+/** A compiled step. */
 export type CompiledStep = CompiledFunction<StepFunction>;
 
-/** Compiles the programs of a run on a runtime and keeps them. */
+/** Compiles the programs of a run for a runtime, and caches them. */
 export class Programs {
   private readonly settings: Settings;
   private readonly types: ModelTypes;
-  /** Where all that the run changes is kept. */
+  /** Layouts of parameters, optimizer state and layer state. */
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private first: CompiledFunction<Initialiser> | undefined;
@@ -158,7 +158,7 @@ export class Programs {
     this.layouts = stateLayouts(settings, types, meshOf(runtime));
   }
 
-  /** Makes the first values, each where it is kept. */
+  /** The program that makes the initial values in their layouts. */
   initialise(): CompiledFunction<Initialiser> {
     const options = initialiserOptions(this.settings, this.layouts);
     this.first ??= compileFunction(initialiser(this.settings), [keyType], this.runtime, options);
@@ -176,7 +176,7 @@ export class Programs {
   }
 
   step(rows: number): CompiledStep {
-    return remembered(this.steps, rows, (): CompiledStep => {
+    return cached(this.steps, rows, (): CompiledStep => {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
       const options = stepOptions(settings, types, mesh, rows, this.layouts);
@@ -186,20 +186,20 @@ export class Programs {
     });
   }
 
-  /** Loss and metrics of a batch. */
+  /** The program for loss and metrics of a batch. */
   evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {
     const { settings, types, runtime, layouts } = this;
-    return remembered(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
+    return cached(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
       const fn = evaluationFunction(settings, dataset, types.metrics);
       const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
       return compileFunction(fn, example, runtime, evaluationOptions(settings, types, meshOf(runtime), rows, layouts));
     });
   }
 
-  /** The model's outputs for a batch. Of a pipeline from values that are whole on every device. */
+  /** The program for the model's outputs for a batch. For a pipeline its parameters are replicated. */
   prediction(dataset: Dataset, rows: number): CompiledFunction<PredictionFunction> {
     const { settings, types, runtime } = this;
-    return remembered(this.predictions, columnsKey(dataset, namesIn(settings.input), rows), () => {
+    return cached(this.predictions, columnsKey(dataset, namesIn(settings.input), rows), () => {
       const mesh = meshOf(runtime);
       const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
       const fn = predictionFunction(settings, dataset);
@@ -209,7 +209,7 @@ export class Programs {
   }
 }
 
-/** What a program knows of a dataset: datasets that are alike in it share one. */
+/** The properties of a dataset on which a program depends; datasets with equal properties share a program. */
 const columnsKey = (dataset: Dataset, names: readonly string[], rows: number): string =>
   JSON.stringify([
     rows,
@@ -219,7 +219,7 @@ const columnsKey = (dataset: Dataset, names: readonly string[], rows: number): s
     }),
   ]);
 
-function remembered<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+function cached<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
   let value = map.get(key);
   if (value === undefined) {
     value = make();

@@ -1,29 +1,29 @@
-/** @module What a training shows: who shows it, and the lines per epoch, which need no terminal. */
+/** @module Reports of a training: the interface, and a reporter that writes lines and needs no terminal. */
 import { formatCount } from "../util/text.ts";
 import type { EpochRecord } from "./history.ts";
 import { formatMetric, formatNumber } from "./metrics.ts";
 
-/** An epoch that begins. */
+/** The start of an epoch. */
 export interface EpochStart {
   /** From 1. */
   readonly epoch: number;
   readonly epochs: number;
   readonly batches: number;
-  /** Batches done already, in an epoch that is resumed. */
+  /** Batches that were done before, in a resumed epoch. */
   readonly done: number;
 }
 
-/** How far an epoch is. */
+/** The progress of an epoch. */
 export interface StepProgress {
-  /** Batches launched. */
+  /** Launched batches. */
   readonly done: number;
-  /** Examples launched since the epoch began or was resumed, all workers together. */
+  /** Examples that all workers together have launched since the epoch began or resumed. */
   readonly examples: number;
-  /** Mean over the last batches whose loss is known. */
+  /** Mean loss of the last batches whose loss is known. */
   readonly loss: number | undefined;
 }
 
-/** Shows a training. */
+/** Reports a training to the user. */
 export interface Reporter {
   line(text: string): void;
   /** A line that stands out. */
@@ -31,11 +31,11 @@ export interface Reporter {
   startEpoch(start: EpochStart): void;
   step(progress: StepProgress): void;
   endEpoch(record: EpochRecord): void;
-  /** Leaves the terminal as it was. */
+  /** Ends the report; restores the terminal. */
   stop(): void;
 }
 
-/** Shows nothing. */
+/** Reports nothing. */
 export const silentReporter: Reporter = {
   line: () => {},
   warn: () => {},
@@ -52,7 +52,7 @@ export interface LineOutput {
   warn(text: string): void;
 }
 
-/** The time of an epoch so far, and what is left of it. */
+/** Measures an epoch: the examples per second, and the time that is left. */
 export class Clock {
   private readonly started = performance.now();
   private readonly start: EpochStart;

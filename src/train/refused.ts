@@ -1,4 +1,4 @@
-/** @module Values that an op refuses in a step, such as a label of no class or an id of no row: told with the step, and the example of the data. */
+/** @module Errors of ops that refuse a value, such as a label out of range: adds the step and the row of the data. */
 
 import { clamped } from "../functions/indices.ts";
 import { sizeOf } from "../ir/shape.ts";
@@ -9,7 +9,7 @@ import { namesIn } from "./columns.ts";
 import type { FedBatch } from "./feed.ts";
 import type { Settings } from "./options.ts";
 
-/** The error of a step or an evaluation, in which rows are those of a shuffled batch or of a part of it; `place` says which one. */
+/** Adds the step or evaluation (`place`) to an error of its program, and finds the row of the data, as batches are shuffled and split. */
 export function refusedIn(
   error: unknown,
   place: Pick<FaultPlace, "training" | "evaluation">,
@@ -19,35 +19,35 @@ export function refusedIn(
   if (!(error instanceof HeddleError) || error.code !== "value") return error;
   const { fault, isPlaced, where, plain } = error;
   if (fault === undefined) return error.saying(`${plain}${inRun(place)}`);
-  const told = fault.kind === "index" || fault.kind === "label" ? inBatch(fault, batch, settings) : fault;
-  return faultError({ ...told, ...place }, { cause: error, ...(isPlaced && where !== undefined ? { where } : {}) });
+  const located = fault.kind === "index" || fault.kind === "label" ? inBatch(fault, batch, settings) : fault;
+  return faultError({ ...located, ...place }, { cause: error, ...(isPlaced && where !== undefined ? { where } : {}) });
 }
 
-/** A label or an id by its row in the whole batch and in the data, where it is found there: a model may have made others. */
+/** Adds the row of the batch and of the data to a fault, if the value is found in the data: a model may also compute labels or ids. */
 function inBatch(fault: OutsideIndex, batch: FedBatch, { accumulate, data, input, target }: Settings): Fault {
-  const { kind, index, position, iterations = [], device: _one, devices: _of, ...rest } = fault;
+  const { kind, index, position, iterations = [], device: _device, devices: _devices, ...rest } = fault;
   const [part] = iterations;
-  // Of several columns it is not known which one.
+  // With several columns, the column of the value is not known.
   const [name = "", ...others] = namesIn(kind === "label" ? target : input);
   if (others.length > 0) return fault;
-  const each = sizeOf(data.columns.get(name)?.shape.slice(1) ?? []);
+  const width = sizeOf(data.columns.get(name)?.shape.slice(1) ?? []);
   const parts = mostParts(batch.rows, accumulate);
-  // Parts have every so manieth row; an iteration may also be one of the model's own.
-  if (each === 0 || iterations.length !== (parts === 1 ? 0 : 1)) return fault;
-  const inPart = Math.floor(position / each) * parts + (part ?? 0);
-  const offset = position % each;
+  // A part has every `parts`-th row. Other iterations belong to a loop of the model.
+  if (width === 0 || iterations.length !== (parts === 1 ? 0 : 1)) return fault;
+  const inPart = Math.floor(position / width) * parts + (part ?? 0);
+  const offset = position % width;
   const stored = batch.stored(name);
   const valueIn = (row: number): number | bigint | undefined =>
-    stored?.[(batch.sources[row] as number) * each + offset] as number | bigint | undefined;
-  const isGiven = (value: number | bigint | undefined): boolean => value !== undefined && clamped(value) === index;
+    stored?.[(batch.sources[row] as number) * width + offset] as number | bigint | undefined;
+  const isRefused = (value: number | bigint | undefined): boolean => value !== undefined && clamped(value) === index;
   const rows = batch.starts.map((start) => start + inPart).filter((row) => row < batch.sources.length);
-  const found = rows.find((row) => isGiven(valueIn(row)));
+  const found = rows.find((row) => isRefused(valueIn(row)));
   if (kind === "label") {
-    // A loss that makes labels of others keeps their places, which are known where there is one part.
+    // A loss that computes new labels keeps their order, so the row is known if there is one candidate.
     const row = found ?? (rows.length === 1 ? rows[0] : undefined);
     if (row === undefined) return fault;
     const label = (found === undefined ? undefined : valueIn(found)) ?? index;
-    return { ...rest, kind, index: label, position: row * each + offset, source: batch.sources[row] };
+    return { ...rest, kind, index: label, position: row * width + offset, source: batch.sources[row] };
   }
   if (found === undefined) return fault;
   return {
@@ -61,7 +61,7 @@ function inBatch(fault: OutsideIndex, batch: FedBatch, { accumulate, data, input
   };
 }
 
-/** What a function gives; its error as told by `say`. */
+/** Calls a function; an error is replaced by `say(error)`. */
 export function attempt<Result>(body: () => Result, say: (error: unknown) => unknown): Result {
   try {
     return body();

@@ -1,12 +1,12 @@
-/** @module Text pictures for a terminal: a confusion table, and images in half-block characters. */
+/** @module Text output for a terminal: a confusion table, and images in half-block characters. */
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
 /**
- * How often each class was taken for each: rows are the true classes, columns the answers, `·` stands for never.
+ * A confusion table as text: rows are the true classes, columns the predicted classes, cells the counts; `·` is 0.
  *
  * @param labels true classes, integers from 0
- * @param answers the model's classes, as many
+ * @param answers predicted classes, the same number
  * @param names names of the classes; default their numbers
  */
 export function confusionTable(
@@ -26,7 +26,7 @@ export function confusionTable(
     if (row === undefined || !(counts[answers[index] as number] !== undefined))
       throw new HeddleError(
         "shape",
-        `confusionTable: label ${shown(labels[index])} with answer ${shown(answers[index])} is none of ${count} classes`,
+        `confusionTable: label ${shown(labels[index])} with answer ${shown(answers[index])} is out of range for ${count} classes`,
       );
     row[answers[index] as number] = (row[answers[index] as number] as number) + 1;
   }
@@ -41,7 +41,7 @@ export function confusionTable(
   return [line("", titles), ...cells.map((row, index) => line(titles[index] as string, row))].join("\n");
 }
 
-/** Characters whose upper and lower halves are empty or filled, by two bits. */
+/** Characters by two bits: whether the upper and the lower half is filled. */
 const halves = [" ", "▄", "▀", "█"] as const;
 
 /**

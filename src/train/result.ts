@@ -1,4 +1,4 @@
-/** @module What `train` returns. */
+/** @module The result of `train`. */
 import type { Dataset } from "../data/browser.ts";
 import type { Tensor, Tensors } from "../functions/index.ts";
 import type { SavedInput } from "../io/saved-model.ts";
@@ -17,66 +17,66 @@ import { wholeState } from "./pipeline.ts";
 import type { Run } from "./run.ts";
 import type { TrainState } from "./values.ts";
 
-/** A trained model, and how it came about. */
+/** A trained model and the history of its training. */
 export interface TrainResult<Params = Tensors> {
   /**
-   * The parameters, as a named tree: `result.params["0"].weight`. Those that `layout` or `pipeline` keep in parts are as they
-   * were trained; `replicate(x)`, called on every worker, makes one whole.
+   * The parameters, as a named tree: `result.params["0"].weight`. Parameters that `layout` or `pipeline` shards stay sharded;
+   * `replicate(x)`, called on every worker, gathers one.
    */
   readonly params: Params;
-  /** Their moving average, with `ema`; undefined without. */
+  /** The moving average of the parameters; undefined without the option `ema`. */
   readonly averaged: Params | undefined;
-  /** What layers keep besides. */
+  /** State of layers, such as running means. */
   readonly state: Tensors;
   readonly optimizerState: Tensors;
   /** One record per epoch. */
   readonly history: readonly EpochRecord[];
-  /** Optimizer steps taken. */
+  /** Number of optimizer steps. */
   readonly steps: number;
-  /** Epochs gone through, those before `from` included. */
+  /** Number of epochs, including those of `from`. */
   readonly epochs: number;
-  /** Accuracy on the `evaluate` dataset after the last epoch; undefined without one. */
+  /** Accuracy on the dataset `evaluate` after the last epoch; undefined without this dataset. */
   readonly accuracy: number | undefined;
-  /** Path of the last checkpoint (safetensors); undefined on other workers than rank 0, and without `checkpoint`. */
+  /** Path of the last checkpoint (safetensors); undefined without the option `checkpoint`, and on workers other than rank 0. */
   readonly checkpoint: string | undefined;
   /** This worker's number. */
   readonly rank: number;
-  /** Mean loss and metrics over every row of a dataset. Every worker must call it. */
+  /** Mean loss and metrics over every row of a dataset. Every worker must call this function. */
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
-   * The model's outputs, without dropout: for every row of a dataset in its order (every worker must call it), or for
-   * a batch as the model sees it (floats, batch dim first; of several columns a record). A model of several outputs gives a record.
-   * Where parameters are in parts, every worker must call either.
+   * The model's outputs, without dropout: for every row of a dataset in order (every worker must call this function), or for
+   * a batch as the model gets it (floats, batch dim first; a record if there are several columns). A model with several outputs gives a
+   * record. If parameters are sharded, every worker must call this function for a batch, too.
    */
   predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
   /**
    * Writes the model with its architecture and its variables (with `ema` the average of the parameters), on rank 0; every worker must
-   * call it. `io.loadModel` reads it. Inputs are those that the model sees: what a column's `transform` does to stored values is not in
-   * the file.
+   * call this function. `io.loadModel` reads the file. The file does not contain the `transform` of columns: a loaded model takes
+   * transformed inputs.
    *
-   * @throws HeddleError `model` naming a layer that code of yours makes; `file` or `disk` when it cannot be written
+   * @throws HeddleError `model` naming a layer that is not of `nn`; `file` or `disk` if the file cannot be written
    */
   save(path: string): Promise<void>;
   /** Prints a line on rank 0 only. */
   print(text: string): void;
 }
 
-/** What the model of a training takes. */
+/** The input type of the model, for a saved file. */
 const savedInput = ({ data, input, dtype }: Settings): SavedInput => ({
-  // A model of several columns has code of the user's, which no file holds.
+  // A model of several columns is the user's code, which cannot be saved: `modelMetadata` refuses it.
   input: seenTypes(input, data, 1, dtype) as TensorType,
   dtype,
 });
 
-/** The result of a run that has ended. */
+/** The result of an ended run. */
 export function resultOf(run: Run, parts: RunParts): TrainResult {
   const { settings, runtime } = parts;
   const { values, position } = run;
   const evaluated = run.evaluated();
   const last = position.history.at(-1)?.validation;
-  // The signal that ended or could have ended the training says nothing of what comes after it.
+  // The signal of the training does not apply to later evaluations.
   const later = { ...parts, signal: new AbortController().signal };
-  // Of a pipeline's values, wherever they are; asked for once.
+  // The values of all stages of a pipeline, copied to every device at the first use.
   let everywhere: TrainState | undefined;
   const whole = (): TrainState => {
     everywhere ??= wholeState(evaluated);

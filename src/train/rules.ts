@@ -1,42 +1,41 @@
 /**
- * @module Rules for where the parameters of a training live. A rule sees each parameter's name and shape and says which
- * dims are split over which axes of the mesh; the model knows nothing of it. Optimizer state lives where its parameter
- * does.
+ * @module Rules for the layouts of parameters. A rule gets the name and shape of each parameter and decides which
+ * dims are sharded over which mesh axes; the model is independent of rules. Optimizer state has the layout of its parameter.
  */
 import type { TensorType } from "../ir/shape.ts";
 import type { Mesh } from "../plan/index.ts";
 import { asRecord } from "../util/options.ts";
 import { matching } from "../util/pattern.ts";
 
-/** Where one parameter lives. */
+/** The layout of one parameter. */
 export interface ParameterLayout {
-  /** The dim that is split over each axis named: `{ model: 0 }`. Axes that the mesh does not have are passed over. */
+  /** The dim that is sharded over each named mesh axis: `{ model: 0 }`. Axes that the mesh does not have are ignored. */
   readonly shard: { readonly [axis: string]: number };
   /**
-   * Axes over which the parts are gathered for each use and given up after it; default none: ops work on the parts.
+   * Axes over which the shards are gathered before each use and dropped afterwards; default none: ops compute on the shards.
    */
   readonly gather?: readonly string[];
 }
 
-/** A parameter as a rule sees it: its name, such as `"0.weight"`, and its whole type. */
+/** The argument of a rule: a parameter's name, such as `"0.weight"`, and its unsharded type. */
 export interface Parameter extends TensorType {
   readonly name: string;
 }
 
-/** Says where a parameter lives; undefined: this rule has nothing to say of it. */
+/** Gives the layout of a parameter, or undefined if the rule does not apply to it. */
 export interface LayoutRule {
   (parameter: Parameter, mesh: Mesh): ParameterLayout | undefined;
   /** Patterns of names, each of which must match a parameter of the model. */
   readonly names?: readonly string[];
-  /** Axes that it splits over, where the mesh has them. */
+  /** The mesh axes that the rule shards over. */
   readonly axes?: readonly string[];
 }
 
 /**
- * Splits the parameters named, each dim given over its axis: `layouts.named({ "0.weight": { model: 0 } })`. Names are patterns, such as
- * `"blocks.*.linear1.weight"`, of which the first that matches counts. A weight of
- * a linear layer is `[out, in]`: its columns of outputs are split by dim 0, what it contracts by dim 1 (Shoeybi et al.,
- * "Megatron-LM", 2019). Axes that the mesh does not have are passed over, so that the same file runs without them.
+ * Shards the named parameters: `layouts.named({ "0.weight": { model: 0 } })` shards dim 0 over the axis `model`. Names are patterns, such
+ * as `"blocks.*.linear1.weight"`; the first pattern that matches decides. The weight of a linear layer is `[out, in]`: dim 0 shards its
+ * outputs, dim 1 the contracted inputs (Shoeybi et al., "Megatron-LM", 2019). Axes that the mesh does not have are ignored, so that the
+ * same file runs without them.
  */
 export function named(dims: { readonly [parameter: string]: { readonly [axis: string]: number } }): LayoutRule {
   asRecord("layouts.named", dims);
@@ -51,14 +50,14 @@ export function named(dims: { readonly [parameter: string]: { readonly [axis: st
   };
   return Object.assign(rule, {
     names: Object.keys(dims),
-    axes: Object.values(dims).flatMap((one) => Object.keys(one)),
+    axes: Object.values(dims).flatMap((dimOfAxis) => Object.keys(dimOfAxis)),
   });
 }
 
 /**
- * Keeps every parameter, its gradient and its optimizer state in parts over an axis, gathers parameters for each use
- * and reduce-scatters gradients (Rajbhandari et al., "ZeRO", 2020, stage 3). Each is split along its first dim that the
- * axis divides; one without such a dim stays whole.
+ * Shards every parameter, its gradient and its optimizer state over an axis, gathers parameters for each use
+ * and reduce-scatters gradients (Rajbhandari et al., "ZeRO", 2020, stage 3). Each parameter is sharded along its first dim that
+ * is divisible by the size of the axis; a parameter without such a dim is replicated.
  *
  * @param axis default `"data"`
  */

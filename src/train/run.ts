@@ -1,4 +1,4 @@
-/** @module A training under way: its values, its position, and the loop over steps and epochs. */
+/** @module A running training: its values, its position, and the loop over steps and epochs. */
 
 import { distribute, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
@@ -34,10 +34,10 @@ import { Copier, disposeState } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
 import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
-/** Time for steps under way when a training fails, so that a failure which all ranks have is reported by each. */
+/** Time for steps in flight when a training fails, so that each rank can report a failure that all ranks have. */
 const abandonMilliseconds = 500;
 
-/** The values of a run, where it stands, and its loop. */
+/** The values of a run, its position, and its loop. */
 export class Run {
   values: TrainState;
   readonly position: RunPosition;
@@ -45,19 +45,19 @@ export class Run {
   private readonly key: Tensor;
   private readonly flight = new InFlight();
   private readonly recentLoss = new RecentLoss();
-  /** Ended well, before the last epoch. */
+  /** Whether the run ended without an error before the last epoch. */
   private stopped = false;
   private lastStep = Infinity;
-  /** Ended by an error: later results are of no interest. */
+  /** Whether an error ended the run: later results are ignored. */
   private failed = false;
-  /** The number of steps after which to ask all ranks whether to end, or earlier at the epoch's end. */
+  /** The number of steps after which all ranks decide whether to end; they also decide at the end of an epoch. */
   private endAt: number | undefined;
   private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
-  /** Callbacks that have thrown. */
+  /** Callbacks that threw an error. */
   private readonly broken = new Set<Callbacks>();
-  /** The learning rate of the last step launched. */
+  /** The learning rate of the last launched step. */
   private lastRate = 0;
 
   constructor(parts: RunParts, values: TrainState, key: Tensor, position: RunPosition, resumed = false) {
@@ -72,28 +72,32 @@ export class Run {
     for (const record of position.history) this.observe(record);
   }
 
-  /** Learning rates that follow what comes out. */
+  /** The learning rate schedules that depend on results. */
   private get schedules(): readonly schedules.PlateauSchedule[] {
     const { optimizer } = this.parts.settings;
     const rates = (optimizer.parts ?? [optimizer]).map(({ learningRate }) => learningRate);
-    // Groups may share one.
+    // Parameter groups may share a schedule.
     return [...new Set(rates.filter(schedules.isPlateau))];
   }
 
-  /** Tells it of an epoch: of the evaluation, where there is one. */
+  /** Passes the results of an epoch to the schedules: those of the validation if there is one. */
   private observe(record: EpochRecord): void {
     const { loss, metrics } = record.validation ?? record;
     for (const schedule of this.schedules) {
       const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
       if (value === undefined)
-        throw new HeddleError("option", `train: the learning rate follows '${schedule.monitor}', which is no metric`, {
-          hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
-        });
+        throw new HeddleError(
+          "option",
+          `train: the learning rate follows '${schedule.monitor}', which is not a metric`,
+          {
+            hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
+          },
+        );
       schedule.observe(value);
     }
   }
 
-  /** Trains to the last epoch, until a callback stops it, or for so many steps. Throws the reason of an abort. */
+  /** Trains to the last epoch, until a callback ends the training, or for `steps` steps. Throws the reason of an abort. */
   async train(steps = Infinity): Promise<void> {
     const { position, parts } = this;
     this.lastStep = position.steps + steps;
@@ -128,15 +132,15 @@ export class Run {
       print: reporter.line,
     };
     await this.tell(({ onBegin }) => onBegin?.(start, this.control));
-    // Most callbacks have nothing to say here; those that have may fail on one rank alone.
+    // A callback may fail or stop on one rank alone. Most callbacks have no such hook, so that ranks need not agree.
     if (settings.callbackList.some(({ onBegin }) => onBegin !== undefined)) {
       this.stopped = await ending.decide(steps);
     }
   }
 
   /**
-   * Calls the callbacks one after the other. What one throws on this rank ends the training once all ranks know of it; until
-   * then the others are called as on the other ranks, with whom they may communicate.
+   * Calls the callbacks in order. An error on this rank ends the training when all ranks know of it. Until then the other callbacks
+   * are called as on the other ranks, since they may communicate with those.
    */
   private async tell(call: (callbacks: Callbacks) => void | Promise<void> | undefined): Promise<void> {
     const { settings, ending } = this.parts;
@@ -192,7 +196,7 @@ export class Run {
     this.stopped = (await this.parts.ending.decide(position.steps)) || position.steps >= this.lastStep;
   }
 
-  /** {@link launch}; where a step under way has failed, and the next one with what it was to give, that one says why. */
+  /** {@link launch}. If it fails because an earlier step failed, the error of the earlier step is thrown. */
   private async launched(batch: FedBatch): Promise<void> {
     try {
       this.launch(batch);
@@ -217,12 +221,12 @@ export class Run {
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
-    const given = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: wishes };
-    // Counted as all that users are told: from 1.
+    const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: wishes };
+    // Users count from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
     const refused = (error: unknown): unknown =>
       refusedIn(error, { training: { ...record, epochs: settings.epochs } }, batch, settings);
-    const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(given), refused);
+    const { loss, metrics, accepted, end, ...values } = attempt(() => program.run(inputs), refused);
     this.values = values;
     const { tally } = position;
     this.flight.add({
@@ -236,7 +240,7 @@ export class Run {
         ).catch((error: unknown) => {
           throw refused(error);
         });
-        // All ranks read the same sum, of the same step.
+        // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
         const ends = end.wish === undefined ? alone && wished : (await end.wish.item()) > 0;
         if (ends) this.endAt ??= step + mostInFlight;
@@ -300,7 +304,7 @@ export class Run {
     };
   }
 
-  /** A copy of the values after the last step launched. */
+  /** A copy of the values after the last launched step. */
   snapshot(): Snapshot {
     const { parts, copier } = this;
     const { settings } = parts;
@@ -356,7 +360,7 @@ export class Run {
     if (this.isDue(true)) await this.save();
   }
 
-  /** What evaluation and prediction compute with, where it is. */
+  /** The values for evaluation and prediction, in their layouts. */
   evaluated(): TrainState {
     const { settings } = this.parts;
     return { ...this.values, params: evaluated(settings, this.values.params, this.values.optimizer) };
@@ -368,28 +372,28 @@ export class Run {
     return every === "epoch" ? epochEnds : this.position.steps % every === 0;
   }
 
-  /** Whether this process has a part in checkpoints: it writes them, or holds parts of what is written. */
+  /** Whether this process takes part in checkpoints: it writes them, or holds shards that are gathered. */
   private get saves(): boolean {
     const { saver, settings, programs } = this.parts;
     return saver !== undefined || (settings.checkpoint !== undefined && !programs.layouts.whole);
   }
 
-  /** Copies everything and begins to write it. */
+  /** Copies all values and starts to write them. */
   private async save(): Promise<void> {
     const { saver, settings } = this.parts;
     if (!this.saves) return;
-    // What is copied must be of one step, and of one whose loss was found good.
+    // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
     const state = await exportState(settings, this.values, this.key, this.position);
     await saver?.save(state);
     this.savedAt = this.position.steps;
   }
 
-  /** The learning rates of a step, as the optimizer takes them. */
+  /** The learning rates of a step: one, or one per parameter group. */
   private rates(step: number): Tensor {
     const { optimizer, dtype } = this.parts.settings;
     const { shape, values } = learningRatesAt(optimizer, step);
-    return this.known(
+    return this.replicatedTensor(
       dtype,
       values.map((rate) => this.position.rateScale * rate),
       shape,
@@ -397,11 +401,11 @@ export class Run {
   }
 
   private scalar(dtype: "i32", value: number): Tensor {
-    return this.known(dtype, [value], []);
+    return this.replicatedTensor(dtype, [value], []);
   }
 
-  /** Values that every device has. */
-  private known(dtype: "i32" | "f32" | "f64", values: readonly number[], shape: readonly number[]): Tensor {
+  /** Replicated values. */
+  private replicatedTensor(dtype: "i32" | "f32" | "f64", values: readonly number[], shape: readonly number[]): Tensor {
     const { runtime } = this.parts;
     const data: TypedArray = dtypes[dtype].create(values);
     return distribute(runtime, data, { shape, dtype }, replicated(meshOf(runtime)));
@@ -419,18 +423,18 @@ function badLoss(
   const bad = badValue(batch, settings.data);
   const what = `the loss is ${formatNumber(loss)} at ${describeStep(training)}`;
   if (bad !== undefined)
-    return new HeddleError("nan", `${what}: ${bad}`, { hint: "mend the data, or leave such rows out", fault });
+    return new HeddleError("nan", `${what}: ${bad}`, { hint: "correct the data, or remove such rows", fault });
   return new HeddleError(
     "nan",
     `${what}, with learning rate ${record.learningRate}; the data of its batch are finite`,
     {
-      hint: 'lower the learning rate, look at the loss and the model for what overflows, or pass nan: "continue"',
+      hint: 'lower the learning rate, look for overflow in the loss and the model, or pass nan: "continue"',
       fault,
     },
   );
 }
 
-/** Mean over the last losses, so that what is shown does not jump. */
+/** The mean of the last losses, so that the reported loss does not jump. */
 class RecentLoss {
   private readonly values: number[] = [];
 

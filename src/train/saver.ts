@@ -1,4 +1,4 @@
-/** @module Checkpoints of a run: copied between two steps, written beside the next ones, read back to go on. */
+/** @module Checkpoints of a run: copied between two steps, written while the next steps run, read to resume. */
 
 import { existsSync, rmSync } from "node:fs";
 import { mkdir, rename, stat } from "node:fs/promises";
@@ -23,7 +23,7 @@ import type { Reporter } from "./progress.ts";
 
 /** Writes checkpoints to one folder, one at a time, while the training goes on. */
 export class Saver {
-  /** Path of the newest whole checkpoint of this run. */
+  /** Path of the newest complete checkpoint of this run. */
   path: string | undefined;
   private readonly options: CheckpointOptions;
   private readonly warn: (text: string) => void;
@@ -42,7 +42,7 @@ export class Saver {
     if (continues) this.path = resumedFrom.path;
   }
 
-  /** Begins to write; the values must be copies. Waits for the one before. Throws what that one failed with. */
+  /** Waits for the previous save and throws its error, then starts to write. The values must be copies. */
   async save(state: CheckpointState): Promise<void> {
     await this.finished();
     this.writing = this.write(state).catch((error: unknown) => {
@@ -50,7 +50,7 @@ export class Saver {
     });
   }
 
-  /** Waits until nothing is being written. Throws what the last save failed with. */
+  /** Waits for the last save and throws its error. */
   async finished(): Promise<void> {
     await this.writing;
     const { failure } = this;
@@ -58,19 +58,19 @@ export class Saver {
     if (failure !== undefined) throw failure;
   }
 
-  /** Ends for a training that was ended: what is being written may be finished in this time, else it is dropped. */
+  /** Ends the saver of a training that was ended: waits at most this time for the current save, then drops it. */
   async end(milliseconds: number): Promise<void> {
     const late = setTimeout(() => this.abort.abort(), milliseconds);
     await this.writing;
     clearTimeout(late);
   }
 
-  /** Throws what a save failed with, without waiting. */
+  /** Throws the error of a failed save, without waiting. */
   check(): void {
     if (this.failure !== undefined) throw this.failure;
   }
 
-  /** Removes half-written files at once: for a process that is about to end. */
+  /** Removes half-written files immediately, before the process ends. */
   removeTemporaries(): void {
     for (const path of this.temporaries) rmSync(path, { force: true });
   }
@@ -132,7 +132,7 @@ export async function findCheckpoint(
   return undefined;
 }
 
-/** Moves the checkpoints of an earlier run out of the way: a new run's must not be mixed with them, nor destroy them. */
+/** Moves the checkpoints of an earlier run to a subfolder, so that the new run neither mixes with them nor removes them. */
 async function setAside(directory: string, warn: (text: string) => void): Promise<void> {
   const earlier = await listCheckpoints(directory);
   if (earlier.length === 0) return;
@@ -152,11 +152,11 @@ const exists = (path: string): Promise<boolean> =>
   );
 
 /**
- * Finds out before a training whether its checkpoints can be written: makes the folder, writes a small file there and
+ * Tests before a training whether its checkpoints can be written: creates the folder, writes a small file there and
  * removes it.
  *
  * @param bytes size of a checkpoint
- * @throws HeddleError `disk` when there is no room, `file` when the folder cannot be made or written to.
+ * @throws HeddleError `disk` if the disk has no room, `file` if the folder cannot be created or written to.
  */
 export async function prepareFolder(
   directory: string,

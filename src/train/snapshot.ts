@@ -1,7 +1,7 @@
 /**
- * @module The values of a training between two of its steps, copied while it goes on: what is evaluated, predicted or saved
- * beside a step never sees half of it. The copy is made by a program in the queue of the steps, so it waits for nothing and is
- * of the state after the last step launched, on every worker after the same one.
+ * @module Copies the values of a training between two steps, for evaluations, predictions and files while later steps run. A program in
+ * the queue of the steps makes the copy. So it waits for nothing, and has the values after the last launched step, which is the same
+ * step on every worker.
  */
 
 import { type CompiledFunction, compileFunction, isTensor } from "../functions/index.ts";
@@ -16,14 +16,14 @@ type Copy = CompiledFunction<(values: TrainState) => TrainState>;
 export class Copier {
   private readonly parts: RunParts;
   private program: Copy | undefined;
-  /** Evaluations on several workers that have begun and not ended. */
-  private under = 0;
+  /** Number of running evaluations that communicate between workers. */
+  private running = 0;
 
   constructor(parts: RunParts) {
     this.parts = parts;
   }
 
-  /** Enqueues a copy, each part where it is kept. Nothing is exchanged: one worker may do so alone. */
+  /** Enqueues a copy with the layouts of the values. It does not communicate: one worker may call this function alone. */
   copy(values: TrainState): TrainState {
     const { types, runtime, programs } = this.parts;
     this.program ??= compileFunction(inOrder, [inOrder(types.state)], runtime, {
@@ -34,34 +34,34 @@ export class Copier {
     return this.program.run(inOrder(values));
   }
 
-  /** Runs what communicates with other workers, who must do so at the same place. */
+  /** Runs work that communicates with other workers, which must run it at the same point. */
   async together<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
     this.checkAlone(what);
-    this.under++;
+    this.running++;
     try {
       return await work();
     } finally {
-      this.under--;
+      this.running--;
     }
   }
 
-  /** @throws HeddleError `order` where workers might come to a program and to what is under way in different orders. */
+  /** @throws HeddleError `order` if `what` begins while communicating work runs: workers might run the two in different orders. */
   checkAlone(what: string): void {
-    if (this.under === 0 || this.parts.runtime.processes === undefined) return;
+    if (this.running === 0 || this.parts.runtime.processes === undefined) return;
     throw new HeddleError("order", `train: ${what} begins while an evaluation of a snapshot is under way`, {
       hint: "on several workers await it in the callback, so that all do both in one order",
     });
   }
 }
 
-/** The groups in one order, by which two trees are of one form. */
+/** The groups in a fixed order, so that two trees have the same structure. */
 const inOrder = <Group>({ params, optimizer, state }: { params: Group; optimizer: Group; state: Group }) => ({
   params,
   optimizer,
   state,
 });
 
-/** Gives the memory of values back. */
+/** Frees the memory of values. */
 export function disposeState(values: TrainState): void {
   for (const tensor of flattenTree(values, isTensor).leaves) tensor.dispose();
 }

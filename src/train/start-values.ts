@@ -1,26 +1,26 @@
-/** @module The option `from`: values to begin a training with. */
+/** @module The option `from`: the initial values of a training. */
 import type { Tensors } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { matching, type Pattern } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 
-/** Where a training begins; a `TrainResult` is one. */
+/** The initial values of a training; a `TrainResult` can be used as such. */
 export interface StartValues {
-  /** As a tree in the form of the model's own, or with `only` in part. */
+  /** A tree with the structure of the model's parameters; with `only` it may have a part of them. */
   readonly params: Tensors;
   /**
-   * Which of the model's parameters, and of what layers keep, are taken, by a pattern of their names, such as `"body"`; the others begin as
-   * the model's own, whatever else `params` and `state` hold. Not with `optimizerState`. Default: all, which must then be there.
+   * Which parameters and layer states are used, by a pattern of names such as `"body"`; the model initializes all others, and other
+   * values in `params` and `state` are ignored. Not together with `optimizerState`. Default: all, and none may be missing.
    */
   readonly only?: Pattern;
-  /** What layers keep; default as the model makes it. */
+  /** State of layers; default the model's initial state. */
   readonly state?: Tensors;
-  /** What the same optimizer kept; default as it begins. */
+  /** State of the same optimizer; default its initial state. */
   readonly optimizerState?: Tensors;
-  /** Optimizer steps taken before, which schedules, Adam's corrections and dropout count on from; default 0. */
+  /** Number of earlier optimizer steps, from which schedules, Adam's bias correction and dropout continue; default 0. */
   readonly steps?: number;
-  /** Epochs gone through before: the orders of shuffled data go on after them. Default 0. */
+  /** Number of earlier epochs, after which the orders of shuffled data continue; default 0. */
   readonly epochs?: number;
 }
 
@@ -30,13 +30,9 @@ export function checkStart(from: StartValues): void {
     throw new HeddleError("option", `train: from must be { params, … } or an earlier result, got ${shown(from)}`);
   if (from.only !== undefined) matching("train: from.only", from.only);
   if (from.only !== undefined && from.optimizerState !== undefined)
-    throw new HeddleError(
-      "option",
-      "train: from.only takes a part of the parameters, which optimizerState does not go with",
-      {
-        hint: "leave out optimizerState: from: { params: result.params, only: … }",
-      },
-    );
+    throw new HeddleError("option", "train: from.only selects some parameters, so optimizerState cannot be used", {
+      hint: "leave out optimizerState: from: { params: result.params, only: … }",
+    });
   for (const name of ["steps", "epochs"] as const)
     if (from[name] !== undefined) checkInteger("train", `from.${name}`, from[name], 0);
 }

@@ -1,4 +1,4 @@
-/** @module The whole state of a run as a checkpoint, and back. */
+/** @module Converts the whole state of a run to a checkpoint and back. */
 
 import { distribute, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
@@ -16,22 +16,22 @@ import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { keyType, type ModelTypes, type TrainState } from "./values.ts";
 
-/** Where a run stands: the next batch to read, and what was counted so far. */
+/** The position of a run: the next batch to read, and the counts so far. */
 export interface RunPosition {
-  /** Optimizer steps taken. */
+  /** Number of optimizer steps. */
   steps: number;
   epoch: number;
   batch: number;
-  /** Of the epoch under way. */
+  /** Sums of the current epoch. */
   tally: Tally;
   readonly history: EpochRecord[];
-  /** What the orders of shuffled data count on from: epochs gone through before the first of this run. */
+  /** Number of epochs before the first epoch of this run; the orders of shuffled data continue after them. */
   readonly orderOffset: number;
-  /** What callbacks have multiplied the learning rate by. */
+  /** The product of the factors by which callbacks scaled the learning rate. */
   rateScale: number;
 }
 
-/** Where a run begins. */
+/** The position at the start of a run. */
 export const beginning = ({ from, initialEpoch }: Pick<Settings, "from" | "initialEpoch">): RunPosition => ({
   steps: from?.steps ?? 0,
   epoch: initialEpoch,
@@ -44,15 +44,15 @@ export const beginning = ({ from, initialEpoch }: Pick<Settings, "from" | "initi
 
 const groups = ["params", "optimizer", "state"] as const;
 
-/** Bytes of all values that a checkpoint holds. */
+/** Bytes of all values in a checkpoint. */
 export function stateBytes(types: ModelTypes): number {
   const leaves = groups.flatMap((group) => flattenTree(types.state[group], isTensorType).leaves);
   return leaves.reduce((total, type) => total + bytesOf(type), 0);
 }
 
 /**
- * Copies everything that the run needs to go on. What is kept in parts is gathered, a value at a time: every process
- * must then call it.
+ * Copies everything that the run needs to resume. Sharded values are gathered, one at a time: then every process
+ * must call this function.
  */
 export async function exportState(
   settings: Settings,
@@ -92,7 +92,7 @@ export async function exportState(
   };
 }
 
-/** A value's elements; gathered where it is kept in parts, for which every process must call it. */
+/** The elements of a value; a sharded value is gathered, for which every process must call this function. */
 export async function wholeData(leaf: Tensor): Promise<TypedArray> {
   if (leaf.value.layout.every(({ kind }) => kind === "replicate")) return leaf.data();
   const whole = replicate(leaf);
@@ -103,7 +103,7 @@ export async function wholeData(leaf: Tensor): Promise<TypedArray> {
   }
 }
 
-/** JSON has no NaN; a run that goes on after one keeps it in its history. */
+/** A value as JSON, with NaN and infinities as text: they can be in the history. */
 function encode(value: unknown): Plain {
   return JSON.parse(JSON.stringify(value, nonFinite)) as Plain;
 }
@@ -118,9 +118,9 @@ function decode(value: unknown): unknown {
 }
 
 /**
- * Puts a checkpoint's values on the devices.
+ * Distributes the values of a checkpoint to the devices.
  *
- * @throws HeddleError `checkpoint` when it is of another model, optimizer, dataset or seed.
+ * @throws HeddleError `checkpoint` if it belongs to another model, optimizer, dataset or seed.
  */
 export function importState(
   checkpoint: Checkpoint,
@@ -151,7 +151,7 @@ export function importState(
   };
 }
 
-/** The tensors of a checkpoint are those of the run; where they are not, the option that makes them differ is named. */
+/** @throws HeddleError `checkpoint` if the checkpoint has other tensors than the run, naming the option that makes the difference. */
 function checkTensorNames(checkpoint: Checkpoint, types: ModelTypes): void {
   const ours = groups.flatMap((group) =>
     flattenTree(types.state[group], isTensorType).paths.map((path) => `${group}/${path}`),
@@ -159,14 +159,14 @@ function checkTensorNames(checkpoint: Checkpoint, types: ModelTypes): void {
   const theirs = [...checkpoint.tensors.keys()];
   const kept = (names: readonly string[]): string[] =>
     names.filter((name) => name.startsWith("optimizer/")).map((name) => name.slice("optimizer/".length));
-  const differs = keptDifference(kept(theirs), kept(ours));
-  if (differs !== undefined) throw mismatch(checkpoint, `it ${differs}`);
+  const difference = keptDifference(kept(theirs), kept(ours));
+  if (difference !== undefined) throw mismatch(checkpoint, `it ${difference}`);
   const known = new Set(ours);
   const extra = theirs.filter((name) => !known.has(name));
-  // What it has not, and what differs in type, is found when it is read.
+  // `find` reports missing tensors and other types.
   if (extra.length === 0 || ours.some((name) => !checkpoint.tensors.has(name))) return;
   const more = extra.length === 1 ? "" : ` and ${extra.length - 1} more`;
-  throw mismatch(checkpoint, `it has ${extra[0]}${more}, which this run has not`);
+  throw mismatch(checkpoint, `it has ${extra[0]}${more}, which this run does not have`);
 }
 
 function positionOf({ step, position, extra }: Checkpoint): RunPosition {
@@ -183,7 +183,7 @@ function positionOf({ step, position, extra }: Checkpoint): RunPosition {
       sums: { [name: string]: MetricSums };
     };
     history: EpochRecord[];
-    // Not in checkpoints of Heddle 0.1.0.
+    // Missing in checkpoints of Heddle 0.1.0.
     orderOffset?: number;
     rateScale?: number;
   };
@@ -227,7 +227,7 @@ function checkSameRun(checkpoint: Checkpoint, settings: Settings): void {
 }
 
 function mismatch(checkpoint: Checkpoint, problem: string): HeddleError {
-  return new HeddleError("checkpoint", `cannot go on from ${checkpoint.path}: ${problem}`, {
+  return new HeddleError("checkpoint", `cannot resume from ${checkpoint.path}: ${problem}`, {
     hint: "run with the options of the run that wrote it, or without resume",
   });
 }

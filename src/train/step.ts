@@ -1,4 +1,4 @@
-/** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and what is counted. */
+/** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and sums of metrics. */
 
 import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../functions/index.ts";
 import { withDivisors } from "../losses/divisors.ts";
@@ -18,20 +18,20 @@ import type { BatchColumns, BatchOutcome, ModelTypes, TrainState } from "./value
 
 type MetricTypes = Pick<ModelTypes, "metrics" | "metricSizes" | "trained">;
 
-/** What a step is given. */
+/** The inputs of a step. */
 export type StepInput = TrainState & {
   readonly key: Tensor;
-  /** Steps taken before. */
+  /** Number of earlier steps. */
   readonly step: Tensor;
   readonly learningRate: Tensor;
   readonly batch: BatchColumns;
   readonly end: StepEnd;
 };
 
-/** What a step tells. */
+/** The outputs of a step. */
 export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
 
-/** The function of a step. */
+/** The function of one step, which is compiled. */
 export function stepFunction(settings: Settings, types: MetricTypes) {
   return function trainStep({
     params,
@@ -55,8 +55,8 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
     const { guard, optimizer } = settings;
     const count = before.guard?.applied ?? step;
     const { trained } = types;
-    const own = trainedPart(trained, params);
-    const updated = optimizer.update(clipped(settings, grads), before.slots, own, { step: count, learningRate });
+    const parameters = trainedPart(trained, params);
+    const updated = optimizer.update(clipped(settings, grads), before.slots, parameters, { step: count, learningRate });
     const newParams = wholeTree(trained, params, updated.params);
     const average = (of: Tensors): { average?: Tensors } =>
       settings.ema === undefined || before.average === undefined
@@ -89,7 +89,7 @@ interface PassInputs {
   readonly batch: BatchColumns;
 }
 
-/** Forward and backward over a batch, in as many parts as `accumulate` says. */
+/** Forward and backward passes over a batch, in the number of parts that `accumulate` asks for. */
 function passes(
   settings: Settings,
   { metrics, metricSizes, trained }: MetricTypes,
@@ -114,9 +114,9 @@ function passes(
       const { value, terms } = lossOf(y, columns, shares).result;
       return [scale === undefined ? value : value.mul(scale), { value, terms, y, after }] as const;
     };
-    const { value: made, grad } = valueAndGrad(forward)(trainedPart(trained, params));
-    const { value, terms, y, after } = made[1];
-    const grads = scale === undefined ? grad : mapTensors(grad, (one) => one.div(scale));
+    const { value: outcome, grad } = valueAndGrad(forward)(trainedPart(trained, params));
+    const { value, terms, y, after } = outcome[1];
+    const grads = scale === undefined ? grad : mapTensors(grad, (scaled) => scaled.div(scale));
     const sums = { ...termSums(terms, rowsOf(columns), dtype), ...sumsOf(metrics, y, see(target, columns), dtype) };
     return { grads, loss: value, metrics: sums, state: after };
   };
@@ -130,7 +130,7 @@ function passes(
   return inParts(parts, pass, zero, state, batch);
 }
 
-/** Gradients within the bounds of `clip`: first each element, then all together. */
+/** Gradients clipped by the option `clip`: first each element, then the global norm. */
 function clipped({ clip }: Settings, grads: Tensors): Tensors {
   const each = clip?.value === undefined ? grads : clipByValue(grads, clip.value);
   return clip?.norm === undefined ? each : clipByGlobalNorm(each, clip.norm).grads;

@@ -1,4 +1,4 @@
-/** @module What of a training's data and layout is probably not meant, though nothing forbids it: lines for the user. */
+/** @module Warnings about options of a training that are allowed, but probably a mistake. */
 import type { Column, Dataset } from "../data/browser.ts";
 import { binaryCrossEntropyWithLogits, softmaxCrossEntropy } from "../losses/index.ts";
 import { channelsFirst, looksChannelsLast } from "../nn/convolution.ts";
@@ -8,16 +8,16 @@ import { formatCount } from "../util/text.ts";
 import { namesIn, seenTypes, single } from "./columns.ts";
 import type { Settings } from "./options.ts";
 
-/** Rows of larger datasets are not gone through for the sake of a warning. */
+/** Datasets with more rows are not searched for a warning. */
 const mostRows = 1_000_000;
 
-/** A line for each. Reads the input columns, which the training is about to read. */
+/** The warnings, one line each. Reads the input columns, which the training reads anyway. */
 export async function suspicions(settings: Settings, mesh: Mesh): Promise<string[]> {
   const lines = [imageLine(settings), twiceLine(settings), absentAxesLine(settings, mesh), await overlapLine(settings)];
   return lines.filter((line) => line !== undefined);
 }
 
-/** The layer that sees the input first, where layers name those inside of them. */
+/** The layer that gets the input first, inside of composite layers. */
 const firstLayer = (layer: Layer): Layer => (layer.layers?.[0] === undefined ? layer : firstLayer(layer.layers[0]));
 
 function imageLine({ model, data, input, dtype }: Settings): string | undefined {
@@ -30,13 +30,13 @@ function imageLine({ model, data, input, dtype }: Settings): string | undefined 
   );
 }
 
-/** The layer that gives the output, where layers come one after another. */
+/** The layer that computes the output, inside of sequential layers. */
 function lastLayer(layer: Layer): Layer {
   const last = layer.kind === "sequential" ? Object.values(layer.layers ?? {}).at(-1) : undefined;
   return last === undefined ? layer : lastLayer(last);
 }
 
-/** A softmax or sigmoid at the end, before a loss that takes it itself: it trains, badly. */
+/** A softmax or sigmoid at the end, before a loss that computes it, too: such a model trains badly. */
 function twiceLine({ model, loss }: Settings): string | undefined {
   const { kind } = lastLayer(model);
   const name =
@@ -46,15 +46,15 @@ function twiceLine({ model, loss }: Settings): string | undefined {
         ? "binaryCrossEntropyWithLogits"
         : undefined;
   if (name === undefined) return undefined;
-  return `the model ends in ${kind}, and losses.${name} takes what comes before it, as it has a ${kind} in itself: leave the last layer out`;
+  return `the model ends in ${kind}, but losses.${name} computes the ${kind} itself: leave the last layer out`;
 }
 
-/** Axes that a layout splits over and the mesh has not. On a single device nothing is split anyway. */
+/** Axes of a layout that the mesh does not have. On a single device nothing is sharded anyway. */
 function absentAxesLine({ layoutRules }: Settings, mesh: Mesh): string | undefined {
   const known = mesh.axes.map(({ name }) => name);
   const absent = [...new Set(layoutRules.flatMap(({ axes = [] }) => axes))].filter((name) => !known.includes(name));
   if (absent.length === 0 || mesh.axes.every(({ size }) => size === 1)) return undefined;
-  return `layout splits over ${absent.join(", ")}, which the mesh ${formatMesh(mesh)} has not: what would be split so stays whole`;
+  return `layout shards over ${absent.join(", ")}, which the mesh ${formatMesh(mesh)} does not have: these parameters stay replicated`;
 }
 
 async function overlapLine({ data, evaluate, input, seed }: Settings): Promise<string | undefined> {
@@ -62,24 +62,25 @@ async function overlapLine({ data, evaluate, input, seed }: Settings): Promise<s
   const shared = await sharedRows(data, evaluate, namesIn(input)[0] as string, seed);
   if (shared === 0) return undefined;
   return (
-    `validation: ${formatCount(shared)} of its ${formatCount(evaluate.length)} rows are trained on too, so it says little of other ` +
-    "data; hold rows out: all.skip(n) to train on, all.take(n) for evaluate"
+    `validation: ${formatCount(shared)} of its ${formatCount(evaluate.length)} rows are training rows, too, so it says little about other ` +
+    "data; hold rows out: data: all.skip(n), evaluate: all.take(n)"
   );
 }
 
-/** How many rows of one dataset another one has too, as far as they are the same place in memory. Both are batched. */
+/** The number of rows that two batched datasets share, found by their place in memory. */
 async function sharedRows(data: Dataset, evaluate: Dataset, input: string, seed: number): Promise<number> {
   if (Math.max(data.length, evaluate.length) > mostRows) return 0;
   const [trained, held] = [data, evaluate].map((dataset) => dataset.columns.get(input) as Column) as [Column, Column];
-  const [one, other] = await Promise.all([trained.load(), held.load()]);
-  const rowBytes = one.byteLength / (trained.shape[0] as number);
-  if (one.buffer !== other.buffer || other.byteLength / (held.shape[0] as number) !== rowBytes) return 0;
-  const apart = (other.byteOffset - one.byteOffset) / rowBytes;
+  const [trainedValues, heldValues] = await Promise.all([trained.load(), held.load()]);
+  const rowBytes = trainedValues.byteLength / (trained.shape[0] as number);
+  if (trainedValues.buffer !== heldValues.buffer || heldValues.byteLength / (held.shape[0] as number) !== rowBytes)
+    return 0;
+  const distance = (heldValues.byteOffset - trainedValues.byteOffset) / rowBytes;
   const seen = new Uint8Array(trained.shape[0] as number);
-  // Each epoch has the same rows, in whatever order.
+  // Every epoch has the same rows, possibly in another order.
   for (const row of rowsOf(data, seed)) seen[row] = 1;
   let shared = 0;
-  for (const row of rowsOf(evaluate, seed)) shared += seen[row + apart] ?? 0;
+  for (const row of rowsOf(evaluate, seed)) shared += seen[row + distance] ?? 0;
   return shared;
 }
 

@@ -40,15 +40,15 @@ import { suspicions } from "./suspicions.ts";
 import { keyType } from "./values.ts";
 
 /**
- * Trains a model. The same call trains on one process and on many: under `heddle run --workers n` every worker makes
- * it, and each computes its part of every batch. The result does not depend on the number of workers but for rounding.
+ * Trains a model. The same call trains in one process and in many: under `heddle run --workers n` every worker makes
+ * the call, and each computes its part of every batch. The result does not depend on the number of workers, apart from rounding.
  *
- * Under `heddle plan` the plan is printed, and the process ends. Under `heddle profile` the process ends after so many
- * steps, and no checkpoint is read or written.
+ * Under `heddle plan` the plan is printed, and the process ends. Under `heddle profile` the process ends after a number of
+ * steps, and no checkpoint is read or written. In a browser, which has no files, checkpoints are refused.
  *
- * @throws HeddleError `option`, `shape`, `dtype` or `data` before anything is computed; `nan` when the loss is not
- * finite; `disk` or `file`, before the first step, when checkpoints cannot be written; the reason of `signal` when that
- * fires, and `peerAborted` on the ranks where it did not. Ctrl-C ends the process with status 130 after the current step.
+ * @throws HeddleError `option`, `shape`, `dtype` or `data` before anything is computed; `nan` if the loss is not
+ * finite; `disk` or `file`, before the first step, if checkpoints cannot be written; the reason of `signal` if it
+ * fires, and `peerAborted` on the ranks where it does not. Ctrl-C ends the process with status 130 after the current step.
  */
 export function train(options: RecordTrainOptions): Promise<TrainResult>;
 export function train<Model extends Layer>(options: TrainOptions<Model>): Promise<TrainResult<ParamsOf<Model>>>;
@@ -66,7 +66,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const { plan: planned } = readEnvironment();
   if (planned !== undefined && host.process !== undefined)
     return host.process.planAndEnd(settings, types, planned.split(";").map(parseMesh));
-  // Ranks of several processes agree first, after a step.
+  // With several processes, the ranks first agree to end, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? settings.signal : undefined);
   let ending: Ending | undefined;
@@ -93,8 +93,8 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
 }
 
 /**
- * The model as it begins, to evaluate and predict with: nothing is trained, shown, or compared between ranks. Every worker must
- * call it.
+ * Prepares the untrained model for evaluation and prediction: nothing is trained, reported, or compared between ranks. Every worker must
+ * call this function.
  *
  * @throws HeddleError as {@link train}
  */
@@ -107,9 +107,20 @@ async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
   const types = modelTypes(settings);
   const runtime = await connectAs(settings);
   const { signal } = new AbortController();
-  const own = { programs: new Programs(settings, types, runtime), feed: new Feed(runtime) };
+  const programs = new Programs(settings, types, runtime);
   const ending = new Ending(runtime, settings, types);
-  const parts = { settings, types, runtime, reporter: silentReporter, signal, ending, ...own, saver: undefined };
+  const feed = new Feed(runtime);
+  const parts = {
+    settings,
+    types,
+    runtime,
+    reporter: silentReporter,
+    signal,
+    ending,
+    programs,
+    feed,
+    saver: undefined,
+  };
   return resultOf(await beginRun(parts, undefined), parts);
 }
 
@@ -120,18 +131,18 @@ function refuseFiles({ checkpoint, resumeFrom }: Settings): void {
   if (resumeFrom !== undefined) throw noFiles("train: the option resume reads a file");
 }
 
-/** A training that leaves no trace, and no lines in between those of the profile. */
+/** The options of a profiled training: no files, and no report between the lines of the profile. */
 function forProfile({ checkpoint: _checkpoint, resume: _resume, ...options }: TrainOptions): TrainOptions {
   return { ...options, report: "silent" };
 }
 
-/** Ends a profiled run when every rank has done its steps: nothing after `train` would have a trained model. */
+/** Ends the process of a profiled run when every rank has done its steps: the code after `train` would have no trained model. */
 async function endProfile(runtime: Runtime): Promise<void> {
   await runtime.processes?.barrier("profile");
   host.process?.end();
 }
 
-/** The runtime that options and environment ask for. */
+/** The runtime for the options and the environment. */
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { pipeline } = settings;
   const executor = settings.executor === undefined ? undefined : executorNamed(settings.executor);
@@ -159,20 +170,18 @@ function reporterFor(settings: Settings): Promise<Reporter> {
   return host.makeReporter(settings.report, rank === 4 ? "images" : "examples");
 }
 
-/** Time for a checkpoint under way when a training is ended. */
+/** Time to finish a checkpoint when a training is ended. */
 const saveMilliseconds = 500;
 
-async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
-  const { reporter } = given;
-  await agree(given);
-  summarise(given);
-  if (reporter !== silentReporter)
-    for (const line of await suspicions(given.settings, meshOf(given.runtime))) reporter.warn(line);
-  const { warn } = reporter;
+async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
+  const { reporter, settings, runtime } = parts;
+  await agree(parts);
+  summarise(parts);
+  if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
   const folder: { lock?: FolderLock } = {};
   try {
-    const checkpoint = await prepareCheckpoints(given, folder);
-    return await trainFrom(checkpoint, given, stop, warn);
+    const checkpoint = await prepareCheckpoints(parts, folder);
+    return await trainFrom(checkpoint, parts, stop);
   } finally {
     folder.lock?.release();
   }
@@ -180,15 +189,14 @@ async function trainOn(given: Omit<RunParts, "saver">, stop: StopRequest): Promi
 
 async function trainFrom(
   checkpoint: Checkpoint | undefined,
-  given: Omit<RunParts, "saver">,
+  partsWithoutSaver: Omit<RunParts, "saver">,
   stop: StopRequest,
-  warn: (text: string) => void,
 ): Promise<TrainResult> {
-  const { settings, runtime } = given;
+  const { settings, runtime, reporter } = partsWithoutSaver;
   const writes = settings.checkpoint !== undefined && runtime.rank === 0;
-  const saver = writes ? host.files?.makeSaver(settings.checkpoint, checkpoint, warn) : undefined;
+  const saver = writes ? host.files?.makeSaver(settings.checkpoint, checkpoint, reporter.warn) : undefined;
   stop.onForced(() => saver?.removeTemporaries());
-  const parts: RunParts = { ...given, saver };
+  const parts: RunParts = { ...partsWithoutSaver, saver };
   try {
     const run = await beginRun(parts, checkpoint);
     const profiled = host.process?.profiledSteps();
@@ -204,11 +212,11 @@ async function trainFrom(
 async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Promise<Run> {
   const { settings, types, runtime, programs, reporter } = parts;
   if (checkpoint === undefined) {
-    // Made on the one-device runtime, which may have another executor.
-    const made = random.key(settings.seed);
-    const seedKey = distribute(runtime, await made.data(), keyType, replicated(meshOf(runtime)));
+    // Computed on the runtime of one device, which may have another executor.
+    const localKey = random.key(settings.seed);
+    const seedKey = distribute(runtime, await localKey.data(), keyType, replicated(meshOf(runtime)));
     const { key, ...values } = programs.initialise().run(seedKey);
-    for (const one of [made, seedKey]) one.dispose();
+    for (const seed of [localKey, seedKey]) seed.dispose();
     const { from } = settings;
     const first = from === undefined ? values : await startValues(from, values, types, runtime, programs.layouts);
     return new Run(parts, first, key, beginning(settings));
@@ -216,11 +224,11 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
   const { values, key, position } = importState(checkpoint, settings, types, runtime, programs.layouts);
   const { epoch, batch } = position;
   const where = epoch >= settings.epochs ? "after the last epoch" : `at epoch ${epoch + 1}, batch ${batch + 1}`;
-  reporter.line(`going on from ${checkpoint.path}, ${where}`);
+  reporter.line(`resuming from ${checkpoint.path}, ${where}`);
   return new Run(parts, values, key, position, true);
 }
 
-/** Shows on rank 0 what is about to happen. */
+/** Reports the plan of the training on rank 0. */
 function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const step = programs.step(settings.data.batchSizes[0] as number);
   if (step.plan.pipeline !== undefined) {
@@ -244,8 +252,8 @@ function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "sa
 }
 
 /**
- * The checkpoint to go on from, the same one on every rank: rank 0 takes the folder, finds out whether checkpoints can
- * be written there, and looks for one; the others are told, of an error too.
+ * The checkpoint to resume from, the same on every rank. Rank 0 takes the folder, tests whether checkpoints can be written there, and
+ * looks for a checkpoint; it sends the path, or its error, to the other ranks.
  */
 async function prepareCheckpoints(
   { settings, types, runtime, signal, reporter }: Omit<RunParts, "saver">,

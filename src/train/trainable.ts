@@ -1,4 +1,4 @@
-/** @module Which parameters a training changes: the others are constants of its steps, without gradients and optimizer state. */
+/** @module The parameters that a training changes. All others are constants of its steps, without gradients and optimizer state. */
 
 import { isTensor, type Tensors } from "../functions/index.ts";
 import { chosenNames, partOf, withParts } from "../functions/parts.ts";
@@ -9,16 +9,16 @@ import type { Settings } from "./options.ts";
 import type { Trained } from "./values.ts";
 
 /**
- * Those that the option `trainable` names, without the parameters of frozen layers.
+ * The names of the parameters that the option `trainable` selects, without those of frozen layers; undefined if these are all.
  *
- * @param params as the model's `init` gave them
- * @throws HeddleError `option` for a pattern that matches no parameter, or where nothing is left to train
+ * @param params the parameters from the model's `init`
+ * @throws HeddleError `option` for a pattern that matches no parameter, or if no parameter is trained
  */
 export function trainedNames({ trainable }: Pick<Settings, "trainable">, params: Tensors): Trained {
   const { paths } = flattenTree(params, isTensor);
-  const still = frozenNames(params);
+  const frozen = frozenNames(params);
   const chosen = trainable === undefined ? new Set(paths) : chosenNames("train: trainable", trainable, params);
-  const trained = paths.filter((path) => chosen.has(path) && !still.has(path));
+  const trained = paths.filter((path) => chosen.has(path) && !frozen.has(path));
   if (trained.length === paths.length) return undefined;
   if (trained.length > 0) return new Set(trained);
   throw new HeddleError("option", "train: no parameter is left to train", {
@@ -26,10 +26,10 @@ export function trainedNames({ trainable }: Pick<Settings, "trainable">, params:
   });
 }
 
-/** The tree of those that are trained. */
+/** The tree of the trained parameters. */
 export const trainedPart = (trained: Trained, params: Tensors): Tensors =>
   trained === undefined ? params : partOf(params, trained);
 
-/** All parameters, from those that are trained and the whole tree as it was. */
+/** All parameters: the trained ones from `part`, the others from `params`. */
 export const wholeTree = (trained: Trained, params: Tensors, part: Tensors): Tensors =>
   trained === undefined ? part : withParts(params, part);

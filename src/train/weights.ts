@@ -1,7 +1,7 @@
 /**
- * @module Weights of examples in the loss of a training: of each row by a column, of its class by a table. The loss is
- * `Σ weight · loss of the row / rows`, as Keras' `sum_over_batch_size`: divided by the number of rows and not by the sum of the
- * weights, so that an epoch's loss is a mean over its rows whatever the batches, their parts and the workers.
+ * @module Weights of rows in the loss of a training: by a column, or by the class of the row. The loss is
+ * `Σ weight · loss of the row / rows`, as Keras' `sum_over_batch_size`. It is divided by the number of rows and not by the sum of the
+ * weights, so that an epoch's loss is a mean over its rows for any batch size, number of parts and number of workers.
  */
 
 import { isTensor, ones, select, type Tensor, vmap } from "../functions/index.ts";
@@ -13,7 +13,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 
-/** The weight of each class by its number; those that are not there have 1. */
+/** The weight of each class by its number; missing classes have weight 1. */
 export type ClassWeight = { readonly [label: number]: number };
 
 /** @throws HeddleError `option` unless it is a record of weights by class. */
@@ -29,7 +29,7 @@ export function checkClassWeight(weights: ClassWeight): void {
   }
 }
 
-/** The loss as a training takes it. @throws HeddleError `shape` unless it is a float scalar. */
+/** Checks a loss. @throws HeddleError `shape` unless it is a float scalar. */
 export function scalarLoss(value: Tensor): Tensor {
   if (isTensor(value) && value.shape.length === 0 && isFloat(value.dtype)) return value;
   const got = isTensor(value) ? formatType(value) : shown(value);
@@ -38,14 +38,14 @@ export function scalarLoss(value: Tensor): Tensor {
   });
 }
 
-/** What the rows of a batch count. */
+/** The weights of the rows of a batch. */
 export interface RowWeights {
-  /** One per row. */
+  /** One weight per row. */
   readonly rows?: Tensor | undefined;
   readonly classes?: ClassWeight | undefined;
 }
 
-/** The loss of a batch by the weights of its rows; without any what the function gives. */
+/** The weighted loss of a batch; without weights the result of the loss function. */
 export function weightedLoss(loss: Loss, output: Tensor, target: Tensor, { rows, classes }: RowWeights): Tensor {
   if (rows === undefined && classes === undefined) return scalarLoss(loss(output, target));
   const single = rowLosses(loss, output, target);
@@ -53,7 +53,7 @@ export function weightedLoss(loss: Loss, output: Tensor, target: Tensor, { rows,
   return (classes === undefined ? byRow : mulNoNan(ofClasses(classes, target, single), byRow)).mean();
 }
 
-/** The loss of each row: what the function gives for `reduction: "none"`, or, where it has no such option, row by row. */
+/** The loss of each row: with `reduction: "none"` if the function has this option, otherwise by calling it for each row. */
 function rowLosses(loss: Loss, output: Tensor, target: Tensor): Tensor {
   const rows = output.shape[0] as number;
   const single = loss(output, target, { reduction: "none" });
@@ -80,7 +80,7 @@ function ofClasses(weights: ClassWeight, target: Tensor, like: Tensor): Tensor {
   );
 }
 
-/** The class of each row: integers, or where the largest of probabilities is. */
+/** The class of each row: an integer, or the index of the largest probability. */
 function labelsOf(target: Tensor, { shape: [rows] }: Tensor): Tensor {
   if (target.size === rows && (isInteger(target.dtype) || target.shape.length < 2 || target.shape[1] === 1))
     return target.reshape([rows]);

@@ -64,7 +64,7 @@ const mistakes: Mistake[] = [
     status: 2,
     says: /there is no file .*trains\n {2}hint: did you mean .*trains\.ts\?/,
   },
-  { args: ["run", `${root}/README.md`], status: 2, says: /README\.md is no program: files end in \.ts, / },
+  { args: ["run", `${root}/README.md`], status: 2, says: /README\.md is not a program: files end in \.ts, / },
   { args: ["run", trains, "--on", "nonsense"], status: 2, says: /'nonsense' is invalid\. It can be addresses such as/ },
   {
     args: ["plan", "--diff", "a", "b", ...mesh],
@@ -179,7 +179,7 @@ describe("a file that does not start is told with its place", () => {
     {
       name: "condition.ts",
       text: 'import { tensor } from "heddle";\n\nconst x = tensor(1);\nconsole.log(x.gt(0) ? 1 : 2);\n',
-      says: /\? : on bool\[\]: a tensor is an object, and so true, .*\n {2}at .*condition\.ts:4:13\n {2}hint: await x\.item\(\)/,
+      says: /\? : on bool\[\]: a tensor is an object and therefore always true, .*\n {2}at .*condition\.ts:4:13\n {2}hint: await x\.item\(\)/,
     },
   ])("$name", ({ name, text, says }) => {
     writeFileSync(join(folder, name), text);

@@ -182,7 +182,7 @@ describe("a plan as a file", () => {
     const { status, said } = run(layouts, "--mesh", "data=4");
     expect({ status, said }).toEqual({
       status: expect.any(Number),
-      said: expect.stringContaining("--plan has a mesh of its own"),
+      said: expect.stringContaining("the plan of --plan has a mesh"),
     });
     expect(status).not.toBe(0);
   });

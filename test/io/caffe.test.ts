@@ -38,7 +38,7 @@ describe("LeNet's own files", () => {
     expect(largest).toBeGreaterThan(0.99 * Math.sqrt(3 / 800));
   });
 
-  test("the layer of data gives scale and batch", async () => {
+  test("the data layer gives scale and batch", async () => {
     const lenet = await io.loadCaffe(`${folder}lenet_solver.prototxt`);
     const rows = data.fromArrays({
       x: { shape: [130, 1, 28, 28], data: new Uint8Array(130 * 784) },
@@ -216,7 +216,7 @@ describe("files that people train with", () => {
     );
     expect([net.inputShape, net.batchSize.train]).toEqual([[8, 3, 227, 227], 8]);
     expect(() => net.prepare(rows, "train")).toThrow(
-      /does not do what its layer of data says: crop_size, mirror, a mean_value for each channel[\s\S]*\.batch\(8\)/,
+      /does not do what its data layer says: crop_size, mirror, a mean_value for each channel[\s\S]*\.batch\(8\)/,
     );
   });
 
@@ -288,7 +288,7 @@ describe("what cannot be read is told with its place", () => {
     ],
     [
       layer('type: "Convolution" convolution_param { num_outputs: 5 kernel_size: 5 }'),
-      /needs the field num_output[\s\S]*what num_outputs is to say/,
+      /needs the field num_output[\s\S]*is num_outputs meant to be num_output/,
     ],
     [
       layer('type: "Pooling" pooling_param { kernel_size: 2 strid: 2 }'),

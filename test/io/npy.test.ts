@@ -106,7 +106,7 @@ describe("npy", () => {
     [...header("{'descr': '<f4', 'fortran_order': False}"), /has the fields descr, fortran_order/],
     [...header("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}"), /neither True nor False/],
     [...header("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}"), /cannot be read/],
-    [...header("{'descr': '<f4', 'fortran_order': False, 'shape': (9007199254740993,)}"), /shape is no tuple/],
+    [...header("{'descr': '<f4', 'fortran_order': False, 'shape': (9007199254740993,)}"), /shape is not a tuple/],
     [
       ...header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999, 99999999)}"),
       /takes 3999\d+ bytes/,

@@ -73,7 +73,7 @@ test("nothing outside of the folder, and nothing that is no file, is read", asyn
     await expect(load(location)).rejects.toThrow(/not within the model's folder/);
   await expect(load("w.bin", { offset: "28", length: "8" })).rejects.toThrow(/bytes 28 to 36 of a file of 32/);
   await expect(load("w.bin", { length: "16" })).rejects.toThrow(/has 16 bytes, but float\[2\] takes 8/);
-  await expect(load("w.bin", { offset: "-4" })).rejects.toThrow(/has offset "-4", which is no count of bytes/);
+  await expect(load("w.bin", { offset: "-4" })).rejects.toThrow(/has offset "-4", which is not a number of bytes/);
   await expect(load("w.bin", { offset: "1e400" })).rejects.toThrow(/has offset "1e400"/);
   await expect(load("gone.bin")).rejects.toThrow(/cannot read .*gone\.bin: no such file/);
   writeFileSync(join(inside, "pointer.bin"), "version https://git-lfs.github.com/spec/v1\n");

@@ -83,7 +83,7 @@ describe("what nobody asks for is neither read nor checked", () => {
     expect([net.outputs.map(({ name }) => name), await valuesOf(net.run({ x })["y"])]).toEqual([["y"], [0, 2]]);
     expect(() => io.parseOnnx(bytes, { outputs: ["z"] })).toThrow(/has no output "z"[\s\S]*its outputs are y, labels/);
     const sequence = model({ input, node: [relu, node("Identity", ["y"], ["labels"])], output });
-    expect(() => io.parseOnnx(sequence)).toThrow(/"labels" is no tensor[\s\S]*\{ outputs: \[name\] \}/);
+    expect(() => io.parseOnnx(sequence)).toThrow(/"labels" is not a tensor[\s\S]*\{ outputs: \[name\] \}/);
   });
 });
 

@@ -108,7 +108,7 @@ test.each<[string, Recurrent, RegExp]>([
     { op: "RNN", activations: ["Affine"], alpha: [1] },
     /Affine has no activation_beta/,
   ],
-  ["too few", { op: "LSTM", activations: ["Sigmoid", "Tanh"] }, /has 2 activations where there are to be 3/],
+  ["too few", { op: "LSTM", activations: ["Sigmoid", "Tanh"] }, /has 2 activations; it takes 3/],
 ])("activations: %s", (_title, row, said) => {
   const model = io.parseOnnx(recurrentModel(row));
   expect(() => model.run({ x: tensor(valuesOf(row).x, { shape: [time, batch, features] }) })).toThrow(said);

@@ -377,7 +377,7 @@ describe("a model", () => {
         await one.predict(x);
         return one.predict([1, 2]);
       },
-      /^predict: the model makes f32\[3\] of f32\[2\], not a row for each[\s\S]*of a single one it is 1/,
+      /^predict: the model makes f32\[3\] of f32\[2\], not a row for each[\s\S]*for a single example it is 1/,
     ],
     [
       "several inputs",

@@ -27,7 +27,7 @@ function whySkipped(error: unknown): string | undefined {
   if (version !== null) return `version of opset ${version[2]}: ${version[1]}`;
   const dtype = / is ([\w ]+), which Heddle has no dtype for/.exec(text)?.[1] ?? /texts, which Heddle/.exec(text)?.[0];
   if (dtype !== undefined) return `dtype: ${dtype}`;
-  if (text.includes("is no tensor")) return "sequences and optional values";
+  if (text.includes("is not a tensor")) return "sequences and optional values";
   if (/uses opset (\d+)/.test(text)) return "opset below 7";
   const kernel = /no native kernel for (.*)/.exec(text)?.[1];
   if (kernel !== undefined) return `no native kernel: ${kernel}`;

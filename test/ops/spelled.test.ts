@@ -25,9 +25,11 @@ function docstring({ doc, throws }: FunctionRow): string {
   return ["/**", ...lines.map((line) => ` * ${line}`.trimEnd()), " */"].join("\n");
 }
 
-const made = "made of src/ops/scalar*.ts by `npx vitest run test/ops/spelled -u`";
-const ofNodes = (row: FunctionRow): string =>
-  `${docstring(row)}\nexport const ${row.nodes} = ${row.kind === "unary" ? "unary" : "binary"}("${row.op}");\n`;
+const origin = "made of src/ops/function-table.ts by `npx vitest run test/ops/spelled -u`";
+function ofNodes(row: FunctionRow): string {
+  if (isAbsent(row.op)) return "";
+  return `${docstring(row)}\nexport const ${row.nodes} = ${row.kind === "unary" ? "unary" : "binary"}("${row.op}");\n`;
+}
 
 function ofTensors(row: FunctionRow): string {
   if (isAbsent(row.function)) return "";
@@ -38,7 +40,7 @@ function ofTensors(row: FunctionRow): string {
 }
 
 test("functions over nodes", async () => {
-  const text = `/** @module The scalar functions over nodes: ${made}. */
+  const text = `/** @module The elementwise functions over nodes: ${origin}. */
 import { binary, unary } from "./spelling.ts";
 
 ${functionTable.map(ofNodes).join("")}`;
@@ -46,12 +48,27 @@ ${functionTable.map(ofNodes).join("")}`;
 });
 
 test("functions over tensors, which are methods too", async () => {
-  const text = `/** @module The scalar functions over tensors: ${made}. */
+  const text = `/** @module The elementwise functions over tensors: ${origin}. */
 import * as ops from "../../ops/index.ts";
 import { type Binary, binary, comparison, type Unary, unary } from "../spelling.ts";
 
 ${functionTable.map(ofTensors).join("")}`;
   await expect(text).toMatchFileSnapshot("../../src/functions/methods/elementwise.ts");
+});
+
+/** A row of the table in docs/library.md. */
+function ofPage({ function: name, doc, throws }: FunctionRow): string {
+  if (isAbsent(name)) return "";
+  const text = [doc, ...(throws === undefined ? [] : [`Throws ${throws}`])].join(" ");
+  return `| \`${name}\` | ${text.replaceAll(/\{@link (\w+)\}/g, "`$1`").replaceAll("|", "\\|")} |\n`;
+}
+
+test("the table of elementwise functions in docs/library.md", async () => {
+  const page = readFileSync(new URL("../../docs/library.md", import.meta.url), "utf8");
+  const [begin, end] = ["<!-- functions: made of src/ops/function-table.ts -->", "<!-- end of functions -->"];
+  const [before = "", after = ""] = [page.split(begin)[0], page.split(end)[1]];
+  const table = `| function | |\n| --- | --- |\n${functionTable.map(ofPage).join("")}`;
+  await expect(`${before}${begin}\n\n${table}\n${end}${after}`).toMatchFileSnapshot("../../docs/library.md");
 });
 
 /** What ONNX has no operator for, and nothing composed of some. */
@@ -69,7 +86,8 @@ const notInOnnx: { readonly [op: string]: string } = {
 
 test("every row has its spelling in StableHLO, in ONNX or the reason why not, and its name among those from PyTorch", () => {
   const page = readFileSync(new URL("../../docs/from-pytorch.md", import.meta.url), "utf8");
-  const ops = functionTable.map(({ op }) => op);
+  // A body is spelled by its own ops.
+  const ops = functionTable.flatMap(({ op }) => (isAbsent(op) || !isAbsent(opNamed(op).body) ? [] : op));
   expect(ops.filter((op) => isAbsent(stablehloRules.ruleOf(opNamed(op))))).toEqual([]);
   expect(ops.filter((op) => !(op in spellings)).sort()).toEqual(Object.keys(notInOnnx).sort());
   const names = functionTable.flatMap((row) => (isAbsent(row.function) ? [] : row.function));

@@ -379,7 +379,7 @@ describe("stages", () => {
           uses: (path) => (path === "params.b" ? parseLayout("R S(0)") : undefined),
           pipeline: options(),
         }),
-      /'params\.b' is to be used as R S\(0\), and a pipeline uses all as it is kept\n.*\n {2}hint: .*without gather/,
+      /'params\.b' has the layout for use R S\(0\), but a pipeline uses values as they are kept\n.*\n {2}hint: .*without gather/,
     ],
   ])("are refused by name: %s", (_what, run, message) => {
     expect(run).toThrow(message);

@@ -163,7 +163,7 @@ test.each<[string, () => unknown, RegExp]>([
   [
     "an unknown donor",
     () => compilePlan(planned(), runtime, { donate: ["v"] }),
-    /'v' is to be donated, the inputs are w, x/,
+    /'v' cannot be donated: the inputs are w, x/,
   ],
 ])("%s is refused", (_what, run, message) => expect(run).toThrow(message));
 

@@ -3,19 +3,23 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as heddle from "heddle";
 import { describe, expect, test } from "vitest";
+import * as methods from "../../src/functions/methods/index.ts";
 import { foreignMembers } from "../../src/util/foreign.ts";
 import { root } from "./pages.ts";
 
-/** The names behind the first column of the tables of a page: `nn.linear` of `` `nn.linear(10)` ``; or in the second column alone. */
-function namesOf(page: string, columns: 1 | 2): string[] {
-  const rows = readFileSync(join(root, page), "utf8")
+/** The names in backticks of a text: `nn.linear` of `` `nn.linear(10)` ``. */
+const namesIn = (text: string): string[] =>
+  [...text.matchAll(/`([a-zA-Z]\w*(?:\.\w+)*)/g)].map((match) => match[1] as string);
+
+const tableCells = (text: string): string[][] =>
+  text
     .split("\n")
-    .filter((line) => line.startsWith("| "));
-  return rows.flatMap((row) => {
-    const cells = row.split(/(?<!\\)\|/).slice(2, 2 + columns);
-    return [...cells.join(" ").matchAll(/`([a-zA-Z]\w*(?:\.\w+)*)/g)].map((match) => match[1] as string);
-  });
-}
+    .filter((line) => line.startsWith("| "))
+    .map((row) => row.split(/(?<!\\)\|/));
+
+/** The names behind the first column of the tables of a page; or in the second column alone. */
+const namesOf = (page: string, columns: 1 | 2): string[] =>
+  tableCells(readFileSync(join(root, page), "utf8")).flatMap((cells) => namesIn(cells.slice(2, 2 + columns).join(" ")));
 
 const scope: { readonly [name: string]: unknown } = { ...heddle, x: heddle.tensor([1]) };
 
@@ -73,4 +77,15 @@ describe("docs/from-pytorch.md", () => {
     expect(all.length).toBeGreaterThan(100);
     expect(all.filter((name) => !names.includes(`x.${name}`))).toEqual([]);
   });
+});
+
+test("docs/library.md has every function that is a method, and its tables of functions name nothing else", () => {
+  const page = readFileSync(join(root, "docs/library.md"), "utf8");
+  const [, elementwise = "", others = ""] = page.split(/^## (?:Elementwise functions|Picking, combining.*)$/m);
+  const tables = [elementwise, others.split(/^#/m)[0] as string];
+  const names = tables.flatMap((text) => tableCells(text).flatMap((cells) => namesIn(cells[1] as string)));
+  expect(names.length).toBeGreaterThan(120);
+  expect(names.filter((name) => !exists(name))).toEqual([]);
+  const mentioned = new Set(namesIn(page).map((name) => name.replace("x.", "")));
+  expect(Object.keys(methods).filter((name) => !mentioned.has(name))).toEqual([]);
 });

@@ -290,7 +290,7 @@ describe("cond", () => {
         (x: Tensor) => x.sum(),
         zeros([2]),
       ),
-    ).toThrow(/result 0 is f32\[2\] of one branch and f32\[\] of the other/);
+    ).toThrow(/result 0 is f32\[2\] in one branch and f32\[\] in the other/);
     expect(() =>
       cond(
         tensor([true, false]),

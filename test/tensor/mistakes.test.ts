@@ -28,7 +28,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     "a system of other rows",
     () => h.linalg.solve(zeros([2, 2]), zeros([3])),
     "shape",
-    /solve: f32\[2,2\] and f32\[3\] are no.*\[2,n\] or \[2\]/s,
+    /solve: f32\[2,2\] and f32\[3\] do not form systems.*\[2,n\] or \[2\]/s,
   ],
   [
     "another batch of systems",
@@ -235,7 +235,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
         `${name} by argument 1`,
         () => h[name]((x: unknown) => x, 1),
         "argument",
-        new RegExp(`^${name}: takes one argument, got 1 besides.*hint: it goes by the first argument`, "s"),
+        new RegExp(`^${name}: takes one argument, got also 1.*hint: derivatives are by the first argument`, "s"),
       ] as const,
   ),
   ["eye of a fraction", () => h.eye(2, 1.5), "option", /^eye: columns must be a whole number, got 1\.5/],
@@ -246,7 +246,7 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     "option",
     /^arange: takes a count, .*got 1 and 4.*hint: .*add\(start\)/s,
   ],
-  ["fft of real numbers", () => h.fft(tensor([1, 2, 3])), "shape", /^fft: takes complex.*got f32\[3\].*it is rfft/s],
+  ["fft of real numbers", () => h.fft(tensor([1, 2, 3])), "shape", /^fft: takes complex.*got f32\[3\].*use rfft/s],
   [
     "ifft of a pair",
     () => h.ifft(tensor([1, 2])),
@@ -311,13 +311,13 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     "a donation of no argument",
     () => jit((x: unknown) => x, { donate: [3] })(tensor(1)),
     "option",
-    /argument 3 is to be donated/,
+    /argument 3 cannot be donated/,
   ],
   [
     "a donation of no field",
     () => jit(({ x }: { x: unknown }) => x, { donate: ["state"] })({ x: tensor(1) }),
     "option",
-    /'state' is to be donated, but the first argument has no such tensors\n[\s\S]*it is \{ x \}/,
+    /'state' cannot be donated: the first argument has no such tensors\n[\s\S]*it is \{ x \}/,
   ],
   [
     "a tree for a type",

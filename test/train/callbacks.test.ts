@@ -234,13 +234,17 @@ describe("in a training", () => {
       () => callbacks.earlyStopping({ monitor: "val_los" }),
       /monitor 'val_los'[\s\S]*it has loss, accuracy$/,
     ],
-    ["a placeholder", () => callbacks.modelCheckpoint({ path: "x-{f1}" }), /path has \{f1\}, which is no number/],
+    ["a placeholder", () => callbacks.modelCheckpoint({ path: "x-{f1}" }), /path has \{f1\}, which is not a number/],
     [
       "no placeholder",
       () => callbacks.modelCheckpoint({ path: "x-{epoch:>5}" }),
-      /path has \{epoch:>5\}, which is no placeholder[\s\S]*\{epoch:03d\}/,
+      /path has the malformed placeholder \{epoch:>5\}[\s\S]*\{epoch:03d\}/,
     ],
-    ["decimals of a count", () => callbacks.modelCheckpoint({ path: "x-{epoch:.2f}" }), /which is no placeholder/],
+    [
+      "decimals of a count",
+      () => callbacks.modelCheckpoint({ path: "x-{epoch:.2f}" }),
+      /has the malformed placeholder/,
+    ],
     [
       "a placeholder of a file",
       () => callbacks.csvLogger({ path: "l-{epoch}.csv" }),

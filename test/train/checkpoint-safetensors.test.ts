@@ -220,7 +220,7 @@ describe("malformed files", () => {
     ],
     ["metadata not an object", file({ __metadata__: [] }), /is not an object/],
     ["tensor is null", file({ a: null }), /"a" is not/],
-    ["missing offsets", file({ a: { dtype: "F32", shape: [2] } }, eight), /"a" has no two data_offsets/],
+    ["missing offsets", file({ a: { dtype: "F32", shape: [2] } }, eight), /"a" has no pair of data_offsets/],
     ["unknown dtype", file({ a: entry(0, 8, [2], "Q4") }, eight), /"a" of .* is Q4, which is not supported/],
     [
       "dtype from the prototype",
@@ -242,14 +242,14 @@ describe("malformed files", () => {
     [
       "offsets not a pair",
       file({ a: { dtype: "F32", shape: [2], data_offsets: [0, 4, 8] } }, eight),
-      /no two data_offsets/,
+      /no pair of data_offsets/,
     ],
-    ["negative offset", file({ a: entry(-8, 0) }, eight), /no two data_offsets/],
+    ["negative offset", file({ a: entry(-8, 0) }, eight), /no pair of data_offsets/],
     ["end before begin", file({ a: entry(8, 0) }, eight), /offsets 8 to 0/],
     [
       "offset beyond 2^53",
       file('{"a":{"dtype":"F32","shape":[2],"data_offsets":[9007199254740992,9007199254741000]}}', eight),
-      /no two data_offsets/,
+      /no pair of data_offsets/,
     ],
     ["size does not match", file({ a: entry(0, 4) }, eight), /offsets 0 to 4, but F32\[2\] takes 8/],
     ["past the end", file({ a: entry(0, 8) }, Buffer.alloc(4)), /its tensors end at byte/],

@@ -89,7 +89,7 @@ describe("saving and loading", () => {
     await saveCheckpoint(folder, stateOfStep(900), { keep: 1 });
     const { removed, warnings } = await saveCheckpoint(folder, stateOfStep(10), { keep: 1 });
     expect(removed).toEqual([]);
-    expect(warnings).toEqual([expect.stringMatching(/holds checkpoints of later steps than 10, up to 900/)]);
+    expect(warnings).toEqual([expect.stringMatching(/has checkpoints of later steps than 10, up to 900/)]);
     expect(await steps()).toEqual([900, 10]);
   });
 
@@ -127,7 +127,7 @@ describe("damage", () => {
       const { checkpoint, warnings } = await latestCheckpoint(folder);
       expectWhole(checkpoint, 1);
       expect(warnings).toEqual([
-        expect.stringMatching(/step-00000002\.safetensors is not a .*; taking the one before it/),
+        expect.stringMatching(/step-00000002\.safetensors is not a .*; taking the checkpoint before it/),
       ]);
     }
   });

@@ -96,7 +96,7 @@ describe("what is refused", () => {
     [
       "a number in the state",
       () => run(() => ({ state }), { x }, { state: { w: state.w, n: { steps: 3 } } }),
-      /^distributedStep: state\.n\.steps is 3, not a tensor\n[\s\S]*constant of the step/,
+      /^distributedStep: state\.n\.steps is 3, not a tensor\n[\s\S]*write a constant into the step/,
     ],
     [
       "a number that every step is given",
@@ -107,7 +107,7 @@ describe("what is refused", () => {
     [
       "a step without a state",
       () => run(() => ({ loss: x })),
-      /the step gives \{ loss \}, without a state\n[\s\S]*give \{ state, … \}/,
+      /the step gives \{ loss \}, without a state\n[\s\S]*return \{ state, … \}/,
     ],
     ["another form", () => run(() => ({ state: { v: zeros([2]) } })), /gives a state of \[v\] for \[w\]/],
     [
@@ -133,6 +133,6 @@ describe("what is refused", () => {
       state: { w: zeros([3]), v: zeros([1]) },
       step: () => ({ state: { w: zeros([3]), v: zeros([1]) } }),
     });
-    await expect(other.load(path)).rejects.toThrow(/load: .*other\.safetensors is of another state: w, v differ/);
+    await expect(other.load(path)).rejects.toThrow(/load: .*other\.safetensors has another state: w, v differ/);
   });
 });

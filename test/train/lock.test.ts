@@ -34,6 +34,11 @@ test("a folder that cannot be made is an error that names it", async () => {
   await expect(take(path)).rejects.toThrow(`checkpoints cannot be written to ${path}: `);
 });
 
+// Node's recursive mkdir never returns here.
+test.runIf(process.platform === "linux")("a folder that the system refuses is an error, too", async () => {
+  await expect(take("/proc/none/run")).rejects.toThrow("checkpoints cannot be written to /proc/none/run: ");
+});
+
 describe.skipIf(process.platform !== "linux")("a folder", () => {
   const held = (who: string): string => `another run writes its checkpoints to ${folder}: ${who}`;
 

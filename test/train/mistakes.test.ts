@@ -411,7 +411,7 @@ const others: readonly (readonly [what: string, make: () => unknown, says: RegEx
       await first("guard", {});
       await again("guard", { nan: "skip" });
     },
-    /: it lacks what rejects steps, which this run keeps \(the options nan: "skip" and lossScale\)/,
+    /: it lacks the state of the guard that rejects steps, which this run keeps \(the options nan: "skip" and lossScale\)/,
   ],
   [
     "from a result that has an average",
@@ -427,7 +427,7 @@ const others: readonly (readonly [what: string, make: () => unknown, says: RegEx
       const from = await onRows({ data: rows(1).batch(4) });
       await run({ data: bars(16).batch(4), epochs: 1, from });
     },
-    /train: from: params '1\.weight' is f32\[3,2\], but of this model and data it is f32\[3,64\]/,
+    /train: from: params '1\.weight' is f32\[3,2\], but this model and data need f32\[3,64\]/,
   ],
   [
     "a model in Keras' manner, with rows of another width",

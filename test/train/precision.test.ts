@@ -100,7 +100,7 @@ test("f16 scales its loss by itself: steps that overflow are left out, and the s
     ).guard.scale.item(),
   ).toBe(65536);
   await expect(train(options({ precision: "f16", dtype: "f64" }))).rejects.toThrow(
-    /precision "f16" is beside f32, not f64/,
+    /precision "f16" needs dtype f32, not f64/,
   );
   await expect(train(options({ precision: "f8" as never }))).rejects.toThrow(/precision must be bf16 or f16, got f8/);
 });

@@ -190,12 +190,12 @@ describe("what is refused", () => {
     [
       "a loss of no output",
       { loss: { labl: losses.mse } },
-      /loss\.labl is of no output of that name[\s\S]*did you mean 'label'/,
+      /loss\.labl has no output of this name[\s\S]*did you mean 'label'/,
     ],
     [
       "a loss of no target",
       { target: ["size"], metrics: {} },
-      /loss\.label is of no target of that name[\s\S]*the targets are size/,
+      /loss\.label has no target of this name[\s\S]*the targets are size/,
     ],
     [
       "a target without a loss",

@@ -53,7 +53,9 @@ describe("a validation set that is trained on", () => {
     if (count === undefined) expect(lines).toEqual([]);
     else
       expect(lines).toEqual([
-        expect.stringMatching(new RegExp(`^validation: ${count} of its ${evaluate.length} rows are trained on too`)),
+        expect.stringMatching(
+          new RegExp(`^validation: ${count} of its ${evaluate.length} rows are training rows, too`),
+        ),
       ]);
   });
 });
@@ -97,7 +99,7 @@ test("an image that does not fit the kernel is told of its order", () => {
 test("axes that the mesh has not are told where something could have been split over them", async () => {
   const layout = layouts.fullySharded("model");
   expect(await told({ layout })).toEqual([
-    "layout splits over model, which the mesh data=2 has not: what would be split so stays whole",
+    "layout shards over model, which the mesh data=2 does not have: these parameters stay replicated",
   ]);
   expect(await told({ layout }, { data: 1 })).toEqual([]);
 });
@@ -112,7 +114,7 @@ test.each<[string, Partial<TrainOptions>, boolean]>([
   const last = nn[kind as "softmax" | "logSoftmax" | "sigmoid"]();
   const model = nn.sequential(nn.flatten(), nn.sequential(nn.linear(3), last));
   expect(await told({ model, ...more })).toEqual(
-    tells ? [expect.stringMatching(`^the model ends in ${kind}, and losses\\.\\w+ takes what comes before it`)] : [],
+    tells ? [expect.stringMatching(`^the model ends in ${kind}, but losses\\.\\w+ computes the ${kind} itself`)] : [],
   );
 });
 
@@ -124,5 +126,5 @@ test("train prints them, unless it is silent", async () => {
   await train(options({ ...own, report: "silent" }));
   expect(lines()).toBe("");
   await train(options({ ...own, report: "lines" }));
-  expect(lines()).toContain("validation: 8 of its 8 rows are trained on too");
+  expect(lines()).toContain("validation: 8 of its 8 rows are training rows, too");
 });

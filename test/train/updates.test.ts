@@ -199,7 +199,7 @@ test("errors", async () => {
   await expect(train(task({ ema: 2 }))).rejects.toThrow(/ema must be at least 0 and at most 1/);
   const learningRate = optim.schedules.plateau({ learningRate: 0.1, monitor: "f1" });
   await expect(train(task({ optimizer: optim.sgd({ learningRate }) }))).rejects.toThrow(
-    /the learning rate follows 'f1', which is no metric/,
+    /the learning rate follows 'f1', which is not a metric/,
   );
 });
 

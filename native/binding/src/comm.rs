@@ -200,7 +200,7 @@ pub struct FlightRecord {
     pub size: u32,
     /// The last step noted.
     pub step: f64,
-    /// The collective that was under way, if any.
+    /// The collective that was running, if any.
     pub current: Option<FlightCurrent>,
 }
 

@@ -7,7 +7,7 @@
 //! server → client   welcome    status, HMAC-SHA256(secret, "server" hello challenge)
 //! ```
 //!
-//! The client proves first, so a stranger learns nothing that depends on the secret. What follows is not encrypted.
+//! The client proves first, so a stranger learns nothing that depends on the secret. Later messages are not encrypted.
 
 use std::net::TcpStream;
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub(crate) enum Role {
     Control = 3,
 }
 
-/// Who is at one end of a connection.
+/// The process at one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) role: Role,
@@ -39,7 +39,7 @@ pub(crate) struct Identity {
     pub(crate) incarnation: u64,
 }
 
-/// What both ends must share.
+/// The secret and the run, which both ends must share.
 #[derive(Clone)]
 pub(crate) struct Scope {
     secret: Vec<u8>,
@@ -75,26 +75,18 @@ impl Scope {
     }
 }
 
+/// Reasons by their status, from 1.
+const REASONS: [AuthReason; 6] = {
+    use AuthReason::{Full, Malformed, WrongPeer, WrongRun, WrongSecret, WrongVersion};
+    [WrongVersion, WrongRun, Full, WrongSecret, WrongPeer, Malformed]
+};
+
 fn reason(status: u8) -> AuthReason {
-    match status {
-        1 => AuthReason::WrongVersion,
-        2 => AuthReason::WrongRun,
-        3 => AuthReason::Full,
-        4 => AuthReason::WrongSecret,
-        5 => AuthReason::WrongPeer,
-        _ => AuthReason::Malformed,
-    }
+    REASONS.get(usize::from(status).wrapping_sub(1)).copied().unwrap_or(AuthReason::Malformed)
 }
 
 fn status(reason: AuthReason) -> u8 {
-    match reason {
-        AuthReason::WrongVersion => 1,
-        AuthReason::WrongRun => 2,
-        AuthReason::Full => 3,
-        AuthReason::WrongSecret => 4,
-        AuthReason::WrongPeer => 5,
-        AuthReason::Malformed | AuthReason::TimedOut => 6,
-    }
+    REASONS.iter().position(|known| *known == reason).map_or(6, |place| place as u8 + 1)
 }
 
 fn broken(cut: &Cut) -> AuthReason {

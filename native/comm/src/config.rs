@@ -9,12 +9,12 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The transport of data between ranks; everything else uses TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransportKind {
-    /// Memory between ranks that share a host, where possible; else TCP.
+    /// Shared memory between ranks of one host, where possible; else TCP.
     #[default]
     Auto,
     /// TCP.
     Tcp,
-    /// Memory between all ranks; where that is impossible, connecting fails.
+    /// Shared memory between all ranks; where that is impossible, connecting fails.
     Shared,
 }
 
@@ -45,8 +45,8 @@ pub struct Config {
     pub flight: Option<PathBuf>,
     /// The transport of data. A rank that wants TCP gets it, whatever its peers want.
     pub transport: TransportKind,
-    /// Bytes of memory for data under way from one rank to another of its host; by the number of ranks if not given. The
-    /// lower rank's word counts.
+    /// Bytes of the ring buffer from one rank to another on the same host; by default chosen by the number of ranks. Each pair
+    /// uses the value of its lower rank.
     pub ring: Option<usize>,
 }
 

@@ -33,11 +33,11 @@ pub(crate) struct Job<'a> {
     pub(crate) reduce: (Dtype, Reduction),
     /// Header of its messages, without the fields that differ between them.
     pub(crate) header: Header,
-    /// Description for people.
+    /// Description for error messages.
     pub(crate) what: &'a str,
     /// Description for peers: the text, a zero byte, the name of the group.
     pub(crate) text: &'a [u8],
-    /// Its number in the flight recorder.
+    /// The number of the collective in the flight recorder.
     pub(crate) flight: u64,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Drive<'a> {
         Self { job, transport, sent: 0, received: 0, out, incoming, idle: 0, stalled_since: None, said_waiting: false }
     }
 
-    /// Runs to the end.
+    /// Runs the schedule to its end.
     pub(crate) fn run(mut self) -> Result<()> {
         let (sends, receives) = (self.job.schedule.sends(), self.job.schedule.receives());
         loop {
@@ -379,7 +379,7 @@ impl<'a> Drive<'a> {
 
     fn link_error(&self, peer: usize, error: LinkError) -> Error {
         let rank = self.job.ranks[peer];
-        // A peer that failed said why on its control link just before it closed.
+        // A peer that failed sent the reason on its control link just before it closed the link.
         if let Some(error) = self.last_words() {
             return error;
         }
@@ -442,7 +442,7 @@ impl<'a> Drive<'a> {
         Waiting { group: self.job.header.group, sequence: self.job.header.sequence, rank }
     }
 
-    /// Describes the rank that this rank waits for, and the rank that that one waits for.
+    /// Describes the rank that this rank waits for, and the rank for which that rank waits.
     fn culprit(&self, whom: Option<usize>) -> String {
         let Some(rank) = whom else { return "its peers".into() };
         let culprit = self.job.shared.signals.culprit(self.waiting(rank));

@@ -35,7 +35,7 @@ pub enum Error {
     PeerAborted {
         /// The rank that aborted.
         rank: usize,
-        /// Its reason: another record, or words.
+        /// The reason: another record, or text.
         reason: String,
         /// What this rank was doing.
         during: String,
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// Ranks are in different collectives; the text names both sides.
     Mismatch(String),
-    /// A peer sent bytes that are not of this protocol, run, epoch or life.
+    /// A peer sent bytes that are not of this protocol, run, epoch or incarnation.
     Protocol {
         /// The peer, such as `rank 1` or `127.0.0.1:4000`.
         peer: String,
@@ -93,7 +93,7 @@ pub enum AuthReason {
     WrongPeer,
     /// The server has no room for another connection.
     Full,
-    /// The bytes are not a hello, or the connection ended inside it.
+    /// The hello is malformed, or the connection ended inside it.
     Malformed,
     /// The hello did not end in time.
     TimedOut,
@@ -107,7 +107,7 @@ impl fmt::Display for AuthReason {
             Self::WrongVersion => "it speaks another protocol version",
             Self::WrongPeer => "it has another role, rank or incarnation than expected",
             Self::Full => "it has no room for another connection",
-            Self::Malformed => "the connection ended inside the hello, or its bytes are not one",
+            Self::Malformed => "the hello is malformed, or the connection ended inside it",
             Self::TimedOut => "the hello did not end in time",
         })
     }

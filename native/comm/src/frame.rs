@@ -7,7 +7,7 @@ pub(crate) const MAX_TEXT: usize = 320;
 const MAGIC: u32 = u32::from_le_bytes(*b"HDLd");
 const VERSION: u16 = 1;
 
-/// Says who sends, in which life of which run, and which part of which collective follows.
+/// Identifies the sender (run, epoch, rank, incarnation) and the part of a collective that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) run: u64,
@@ -41,13 +41,13 @@ impl Header {
         out
     }
 
-    /// Reads a header; the error says in what it is not one of this version.
+    /// Reads a header; the error says why the header is malformed.
     pub(crate) fn decode(bytes: &[u8; HEADER]) -> Result<Self, &'static str> {
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let int = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         if int(0) != MAGIC {
-            return Err("a message does not begin as one");
+            return Err("a message has a malformed header");
         }
         if short(4) != VERSION {
             return Err("a message is of another protocol version");
@@ -83,7 +83,7 @@ impl Header {
         } else if self.sender != sender {
             Some("a message names another sender")
         } else if self.incarnation != incarnation {
-            Some("a message comes from another life of that rank")
+            Some("a message comes from another incarnation of that rank")
         } else {
             None
         }
@@ -144,18 +144,21 @@ mod tests {
             bytes[at] = value;
             Header::decode(&bytes)
         };
-        assert_eq!(with(0, 0), Err("a message does not begin as one"));
+        assert_eq!(with(0, 0), Err("a message has a malformed header"));
         assert_eq!(with(4, 9), Err("a message is of another protocol version"));
         assert_eq!(with(7, 0xff), Err("a description is too long"));
     }
 
     #[test]
-    fn nothing_from_a_dead_life_is_taken() {
+    fn messages_of_other_senders_are_refused() {
         let wrong = |header: Header| header.wrong_sender(&MINE, 7, 3);
         assert_eq!(wrong(MINE), None);
         assert_eq!(wrong(Header { run: 0, ..MINE }), Some("a message belongs to another run"));
         assert_eq!(wrong(Header { epoch: 1, ..MINE }), Some("a message belongs to another epoch"));
         assert_eq!(wrong(Header { sender: 0, ..MINE }), Some("a message names another sender"));
-        assert_eq!(wrong(Header { incarnation: 0, ..MINE }), Some("a message comes from another life of that rank"));
+        assert_eq!(
+            wrong(Header { incarnation: 0, ..MINE }),
+            Some("a message comes from another incarnation of that rank")
+        );
     }
 }

@@ -316,7 +316,7 @@ unsafe fn fold(job: &Job<'_>, size: usize, first: &Place) {
     }
 }
 
-/// Shows the first ranks of a long list.
+/// Formats the first ranks of a long list.
 struct Few<'a>(&'a [usize]);
 
 impl std::fmt::Debug for Few<'_> {
@@ -375,7 +375,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Equal on ranks that are in the same collective.
+    /// The fingerprint, which is equal on ranks in the same collective.
     fn fingerprint(&self, parts: &[Part<'_>]) -> u64 {
         let root = if let Pattern::Broadcast { root } = self.pattern { root } else { 0 };
         let hash = Fnv::new().text(self.op()).word(root as u64).text(self.dtype.name()).text(self.reduction.name());

@@ -38,7 +38,7 @@ const REASON: usize = FRAME - 44;
 const HANDOVER: Duration = Duration::from_secs(5);
 /// The most connections to a socket that have sent nothing yet. The expected peer sends at once, so beyond this number
 /// the oldest is dropped.
-const VISITORS: usize = 16;
+const MAX_SILENT: usize = 16;
 
 /// The result of the agreement for one rank.
 pub(crate) struct Memories {
@@ -51,7 +51,7 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    /// A sentence for people, if a pair wanted memory and has none.
+    /// The warning, if a pair wanted shared memory and has none.
     pub(crate) fn fallback(&self) -> Option<String> {
         let (_, reason) = self.refused.first()?;
         let ranks: Vec<String> = self.refused.iter().map(|(peer, _)| peer.to_string()).collect();
@@ -83,13 +83,13 @@ pub(crate) fn agree(config: &Config, links: &[Option<TcpStream>], deadline: Inst
     }
     // In ascending order of (lower, higher) on every rank, so that no cycle of waits arises.
     for (peer, link) in pairs() {
-        let talk = Talk { link, peer, deadline };
-        let outcome = match talk.meet(config, &mine, &all.bell) {
+        let agreement = Agreement { link, peer, deadline };
+        let outcome = match agreement.meet(config, &mine, &all.bell) {
             Ok(outcome) => outcome,
-            // The first collective reports its death, as if there had been no agreement.
-            Err(Trouble::Cut(Cut::Closed | Cut::Failed(_))) => continue,
-            Err(Trouble::Cut(Cut::TimedOut)) => return Err(talk.late(config)),
-            Err(Trouble::Broken(detail)) => {
+            // The first collective reports that the peer is gone.
+            Err(Failure::Cut(Cut::Closed | Cut::Failed(_))) => continue,
+            Err(Failure::Cut(Cut::TimedOut)) => return Err(agreement.late(config)),
+            Err(Failure::Broken(detail)) => {
                 return Err(Error::Protocol { peer: format!("rank {peer}"), detail: detail.into() });
             }
         };
@@ -124,16 +124,16 @@ impl Offer {
         bytes
     }
 
-    fn decode(bytes: &[u8; OFFER]) -> std::result::Result<Self, Trouble> {
+    fn decode(bytes: &[u8; OFFER]) -> std::result::Result<Self, Failure> {
         if bytes[..4] != MAGIC || bytes[4] != VERSION {
-            return Err(Trouble::Broken("its offer of memory is malformed"));
+            return Err(Failure::Broken("its offer of memory is malformed"));
         }
         let kind = if bytes[5] == 0 { TransportKind::Auto } else { TransportKind::Tcp };
         Ok(Self { kind, host: bytes[8..].try_into().expect("32 bytes") })
     }
 }
 
-/// A later message of the agreement.
+/// A message of the agreement after the offer.
 struct Frame {
     /// Bytes of a ring, or the reason for having none.
     ring: std::result::Result<u64, String>,
@@ -161,12 +161,12 @@ impl Frame {
         bytes
     }
 
-    fn decode(bytes: &[u8; FRAME]) -> std::result::Result<Self, Trouble> {
+    fn decode(bytes: &[u8; FRAME]) -> std::result::Result<Self, Failure> {
         let part = |at: usize| bytes[at..at + NONCE].try_into().expect("16 bytes");
         let reason: Vec<u8> = bytes[44..].iter().copied().take_while(|byte| *byte != 0).collect();
         let ring = u64::from_le_bytes(bytes[4..12].try_into().expect("eight bytes"));
         if bytes[..4] != MAGIC || (ring == 0) == reason.is_empty() {
-            return Err(Trouble::Broken("its message about memory is malformed"));
+            return Err(Failure::Broken("its message about memory is malformed"));
         }
         let ring = if ring == 0 { Err(String::from_utf8_lossy(&reason).into_owned()) } else { Ok(ring) };
         Ok(Self { ring, socket: part(12), nonce: part(28) })
@@ -174,12 +174,12 @@ impl Frame {
 }
 
 /// Why the agreement could not be reached.
-enum Trouble {
+enum Failure {
     Cut(Cut),
     Broken(&'static str),
 }
 
-impl From<Cut> for Trouble {
+impl From<Cut> for Failure {
     fn from(cut: Cut) -> Self {
         Self::Cut(cut)
     }
@@ -193,15 +193,17 @@ enum Refusal {
 }
 
 type Outcome = std::result::Result<SharedLink, Refusal>;
+/// The memory, or why there is none.
+type Attempt = std::result::Result<SharedLink, String>;
 
 /// The agreement with one peer.
-struct Talk<'a> {
+struct Agreement<'a> {
     link: &'a TcpStream,
     peer: usize,
     deadline: Instant,
 }
 
-impl Talk<'_> {
+impl Agreement<'_> {
     fn late(&self, config: &Config) -> Error {
         Error::Timeout {
             limit: config.connect_timeout,
@@ -210,21 +212,21 @@ impl Talk<'_> {
         }
     }
 
-    fn read<const N: usize>(&self) -> std::result::Result<[u8; N], Trouble> {
+    fn read<const N: usize>(&self) -> std::result::Result<[u8; N], Failure> {
         let mut bytes = [0; N];
         read_by(self.link, &mut bytes, self.deadline)?;
         Ok(bytes)
     }
 
-    fn tell(&self, frame: &Frame) -> std::result::Result<(), Trouble> {
+    fn tell(&self, frame: &Frame) -> std::result::Result<(), Failure> {
         Ok(write_by(self.link, &frame.encode(), self.deadline)?)
     }
 
-    fn hear(&self) -> std::result::Result<Frame, Trouble> {
+    fn hear(&self) -> std::result::Result<Frame, Failure> {
         Frame::decode(&self.read()?)
     }
 
-    fn meet(&self, config: &Config, mine: &Offer, bell: &Waker) -> std::result::Result<Outcome, Trouble> {
+    fn meet(&self, config: &Config, mine: &Offer, bell: &Waker) -> std::result::Result<Outcome, Failure> {
         let theirs = Offer::decode(&self.read()?)?;
         if [mine.kind, theirs.kind].contains(&TransportKind::Tcp) || mine.host != theirs.host {
             return Ok(Err(Refusal::Elsewhere));
@@ -234,15 +236,11 @@ impl Talk<'_> {
     }
 
     /// The lower rank's part.
-    fn invite(
-        &self,
-        config: &Config,
-        bell: &Waker,
-    ) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
+    fn invite(&self, config: &Config, bell: &Waker) -> std::result::Result<Attempt, Failure> {
         let ring = config.ring.unwrap_or_else(|| ring_bytes(config.size));
-        let made = Segment::create(ring).and_then(|made| Ok((made, Door::open()?)));
-        let ((segment, fd), door) = match made {
-            Ok(made) => made,
+        let created = Segment::create(ring).and_then(|segment| Ok((segment, Listener::open()?)));
+        let ((segment, fd), listener) = match created {
+            Ok(created) => created,
             Err(reason) => {
                 self.tell(&Frame::refusal(&reason))?;
                 return Ok(Err(reason));
@@ -250,8 +248,8 @@ impl Talk<'_> {
         };
         let nonce = random();
         segment.sign(Side::Lower, nonce);
-        self.tell(&Frame { ring: Ok(ring as u64), socket: door.name, nonce })?;
-        let passed = door.pass(self.link.as_fd(), [fd.as_fd(), bell.fd()]);
+        self.tell(&Frame { ring: Ok(ring as u64), socket: listener.name, nonce })?;
+        let passed = listener.pass(self.link.as_fd(), [fd.as_fd(), bell.fd()]);
         let answer = self.hear()?;
         let checked = answer.ring.and(passed).and_then(|theirs| {
             let seen = segment.signature(Side::Higher) == answer.nonce;
@@ -265,7 +263,7 @@ impl Talk<'_> {
     }
 
     /// The higher rank's part.
-    fn follow(&self, bell: &Waker) -> std::result::Result<std::result::Result<SharedLink, String>, Trouble> {
+    fn follow(&self, bell: &Waker) -> std::result::Result<Attempt, Failure> {
         let invite = self.hear()?;
         let ring = match &invite.ring {
             Ok(ring) => *ring as usize,
@@ -291,7 +289,7 @@ impl Talk<'_> {
 }
 
 /// A socket of this host, under a name that is in no file system and ends with the socket.
-struct Door {
+struct Listener {
     socket: OwnedFd,
     name: [u8; NONCE],
 }
@@ -324,7 +322,7 @@ fn first_of(list: &[BorrowedFd<'_>], deadline: Instant) -> Option<usize> {
     None
 }
 
-impl Door {
+impl Listener {
     fn open() -> std::result::Result<Self, String> {
         let name = random();
         let socket = socket()?;
@@ -333,30 +331,30 @@ impl Door {
         Ok(Self { socket, name })
     }
 
-    /// Passes the descriptors to connecting processes of the same user, and takes the bell of the first one that sends
-    /// it. An answer on the link before that means that the peer will not connect.
+    /// Passes the descriptors to connecting processes of the same user, and returns the bell of the first process that sends
+    /// one. An answer on the link before that means that the peer will not connect.
     ///
-    /// Any process here can list the name and connect, so connections that send nothing are awaited beside the others.
+    /// Any process of this host can find the name and connect, so connections that send nothing must not block the others.
     fn pass(&self, link: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 2]) -> std::result::Result<Waker, String> {
         let deadline = Instant::now() + HANDOVER;
-        let mut visitors: VecDeque<OwnedFd> = VecDeque::new();
+        let mut connections: VecDeque<OwnedFd> = VecDeque::new();
         loop {
-            let doors = [self.socket.as_fd(), link];
+            let sockets = [self.socket.as_fd(), link];
             // Connections first: the expected peer may answer on the link as soon as it has sent its bell.
-            let all: Vec<BorrowedFd<'_>> = visitors.iter().map(AsFd::as_fd).chain(doors).collect();
+            let all: Vec<BorrowedFd<'_>> = connections.iter().map(AsFd::as_fd).chain(sockets).collect();
             let Some(first) = first_of(&all, deadline) else { break };
-            if let Some(visitor) = visitors.remove(first) {
-                if let Ok([bell]) = receive_fds(visitor.as_fd(), deadline) {
+            if let Some(connection) = connections.remove(first) {
+                if let Ok([bell]) = receive_fds(connection.as_fd(), deadline) {
                     return Ok(bell.into());
                 }
-            } else if first > visitors.len() {
+            } else if first > connections.len() {
                 break;
-            } else if let Some(visitor) = self.admit(&fds) {
-                visitors.push_back(visitor);
-                visitors.drain(..visitors.len().saturating_sub(VISITORS));
+            } else if let Some(connection) = self.admit(&fds) {
+                connections.push_back(connection);
+                connections.drain(..connections.len().saturating_sub(MAX_SILENT));
             }
         }
-        Err("the other side did not come for the memory".into())
+        Err("the other side did not fetch the memory".into())
     }
 
     /// The next connection, if its process belongs to the same user and takes the descriptors.
@@ -418,19 +416,19 @@ mod tests {
         for (at, value) in [(0, 0), (44, b'x')] {
             let mut bytes = frame.encode();
             bytes[at] = value;
-            assert!(matches!(Frame::decode(&bytes), Err(Trouble::Broken(_))));
+            assert!(matches!(Frame::decode(&bytes), Err(Failure::Broken(_))));
         }
-        assert!(matches!(Offer::decode(&[0; OFFER]), Err(Trouble::Broken(_))));
+        assert!(matches!(Offer::decode(&[0; OFFER]), Err(Failure::Broken(_))));
     }
 
     #[test]
-    fn descriptors_pass_the_door_and_strangers_hold_up_nothing() {
-        let door = Door::open().unwrap();
+    fn descriptors_pass_although_other_processes_connect_first() {
+        let listener = Listener::open().unwrap();
         let [here, there, idle] = [(); 3].map(|()| Waker::new().unwrap());
-        // They come first. The name can be listed, so any process can do this.
+        // Other processes connect first: any process can find the name.
         let come = || {
             let stranger = socket().unwrap();
-            connect(&stranger, &address(&door.name).unwrap()).unwrap();
+            connect(&stranger, &address(&listener.name).unwrap()).unwrap();
             stranger
         };
         let _says_nothing = come();
@@ -438,8 +436,8 @@ mod tests {
         rustix::net::send(&brings_nothing, b"f", SendFlags::NOSIGNAL).unwrap();
         drop(come());
         std::thread::scope(|scope| {
-            let guest = scope.spawn(|| fetch(&door.name, there.fd()));
-            let bell = door.pass(idle.fd(), [here.fd(), here.fd()]).unwrap();
+            let guest = scope.spawn(|| fetch(&listener.name, there.fd()));
+            let bell = listener.pass(idle.fd(), [here.fd(), here.fd()]).unwrap();
             assert_eq!(guest.join().unwrap().unwrap().len(), 2);
             bell.wake();
         });
@@ -448,8 +446,8 @@ mod tests {
         assert_eq!(u64::from_ne_bytes(count), 1);
         // An answer on the link means that the peer will not connect.
         idle.wake();
-        let error = door.pass(idle.fd(), [here.fd(), here.fd()]).unwrap_err();
-        assert_eq!(error, "the other side did not come for the memory");
+        let error = listener.pass(idle.fd(), [here.fd(), here.fd()]).unwrap_err();
+        assert_eq!(error, "the other side did not fetch the memory");
         assert!(fetch(&[9; NONCE], here.fd()).unwrap_err().starts_with("the other side's socket: "));
     }
 }

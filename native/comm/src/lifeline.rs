@@ -1,4 +1,4 @@
-//! Ends this process some time after the one that started it is gone, whatever this one is doing.
+//! Ends this process some time after its parent process has ended, whatever this process is doing.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pi
 
 use crate::{Error, Result};
 
-/// How often to look, where the system cannot wake us.
+/// The interval of checks, where the system cannot notify this process.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Kills this process `grace` after its parent `parent` has ended; in the grace it can end by itself, and tidy up.
@@ -43,7 +43,7 @@ fn wait_for_end(parent: Pid) {
 fn wait_readable(descriptor: &OwnedFd) {
     // Readable when the process has ended; an interrupted wait is begun again by the caller.
     if poll(&mut [PollFd::new(descriptor, PollFlags::IN)], None).is_ok() {
-        // A parent that has ended and is not reaped yet is our parent still, for a moment.
+        // A parent that has ended but is not reaped yet still counts as the parent for a moment.
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Part;
 
-/// Which memory a place is in.
+/// The memory that a place is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
     In,
@@ -46,7 +46,7 @@ pub(crate) struct Memory<'a> {
     /// Scratch blocks, `stride` apart.
     pub(crate) scratch: *mut u8,
     pub(crate) stride: usize,
-    /// Room for one segment that is to be combined.
+    /// Memory for one received segment before it is combined.
     pub(crate) staging: *mut u8,
 }
 

@@ -22,7 +22,7 @@ const EXTRA_HELLOS: usize = 64;
 
 type Link = (Identity, TcpStream);
 
-/// Meets the others and returns the links.
+/// Meets the other ranks and returns the links.
 pub(crate) fn connect(config: &Config) -> Result<Wiring> {
     check(config)?;
     let deadline = Instant::now() + config.connect_timeout;
@@ -31,13 +31,13 @@ pub(crate) fn connect(config: &Config) -> Result<Wiring> {
     let store = StoreClient::connect(config.store_addr, &config.secret, &config.run_id, config.connect_timeout)?;
     let listener = TcpListener::bind((config.bind_ip, 0))
         .map_err(|error| Error::io(format!("could not listen on {}", config.bind_ip), error))?;
-    let porter = Porter::start(listener, &scope, config, incarnation)?;
-    publish(config, &store, porter.addr, incarnation)?;
+    let acceptor = Acceptor::start(listener, &scope, config, incarnation)?;
+    publish(config, &store, acceptor.addr, incarnation)?;
     let mut mesh = Mesh::new(config, incarnation);
     for rank in 0..config.rank {
         mesh.dial(&store, &scope, rank, deadline)?;
     }
-    porter.collect(&mut mesh, deadline)?;
+    acceptor.collect(&mut mesh, deadline)?;
     mesh.finish(&scope, deadline)
 }
 
@@ -181,13 +181,13 @@ impl<'a> Mesh<'a> {
 }
 
 /// Accepts and authenticates the higher ranks while this one dials the lower.
-struct Porter {
+struct Acceptor {
     addr: SocketAddr,
     arrivals: Receiver<Link>,
-    inner: Arc<PorterInner>,
+    inner: Arc<AcceptorState>,
 }
 
-struct PorterInner {
+struct AcceptorState {
     scope: Scope,
     rank: usize,
     size: usize,
@@ -199,12 +199,12 @@ struct PorterInner {
     refused: Mutex<Option<(SocketAddr, AuthReason)>>,
 }
 
-impl Porter {
+impl Acceptor {
     fn start(listener: TcpListener, scope: &Scope, config: &Config, incarnation: u64) -> Result<Self> {
         let failed = |error| Error::io("could not listen for other ranks", error);
         listener.set_nonblocking(true).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
-        let inner = Arc::new(PorterInner {
+        let inner = Arc::new(AcceptorState {
             scope: scope.clone(),
             rank: config.rank,
             size: config.size,
@@ -217,7 +217,7 @@ impl Porter {
         let (sender, arrivals) = channel();
         let shared = Arc::clone(&inner);
         let run = move || shared.accept(&listener, &sender);
-        std::thread::Builder::new().name("heddle-porter".into()).spawn(run).map_err(failed)?;
+        std::thread::Builder::new().name("heddle-acceptor".into()).spawn(run).map_err(failed)?;
         Ok(Self { addr, arrivals, inner })
     }
 
@@ -249,14 +249,14 @@ impl Porter {
     }
 }
 
-impl Drop for Porter {
+impl Drop for Acceptor {
     fn drop(&mut self) {
         self.inner.stopped.store(true, Ordering::Release);
         self.inner.stop.wake();
     }
 }
 
-impl PorterInner {
+impl AcceptorState {
     fn accept(self: &Arc<Self>, listener: &TcpListener, arrivals: &Sender<Link>) {
         while !self.stopped.load(Ordering::Acquire) {
             readable_or_woken(listener.as_fd(), &self.stop, Duration::from_secs(60));

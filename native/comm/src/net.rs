@@ -89,7 +89,7 @@ pub(crate) fn tune(stream: &TcpStream) -> Result<()> {
 pub(crate) struct Waker(OwnedFd);
 
 impl From<OwnedFd> for Waker {
-    /// One that another process made.
+    /// A waker that another process made.
     fn from(eventfd: OwnedFd) -> Self {
         Self(eventfd)
     }
@@ -108,7 +108,7 @@ impl Waker {
     }
 
     pub(crate) fn clear(&self) {
-        // It fails where nobody has called `wake`, which is as well.
+        // Without a call of `wake` the read fails, which is no error here.
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
     }
 

@@ -13,7 +13,7 @@ const MIN_SEGMENT: usize = 64 << 10;
 pub(crate) const MAX_SEGMENT: usize = 256 << 10;
 const LISTED: &str = "the messages of an exchange are listed";
 
-/// A collective, as far as its data movement goes.
+/// The data movement of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     AllReduce,

@@ -97,7 +97,7 @@ impl Signals {
         mine.rank
     }
 
-    /// Records that a peer ended without a notice. Data that it sent before may still be on its way.
+    /// Records that a peer ended without a notice. Data that the peer sent before may still arrive.
     pub(crate) fn mark_gone(&self, rank: usize) {
         self.gone[rank].store(true, Ordering::Release);
     }

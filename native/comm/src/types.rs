@@ -3,59 +3,50 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Element type of the data of a collective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dtype {
-    /// 32-bit float.
-    F32,
-    /// 64-bit float.
-    F64,
-    /// IEEE 754 binary16; every combination is rounded.
-    F16,
-    /// The upper half of an f32; every combination is rounded.
-    Bf16,
-    /// 32-bit signed integer; sums wrap.
-    I32,
-    /// 32-bit unsigned integer; sums wrap.
-    U32,
-    /// 8-bit unsigned integer; sums wrap.
-    U8,
-    /// 8-bit signed integer; sums wrap.
-    I8,
-    /// 64-bit signed integer; sums wrap.
-    I64,
-    /// 64-bit unsigned integer; sums wrap.
-    U64,
+/// Declares the dtypes: name in lowered programs and bytes of an element.
+macro_rules! dtypes {
+    ($($(#[$doc:meta])* $dtype:ident $name:literal $size:literal)+) => {
+        /// Element type of the data of a collective.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Dtype { $($(#[$doc])* $dtype),+ }
+
+        impl Dtype {
+            /// Bytes of one element.
+            #[must_use]
+            pub const fn size(self) -> usize {
+                match self { $(Self::$dtype => $size),+ }
+            }
+
+            /// The name used in lowered programs.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$dtype => $name),+ }
+            }
+        }
+    };
 }
 
-impl Dtype {
-    /// Bytes of one element.
-    #[must_use]
-    pub const fn size(self) -> usize {
-        match self {
-            Self::F64 | Self::I64 | Self::U64 => 8,
-            Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-            Self::U8 | Self::I8 => 1,
-        }
-    }
-
-    /// The name used in lowered programs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-            Self::U8 => "u8",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::I8 => "i8",
-            Self::I64 => "i64",
-            Self::U64 => "u64",
-        }
-    }
+dtypes! {
+    /// 32-bit float.
+    F32 "f32" 4
+    /// 64-bit float.
+    F64 "f64" 8
+    /// IEEE 754 binary16; every combination is rounded.
+    F16 "f16" 2
+    /// The upper half of an f32; every combination is rounded.
+    Bf16 "bf16" 2
+    /// 32-bit signed integer; sums wrap.
+    I32 "i32" 4
+    /// 32-bit unsigned integer; sums wrap.
+    U32 "u32" 4
+    /// 8-bit unsigned integer; sums wrap.
+    U8 "u8" 1
+    /// 8-bit signed integer; sums wrap.
+    I8 "i8" 1
+    /// 64-bit signed integer; sums wrap.
+    I64 "i64" 8
+    /// 64-bit unsigned integer; sums wrap.
+    U64 "u64" 8
 }
 
 impl fmt::Display for Dtype {

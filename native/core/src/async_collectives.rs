@@ -83,7 +83,7 @@ impl Shared {
     }
 }
 
-/// A thread that runs collectives one after another, in the order in which they are started.
+/// A thread that runs collectives one after another, in the order in which the program starts them.
 #[derive(Default)]
 pub(crate) struct CollectiveThread {
     shared: Arc<Shared>,

@@ -9,7 +9,7 @@ use crate::{Fault, Result};
 
 const HUGE: usize = 2 << 20;
 const ALIGN: usize = 64;
-/// Under a sanitizer every buffer is an allocation of its own, of its exact size, so that it sees where one ends.
+/// Under a sanitizer every buffer is an allocation of its exact size, so that the sanitizer sees where the buffer ends.
 const EXACT: bool = cfg!(heddle_exact);
 /// Most bytes kept for reuse.
 const KEPT: usize = 512 << 20;
@@ -40,7 +40,7 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
-/// The bytes of a buffer, or a part of them, that a run is given.
+/// An argument of a run: the bytes of a buffer, or a part of them.
 #[derive(Clone, Copy)]
 pub struct Span {
     pub ptr: *mut u8,
@@ -50,7 +50,7 @@ pub struct Span {
 unsafe impl Send for Span {}
 
 impl Span {
-    /// Whether both have a byte in common.
+    /// Whether the two spans have a byte in common.
     pub(crate) fn overlaps(self, other: Span) -> bool {
         self.ptr < other.ptr.wrapping_add(other.len) && other.ptr < self.ptr.wrapping_add(self.len)
     }
@@ -168,7 +168,7 @@ fn map(capacity: usize) -> *mut u8 {
         if raw == libc::MAP_FAILED {
             return std::ptr::null_mut();
         }
-        // Give back what alignment leaves over on both sides.
+        // Unmap the bytes before and after the aligned range.
         let start = (raw as usize).next_multiple_of(HUGE);
         let before = start - raw as usize;
         if before > 0 {

@@ -1,4 +1,4 @@
-//! What collectives are called with, how many elements come out of one, and the trait of what runs collectives.
+//! The calls of collectives, the number of elements that a collective returns, and the trait that runs collectives.
 
 pub use crate::calls::{CollectiveOp, ReduceOp};
 
@@ -22,21 +22,21 @@ pub struct Call<'a> {
     pub label: &'a str,
     /// Ordinal of the step in its program, for fingerprints.
     pub step: usize,
-    /// Members and counts of elements, sent and received, of an exchange.
+    /// For an exchange: members with the counts of elements sent to them and received from them.
     pub exchange: Option<&'a (Counts, Counts)>,
 }
 
 /// Positions on the axis with counts of elements.
 pub type Counts = Vec<(usize, usize)>;
 
-/// Which way values travel along a mesh axis, and the coordinate there of the other device.
+/// The direction of a transfer along a mesh axis, with the coordinate of the other device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     To(usize),
     From(usize),
 }
 
-/// A call that two devices of a mesh axis make. Of its parts, the sender's have inputs, the receiver's outputs.
+/// A transfer between two devices of a mesh axis. The parts of the sender have inputs, the parts of the receiver outputs.
 pub struct TransferCall<'a> {
     pub way: Way,
     pub axis: usize,
@@ -44,17 +44,17 @@ pub struct TransferCall<'a> {
     pub label: &'a str,
 }
 
-/// What carries collectives: one group per mesh axis.
+/// Runs collectives: one group per mesh axis.
 pub trait Collectives: Send + Sync {
     /// Members of an axis, or `None` if the device has no such axis.
     fn size(&self, axis: usize) -> Option<usize>;
     fn run(&self, call: &Call, parts: &mut [Part]) -> Result<()>;
     fn transfer(&self, call: &TransferCall, parts: &mut [Part]) -> Result<()>;
-    /// Ends waits of calls in flight with an error.
+    /// Ends the waits of all collectives in flight with an error.
     fn abort(&self, reason: &str);
 }
 
-/// Every axis has one member.
+/// A device on its own: every axis has one member.
 pub struct Alone;
 
 impl Collectives for Alone {
@@ -68,7 +68,7 @@ impl Collectives for Alone {
 
     fn run(&self, _call: &Call, parts: &mut [Part]) -> Result<()> {
         for part in parts {
-            // In and out may be the same memory.
+            // Input and output may be the same memory.
             unsafe { std::ptr::copy(part.input, part.output.as_mut_ptr(), part.input_bytes.min(part.output.len())) };
         }
         Ok(())
@@ -82,11 +82,11 @@ type Counted = [(i64, usize)];
 pub(crate) fn total(list: &Counted) -> Result<usize> {
     match list.iter().try_fold(0_usize, |sum, (_, count)| sum.checked_add(*count)) {
         Some(total) => Ok(total),
-        None => bail!("{list:?} are too many elements"),
+        None => bail!("the counts of {list:?} are too large"),
     }
 }
 
-/// Elements that come out for those of a part; none, where the number of members is not known before it runs.
+/// The number of output elements of a part; 0 where it depends on a number of members that is known only at run time.
 pub(crate) fn received(call: &CollectiveJson, part: &PartJson) -> Result<usize> {
     match (call.op, call.members) {
         (CollectiveOp::AllGather | CollectiveOp::ReduceScatter, None) => Ok(0),
@@ -94,7 +94,7 @@ pub(crate) fn received(call: &CollectiveJson, part: &PartJson) -> Result<usize> 
     }
 }
 
-/// Elements that come out of a collective of `size` members for `count` that go in.
+/// The number of output elements of a collective of `size` members for `count` input elements.
 pub(crate) fn output_count(call: &CollectiveJson, count: usize, size: usize) -> Result<usize> {
     match call.op {
         CollectiveOp::Exchange => total(call.receives.as_deref().unwrap_or_default()),
@@ -103,7 +103,7 @@ pub(crate) fn output_count(call: &CollectiveJson, count: usize, size: usize) -> 
             None => bail!("{count} elements of {size} members are too many"),
         },
         CollectiveOp::ReduceScatter | CollectiveOp::AllToAll if size == 0 || !count.is_multiple_of(size) => {
-            bail!("{count} elements cannot be dealt out to {size} members")
+            bail!("{count} elements cannot be divided among {size} members")
         }
         CollectiveOp::ReduceScatter => Ok(count / size),
         _ => Ok(count),

@@ -1,61 +1,48 @@
 //! The dtypes of the lowered program, and the numbers behind them.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DType {
-    F32,
-    F64,
-    F16,
-    Bf16,
-    I32,
-    U32,
-    U8,
-    I8,
-    I64,
-    U64,
-    Bool,
+/// Declares the dtypes: name in lowered programs and bytes of an element.
+macro_rules! dtypes {
+    ($($dtype:ident $name:literal $size:literal)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum DType { $($dtype),+ }
+
+        impl DType {
+            pub fn named(name: &str) -> Option<DType> {
+                match name { $($name => Some(DType::$dtype),)+ _ => None }
+            }
+
+            pub fn name(self) -> &'static str {
+                match self { $(DType::$dtype => $name),+ }
+            }
+
+            pub fn size(self) -> usize {
+                match self { $(DType::$dtype => $size),+ }
+            }
+        }
+    };
+}
+
+dtypes! {
+    F32 "f32" 4
+    F64 "f64" 8
+    F16 "f16" 2
+    Bf16 "bf16" 2
+    I32 "i32" 4
+    U32 "u32" 4
+    U8 "u8" 1
+    I8 "i8" 1
+    I64 "i64" 8
+    U64 "u64" 8
+    Bool "bool" 1
 }
 
 impl DType {
-    const ALL: [DType; 11] = {
-        use DType::*;
-        [F32, F64, F16, Bf16, I32, U32, U8, I8, I64, U64, Bool]
-    };
-
-    pub fn named(name: &str) -> Option<DType> {
-        DType::ALL.into_iter().find(|dtype| dtype.name() == name)
-    }
-
-    pub fn size(self) -> usize {
-        match self {
-            DType::F64 | DType::I64 | DType::U64 => 8,
-            DType::F32 | DType::I32 | DType::U32 => 4,
-            DType::F16 | DType::Bf16 => 2,
-            DType::U8 | DType::I8 | DType::Bool => 1,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-            DType::F16 => "f16",
-            DType::Bf16 => "bf16",
-            DType::I32 => "i32",
-            DType::U32 => "u32",
-            DType::U8 => "u8",
-            DType::I8 => "i8",
-            DType::I64 => "i64",
-            DType::U64 => "u64",
-            DType::Bool => "bool",
-        }
-    }
-
-    /// Floats that kernels compute in.
+    /// Whether kernels compute in this float dtype.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
 
-    /// 16-bit floats: they are moved, and cast to and from, but nothing is computed in them.
+    /// Whether this is a 16-bit float: kernels move and cast these, but compute nothing in them.
     pub fn is_half(self) -> bool {
         matches!(self, DType::F16 | DType::Bf16)
     }
@@ -69,10 +56,10 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
     const LOWEST: Self;
     /// Identity of min.
     const HIGHEST: Self;
-    /// Whether kernels that are generic over all numbers have code of their own for AVX-512: those of f32, the dtype of
-    /// networks. What others gain by it is not worth a third of the work of compiling.
+    /// Whether kernels that are generic over all numbers are compiled for AVX-512, too. Only those of f32 are, the usual dtype
+    /// of networks: for the other dtypes the gain is not worth a third of the compile time.
     const WIDE: bool = false;
-    /// Whether it is a float.
+    /// Whether the type is a float.
     const FLOAT: bool;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
@@ -83,9 +70,9 @@ pub trait Element: Copy + PartialOrd + PartialEq + Send + Sync + std::fmt::Debug
     const ALL: Self;
     fn bit_and(self, other: Self) -> Self;
     fn bit_or(self, other: Self) -> Self;
-    /// A number that counts.
+    /// An index as a number of this type.
     fn from_index(index: usize) -> Self;
-    /// The bits, above which are zeros.
+    /// The bits of the number, extended with zeros.
     fn bits(self) -> u64;
     fn of_bits(bits: u64) -> Self;
 
@@ -182,19 +169,10 @@ macro_rules! float {
 
 macro_rules! integer {
     ($t:ident, $bits:ty, $from:path, $to:path) => {
-        element!(
-            $t,
-            false,
-            $t::MIN,
-            $t::MAX,
-            $bits,
-            |a, b| a.wrapping_add(b),
-            a.wrapping_sub(b),
-            a.wrapping_mul(b),
-            |_a| false,
-            $from,
-            $to
-        );
+        element! {
+            $t, false, $t::MIN, $t::MAX, $bits,
+            |a, b| a.wrapping_add(b), a.wrapping_sub(b), a.wrapping_mul(b), |_a| false, $from, $to
+        }
     };
 }
 
@@ -206,7 +184,7 @@ integer!(u8, u8, same, same);
 integer!(i8, u8, u8::cast_signed, i8::cast_unsigned);
 integer!(i64, u64, u64::cast_signed, i64::cast_unsigned);
 integer!(u64, u64, same, same);
-// Stands for 16-bit floats where they are moved.
+// Holds the bits of 16-bit floats.
 integer!(u16, u16, same, same);
 
 /// A block with `$t` standing for a type.
@@ -218,7 +196,7 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// Runs a block with `$t` standing for what has so many bytes.
+/// Runs a block with `$t` standing for the unsigned integer of this size in bytes.
 macro_rules! for_size {
     ($size:expr, $t:ident => $body:expr) => {
         match $size {

@@ -1,74 +1,64 @@
-//! One error type: what went wrong and where, as data. Sentences are made of it in `src/util/faults.ts`.
+//! The error type: what went wrong and where, as data. `src/util/faults.ts` makes sentences of it.
 
 use std::fmt;
 
 use serde_json::{json, Value};
 
-/// What went wrong; kinds and fields are what TypeScript reads.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Fault {
-    /// A malformed program or call, in words.
-    Run {
-        text: String,
-    },
-    /// An index of no row.
-    Index {
-        index: i64,
-        position: usize,
-        size: usize,
-    },
-    /// A label of no class.
-    Label {
-        index: i64,
-        position: usize,
-        size: usize,
-    },
-    /// An integer divided by zero: which of the divisions of the call, from 0, and of how many.
-    ZeroDivisor {
-        op: &'static str,
-        dtype: &'static str,
-        division: usize,
-        of: usize,
-    },
-    NotPositiveDefinite {
-        matrix: usize,
-    },
-    Singular {
-        matrix: usize,
-        pivot: usize,
-    },
-    NotConverging {
-        matrix: usize,
-    },
-    /// More bytes than there are.
-    Memory {
-        bytes: usize,
-    },
-    /// A mistake of Heddle's own.
-    Panic {
-        text: String,
-    },
-    /// The device was told to end.
-    Aborted {
-        reason: String,
-    },
-    /// What the carrier of the collectives says.
-    Carried(Value),
+/// Declares the faults: the kind and the fields of each, in Rust and in the record that TypeScript reads.
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident $kind:literal { $($field:ident: $type:ty),+ })+) => {
+        /// What went wrong.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Fault {
+            $($(#[$doc])* $name { $($field: $type),+ },)+
+            /// The record of an error of the collectives.
+            Carried(Value),
+        }
+
+        impl Fault {
+            fn record(&self) -> Value {
+                match self {
+                    $(Fault::$name { $($field),+ } => json!({ "kind": $kind, $((stringify!($field)): $field),+ }),)+
+                    Fault::Carried(record) => record.clone(),
+                }
+            }
+        }
+    };
 }
 
-/// Where in a program it went wrong.
+faults! {
+    /// A malformed program or call; the text says why.
+    Run "run" { text: String }
+    /// An index that is outside the rows of a table.
+    Index "index" { index: i64, position: usize, size: usize }
+    /// A label that is outside the classes.
+    Label "label" { index: i64, position: usize, size: usize }
+    /// A division of an integer by zero: its number among the `of` divisions of the call.
+    ZeroDivisor "zeroDivisor" { op: &'static str, dtype: &'static str, division: usize, of: usize }
+    NotPositiveDefinite "notPositiveDefinite" { matrix: usize }
+    Singular "singular" { matrix: usize, pivot: usize }
+    NotConverging "notConverging" { matrix: usize }
+    /// An allocation that failed or is above the limit.
+    Memory "memory" { bytes: usize }
+    /// A defect of Heddle.
+    Panic "panic" { text: String }
+    /// Another thread has aborted the device.
+    Aborted "aborted" { reason: String }
+}
+
+/// Where in a program the fault occurred.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
     pub program: Option<String>,
     /// The outermost step that was reached.
     pub step: Option<usize>,
-    /// Its kernel.
+    /// The kernel of that step.
     pub kernel: Option<&'static str>,
-    /// The outermost step that began the collective, where one under way failed.
+    /// The outermost step that started the collective, where an asynchronous collective failed.
     pub begun: Option<usize>,
     /// The call's number among all calls, those in loops and branches included.
     pub call: Option<usize>,
-    /// Of the loops around it, the outermost first.
+    /// The iterations of the loops around the call, the outermost first.
     pub iterations: Vec<i32>,
 }
 
@@ -93,25 +83,7 @@ impl Error {
 
     /// The record that TypeScript reads.
     pub fn record(&self) -> Value {
-        let mut record = match &self.fault {
-            Fault::Run { text } => json!({ "kind": "run", "text": text }),
-            Fault::Index { index, position, size } => {
-                json!({ "kind": "index", "index": index, "position": position, "size": size })
-            }
-            Fault::Label { index, position, size } => {
-                json!({ "kind": "label", "index": index, "position": position, "size": size })
-            }
-            Fault::ZeroDivisor { op, dtype, division, of } => {
-                json!({ "kind": "zeroDivisor", "op": op, "dtype": dtype, "division": division, "of": of })
-            }
-            Fault::NotPositiveDefinite { matrix } => json!({ "kind": "notPositiveDefinite", "matrix": matrix }),
-            Fault::Singular { matrix, pivot } => json!({ "kind": "singular", "matrix": matrix, "pivot": pivot }),
-            Fault::NotConverging { matrix } => json!({ "kind": "notConverging", "matrix": matrix }),
-            Fault::Memory { bytes } => json!({ "kind": "memory", "bytes": bytes }),
-            Fault::Panic { text } => json!({ "kind": "panic", "text": text }),
-            Fault::Aborted { reason } => json!({ "kind": "aborted", "reason": reason }),
-            Fault::Carried(record) => record.clone(),
-        };
+        let mut record = self.fault.record();
         let Place { program, step, kernel, begun, call, iterations } = &*self.place;
         let numbers = [("step", step), ("begun", begun), ("call", call)];
         let numbers = numbers.into_iter().filter_map(|(name, number)| Some((name, json!((*number)?))));
@@ -124,7 +96,7 @@ impl Error {
         record
     }
 
-    /// Says where in a program it is malformed, in front of what is.
+    /// Puts the place in a malformed program in front of the text.
     pub fn at(mut self, place: impl fmt::Display) -> Self {
         if let Fault::Run { text } = &mut self.fault {
             *text = format!("{place}: {text}");
@@ -132,7 +104,7 @@ impl Error {
         self
     }
 
-    /// Notes the call, unless it is known. An error of a collective under way only came to light here.
+    /// Notes the call, unless the call is known already. An asynchronous collective failed in another call than this one.
     pub(crate) fn in_call(mut self, number: usize) -> Self {
         if self.place.begun.is_none() {
             self.place.call.get_or_insert(number);
@@ -140,7 +112,7 @@ impl Error {
         self
     }
 
-    /// Notes an iteration of a loop around it, as `in_call`.
+    /// Notes the iteration of a loop around the call, as `in_call` does.
     pub(crate) fn in_iteration(mut self, count: i32) -> Self {
         if self.place.begun.is_none() {
             self.place.iterations.insert(0, count);
@@ -148,7 +120,7 @@ impl Error {
         self
     }
 
-    /// Notes the outermost step that began the collective.
+    /// Notes the outermost step that started the collective.
     pub(crate) fn begun_in(mut self, step: usize) -> Self {
         self.place.begun = Some(step);
         self
@@ -172,7 +144,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Leaves the function with an error made as by `format!`.
+/// Returns an error whose text is formatted as by `format!`.
 #[macro_export]
 macro_rules! bail {
     ($($arg:tt)*) => { return Err($crate::Error::new(format!($($arg)*))) };

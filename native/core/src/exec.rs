@@ -39,17 +39,17 @@ impl Device {
         self.pool.threads()
     }
 
-    /// Measures what this device could do at most.
+    /// Measures the peak rates of this device.
     pub fn limits(&self) -> Result<Limits> {
         limits::measure(&self.pool, self.isa)
     }
 
-    /// Runs all steps. The arguments must not be touched by others meanwhile.
+    /// Runs all steps. No other code may access the arguments during the run.
     pub fn run<A: Copy + Into<Span>>(&mut self, program: &Program, arguments: &[A]) -> Result<()> {
         self.run_noting(program, arguments.iter().map(|a| (*a).into()), None)
     }
 
-    /// Runs all steps and gives their times, as [`Profile::finish`] does.
+    /// Runs all steps and returns their times in the form of [`Profile::finish`].
     pub fn profile<A: Copy + Into<Span>>(&mut self, program: &Program, arguments: &[A]) -> Result<Vec<f64>> {
         let profile = Profile::begin(program.steps);
         self.run_noting(program, arguments.iter().map(|a| (*a).into()), Some(&profile))?;

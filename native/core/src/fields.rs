@@ -1,4 +1,4 @@
-//! Reading the fields of calls: each is taken once, and what is left over is refused.
+//! Reads the fields of calls: each field is taken once, and unknown fields are refused.
 
 use serde_json::{Map, Value};
 
@@ -6,15 +6,15 @@ use crate::dtype::DType;
 use crate::verify::At;
 use crate::{bail, Result};
 
-/// Fields by name, without those that have been taken.
+/// The fields that have not been taken yet, by name.
 pub struct Fields(Map<String, Value>);
 
-/// What is made of the fields of an object.
+/// A type that is read from the fields of an object.
 pub trait Take: Sized {
     fn take(fields: &mut Fields) -> Result<Self>;
 }
 
-/// What is made of one value.
+/// A type that is read from one JSON value.
 pub trait Read: Sized {
     fn read(value: Value) -> Result<Self>;
 }
@@ -41,12 +41,12 @@ impl Fields {
         }
     }
 
-    /// False where it is left out.
+    /// A flag; false where the field is absent.
     pub fn flag(&mut self, name: &str) -> Result<bool> {
         Ok(self.optional(name)?.unwrap_or(false))
     }
 
-    /// Refuses a field that is not among these.
+    /// Refuses fields that are not among the known ones.
     pub fn only(&self, known: &[&str]) -> Result<()> {
         match self.0.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => bail!("unknown field `{name}`, there are {}", known.join(", ")),
@@ -58,9 +58,9 @@ impl Fields {
 impl<T: Take> Read for T {
     fn read(value: Value) -> Result<T> {
         let mut fields = Fields::of(value)?;
-        let made = T::take(&mut fields)?;
+        let taken = T::take(&mut fields)?;
         fields.only(&[])?;
-        Ok(made)
+        Ok(taken)
     }
 }
 
@@ -71,11 +71,11 @@ impl Read for Value {
 }
 
 macro_rules! plain {
-    ($($type:ty, $what:literal, |$value:ident| $made:expr;)*) => {
+    ($($type:ty, $what:literal, |$value:ident| $read:expr;)*) => {
         $(impl Read for $type {
             fn read($value: Value) -> Result<$type> {
-                match $made {
-                    Some(made) => Ok(made),
+                match $read {
+                    Some(value) => Ok(value),
                     None => bail!("invalid value {}: takes {}", $value, $what),
                 }
             }
@@ -150,7 +150,7 @@ macro_rules! names {
             impl $crate::fields::Read for $type {
                 fn read(value: serde_json::Value) -> $crate::Result<$type> {
                     match value.as_str().and_then($type::named) {
-                        Some(made) => Ok(made),
+                        Some(value) => Ok(value),
                         None => $crate::bail!("unknown variant {value}, there are {}", [$($name),*].join(", ")),
                     }
                 }
@@ -159,7 +159,7 @@ macro_rules! names {
     };
 }
 
-/// Structs, each field with its type and how it is taken.
+/// Structs; each field has its type and the expression that takes it.
 macro_rules! structs {
     ($($type:ident from $fields:ident { $($name:ident: $of:ty = $taken:expr,)* })*) => {
         $(

@@ -16,7 +16,7 @@ impl Isa {
         {
             let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
             let bmi = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
-            // Conversions of f16; in all processors that have AVX2.
+            // F16C converts f16; all processors with AVX2 have it.
             let avx2 = avx2 && is_x86_feature_detected!("f16c");
             let foundation = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
             if avx2 && bmi && foundation && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")
@@ -30,7 +30,7 @@ impl Isa {
         Isa::Scalar
     }
 
-    /// The set asked for by name, else by `HEDDLE_ISA`, else the best one.
+    /// The instruction set of this name, else that of `HEDDLE_ISA`, else the best set.
     pub fn choose(name: Option<&str>) -> Result<Isa> {
         let from_env = std::env::var("HEDDLE_ISA").ok();
         let best = Isa::detect();
@@ -61,7 +61,7 @@ impl Isa {
     }
 }
 
-/// What a kernel body may know about the set it is compiled for.
+/// The instruction set that a kernel body is compiled for.
 pub trait Level: Copy + 'static {
     const FMA: bool;
 }
@@ -84,9 +84,9 @@ impl Level for Avx512 {
     const FMA: bool = true;
 }
 
-/// Declares `fn name(isa, args…)` that runs an `#[inline(always)]` body compiled for each instruction set. Where a condition
-/// follows, only those types have code of their own for AVX-512 that meet it; the others run that for AVX2, or for any processor
-/// if they do not meet a second one.
+/// Declares `fn name(isa, args…)` that runs an `#[inline(always)]` body compiled for each instruction set. With the condition
+/// `wide`, only types that meet it get code for AVX-512; other types run the AVX2 code. With the condition `vector`, types that do
+/// not meet it run the scalar code.
 macro_rules! by_isa {
     ($(#[$m:meta])* $vis:vis fn $name:ident $(<$($g:ident: $b:path),+>)? ($($a:ident: $t:ty),* $(,)?) $(-> $r:ty)? => $body:ident) => {
         $crate::isa::by_isa! { $(#[$m])* $vis fn $name $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? => $body, wide if true, vector if true }

@@ -1,4 +1,4 @@
-//! What this machine can do at most: multiply-adds in registers, and bytes to and from memory.
+//! Peak rates of this machine: multiply-adds in registers, and bytes to and from memory.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub struct Limits {
     pub bytes: f64,
 }
 
-/// The best of so many tries counts: the machine has other work, too.
+/// The best of this many tries counts, since other processes disturb some of them.
 const TRIES: usize = 5;
 /// Independent chains, enough to hide the latency of a multiply-add.
 const CHAINS: usize = 12;
@@ -72,7 +72,7 @@ fn fastest(mut work: impl FnMut()) -> f64 {
 }
 
 by_isa! {
-    /// Runs the chains of multiply-adds; gives the lanes of a vector.
+    /// Runs the chains of multiply-adds; returns the lanes of a vector.
     fn chains(rounds: usize) -> usize => chains_body
 }
 
@@ -100,7 +100,7 @@ by_isa! {
     /// `a = b + c / 2` for the whole vectors of `count` elements.
     ///
     /// # Safety
-    /// The arrays must have as many elements.
+    /// The arrays must have `count` elements.
     pub fn triad(a: *mut f32, b: *const f32, c: *const f32, count: usize) => triad_body
 }
 

@@ -1,6 +1,6 @@
 //! One team of threads per device: the caller and its helpers take numbered tasks until none is left.
 //!
-//! What a task does depends on its number alone, so results never depend on the team's size.
+//! The work of a task depends on its number alone, so results never depend on the number of threads.
 
 use std::cell::UnsafeCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -80,7 +80,7 @@ impl Pool {
         self.share(tasks, workers, &task);
     }
 
-    /// One body for all tasks, which are hundreds of types.
+    /// Not generic, so that hundreds of task types share one compiled body.
     fn share(&self, tasks: usize, workers: usize, task: &(dyn Fn(usize, usize) + Sync)) {
         let workers = workers.min(self.threads()).min(tasks);
         let guard = if workers > 1 { self.busy.try_lock().ok() } else { None };

@@ -39,9 +39,9 @@ impl Take for BufferJson {
 /// A verified program: only this can be run.
 pub struct Program {
     pub name: String,
-    /// Bytes that lowering laid out.
+    /// Bytes of the arena that lowering laid out.
     pub arena: usize,
-    /// Bytes behind the arena for partial results of kernels.
+    /// Bytes after the arena for partial results of kernels.
     pub extra: usize,
     pub buffers: Vec<usize>,
     /// Which buffers some step writes.
@@ -55,7 +55,7 @@ pub struct Program {
     pub(crate) asynchronous: bool,
 }
 
-/// No program may ask for more.
+/// The largest buffer or arena of a program.
 const MAX_BYTES: u64 = 1 << 46;
 
 impl Program {
@@ -68,7 +68,7 @@ impl Program {
         Program::read(text, generate, &mut None)
     }
 
-    /// What the steps of a program access, in the order in which they are numbered: a line each, as [`Region::line`] has it.
+    /// The accesses of all steps of a program, in the order of the steps: one line of [`Region::line`] each.
     pub fn accesses(text: &str) -> Result<Vec<String>> {
         let mut log = Some(Vec::new());
         Program::read(text, Generate::choose()?, &mut log)?;

@@ -1,4 +1,4 @@
-//! Reads the steps of a program and verifies each: a kernel's struct is made only after all that its call touches is checked.
+//! Reads and verifies the steps of a program: a kernel is made only after all accesses of its call have been checked.
 
 use serde_json::Value;
 
@@ -31,10 +31,10 @@ macro_rules! kernels {
 }
 pub(crate) use kernels;
 
-/// Loops within loops beyond this are refused, so that no program exhausts the stack.
+/// The deepest nesting of loops and branches, so that no program exhausts the stack.
 const MAX_DEPTH: usize = 16;
 
-/// Reads and verifies steps, and the steps in them.
+/// Reads and verifies steps, nested steps included.
 pub struct Reader<'a> {
     pub spaces: &'a [usize],
     pub written: &'a mut [bool],
@@ -79,7 +79,7 @@ impl Reader<'_> {
         Ok((name, load(&mut fields, self)?))
     }
 
-    /// Checks what a step touches.
+    /// Checks the accesses of a step.
     pub fn check(&mut self, operands: impl FnOnce(&mut Checker) -> Result<()>) -> Result<()> {
         let Reader { spaces, written, in_flight, log, .. } = self;
         let mut checker = Checker { spaces, in_flight, regions: Vec::new(), written, starts: None, log };

@@ -21,8 +21,8 @@ pub trait Simd<T>: Level {
     unsafe fn store_some(to: *mut T, count: usize, value: Self::V);
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// Does a tile of `M` rows and `V` vectors where this level has a loop of its own for it: with left steps (`ALONG`)
-    /// or left rows that follow each other without gaps. Else gives false.
+    /// Computes a tile of `M` rows and `V` vectors if this level has a hand-written loop for it: for left steps (`ALONG`) or
+    /// left rows that follow each other without gaps. Returns false otherwise.
     #[inline(always)]
     unsafe fn straight<const M: usize, const V: usize, const ALONG: bool>(_: &Walk<T>) -> bool {
         false
@@ -183,70 +183,34 @@ mod x86 {
     static MASK32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
     static MASK64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
 
-    vector!(
-        Avx2,
-        f32,
-        __m256,
-        8,
-        6,
-        _mm256_setzero_ps,
-        _mm256_set1_ps,
-        _mm256_loadu_ps,
-        _mm256_storeu_ps,
-        _mm256_add_ps,
-        _mm256_fmadd_ps,
+    vector! {
+        Avx2, f32, __m256, 8, 6,
+        _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_fmadd_ps,
         |count| _mm256_loadu_si256(MASK32.as_ptr().add(8 - count).cast()),
         |from, mask| _mm256_maskload_ps(from, mask),
         |to, mask, value| _mm256_maskstore_ps(to, mask, value)
-    );
-    vector!(
-        Avx2,
-        f64,
-        __m256d,
-        4,
-        6,
-        _mm256_setzero_pd,
-        _mm256_set1_pd,
-        _mm256_loadu_pd,
-        _mm256_storeu_pd,
-        _mm256_add_pd,
-        _mm256_fmadd_pd,
+    }
+    vector! {
+        Avx2, f64, __m256d, 4, 6,
+        _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd, _mm256_fmadd_pd,
         |count| _mm256_loadu_si256(MASK64.as_ptr().add(4 - count).cast()),
         |from, mask| _mm256_maskload_pd(from, mask),
         |to, mask, value| _mm256_maskstore_pd(to, mask, value)
-    );
-    vector!(
-        Avx512,
-        f32,
-        __m512,
-        16,
-        14,
-        _mm512_setzero_ps,
-        _mm512_set1_ps,
-        _mm512_loadu_ps,
-        _mm512_storeu_ps,
-        _mm512_add_ps,
-        _mm512_fmadd_ps,
+    }
+    vector! {
+        Avx512, f32, __m512, 16, 14,
+        _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps,
         |count| ((1u32 << count) - 1) as __mmask16,
         |from, mask| _mm512_maskz_loadu_ps(mask, from),
         |to, mask, value| _mm512_mask_storeu_ps(to, mask, value),
         single
-    );
-    vector!(
-        Avx512,
-        f64,
-        __m512d,
-        8,
-        14,
-        _mm512_setzero_pd,
-        _mm512_set1_pd,
-        _mm512_loadu_pd,
-        _mm512_storeu_pd,
-        _mm512_add_pd,
-        _mm512_fmadd_pd,
+    }
+    vector! {
+        Avx512, f64, __m512d, 8, 14,
+        _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd, _mm512_fmadd_pd,
         |count| ((1u32 << count) - 1) as __mmask8,
         |from, mask| _mm512_maskz_loadu_pd(mask, from),
         |to, mask, value| _mm512_mask_storeu_pd(to, mask, value),
         double
-    );
+    }
 }

@@ -1,4 +1,4 @@
-//! Sizes that follow from fields of calls (see `calls.rs`): what overflows is refused where the size is asked for.
+//! Sizes that follow from fields of calls (see `calls.rs`). `Size::get` refuses sizes that overflow.
 
 use std::ops::{Add, Mul};
 
@@ -20,8 +20,8 @@ impl Size {
         }
     }
 
-    fn with(self, other: Size, made: impl Fn(usize, usize) -> Option<usize>) -> Size {
-        Size(self.0.zip(other.0).and_then(|(a, b)| made(a, b)))
+    fn with(self, other: Size, combine: impl Fn(usize, usize) -> Option<usize>) -> Size {
+        Size(self.0.zip(other.0).and_then(|(a, b)| combine(a, b)))
     }
 }
 
@@ -39,7 +39,7 @@ impl Mul for Size {
     }
 }
 
-/// Too large where one of them is, although the other may not be.
+/// The smaller size; too large if either is too large.
 pub fn min(a: Size, b: Size) -> Size {
     a.with(b, |a, b| Some(a.min(b)))
 }
@@ -49,7 +49,7 @@ pub fn aligned(size: Size) -> Size {
     Size(size.0.and_then(|size| size.checked_next_multiple_of(64)))
 }
 
-/// How far the last of some things lies that are `by` apart.
+/// The distance from the first to the last of `count` items that are `by` apart.
 pub fn reach(count: Size, by: Size) -> Size {
     count.with(by, |count, by| count.saturating_sub(1).checked_mul(by))
 }
@@ -64,7 +64,7 @@ pub fn tail(sizes: &[usize]) -> &[usize] {
     &sizes[sizes.len().min(1)..]
 }
 
-/// Sizes of a transform of real numbers: of the last dim one half, and the middle.
+/// Sizes of the transform of real numbers: the last dim is reduced to `size / 2 + 1`.
 pub fn half(sizes: &[usize]) -> Vec<usize> {
     let last = sizes.last().map(|size| size / 2 + 1);
     init(sizes).iter().copied().chain(last).collect()

@@ -12,7 +12,7 @@ use crate::profile::Profile;
 use crate::verify::At;
 use crate::{Error, Fault, Result};
 
-/// What kernels see of a run.
+/// The state of a run that kernels see.
 pub struct Run<'a> {
     pub isa: Isa,
     pub pool: &'a Pool,
@@ -35,17 +35,17 @@ impl Run<'_> {
     }
 }
 
-/// One call of a program: verified when it was made, which `run` relies on.
+/// One call of a program. The call was verified when the kernel was made; `run` relies on that.
 pub(crate) trait Kernel: Send + Sync {
-    /// `step` is its number among all steps of the program.
+    /// `step` is the number of the step among all steps of the program.
     fn run(&self, run: &Run, step: usize) -> Result<()>;
 
-    /// Bytes of partial results that it needs.
+    /// Bytes of partial results that the kernel needs.
     fn extra(&self) -> usize {
         self.blocks().iter().map(|block| block.extra()).max().unwrap_or(0)
     }
 
-    /// The steps that it holds.
+    /// The blocks of steps of a loop or branch.
     fn blocks(&self) -> Vec<&Block> {
         Vec::new()
     }
@@ -68,7 +68,7 @@ pub(crate) trait Kernel: Send + Sync {
 
 pub(crate) struct Step {
     pub name: &'static str,
-    /// Its number among all steps of the program.
+    /// The number of the step among all steps of the program.
     pub number: usize,
     pub kernel: Box<dyn Kernel>,
 }
@@ -124,13 +124,13 @@ impl Block {
         Ok(())
     }
 
-    /// Whether some step, at any depth, is one of these.
+    /// Whether the condition holds for some kernel, nested ones included.
     pub fn any(&self, wanted: &dyn Fn(&dyn Kernel) -> bool) -> bool {
         let holds = |kernel: &dyn Kernel| wanted(kernel) || kernel.blocks().iter().any(|block| block.any(wanted));
         self.steps.iter().any(|step| holds(&*step.kernel))
     }
 
-    /// Bytes of partial results that some step needs.
+    /// The most bytes of partial results that a step needs.
     pub fn extra(&self) -> usize {
         self.steps.iter().map(|step| step.kernel.extra()).max().unwrap_or(0)
     }

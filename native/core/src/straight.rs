@@ -1,14 +1,14 @@
 //! The inner loop of a product's register tile for AVX-512, written out.
 //!
-//! Multiply-adds and the arithmetic of addresses compete for the same ports: the compiler's loop has ten instructions
-//! beside the multiply-adds for every step of the contracted index, this one two. Unrolled in Rust, it spills the sums.
+//! Multiply-adds and address arithmetic compete for the same ports. For every step of the contracted index, the compiler's loop
+//! has ten instructions besides the multiply-adds, and this loop has two. A loop that is unrolled in Rust spills the sums.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::walk::Walk;
 
-/// What is read once per run, so that it need not stay in registers.
+/// Values that are read once per segment, so that they need no registers.
 #[repr(C)]
 struct Frame {
     left: usize,
@@ -179,29 +179,11 @@ macro_rules! straight {
     };
 }
 
-straight!(
-    single,
-    f32,
-    __m512,
-    4,
-    "vmovups",
-    "vbroadcastss",
-    "vfmadd231ps",
-    __mmask16,
-    _mm512_add_ps,
-    _mm512_maskz_loadu_ps,
-    _mm512_mask_storeu_ps
-);
-straight!(
-    double,
-    f64,
-    __m512d,
-    8,
-    "vmovupd",
-    "vbroadcastsd",
-    "vfmadd231pd",
-    __mmask8,
-    _mm512_add_pd,
-    _mm512_maskz_loadu_pd,
-    _mm512_mask_storeu_pd
-);
+straight! {
+    single, f32, __m512, 4, "vmovups", "vbroadcastss", "vfmadd231ps", __mmask16,
+    _mm512_add_ps, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps
+}
+straight! {
+    double, f64, __m512d, 8, "vmovupd", "vbroadcastsd", "vfmadd231pd", __mmask8,
+    _mm512_add_pd, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd
+}

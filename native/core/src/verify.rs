@@ -1,5 +1,5 @@
-//! Checks of a program's addresses: every access of every step is inside its buffer, aligned, and overlaps no other
-//! access of the same step that it must not.
+//! Checks of a program's addresses: every access is inside its buffer and aligned, and the accesses of a step overlap only
+//! where that is allowed.
 
 use crate::dtype::DType;
 use crate::{bail, Result};
@@ -11,16 +11,16 @@ pub struct At {
     pub offset: usize,
 }
 
-/// Most dims of one view.
+/// The most dims of a view.
 pub const MAX_RANK: usize = 16;
-/// Most elements of one view; keeps all later arithmetic far from overflow.
+/// The most elements of a view; keeps all later arithmetic far from overflow.
 const MAX_COUNT: u64 = 1 << 48;
 
-/// What an operand is for.
+/// How a step uses an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     Read,
-    /// It is read, and an output may be exactly this view.
+    /// The step reads the operand, and an output may be exactly the same view.
     Replaced,
     Write,
     Scratch,
@@ -32,7 +32,7 @@ impl Role {
     }
 }
 
-/// Bytes that one access of a step covers, and what for.
+/// The bytes of one access of a step, and its role.
 #[derive(Clone)]
 pub struct Region {
     name: String,
@@ -45,14 +45,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Whether the two share bytes that at least one of them changes.
+    /// Whether the two regions share bytes and at least one of them writes.
     pub(crate) fn collides(&self, other: &Region) -> bool {
         let apart = self.space != other.space || self.high <= other.low || other.high <= self.low;
         let changed = !self.role.reads() || !other.role.reads();
         changed && !apart
     }
 
-    /// `name role space low high`, of bytes.
+    /// `name role space low high`; the bounds are in bytes.
     pub fn line(&self) -> String {
         let role = match self.role {
             Role::Read | Role::Replaced => "read",
@@ -114,7 +114,7 @@ impl InFlight {
         Ok(())
     }
 
-    /// At the end of a program.
+    /// Refuses the end of a program while collectives are in flight.
     pub(crate) fn finish(&self) -> Result<()> {
         match self.pending.first() {
             Some(pending) => bail!("no step waits for handle {} of op {}", pending.handle, pending.op),
@@ -141,7 +141,7 @@ pub fn count(shape: &[usize]) -> Result<usize> {
     }
     let mut total: u64 = 1;
     for &size in shape {
-        // Zero sizes must not hide absurd ones.
+        // A size of zero must not hide another size that is too large.
         if size as u64 > MAX_COUNT {
             bail!("size {size} is too large");
         }
@@ -207,7 +207,7 @@ impl Checker<'_> {
             }
             high += dtype.size() as i128;
         }
-        // An empty view touches nothing, wherever it lies.
+        // An empty view accesses no bytes, so its offset may be anywhere.
         if elements > 0 && (low < 0 || high > bytes as i128) {
             bail!(
                 "{name}: {} of shape {shape:?} and strides {strides:?} at offset {} covers bytes {low}..{high}, but space {} has {bytes}",
@@ -229,7 +229,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Refuses overlaps, but for outputs that are the same view as an input that they may replace.
+    /// Refuses overlaps, except an output that is the same view as an input that may be replaced.
     pub fn finish(self) -> Result<()> {
         if let Some(log) = self.log {
             log.extend(self.regions.iter().cloned());
@@ -254,7 +254,7 @@ impl Checker<'_> {
     }
 }
 
-/// Refuses strides by which elements of an output share addresses.
+/// Refuses strides that give several elements of an output the same address.
 fn apart(shape: &[usize], strides: &[isize]) -> Result<()> {
     let wide = shape.iter().zip(strides).filter(|(size, _)| **size > 1);
     let mut dims: Vec<(usize, usize)> = wide.map(|(size, stride)| (stride.unsigned_abs(), *size)).collect();

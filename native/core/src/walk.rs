@@ -1,13 +1,13 @@
-//! What the inner loop of a product works on.
+//! The operands of the inner loop of a matrix product.
 
-/// A register tile and what it multiplies; distances are in elements.
+/// A register tile and its operands; distances are in elements.
 pub struct Walk<'a, T> {
     pub left: *const T,
     pub left_row: isize,
     pub left_step: isize,
-    /// Where in `left` the runs of the contracted index begin; there is at least one.
+    /// Offsets in `left` at which the runs of the contracted index begin; there is at least one run.
     pub segments: &'a [isize],
-    /// Length of a run.
+    /// The length of a run.
     pub segment: usize,
     pub right: *const T,
     pub right_row: isize,

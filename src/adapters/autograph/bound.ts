@@ -1,34 +1,35 @@
 /**
- * @module A bound on the iterations of a plain loop, said in its body. What `while` compiles to needs one for a gradient
- * (`whileLoop`'s option of the same name); a loop that runs as JavaScript's own counts, and keeps to it too.
+ * @module The bound on the iterations of a plain loop, which the loop's body sets. The `whileLoop` that a plain `while`
+ * becomes needs the bound for a gradient (its option of the same name); a loop that runs as JavaScript keeps to the
+ * bound, too.
  */
 import { checkInteger, HeddleError } from "../../extend/browser.ts";
 import type { WhileOptions } from "../../functions/index.ts";
 
 /** A loop that runs or is traced. */
 export interface Bounded {
-  /** The most iterations, once its body has said so. */
+  /** The largest number of iterations; undefined until the body has set it. */
   bound: number | undefined;
-  /** Whether it may have one: a loop over rows has as many iterations as there are rows. */
+  /** Whether the loop may have a bound: a loop over rows has as many iterations as there are rows. */
   readonly may: boolean;
 }
 
 const loops: Bounded[] = [];
 
 /**
- * The most iterations that the loop around may take: called in the body of a `while`, `do` or `for (;;)` of a function that
- * says `"use heddle"`. Where a traced tensor decides, it is the `maxIterations` of `whileLoop`, so that the loop has a gradient; a
- * loop that takes more is an error, there and elsewhere.
+ * Bounds the iterations of the loop around the call: the body of a `while`, `do` or `for (;;)` of a function that says
+ * `"use heddle"` calls it. Where a traced tensor decides how long the loop runs, the bound is the `maxIterations` of
+ * `whileLoop`, so that the loop has a gradient. A loop that takes more iterations is an error, whatever decides.
  *
  * @param count at least 1
- * @throws HeddleError `autograph` where no such loop is around it; `option` for what is no count
+ * @throws HeddleError `autograph` outside of such a loop; `option` unless `count` is a whole number from 1 on
  * @example while (x.gt(1)) { maxIterations(30); x = x.div(2); }
  */
 export function maxIterations(count: number): void {
   checkInteger("maxIterations", "count", count, 1, 2 ** 31 - 1);
   const around = loops.at(-1);
   if (around === undefined)
-    throw new HeddleError("autograph", "maxIterations: no loop around it is turned", {
+    throw new HeddleError("autograph", "maxIterations: the call is in no loop that becomes part of a graph", {
       hint: 'call it in the body of a while, do or for (;;) of a function that says "use heddle"',
     });
   if (!around.may)
@@ -39,7 +40,7 @@ export function maxIterations(count: number): void {
   around.bound = around.bound === undefined ? count : Math.min(around.bound, count);
 }
 
-/** Runs something as the body of a loop, which may say its bound. */
+/** Runs a function as the body of a loop, in which `maxIterations` may set the loop's bound. */
 export function within<Result>(loop: Bounded, body: () => Result): Result {
   loops.push(loop);
   try {
@@ -49,13 +50,13 @@ export function within<Result>(loop: Bounded, body: () => Result): Result {
   }
 }
 
-/** The options of the `whileLoop` that a loop becomes after it has done some iterations as JavaScript's. */
+/** The options of the `whileLoop` that a loop becomes after `done` iterations as JavaScript. */
 export function optionsOf({ bound }: Bounded, done: number, where: string): WhileOptions {
   if (bound === undefined) return {};
   if (bound > done) return { maxIterations: bound - done, done };
   throw new HeddleError(
     "autograph",
-    `maxIterations ${bound} leaves a tensor nothing to decide: so many have been done`,
+    `maxIterations ${bound} leaves a tensor nothing to decide: ${done} iterations are done already`,
     {
       where,
     },

@@ -1,6 +1,6 @@
 /**
- * @module Conditions outside of "use heddle", where a tensor is an object and so true: which expressions decide there, so that
- * each can be asked at run time whether it is one.
+ * @module Conditions outside of "use heddle", where a tensor is an object and so true: the expressions that decide, so
+ * that each can be checked at run time for being a tensor.
  */
 import type * as babel from "@babel/types";
 import {
@@ -16,13 +16,13 @@ import {
   unwrapped,
 } from "./syntax.ts";
 
-/** Something that decides, and what of the program decides by it. */
+/** An expression that decides, and the construct that decides by it. */
 export interface Condition {
   readonly node: SyntaxNode;
   readonly what: string;
 }
 
-/** Methods and functions that give truth values of tensors, whatever they are called on. */
+/** Methods and functions whose results are bool tensors, whatever they are called on. */
 const predicates: ReadonlySet<string | undefined> = new Set([
   ...["<", "<=", ">", ">="].map((operator) => binary[operator]),
   "eq",
@@ -30,10 +30,10 @@ const predicates: ReadonlySet<string | undefined> = new Set([
   "not",
 ]);
 
-/** Look-ups: that there is something, tensor or not, is what is asked of their results. */
+/** Look-ups: a condition on their results asks whether something was found, a tensor or not. */
 const lookups = new Set(["get", "at", "find", "findLast", "pop", "shift"]);
 
-/** Methods of arrays whose callback decides; what it returns is asked whether it is true. */
+/** Methods of arrays whose callback decides: its result is a condition. */
 const callbacks = new Set(["filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex"]);
 
 /** Functions whose first argument is a condition. */
@@ -48,7 +48,7 @@ function calledName(node: SyntaxNode): string | undefined {
   return isMember && callee.property.type === "Identifier" ? callee.property.name : undefined;
 }
 
-/** `assert.ok` of a call of it. */
+/** The called name with its object: `assert.ok` for `assert.ok(x)`. */
 const calledPath = ({ callee }: babel.CallExpression): string => memberPath(callee) || nameOf(callee);
 const nameOf = (node: SyntaxNode): string => (node.type === "Identifier" ? node.name : "");
 
@@ -59,8 +59,8 @@ function walk(node: SyntaxNode, see: (node: SyntaxNode) => void): void {
 }
 
 /**
- * All expressions of a file that decide something and may be a tensor's truth: results of calls, and constants that are the result
- * of a comparison, by themselves or as a member of a literal object.
+ * All expressions of a file that decide something and may be tensors: results of calls, and constants that hold the
+ * result of a comparison, directly or as a member of an object literal.
  */
 export function conditionsOf(program: SyntaxNode): Condition[] {
   const known: Known = { ...comparedNames(program), optional: optionalCalls(program) };
@@ -75,8 +75,9 @@ export function conditionsOf(program: SyntaxNode): Condition[] {
 }
 
 /**
- * Constants that are the result of a comparison, and members that are (`"o.done"`) of literal objects whose type is theirs alone; of a
- * name that the file binds twice nobody knows here which is meant, nor what a member is that the file assigns or deletes.
+ * Constants that hold the result of a comparison, and such members (`"o.done"`) of object literals without a declared
+ * type. Names that the file binds twice are left out, since scopes are not followed here, and so are members that the
+ * file assigns or deletes.
  */
 function comparedNames(program: SyntaxNode): Pick<Known, "compared"> {
   const times = new Map<string, number>();
@@ -100,20 +101,20 @@ function comparedNames(program: SyntaxNode): Pick<Known, "compared"> {
   return { compared: new Set([...compared].filter(isSure).map(([path]) => path)) };
 }
 
-/** `o.done` of a member of a name; else empty. */
+/** `o.done` for the member `done` of the name `o`; an empty text for other nodes. */
 function memberPath(node: SyntaxNode): string {
   if (node.type !== "MemberExpression" || node.computed || node.object.type !== "Identifier") return "";
   return `${node.object.name}.${nameOf(node.property)}`;
 }
 
-/** The names that a node binds in a scope of its own, or for the file. */
+/** The names that a node binds in its scope, or for the file. */
 function namesOf(node: SyntaxNode): readonly string[] {
   if (node.type === "Program") return [...declaredNames(node.body)];
   if (node.type !== "ExportNamedDeclaration") return scopeOf(node);
   return node.declaration == null ? [] : [...declaredNames([node.declaration])];
 }
 
-/** What decides in a node itself. */
+/** The conditions of a node itself, without those of the nodes below. */
 function deciding(node: SyntaxNode): Condition[] {
   switch (node.type) {
     case "IfStatement":
@@ -150,7 +151,7 @@ function decidingCall(node: babel.CallExpression | babel.OptionalCallExpression)
   return resultsOf(first).map((result) => ({ node: result, what: `.${name}` }));
 }
 
-/** What a function gives that is written here and waits for nothing: its expression, or what its last statement returns. */
+/** The results of a synchronous function literal: its expression, or what its last statement returns. */
 function resultsOf(callback: SyntaxNode): SyntaxNode[] {
   const isWritten = callback.type === "ArrowFunctionExpression" || callback.type === "FunctionExpression";
   if (!isWritten || callback.async || callback.generator === true) return [];
@@ -162,33 +163,36 @@ function resultsOf(callback: SyntaxNode): SyntaxNode[] {
 
 const isPredicate = (node: SyntaxNode): boolean => predicates.has(calledName(unwrapped(node)));
 
-/** What a file says of its names. */
+/** What is known of the names of a file. */
 interface Known {
   readonly compared: ReadonlySet<string>;
   readonly optional: ReadonlySet<string>;
 }
 
-/** Functions and methods of the file that say they may give nothing: that is what a condition on their results asks. */
+/**
+ * Functions and methods of the file whose declared result may be undefined or null: a condition on their results asks
+ * for that.
+ */
 function optionalCalls(program: SyntaxNode): ReadonlySet<string> {
   const optional = new Set<string>();
   walk(program, (node) => {
-    const [key, made] =
+    const [key, value] =
       node.type === "VariableDeclarator" || node.type === "ClassProperty" || node.type === "ObjectProperty"
         ? [
             node.type === "VariableDeclarator" ? node.id : node.key,
             node.type === "VariableDeclarator" ? node.init : node.value,
           ]
         : [isFunction(node) && ("key" in node ? node.key : "id" in node ? node.id : undefined), node];
-    if (typeof key === "object" && key?.type === "Identifier" && made != null && givesNothing(made))
+    if (typeof key === "object" && key?.type === "Identifier" && value != null && givesNothing(value))
       optional.add(key.name);
   });
   return optional;
 }
 
-function givesNothing(made: SyntaxNode): boolean {
-  const type = "returnType" in made ? made.returnType : undefined;
+function givesNothing(value: SyntaxNode): boolean {
+  const type = "returnType" in value ? value.returnType : undefined;
   if (type?.type !== "TSTypeAnnotation" || type.typeAnnotation.type !== "TSUnionType") return false;
-  return type.typeAnnotation.types.some((one) => ["TSUndefinedKeyword", "TSNullKeyword"].includes(one.type));
+  return type.typeAnnotation.types.some((member) => ["TSUndefinedKeyword", "TSNullKeyword"].includes(member.type));
 }
 
 /** The parts of a condition that can be a tensor. */

@@ -1,18 +1,18 @@
-/** @module What the transform knows around a node, and what stands around what a node becomes. */
+/** @module What the transform knows of the surroundings of a node. */
 import type { Construct } from "./syntax.ts";
 
-/** What is known around a node. */
+/** The surroundings of a node. */
 export interface Context {
   /** Whether the directive holds. */
   readonly on: boolean;
-  /** Whether this is a piece of a function that was made a function of its own: jumps are results. */
+  /** Whether the node is in a piece of a function that becomes a function itself, so that jumps are its results. */
   readonly piece: boolean;
   /** Whether `break` and `continue` mean a statement of JavaScript within the piece. */
   readonly plainBreak: boolean;
   readonly plainContinue: boolean;
 }
 
-/** The context within a piece that was made a function. */
+/** The context inside a piece that becomes a function. */
 export const pieceOf = (context: Context): Context => ({
   ...context,
   piece: true,
@@ -20,5 +20,5 @@ export const pieceOf = (context: Context): Context => ({
   plainContinue: false,
 });
 
-/** The block around a `for` with its own variables. */
+/** The closing brace of the block around a `for`, which holds the variables of its header. */
 export const closing = (node: Construct): string => (node.type === "ForStatement" ? " }" : "");

@@ -1,6 +1,7 @@
 /**
- * @module What `if`, `for`, `while` and jumps of transformed functions become. Where a condition is no tensor they do what
- * JavaScript does, statement by statement; where it is a traced one, branches and loops of the graph.
+ * @module What `if`, `for`, `while` and jumps of transformed functions become. Where the condition is not a tensor they
+ * do what JavaScript does, statement by statement; where it is a traced tensor they become branches and loops of the
+ * graph.
  */
 
 import { type FlatTree, flattenTree, HeddleError, unflattenTree } from "../../extend/browser.ts";
@@ -45,7 +46,10 @@ export interface State {
 /** Whether a jump is taken: known, or a bool scalar. */
 type Flag = boolean | Tensor;
 
-/** How a piece of a function ended otherwise than at its end: each way for certain, perhaps, or not. */
+/**
+ * How a piece of a function ended other than at its end. Each way is certain (true), possible (a tensor) or excluded
+ * (false).
+ */
 export class Signal {
   /** Whether the loop has ended by `break`. */
   readonly broke: Flag;
@@ -53,7 +57,7 @@ export class Signal {
   readonly continued: Flag;
   /** Whether the function has returned. */
   readonly returned: Flag;
-  /** What it returned. */
+  /** The returned value. */
   readonly value: unknown;
   constructor(broke: Flag, continued: Flag, returned: Flag, value: unknown) {
     this.broke = broke;
@@ -65,7 +69,7 @@ export class Signal {
 
 export type Ending = Signal | undefined;
 
-/** `break`, `continue` and `return` in a piece of a function. */
+/** `break`: the loop runs no further iteration. */
 export const broke = (): Signal => new Signal(true, false, false, missing);
 /** `continue`: what follows in the iteration does not run. */
 export const continued = (): Signal => new Signal(false, true, false, missing);
@@ -79,18 +83,19 @@ const either = (left: Flag, right: Flag): Flag => {
 };
 const stopOf = (signal: Signal): Flag => either(either(signal.broke, signal.continued), signal.returned);
 const orNothing = (signal: Signal): Ending => (stopOf(signal) === false ? undefined : signal);
-/** What ends a loop: not a `continue`. */
+/** The part of an ending that ends a loop: `break` and `return`. */
 const leaving = (ending: Ending): Ending =>
   ending === undefined ? undefined : orNothing(new Signal(ending.broke, false, ending.returned, ending.value));
-/** What goes on beyond a loop: its `return`. */
+/** The part of an ending that reaches beyond a loop: `return`. */
 const returning = (ending: Ending): Ending =>
   ending === undefined ? undefined : orNothing(new Signal(false, false, ending.returned, ending.value));
 
 /**
- * A condition as JavaScript sees it, unless it is a traced bool, or a number that a tensor decides. Tensors of other dtypes are
- * objects, and so true, as ever; outside of a trace a bool is read.
+ * The truth value of a condition: a bool tensor where the condition is a traced bool tensor, or a number that a tensor
+ * decides; else a boolean. Tensors of other dtypes are objects, and so true; outside of a trace the value of a bool
+ * tensor is read.
  *
- * @throws HeddleError `autograph` for a bool tensor that is no scalar.
+ * @throws HeddleError `autograph` for a bool tensor that is not a scalar.
  */
 export function decide(test: unknown, where: string): boolean | Tensor {
   if (isTensor(test) && countOf(test) !== undefined) return test.ne(0);
@@ -103,7 +108,7 @@ export function decide(test: unknown, where: string): boolean | Tensor {
   return isTracing() ? test : Boolean(test.itemSync());
 }
 
-/** The condition of what cannot be turned: anything but a traced bool. */
+/** Checks the condition of a construct that cannot become part of a graph: it may be anything but a traced bool. */
 export function plain(test: unknown, what: string, where: string): unknown {
   if (typeof decide(test, where) === "boolean")
     return isTensor(test) && test.dtype === "bool" ? decide(test, where) : test;
@@ -116,7 +121,7 @@ export function plain(test: unknown, what: string, where: string): unknown {
 function refuse({ refused = [] }: Pick<State, "refused">): void {
   const [first] = refused;
   if (first === undefined) return;
-  const what = refused.map(([one]) => one).join("; ");
+  const what = refused.map(([reason]) => reason).join("; ");
   throw new HeddleError("autograph", `under a condition that is a tensor: ${what}`, {
     where: first[1],
     hint: "both branches are traced, so effects would be those of both: return what changes and assign it to variables here",
@@ -126,17 +131,17 @@ function refuse({ refused = [] }: Pick<State, "refused">): void {
 /** How many branches and loop bodies under conditions that are tensors are being traced, one within another. */
 let undecided = 0;
 
-/** What `throw` threw last in one of them, and where. */
+/** The last error that a `throw` in such a branch or body threw, and its place. */
 let lastThrown: { readonly error: unknown; readonly where: string } | undefined;
-/** Errors that came out of one of them: whether they are thrown, nobody knows. */
+/** Errors that left such a branch or body: whether the program would throw them is not known. */
 const escaped = new WeakSet<object>();
 
-/** The most of them at once since there were none, and where the last one was written. */
+/** The deepest nesting since it was last 0, and the place of its innermost condition. */
 let deepest = { undecided: 0, where: "" };
-/** No program that ends nests so many; a stack has room for more. */
+/** Nesting from this depth on is taken for endless recursion; the stack has room for more. */
 const recursive = 32;
 
-/** Traces what runs only if a tensor says so, by a condition that is written at `where`. */
+/** Traces a piece that runs only under the condition at `where`, which is a tensor. */
 function perhaps<T>(where: string, piece: () => T): T {
   if (undecided === 0) deepest = { undecided: 0, where };
   undecided += 1;
@@ -144,7 +149,7 @@ function perhaps<T>(where: string, piece: () => T): T {
   try {
     return piece();
   } catch (error) {
-    // The innermost ones have no room on the stack for more than to pass it on.
+    // The outermost level reports the error: at the inner levels the stack is full.
     if (undecided === 1 && error instanceof RangeError && deepest.undecided >= recursive) throw endlessRecursion(error);
     const known = lastThrown !== undefined && Object.is(lastThrown.error, error) ? refusedThrow(lastThrown) : error;
     if (typeof known === "object" && known !== null) escaped.add(known);
@@ -168,33 +173,33 @@ const endlessRecursion = (cause: RangeError): HeddleError =>
     cause,
   });
 
-/** What `throw` throws: where it leaves a branch on a tensor, its place is known. */
+/** The operand of `throw`; its place is kept for an error that leaves a branch on a tensor. */
 export function thrown(error: unknown, where: string): unknown {
   if (undecided > 0) lastThrown = { error, where };
   return error;
 }
 
-/** At the start of a `catch`: what cannot be traced is no error of the function, and nothing it could go on from. */
+/** Called at the start of a `catch`: throws errors of tracing again, which are not the function's own. */
 export function rethrow(error: unknown): void {
   const refusal = error instanceof HeddleError && error.code === "autograph" && isTracing();
   if (refusal || (typeof error === "object" && error !== null && escaped.has(error))) throw error;
 }
 
 const flat = (tree: unknown): FlatTree<Tensor> => flattenTree(tree, isTensor);
-/** What values are on one side, with what is known of the whole numbers among them. */
+/** The values of one side as a tree, with what is known of the whole numbers among them. */
 const sideOf = ({ shape, leaves }: FlatTree<Tensor>, when: string): Side => ({
   shape,
   leaves: leaves.map((leaf) => ({ type: leaf, count: countOf(leaf) })),
   when,
 });
-/** Tensors that are whole numbers where those before them were. */
+/** Marks tensors as whole numbers where those in `like` are. */
 const counted = (tensors: readonly Tensor[], like: readonly (Tensor | MergedLeaf)[]): Tensor[] =>
-  tensors.map((one, at) => {
+  tensors.map((tensor, at) => {
     const known = like[at] as Tensor | MergedLeaf;
-    return asCount(one, isTensor(known) ? countOf(known) : known.count);
+    return asCount(tensor, isTensor(known) ? countOf(known) : known.count);
   });
 
-/** Values of the two branches of a traced condition, brought together. */
+/** The values of the two branches of a traced condition, merged by a `cond`. */
 function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, naming: Naming): unknown {
   const [left, right] = perhaps(
     naming.where,
@@ -206,16 +211,16 @@ function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, nam
   ] as const;
   const both = mergeTrees(...sides, naming);
   if (both.leaves.length === 0) return unflattenTree(both.shape, []);
-  const [whenTrue, whenFalse] = ([left, right] as const).map((one, place) => (): Tensor[] => {
-    const leaves = one.place();
+  const [whenTrue, whenFalse] = ([left, right] as const).map((traced, place) => (): Tensor[] => {
+    const leaves = traced.place();
     return both.leaves.map(({ type, sources }) => sourceTensor(sources[place] as Source, type, leaves));
   }) as [() => Tensor[], () => Tensor[]];
-  const made = cond(
+  const results = cond(
     test,
     () => whenTrue(),
     () => whenFalse(),
   );
-  return unflattenTree(both.shape, counted(made, both.leaves));
+  return unflattenTree(both.shape, counted(results, both.leaves));
 }
 
 const namingOf = ({ names, where }: State): Naming => ({
@@ -238,7 +243,7 @@ function unpack([values, ...ending]: Packed, state: State): Ending {
   return orNothing(new Signal(...ending));
 }
 
-/** Both branches on the variables as they are, and what comes of them. */
+/** Runs both branches from the same values of the variables, and merges what they leave. */
 function tensorBranch(test: Tensor, onTrue: () => Ending, onFalse: () => Ending, state: State): Ending {
   refuse(state);
   const before = state.get();
@@ -255,7 +260,7 @@ function tensorBranch(test: Tensor, onTrue: () => Ending, onFalse: () => Ending,
   }
 }
 
-/** The rest of a function, unless it has ended. */
+/** Runs the rest of a function, unless the function has ended. */
 function andThen(ending: Ending, rest: (() => Ending) | undefined, state: State): Ending {
   if (rest === undefined) return ending;
   if (ending === undefined) return rest();
@@ -263,12 +268,12 @@ function andThen(ending: Ending, rest: (() => Ending) | undefined, state: State)
   return typeof stop === "boolean" ? ending : tensorBranch(stop, () => certain(ending), rest, state);
 }
 
-/** What is known of an ending where it is one: if it can be of one kind only, it is of that. */
+/** An ending that is known to have happened: where only one way is possible, that way is certain. */
 function certain({ broke, continued, returned, value }: Signal): Signal {
   const possible = [broke, continued, returned].map((flag) => flag !== false);
   if (possible.filter(Boolean).length > 1) return new Signal(broke, continued, returned, value);
-  const [one, two, three] = possible as [boolean, boolean, boolean];
-  return new Signal(one, two, three, value);
+  const [mayBreak, mayContinue, mayReturn] = possible as [boolean, boolean, boolean];
+  return new Signal(mayBreak, mayContinue, mayReturn, value);
 }
 
 /** `if (test) onTrue else onFalse`, and what follows where one of them may jump. */
@@ -281,7 +286,7 @@ export function branch(
 ): Ending {
   const decided = decide(test, state.where);
   const [whenTrue, whenFalse] = [onTrue, onFalse ?? (() => undefined)].map(
-    (one) => (): Ending => andThen(one(), rest, state),
+    (piece) => (): Ending => andThen(piece(), rest, state),
   ) as [() => Ending, () => Ending];
   if (typeof decided === "boolean") return decided ? whenTrue() : whenFalse();
   return tensorBranch(decided, whenTrue, whenFalse, state);
@@ -301,7 +306,7 @@ export interface LoopParts {
   readonly body: () => Ending;
   /** Whether the body runs before the first test. */
   readonly bodyFirst?: boolean;
-  /** Whether nothing but a jump ends it. */
+  /** Whether only a jump ends the loop. */
   readonly endless?: boolean;
 }
 
@@ -319,7 +324,7 @@ export function loop(parts: LoopParts, state: State, rest?: () => Ending): Endin
       break;
     }
     if (!go) break;
-    // Where a traced jump may have ended it, nobody knows whether it goes on.
+    // Once a traced jump may have ended the loop, the number of iterations is not known.
     if (ending === undefined) checkBound(bounded, iterations, state.where);
     ending = leaving(onward(ending, body, state));
     if (ending !== undefined && stopOf(ending) === true) break;
@@ -335,30 +340,30 @@ function onward(ending: Ending, body: () => Ending, state: State): Ending {
   return tensorBranch(stop, () => ending, body, state);
 }
 
-/** What an iteration makes of the variables and of how it ended. */
+/** An iteration: from the variables and the ending before it to those after it. */
 type Iteration = (carry: Packed, row: Tensor | undefined) => Packed;
 
-/** The carry of a loop in the form in which every iteration gives it: what changes is tensors. */
+/** The carry of a loop in a form that every iteration keeps: values that change are tensors. */
 function stableCarry(first: Packed, iteration: Iteration, state: State, row: Tensor | undefined) {
   let start = flat(first);
   const naming = namingOf(state);
   for (;;) {
     const types = row === undefined ? [] : [{ dtype: row.dtype, shape: row.shape.slice(1) }];
-    const given = start;
+    const carried = start;
     const { output } = traceApart("probe", [...start.leaves, ...types], (...leaves) =>
       iteration(
-        unflattenTree(given.shape, counted(leaves.slice(0, given.leaves.length), given.leaves)) as Packed,
+        unflattenTree(carried.shape, counted(leaves.slice(0, carried.leaves.length), carried.leaves)) as Packed,
         row === undefined ? undefined : leaves.at(-1),
       ),
     );
     const carry = mergeTrees(sideOf(start, "before an iteration"), sideOf(flat(output), "after it"), naming, true);
-    if (carry.leaves.every((leaf, at) => isAs(leaf, at, given.leaves))) return { start, carry };
-    const grown = carry.leaves.map(({ type, sources }) => sourceTensor(sources[0], type, given.leaves));
+    if (carry.leaves.every((leaf, at) => isAs(leaf, at, carried.leaves))) return { start, carry };
+    const grown = carry.leaves.map(({ type, sources }) => sourceTensor(sources[0], type, carried.leaves));
     start = flat(unflattenTree(carry.shape, counted(grown, carry.leaves)));
   }
 }
 
-/** Whether a carry is what the first value is already. */
+/** Whether a leaf of the carry is the leaf that the loop starts with, unchanged in type. */
 function isAs({ type, count, sources: [source] }: MergedLeaf, at: number, leaves: readonly Tensor[]): boolean {
   const leaf = leaves[at];
   return "leaf" in source && source.leaf === at && leaf?.dtype === type.dtype && countOf(leaf) === count;
@@ -366,10 +371,10 @@ function isAs({ type, count, sources: [source] }: MergedLeaf, at: number, leaves
 
 /** The leaves that the next iteration gets. */
 function nextLeaves(packed: Packed, carry: Merged, naming: Naming, start: FlatTree<Tensor>): Tensor[] {
-  const made = flat(packed);
-  const again = mergeTrees(sideOf(start, "before an iteration"), sideOf(made, "after it"), naming, true);
+  const result = flat(packed);
+  const again = mergeTrees(sideOf(start, "before an iteration"), sideOf(result, "after it"), naming, true);
   return carry.leaves.map(({ type }, at) =>
-    sourceTensor((again.leaves[at] as MergedLeaf).sources[1], type, made.leaves),
+    sourceTensor((again.leaves[at] as MergedLeaf).sources[1], type, result.leaves),
   );
 }
 
@@ -384,9 +389,9 @@ function tensorLoop(
   refuse(state);
   const iteration: Iteration = ([values]) => {
     state.set(values);
-    const made = perhaps(state.where, () => leaving(body()));
+    const ended = perhaps(state.where, () => leaving(body()));
     perhaps(state.where, () => update?.());
-    return pack(state.get(), made);
+    return pack(state.get(), ended);
   };
   const first = pack(state.get(), ending);
   const { start, carry } = stableCarry(first, iteration, state, undefined);
@@ -404,18 +409,21 @@ function tensorLoop(
   const name = `loop-of-line-${/:(\d+):\d+$/.exec(state.where)?.[1] ?? ""}`;
   const next = (leaves: readonly Tensor[]): readonly Tensor[] =>
     nextLeaves(iteration(packedOf(leaves), undefined), carry, namingOf(state), start);
-  const made = whileLoop<readonly Tensor[]>(
+  const last = whileLoop<readonly Tensor[]>(
     goesOn,
     Object.defineProperty(next, "name", { value: name }),
     start.leaves,
     optionsOf(bounded, done, state.where),
   );
-  return unpack(packedOf(made), state);
+  return unpack(packedOf(last), state);
 }
 
 const unbounded: Bounded = { bound: undefined, may: false };
 
-/** `for (const element of elements)`: of a tensor, its slices along dim 0, in a loop that has a gradient. */
+/**
+ * `for (const element of elements)`. The elements of a tensor are its slices along dim 0; a traced loop over them is a
+ * scan, which has a gradient.
+ */
 export function each(elements: unknown, body: (element: unknown) => Ending, state: State, rest?: () => Ending): Ending {
   let ending: Ending;
   if (isTensor(elements) && isTracing()) ending = tensorRows(elements, body, state);
@@ -435,19 +443,19 @@ function rowsOf(x: Tensor): Tensor[] {
 
 function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: State): Ending {
   if (rows.shape.length === 0)
-    throw new HeddleError("autograph", `${formatType(rows)} has no dim to go through`, { where: state.where });
+    throw new HeddleError("autograph", `${formatType(rows)} has no dim to iterate over`, { where: state.where });
   refuse(state);
   const iteration: Iteration = ([values, ...flags], row) => {
     state.set(values);
-    const made = perhaps(state.where, () =>
+    const ended = perhaps(state.where, () =>
       leaving(onward(orNothing(new Signal(...flags)), () => bodyWithin(unbounded, () => body(row)), state)),
     );
-    return pack(state.get(), made);
+    return pack(state.get(), ended);
   };
   const { start, carry } = stableCarry(pack(state.get(), undefined), iteration, state, rows);
   const packedOf = (leaves: readonly Tensor[]): Packed =>
     unflattenTree(start.shape, counted(leaves, start.leaves)) as Packed;
-  const [made] = scan(
+  const [last] = scan(
     (leaves: readonly Tensor[], row: Tensor): [readonly Tensor[], Tensor[]] => [
       nextLeaves(iteration(packedOf(leaves), row), carry, namingOf(state), start),
       [],
@@ -455,10 +463,10 @@ function tensorRows(rows: Tensor, body: (element: unknown) => Ending, state: Sta
     start.leaves as readonly Tensor[],
     rows,
   );
-  return unpack(packedOf(made), state);
+  return unpack(packedOf(last), state);
 }
 
-/** What a function returns in the end. */
+/** The result of a function. */
 export function leave(ending: Ending, where: string): unknown {
   if (ending === undefined || ending.returned === false) return undefined;
   if (ending.returned === true) return ending.value;

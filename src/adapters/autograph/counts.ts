@@ -1,26 +1,29 @@
 /**
- * @module Whole numbers that a branch or a loop on a tensor changes: i32 scalars, which count right where f32 ends at 2^24. They
- * are the user's numbers and no tensors of theirs, so operators treat them as JavaScript does: a quotient has its fraction.
+ * @module Whole numbers that a branch or a loop on a tensor changes: i32 scalars, since f32 is exact only up to 2^24.
+ * To the user they are numbers, not tensors, so operators treat them as JavaScript does: a quotient keeps its fraction.
  */
 
 import { isTensor, type Tensor, type TensorLike } from "../../functions/index.ts";
 import { isFloat } from "../../ir/index.ts";
 
-/** How a whole number came about: products may grow out of i32 within few iterations, so that a loop carries them as f32. */
+/**
+ * How a whole number came about: products may leave the range of i32 within a few iterations, so a loop carries them as
+ * f32.
+ */
 export type Count = "sum" | "product";
 
 const counts = new WeakMap<Tensor, Count>();
 
-/** What is known of a tensor that stands for a whole number of the user's; undefined: it is no such number. */
+/** How the whole number that a tensor stands for came about; undefined for other values. */
 export const countOf = (x: unknown): Count | undefined => (isTensor(x) ? counts.get(x) : undefined);
 
-/** Marks a tensor as a whole number, where it is one. */
+/** Marks a tensor as a whole number; does nothing when `count` is undefined. */
 export function asCount(x: Tensor, count: Count | undefined): Tensor {
   if (count !== undefined) counts.set(x, count);
   return x;
 }
 
-/** Whether a number is one of i32. That has no -0. */
+/** Whether a value is a number that i32 holds, which has no -0. */
 export const isCount = (x: unknown): x is number => typeof x === "number" && Object.is(x | 0, x);
 
 /** The operators on two numbers. */
@@ -30,30 +33,34 @@ type Comparison = "lt" | "le" | "gt" | "ge" | "eq";
 const comparisons: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq"]);
 const kept: ReadonlySet<string> = new Set(["add", "sub", "mul", "rem"]);
 
-/** An operator where an operand is a whole number that a tensor decides; undefined where it is as of any two tensors. */
+/**
+ * Applies an operator to operands of which one is a whole number that a tensor decides; undefined where the operator of
+ * tensors applies as it is.
+ */
 export function onCounts(
   operator: NumberOperator,
   apply: (x: TensorLike, y: TensorLike) => Tensor,
   x: unknown,
   y: unknown,
 ): Tensor | undefined {
-  const own = [countOf(x), countOf(y)];
-  if (own.every((one) => one === undefined)) return undefined;
-  const both = [x, y] as const;
+  const known = [countOf(x), countOf(y)];
+  if (known.every((count) => count === undefined)) return undefined;
+  const operands = [x, y] as const;
   const inFloat = (dtype: "f32" | "f64"): Tensor => {
-    const [left, right] = both.map((one) => (isTensor(one) ? one.cast(dtype) : (one as number)));
+    const [left, right] = operands.map((operand) => (isTensor(operand) ? operand.cast(dtype) : (operand as number)));
     return apply(left as TensorLike, right as TensorLike);
   };
-  const isNumber = both.every((one, at) => own[at] !== undefined || typeof one === "number");
-  const isWhole = both.every((one, at) => own[at] !== undefined || isCount(one));
+  const isNumber = operands.every((operand, at) => known[at] !== undefined || typeof operand === "number");
+  const isWhole = operands.every((operand, at) => known[at] !== undefined || isCount(operand));
   if (comparisons.has(operator)) {
     // f32 would take 2^24 + 1 for 2^24.
-    const isMixed = !isWhole && both.every((one) => typeof one === "number" || (isTensor(one) && mixes(one)));
+    const isMixed =
+      !isWhole && operands.every((operand) => typeof operand === "number" || (isTensor(operand) && mixes(operand)));
     return isMixed ? inFloat("f64") : apply(x as TensorLike, y as TensorLike);
   }
   if (!isNumber) return undefined;
   if (!isWhole || !kept.has(operator) || (operator === "rem" && y === 0)) return inFloat("f32");
-  const isProduct = operator !== "rem" && (operator === "mul" || own.includes("product"));
+  const isProduct = operator !== "rem" && (operator === "mul" || known.includes("product"));
   return asCount(apply(x as TensorLike, y as TensorLike), isProduct ? "product" : "sum");
 }
 

@@ -1,11 +1,11 @@
-/** @module Source that is being changed: what stands around its pieces, and never on another line. */
+/** @module Source text under change: text is put around its pieces, and no piece moves to another line. */
 import type * as babel from "@babel/types";
 import MagicString from "magic-string";
 import type { SyntaxNode } from "./syntax.ts";
 
 export interface Transformed {
   readonly code: string;
-  /** A source map of version 3 as JSON: columns too are those of the user's file. */
+  /** A source map of version 3 as JSON, with lines and columns of the user's file. */
   readonly map: string;
 }
 
@@ -15,7 +15,7 @@ export class Edited {
   protected readonly file: string;
   private readonly text: MagicString;
   protected changed = false;
-  /** What the end of the file gets, where it is changed. */
+  /** Functions and imports that are appended to a file that was changed. */
   protected readonly helpers: Set<string> = new Set();
 
   constructor(source: string, file: string) {
@@ -31,7 +31,7 @@ export class Edited {
     return { code: this.text.toString(), map: map.toString() };
   }
 
-  /** Replaces what lies between two pieces by other text; its line ends stay. */
+  /** Replaces the text between two pieces; its line ends stay. */
   protected between(start: number, end: number, text: string): void {
     this.changed = true;
     const lines = "\n".repeat(this.source.slice(start, end).split("\n").length - 1);

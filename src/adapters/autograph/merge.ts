@@ -1,13 +1,15 @@
-/** @module One form for two ways that values may have come about: what differs between them becomes tensors. */
+/**
+ * @module Merges the values of two branches, or of two iterations, into one tree: values that differ become tensors.
+ */
 import { HeddleError, shown, type TreeShape } from "../../extend/browser.ts";
 import { full, type Tensor } from "../../functions/index.ts";
 import { formatType, sameType, type TensorType } from "../../ir/index.ts";
 import { type Count, isCount } from "./counts.ts";
 
-/** Stands for a value that one of two ways does not give, and that nobody will read then. */
+/** Stands for a value that one side does not give, and that is not read where that side is taken. */
 export const missing: unique symbol = Symbol("missing");
 
-/** Where one side has the leaf of a merged tree: a leaf of its own, or a number that becomes one. */
+/** The origin of a merged leaf on one side: a leaf of the side, or a number that becomes one. */
 export type Source = { readonly leaf: number } | { readonly constant: number };
 
 /** A tensor, which may stand for a whole number of the user's. */
@@ -34,15 +36,16 @@ export interface Side {
   readonly when: string;
 }
 
-/** Says whose value it is and where: `'y'`; and the source line. */
+/** Names a value in errors, such as `'y'`, with the place in the source. */
 export interface Naming {
   readonly name: (path: readonly number[]) => string;
   readonly where: string;
 }
 
 /**
- * The tree that both sides can give: tensors of one type stay, equal plain values stay, and a number or a truth value that is
- * another one (or a tensor) on the other side becomes a tensor: of whole numbers i32, of others f32.
+ * The tree that fits both sides. Tensors of one type and equal plain values stay; a number or truth value that differs
+ * from the other side's, or stands beside a tensor, becomes a tensor: i32 for whole numbers, f32 for other numbers,
+ * bool for truth values.
  *
  * @param carried whether the second side is what an iteration makes of the first
  * @throws HeddleError `autograph` naming the variable where the sides cannot be brought together.
@@ -51,7 +54,7 @@ export function mergeTrees(left: Side, right: Side, naming: Naming, carried = fa
   return new Merger([left, right], naming, carried).run();
 }
 
-/** The leaf as a tensor of its own, from the leaves of its side. */
+/** The tensor of a leaf, from the leaves of its side. */
 export function sourceTensor(source: Source, { dtype, shape }: TensorType, leaves: readonly Tensor[]): Tensor {
   return "leaf" in source ? (leaves[source.leaf] as Tensor).cast(dtype) : full(shape, source.constant, { dtype });
 }
@@ -59,7 +62,7 @@ export function sourceTensor(source: Source, { dtype, shape }: TensorType, leave
 const float: Leaf = { type: { dtype: "f32", shape: [] }, count: undefined };
 const whole = (count: Count): Leaf => ({ type: { dtype: "i32", shape: [] }, count });
 
-/** Two values of which each is a number or a truth value: what they are as one tensor. */
+/** The type of one tensor for two numbers or two truth values; undefined for other values. */
 function scalarOf(left: unknown, right: unknown): Leaf | undefined {
   if (isCount(left) && isCount(right)) return whole("sum");
   if (typeof left === "number" && typeof right === "number") return float;
@@ -92,12 +95,12 @@ class Merger {
     if (left.kind === "leaf" && right.kind === "static") return this.promote(0, right.value, path);
     if (left.kind === "static" && right.kind === "leaf") return this.promote(1, left.value, path);
     if (left.kind === "static" && right.kind === "static") return this.statics(left, right, path);
-    const items = (one: TreeShape): readonly TreeShape[] | undefined => ("items" in one ? one.items : undefined);
-    const [own, other] = [items(left), items(right)];
+    const items = (shape: TreeShape): readonly TreeShape[] | undefined => ("items" in shape ? shape.items : undefined);
+    const [leftItems, rightItems] = [items(left), items(right)];
     const alike = left.kind === "record" && right.kind === "record" ? left.keys.join() === right.keys.join() : true;
-    if (left.kind !== right.kind || own === undefined || own.length !== other?.length || !alike)
+    if (left.kind !== right.kind || leftItems === undefined || leftItems.length !== rightItems?.length || !alike)
       throw this.error(path, `has one form ${this.sides[0].when} and another one ${this.sides[1].when}`);
-    const merged = own.map((item, at) => this.merge(item, other[at] as TreeShape, [...path, at]));
+    const merged = leftItems.map((item, at) => this.merge(item, rightItems[at] as TreeShape, [...path, at]));
     return { ...(left as TreeShape & { kind: "array" }), items: merged } as TreeShape;
   }
 
@@ -117,7 +120,9 @@ class Merger {
     return { kind: "leaf" };
   }
 
-  /** What two tensors are as one: whole numbers stay such, and beside another scalar they are of its dtype. */
+  /**
+   * The type of one tensor for two: whole numbers stay whole numbers, and beside another scalar they take its dtype.
+   */
   private joined(left: Leaf, right: Leaf): Leaf | undefined {
     if (left.count !== undefined && right.count !== undefined) {
       if (this.carried) return right.count === "product" ? float : whole("sum");
@@ -131,9 +136,9 @@ class Merger {
 
   /** A tensor on one side, a plain value on the other. */
   private promote(side: 0 | 1, value: unknown, path: readonly number[]): TreeShape {
-    const { source, type: own, count: known } = this.leaf(side);
+    const { source, type: leafType, count: known } = this.leaf(side);
     const isFraction = known !== undefined && typeof value === "number" && !isCount(value);
-    const { type, count } = isFraction ? float : { type: own, count: known };
+    const { type, count } = isFraction ? float : { type: leafType, count: known };
     const fits = type.dtype === "bool" ? typeof value === "boolean" : typeof value === "number";
     if (!fits) {
       const other = value === undefined ? "has no value" : `is ${shown(value)}`;
@@ -164,7 +169,7 @@ class Merger {
     return { kind: "leaf" } as const;
   }
 
-  /** What the other side does not give is zeros there. */
+  /** Leaves that the other side does not give are zeros there. */
   private oneSided(side: 0 | 1, shape: TreeShape): TreeShape {
     if (shape.kind === "leaf") {
       const { source, ...leaf } = this.leaf(side);

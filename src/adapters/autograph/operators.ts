@@ -15,7 +15,7 @@ const either =
   (x: Any, y: Any): unknown =>
     isTensor(x) || isTensor(y) ? (onCounts(name, onTensors, x, y) ?? onTensors(x, y)) : onValues(x, y);
 
-// A bigint must stay one, a string a string: the operators themselves say what they do.
+// JavaScript's operators as they are, so that a bigint stays a bigint and a string a string.
 /** `x + y`: {@link tensors.add} where an operand is a tensor, JavaScript's operator elsewhere. */
 export const add = either("add", tensors.add, (x, y) => x + y);
 /** `x - y`: {@link tensors.sub} where an operand is a tensor, JavaScript's operator elsewhere. */
@@ -51,7 +51,7 @@ export function increment(x: Any, by: number): unknown {
   return typeof x === "bigint" ? x + BigInt(by) : Number(x) + by;
 }
 
-/** How `===`, `!==`, `==` or `!=` stands. */
+/** An operator of equality in the source: which, and where. */
 export interface Equality {
   readonly operator: string;
   readonly where: string;
@@ -59,7 +59,10 @@ export interface Equality {
   readonly self?: boolean;
 }
 
-/** Whether values are equal: a tensor and a number by value, as `x === x` is. Two tensors may mean two things, and are refused. */
+/**
+ * Whether two values are equal. A tensor and a number are compared by value, and so is a variable with itself; two
+ * tensors are refused, since identity or equal values may be meant.
+ */
 export function same(x: unknown, y: unknown, { operator, where, self = false }: Equality): unknown {
   const isPlain = (value: unknown): boolean => typeof value === "number" || typeof value === "boolean";
   const [left, right] = [x as Any, y as Any];
@@ -78,7 +81,7 @@ export function same(x: unknown, y: unknown, { operator, where, self = false }: 
 }
 
 /**
- * What a `switch` compares, or a case of it. A bool tensor that is there is its value, as in a condition.
+ * The value of a `switch` or of one of its cases. A bool tensor outside of a trace gives its value, as in a condition.
  *
  * @throws HeddleError `autograph` for any other tensor, which would be equal to no value
  */
@@ -86,13 +89,17 @@ export function compared(x: unknown, where: string): unknown {
   if (!isTensor(x)) return x;
   const decided = isBool(x) ? decide(x, where) : x;
   if (typeof decided === "boolean") return decided;
-  throw new HeddleError("autograph", `switch on ${formatType(x)}: it compares identity, and a tensor is no number`, {
-    where,
-    hint: "write if (x === 1) … else …, which is turned; of a value that is there, switch (await x.item())",
-  });
+  throw new HeddleError(
+    "autograph",
+    `switch on ${formatType(x)}: switch compares identity, and a tensor is not a number`,
+    {
+      where,
+      hint: "write if (x === 1) … else …, which becomes part of the graph; where the value is known, switch (await x.item())",
+    },
+  );
 }
 
-/** What to write instead of operators that have another meaning for numbers than any op of tensors. */
+/** What to write in place of JavaScript's operators that tensors do not have. */
 const instead: { readonly [operator: string]: string } = {
   "+": 'x.cast("f32") for a float of every element, or x itself',
   "~": "x.not()",
@@ -117,7 +124,7 @@ export function numeric(x: Any, operator: string, where: string): Any {
   );
 }
 
-/** A truth value of a number that a tensor decides: whether it is not 0. */
+/** The truth value of a number that a tensor decides: whether the number is not 0. */
 const truth = (x: unknown): unknown => (isTensor(x) && countOf(x) !== undefined ? x.ne(0) : x);
 const isBool = (x: unknown): x is Tensor => isTensor(x) && x.dtype === "bool";
 
@@ -135,11 +142,11 @@ function logical(
   });
 }
 
-/** `x && y()`: of traced truth values both are computed. */
+/** `x && y()`: both sides are computed where `x` is a traced bool tensor. */
 export function and(left: unknown, y: () => unknown, where: string): unknown {
   const x = truth(left);
   if (isBool(x) && (x.shape.length > 0 || typeof decide(x, where) !== "boolean"))
-    return logical(x, truth(y()), (one, other) => tensors.and(one, asBool(other)), "&&", where);
+    return logical(x, truth(y()), (bool, other) => tensors.and(bool, asBool(other)), "&&", where);
   return isBool(x) ? (decide(x, where) === true ? y() : x) : x && y();
 }
 
@@ -147,11 +154,11 @@ export function and(left: unknown, y: () => unknown, where: string): unknown {
 export function or(left: unknown, y: () => unknown, where: string): unknown {
   const x = truth(left);
   if (isBool(x) && (x.shape.length > 0 || typeof decide(x, where) !== "boolean"))
-    return logical(x, truth(y()), (one, other) => tensors.or(one, asBool(other)), "||", where);
+    return logical(x, truth(y()), (bool, other) => tensors.or(bool, asBool(other)), "||", where);
   return isBool(x) ? (decide(x, where) === true ? x : y()) : x || y();
 }
 
 const asBool = (x: TensorLike): TensorLike => (isTensor(x) ? x : tensors.tensor(Boolean(x), { dtype: "bool" }));
 
-/** The value before what comes after it: `x++`. */
+/** The first of two values, after both are computed: `x++` gives the value before the increment. */
 export const first = (x: unknown, _next: unknown): unknown => x;

@@ -6,7 +6,7 @@ import { directive } from "./directive.ts";
 
 export { directive };
 
-/** Whether it is among the directives of a file or a function. */
+/** Whether the directives of a file or a function include {@link directive}. */
 export const hasDirective = (directives: readonly babel.Directive[]): boolean =>
   directives.some(({ value }) => value.value === directive);
 

@@ -3,18 +3,19 @@ import type * as babel from "@babel/types";
 
 export type SyntaxNode = babel.Node;
 
-/** A node of the tree below another one. */
+/** The child nodes of a node. */
 export function childrenOf(node: SyntaxNode): SyntaxNode[] {
   const children: SyntaxNode[] = [];
   for (const [key, value] of Object.entries(node)) {
     if (key === "loc" || key.endsWith("Comments") || key === "extra" || key === "errors") continue;
-    for (const one of Array.isArray(value) ? value : [value])
-      if (typeof one === "object" && one !== null && typeof (one as SyntaxNode).type === "string") children.push(one);
+    for (const child of Array.isArray(value) ? value : [value])
+      if (typeof child === "object" && child !== null && typeof (child as SyntaxNode).type === "string")
+        children.push(child);
   }
   return children;
 }
 
-/** What operators become. */
+/** The functions of `operators.ts` that operators become. */
 export const binary: { readonly [operator: string]: string } = {
   "+": "add",
   "-": "sub",
@@ -30,10 +31,10 @@ export const binary: { readonly [operator: string]: string } = {
 
 /** Operators that only numbers have. */
 export const numericOnly: ReadonlySet<string> = new Set(["&", "|", "^", "<<", ">>", ">>>"]);
-/** Whether values are equal, by an operator. */
+/** Operators of equality. */
 export const equalities: ReadonlySet<string> = new Set(["===", "!==", "==", "!="]);
 
-/** Statements that are turned. */
+/** Statements that the transform turns into calls. */
 export type Construct =
   | babel.IfStatement
   | babel.WhileStatement
@@ -41,7 +42,7 @@ export type Construct =
   | babel.ForStatement
   | babel.ForOfStatement;
 
-/** Their keywords. */
+/** The keywords of these statements. */
 export const constructs: { readonly [type: string]: string } = {
   IfStatement: "if",
   WhileStatement: "while",
@@ -75,17 +76,20 @@ const wrappers = new Set([
 /** Whether a node is there for the type checker alone. */
 export const isTypeOnly = (node: SyntaxNode): boolean => node.type.startsWith("TS") && !wrappers.has(node.type);
 
-/** Whether some node below (not within functions of their own) is as asked. */
+/** Whether a node or one below it passes the test; functions inside are not searched. */
 export function contains(node: SyntaxNode, is: (node: SyntaxNode) => boolean): boolean {
   if (is(node)) return true;
   return childrenOf(node).some((child) => !isFunction(child) && contains(child, is));
 }
 
-/** Whether it declares variables that are not of the block around them, as `var` does, or that end with it, as `using` does. */
+/**
+ * Whether a declaration is neither `let` nor `const`: variables of `var` belong to the function, those of `using` end
+ * with the block.
+ */
 export const isVar = (node: SyntaxNode): boolean =>
   node.type === "VariableDeclaration" && node.kind !== "let" && node.kind !== "const";
 
-/** Whether control may leave a statement otherwise than at its end. */
+/** Whether control may leave a statement other than at its end. */
 export function jumps(
   node: SyntaxNode,
   within: { loop: boolean; breakable: boolean } = { loop: false, breakable: false },
@@ -106,8 +110,10 @@ export function boundNames(pattern: SyntaxNode | null | undefined): string[] {
   if (pattern == null) return [];
   if (pattern.type === "Identifier") return [pattern.name];
   if (pattern.type === "ObjectPattern")
-    return pattern.properties.flatMap((one) => boundNames(one.type === "RestElement" ? one.argument : one.value));
-  if (pattern.type === "ArrayPattern") return pattern.elements.flatMap((one) => boundNames(one));
+    return pattern.properties.flatMap((property) =>
+      boundNames(property.type === "RestElement" ? property.argument : property.value),
+    );
+  if (pattern.type === "ArrayPattern") return pattern.elements.flatMap((element) => boundNames(element));
   if (pattern.type === "AssignmentPattern") return boundNames(pattern.left);
   if (pattern.type === "RestElement") return boundNames(pattern.argument);
   return pattern.type === "TSParameterProperty" ? boundNames(pattern.parameter) : [];
@@ -123,15 +129,15 @@ const declaredBy = (node: SyntaxNode): string[] => {
 /** Names that belong to a node's own scope. */
 export function scopeOf(node: SyntaxNode): string[] {
   if (node.type === "BlockStatement") return node.body.flatMap(declaredBy);
-  if (node.type === "SwitchStatement") return node.cases.flatMap((one) => one.consequent.flatMap(declaredBy));
+  if (node.type === "SwitchStatement") return node.cases.flatMap((clause) => clause.consequent.flatMap(declaredBy));
   if (node.type === "ForStatement") return node.init == null ? [] : declaredBy(node.init);
   if (node.type === "ForOfStatement" || node.type === "ForInStatement") return declaredBy(node.left);
   if (node.type === "CatchClause") return boundNames(node.param);
-  if (isFunction(node)) return (node as babel.Function).params.flatMap((one) => boundNames(one));
+  if (isFunction(node)) return (node as babel.Function).params.flatMap((parameter) => boundNames(parameter));
   return [];
 }
 
-/** What is assigned in a plain assignment or update: the variable, or something that is none. */
+/** The targets of an assignment or update: variables, members or patterns. */
 function targetsOf(node: SyntaxNode): SyntaxNode[] {
   if (node.type === "UpdateExpression") return [node.argument];
   if (node.type === "AssignmentExpression") return [node.left];
@@ -139,13 +145,13 @@ function targetsOf(node: SyntaxNode): SyntaxNode[] {
   return assigns && node.left.type !== "VariableDeclaration" ? [node.left] : [];
 }
 
-/** Names of variables from outside of the nodes that they assign, in order of their first assignment. */
+/** Names of variables that the nodes assign and that are declared outside of them, in the order of first assignment. */
 export function assignedNames(nodes: readonly SyntaxNode[], local: ReadonlySet<string>): string[] {
   const found = new Set<string>();
   const visit = (node: SyntaxNode, hidden: ReadonlySet<string>): void => {
     if (isTypeOnly(node)) return;
-    const own = scopeOf(node);
-    const scope = own.length === 0 ? hidden : new Set([...hidden, ...own]);
+    const bound = scopeOf(node);
+    const scope = bound.length === 0 ? hidden : new Set([...hidden, ...bound]);
     for (const target of targetsOf(node)) for (const name of boundNames(target)) if (!scope.has(name)) found.add(name);
     for (const child of childrenOf(node)) visit(child, scope);
   };
@@ -156,11 +162,11 @@ export function assignedNames(nodes: readonly SyntaxNode[], local: ReadonlySet<s
 /** Names that the statements of a list declare. */
 export const declaredNames = (nodes: readonly SyntaxNode[]): Set<string> => new Set(nodes.flatMap(declaredBy));
 
-/** Whether an identifier of this name stands anywhere below. */
+/** Whether an identifier with one of these names stands in a node or below it. */
 export const mentions = (node: SyntaxNode, names: ReadonlySet<string>): boolean =>
   (node.type === "Identifier" && names.has(node.name)) || childrenOf(node).some((child) => mentions(child, names));
 
-/** Whether a function below closes over one of the names. */
+/** Whether a function inside a node closes over one of the names. */
 export const closesOver = (node: SyntaxNode, names: ReadonlySet<string>): boolean =>
   childrenOf(node).some((child) => (isFunction(child) ? mentions(child, names) : closesOver(child, names)));
 
@@ -172,7 +178,7 @@ export function unwrapped(node: SyntaxNode): SyntaxNode {
 
 const calls = new Set(["CallExpression", "OptionalCallExpression", "NewExpression", "TaggedTemplateExpression"]);
 
-/** What a call calls, where it is the member of something: `console.log` is ["console", "log"]. */
+/** The called member with its object: ["console", "log"] for `console.log(x)`; undefined for other calls. */
 function memberOf(node: SyntaxNode): readonly [object: string | undefined, property: string] | undefined {
   if (node.type !== "CallExpression" || node.callee.type !== "MemberExpression") return undefined;
   const { object, property } = node.callee;
@@ -180,7 +186,9 @@ function memberOf(node: SyntaxNode): readonly [object: string | undefined, prope
   return [object.type === "Identifier" ? object.name : undefined, property.name];
 }
 
-/** Calls of an expression that is a statement: whatever they are good for is an effect. Printing may happen twice. */
+/**
+ * Calls in an expression statement, which are made for their effects alone. Printing is allowed: it may happen twice.
+ */
 function idleCalls(expression: SyntaxNode): SyntaxNode[] {
   const node = unwrapped(expression);
   if (node.type === "SequenceExpression") return node.expressions.flatMap(idleCalls);
@@ -193,27 +201,27 @@ function idleCalls(expression: SyntaxNode): SyntaxNode[] {
   return calledName(node) === boundCall ? [] : [node];
 }
 
-/** The expressions that a node does for their effects alone. */
+/** The expressions that a node evaluates for their effects alone. */
 function idleExpressions(node: SyntaxNode): SyntaxNode[] {
   if (node.type === "ExpressionStatement") return [node.expression];
   if (node.type !== "ForStatement") return [];
-  return [node.init, node.update].filter((one) => one != null && one.type !== "VariableDeclaration") as SyntaxNode[];
+  return [node.init, node.update].filter((part) => part != null && part.type !== "VariableDeclaration") as SyntaxNode[];
 }
 
 const mutators = new Set(["push", "pop", "shift", "unshift", "splice"]);
 /** Methods of maps, sets and arrays that change what they are called on; their results may be used all the same. */
 const changing = new Set(["set", "delete", "clear", "copyWithin"]);
 
-/** The call that says how often a loop may run: it changes nothing. */
+/** The call that bounds a loop: it changes no value of the program. */
 const boundCall = "maxIterations";
 
-/** The name of a function that is called, by itself or as a member. */
+/** The name of a called function or method. */
 const calledName = (node: SyntaxNode): string | undefined =>
   node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : memberOf(node)?.[1];
 
 /**
- * The names of a function's own (not of functions within), or of a program's, with the variables from outside that each
- * changes where it is called; none where a name is no function, or one of several.
+ * The names that a function or a program declares (not those of functions inside), each with the outside variables that
+ * a call of it changes. The list is empty for a name that is not a function, or is declared more than once.
  */
 export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
@@ -224,8 +232,8 @@ export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly 
     if (node.type === "FunctionDeclaration" && node.id != null) note(node.id.name, assignedNames([node], new Set()));
     if (isFunction(node)) return;
     if (node.type === "VariableDeclarator") {
-      const made = node.init == null ? node : unwrapped(node.init);
-      const changed = node.id.type === "Identifier" && isFunction(made) ? assignedNames([made], new Set()) : [];
+      const value = node.init == null ? node : unwrapped(node.init);
+      const changed = node.id.type === "Identifier" && isFunction(value) ? assignedNames([value], new Set()) : [];
       for (const name of boundNames(node.id)) note(name, changed);
     }
     for (const child of childrenOf(node)) visit(child);
@@ -236,8 +244,8 @@ export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly 
 }
 
 /**
- * Writes that are no assignments of variables, as `obj.x = …`, calls whose results nobody uses, and calls of functions that
- * change variables other than the `kept` ones: nobody can undo them for the branch that is not taken.
+ * Effects that cannot be undone for the branch that is not taken: writes to members such as `obj.x = …`, calls whose
+ * results are not used, and calls of functions that change variables other than the `kept` ones.
  */
 export function mutations(
   nodes: readonly SyntaxNode[],
@@ -260,7 +268,7 @@ export function mutations(
     }
     if (changing.has(property) && !idle.has(node)) found.push({ node, what: `${property}()` });
     const name = node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : "";
-    const changed = (effects.get(name) ?? []).filter((one) => !kept.includes(one));
+    const changed = (effects.get(name) ?? []).filter((variable) => !kept.includes(variable));
     if (changed.length > 0 && !idle.has(node))
       found.push({ node, what: `${name}(), which changes ${changed.join(" and ")}` });
     for (const child of childrenOf(node)) visit(child);
@@ -269,11 +277,11 @@ export function mutations(
   return found;
 }
 
-/** What in a statement keeps it from being turned, for the error. */
+/** What keeps a statement from being turned, as text for the error. */
 export function hindrance(node: Construct): string {
-  if (contains(node, (one) => one.type === "AwaitExpression" || one.type === "YieldExpression"))
+  if (contains(node, (inner) => inner.type === "AwaitExpression" || inner.type === "YieldExpression"))
     return " with await or yield inside";
-  return contains(node, (one) => one.type === "VariableDeclaration" && one.kind === "var")
+  return contains(node, (inner) => inner.type === "VariableDeclaration" && inner.kind === "var")
     ? " with var inside, where let could be turned,"
     : "";
 }
@@ -283,40 +291,44 @@ export function canTurn(node: Construct): boolean {
   if (node.type === "ForOfStatement" && (node.await || node.left.type !== "VariableDeclaration")) return false;
   return !contains(
     node,
-    (one) =>
-      one.type === "AwaitExpression" ||
-      one.type === "YieldExpression" ||
-      one.type === "LabeledStatement" ||
-      (one.type === "ForOfStatement" && one.await) ||
-      isVar(one) ||
-      ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null),
+    (inner) =>
+      inner.type === "AwaitExpression" ||
+      inner.type === "YieldExpression" ||
+      inner.type === "LabeledStatement" ||
+      (inner.type === "ForOfStatement" && inner.await) ||
+      isVar(inner) ||
+      ((inner.type === "BreakStatement" || inner.type === "ContinueStatement") && inner.label != null),
   );
 }
 
-/** Whether what follows a construct can become a function: it sees nothing of the construct, and nobody sees into it. */
+/**
+ * Whether the statements after a construct can become a function: they use no variable of the construct's header, and
+ * no code outside uses theirs.
+ */
 export function canFollow(node: babel.Statement, rest: readonly babel.Statement[]): boolean {
-  if (rest.some((one) => one.type === "FunctionDeclaration" || one.type === "ExportNamedDeclaration")) return false;
-  const unmovable = (one: SyntaxNode): boolean =>
-    one.type === "AwaitExpression" ||
-    one.type === "YieldExpression" ||
-    isVar(one) ||
-    ((one.type === "BreakStatement" || one.type === "ContinueStatement") && one.label != null);
-  if (rest.some((one) => contains(one, unmovable))) return false;
+  if (rest.some((statement) => statement.type === "FunctionDeclaration" || statement.type === "ExportNamedDeclaration"))
+    return false;
+  const unmovable = (inner: SyntaxNode): boolean =>
+    inner.type === "AwaitExpression" ||
+    inner.type === "YieldExpression" ||
+    isVar(inner) ||
+    ((inner.type === "BreakStatement" || inner.type === "ContinueStatement") && inner.label != null);
+  if (rest.some((statement) => contains(statement, unmovable))) return false;
   const header =
     node.type === "ForStatement" && node.init?.type === "VariableDeclaration" ? node.init.declarations : [];
   const names = new Set(header.flatMap(({ id }) => boundNames(id)));
-  return names.size === 0 || !rest.some((one) => mentions(one, names));
+  return names.size === 0 || !rest.some((statement) => mentions(statement, names));
 }
 
 /** Variables of a `for` that functions in it close over. */
 export function freshNames({ init, body, test, update }: babel.ForStatement): string[] {
   if (init?.type !== "VariableDeclaration" || init.kind !== "let") return [];
   const names = init.declarations.flatMap(({ id }) => boundNames(id));
-  const parts = [body, test, update].filter((one) => one != null);
-  return parts.some((one) => closesOver(one, new Set(names))) ? names : [];
+  const parts = [body, test, update].filter((part) => part != null);
+  return parts.some((part) => closesOver(part, new Set(names))) ? names : [];
 }
 
-/** Whether an expression assigns and awaits nothing. */
+/** Whether an expression neither assigns nor awaits. */
 export const isPure = (node: SyntaxNode): boolean =>
   !contains(node, ({ type }) =>
     ["AwaitExpression", "YieldExpression", "AssignmentExpression", "UpdateExpression"].includes(type),
@@ -335,7 +347,7 @@ export function isEndless({ test }: babel.WhileStatement | babel.DoWhileStatemen
   );
 }
 
-/** What no tensor is ever compared with by value. */
+/** Whether an expression can never equal a tensor by value. */
 export const isNoValue = (node: SyntaxNode): boolean =>
   ["StringLiteral", "NullLiteral", "TemplateLiteral", "ObjectExpression", "ArrayExpression"].includes(node.type) ||
   (node.type === "Identifier" && node.name === "undefined") ||

@@ -1,6 +1,7 @@
 /**
- * @module The transform of source: control flow of functions that say "use heddle" calls helpers, which decide at run time
- * whether it is JavaScript's or the graph's. Nothing moves to another line, so lines of errors are those of the user's file.
+ * @module The transform of source: control flow of functions that say "use heddle" becomes calls of helpers, which
+ * decide at run time whether JavaScript or the graph branches. Nothing moves to another line, so lines of errors are
+ * those of the user's file.
  */
 import type * as babel from "@babel/types";
 import { type Condition, conditionsOf } from "./conditions.ts";
@@ -37,17 +38,18 @@ import {
 export type { Transformed };
 
 const operators = 'import * as $heddle from "heddle/autograph";';
-// It asks the value itself, so that a file needs no import for it: any object that knows what it is to be a condition may refuse.
+// Calls a method of the value under a global symbol, by which a tensor refuses to be a condition, so that the file
+// needs no import.
 const condition =
   "function $condition(x, what, where) " +
   '{ if (typeof x === "object" && x !== null) x[Symbol.for("heddle.condition")]?.(what, where); return x; }';
 
-/** Files that name the package, and are not so long that a program wrote them. */
+/** Whether a file names the package and is short enough not to be generated. */
 const mayHoldTensors = (source: string): boolean => source.length < 1e6 && /["']heddle["'/]/.test(source);
 
 /**
- * Transforms a file: functions that say `"use heddle"`, and in the others of a file that imports from heddle, conditions, which are
- * asked whether they are tensors. Undefined where there is nothing of either.
+ * Transforms a file: the functions that say `"use heddle"`, and the conditions of all other functions in a file that
+ * imports from heddle, which then refuse tensors. Undefined where nothing changes.
  *
  * @param file its path: how it is parsed follows from its ending (`.ts`, `.tsx`, `.js`, …), and errors name it
  * @throws HeddleError `syntax` with the place where a file with the directive cannot be parsed.
@@ -59,7 +61,7 @@ export function transformSource(source: string, file: string): Transformed | und
     const transformer = new Transformer(source, file);
     return transformer.run() ? transformer.result() : undefined;
   } catch (error) {
-    // Node's own words are for those who asked for nothing.
+    // Without the directive, Node reports the syntax error itself.
     if (directed) throw error;
     return undefined;
   }
@@ -72,7 +74,7 @@ class Transformer extends Edited {
   run(): boolean {
     const { program } = parsed(this.source, this.file);
     this.effects = closureEffects(program);
-    this.conditions = new Map(conditionsOf(program).map((one) => [one.node, one]));
+    this.conditions = new Map(conditionsOf(program).map((found) => [found.node, found]));
     const on = hasDirective(program.directives);
     if (on) this.helpers.add(operators);
     const context: Context = { on, piece: false, plainBreak: true, plainContinue: true };
@@ -80,7 +82,7 @@ class Transformer extends Edited {
     return this.changed;
   }
 
-  /** Statements one after the other. `tail`: nothing of the function (or of the piece) follows them. */
+  /** Transforms statements one after the other. `tail`: nothing of the function (or of the piece) follows them. */
   private list(statements: readonly babel.Statement[], context: Context, tail: boolean): void {
     for (const [index, statement] of statements.entries()) {
       if (!context.on || !isConstruct(statement)) {
@@ -112,28 +114,31 @@ class Transformer extends Edited {
     const test = node.type === "ForOfStatement" ? undefined : node.test;
     for (const child of childrenOf(node)) this.visit(child, inner);
     if (test == null) return;
-    // Around what the test itself has become.
+    // After the visit, so that this call encloses what the test has become.
     this.before(test, "$heddle.plain(");
     this.after(test, `, "this ${constructs[node.type]}${hindrance(node)}", ${this.at(node)})`);
   }
 
-  /** `switch` stays JavaScript's, which compares identity: a tensor in it is an error, where a case may be a value. */
+  /**
+   * `switch` stays JavaScript's, which compares identity: a tensor in it is an error, unless no case can equal a
+   * tensor.
+   */
   private guardSwitch({ discriminant, cases }: babel.SwitchStatement): void {
     const tests = cases.flatMap(({ test }) => (test == null || isNoValue(unwrapped(test)) ? [] : [test]));
     if (tests.length === 0) return;
-    for (const one of [discriminant, ...tests]) {
-      if (isLiteral(one) || one.type === "BooleanLiteral") continue;
-      // Around what it has become itself.
-      this.before(one, "$heddle.compared(");
-      this.after(one, `, ${this.at(one)})`);
+    for (const value of [discriminant, ...tests]) {
+      if (isLiteral(value) || value.type === "BooleanLiteral") continue;
+      // After the visit, so that this call encloses what the value has become.
+      this.before(value, "$heddle.compared(");
+      this.after(value, `, ${this.at(value)})`);
     }
   }
 
-  /** The variables that a construct and what follows it change. */
+  /** The variables that a construct and the statements after it change, as source text. */
   private state(nodes: readonly SyntaxNode[], at: SyntaxNode, rest: readonly SyntaxNode[]): string {
-    const own = assignedNames(nodes, new Set());
+    const inside = assignedNames(nodes, new Set());
     const later = assignedNames(rest, declaredNames(rest));
-    const names = [...new Set([...own, ...later])];
+    const names = [...new Set([...inside, ...later])];
     const refused = mutations([...nodes, ...rest], this.effects, names).map(
       ({ node, what }) => `[${JSON.stringify(`${what} (line ${node.loc?.start.line})`)}, ${this.at(node)}]`,
     );
@@ -142,10 +147,10 @@ class Transformer extends Edited {
     return `{ get: () => [${names.join(", ")}], set: ($values) => ${set}, names: ${JSON.stringify(names)}, where: ${this.at(at)}${list} }`;
   }
 
-  /** Makes a construct a call; what follows is its last argument, where it may jump. */
+  /** Turns a construct into a call; where the construct may jump, the statements after it are the last argument. */
   private turn(node: Construct, rest: readonly babel.Statement[], context: Context, leaves: boolean): void {
     const head = !leaves ? "" : context.piece ? "return " : "return $heddle.leave(";
-    // The variables of a `for` itself change too, and its start is no part of the loop.
+    // The variables of a `for` itself change too, and its initializer is not part of the loop.
     const changing = node.type === "ForStatement" ? { ...node, init: null } : node;
     const state = this.state([changing], node, rest);
     const open = rest.length > 0 ? `, ${state}, () => {` : undefined;
@@ -219,7 +224,7 @@ class Transformer extends Edited {
     this.body(body, piece);
     const fresh = node.type === "ForStatement" ? freshNames(node) : [];
     if (fresh.length > 0) {
-      // Each iteration has variables of its own, as functions that close over them see.
+      // Each iteration has its own variables, which functions may close over.
       const list = `[${fresh.join(", ")}]`;
       this.before(body, `{ let $own = ${list}; try { let ${list} = $own; try `);
       this.after(body, ` finally { $own = ${list}; } } finally { ${list} = $own; } }`);
@@ -238,13 +243,13 @@ class Transformer extends Edited {
     this.after(node, end);
   }
 
-  /** A statement as the body of a function. */
+  /** Turns a statement into the body of a function. */
   private body(node: babel.Statement, piece: Context): void {
     if (node.type === "BlockStatement") {
       this.list(node.body, piece, true);
       return;
     }
-    // Before what the statement itself becomes.
+    // Before the braces, which enclose what the statement becomes.
     this.list([node], piece, true);
     this.before(node, "{ ");
     this.after(node, " }");
@@ -262,7 +267,7 @@ class Transformer extends Edited {
     }
     if (context.on) {
       if (isConstruct(node)) {
-        // Not in a list: the only statement of something that stays as it is.
+        // Not in a list: the single statement of a construct that is not turned.
         if (canTurn(node) && !jumps(node)) this.turn(node, [], context, false);
         else this.guard(node, context);
         return;
@@ -276,7 +281,7 @@ class Transformer extends Edited {
     if (!context.on) this.ask(node);
   }
 
-  /** Has JavaScript's own condition asked whether it is a tensor. */
+  /** Wraps a condition of JavaScript in a check for a tensor. */
   private ask(node: SyntaxNode): void {
     const found = this.conditions.get(node);
     if (found === undefined) return;
@@ -307,7 +312,7 @@ class Transformer extends Edited {
     this.effects = around;
   }
 
-  /** Jumps of a piece are its results. */
+  /** Turns a jump out of a piece into the piece's result; whether the node was such a jump. */
   private jump(node: SyntaxNode, context: Context): boolean {
     if (!context.piece) return false;
     if (node.type === "BreakStatement" && !context.plainBreak) {
@@ -329,7 +334,10 @@ class Transformer extends Edited {
     return true;
   }
 
-  /** A conditional or logical expression that is done for its effects, which only JavaScript can choose between. */
+  /**
+   * Transforms a conditional or logical expression that is evaluated for its effects, between which only JavaScript can
+   * choose; whether the expression was one.
+   */
   private unused(expression: babel.Expression, context: Context): boolean {
     const node = unwrapped(expression);
     if (node.type !== "ConditionalExpression" && node.type !== "LogicalExpression") return false;
@@ -343,7 +351,7 @@ class Transformer extends Edited {
     return true;
   }
 
-  /** `throw`, and `catch`, which must not take what is refused for an error of the function; whether it was one. */
+  /** Transforms `throw`, and `catch`, which passes errors of tracing on; whether the node was one of the two. */
   private throwing(node: SyntaxNode, context: Context): boolean {
     if (node.type === "ThrowStatement") {
       this.visit(node.argument, context);
@@ -364,7 +372,7 @@ class Transformer extends Edited {
     return true;
   }
 
-  /** Operators; whether the node was one. */
+  /** Transforms an operator; whether the node was one. */
   private expression(node: SyntaxNode, context: Context): boolean {
     switch (node.type) {
       case "ConditionalExpression":
@@ -427,7 +435,7 @@ class Transformer extends Edited {
     return true;
   }
 
-  /** An operand that has to be a number. */
+  /** Wraps an operand that has to be a number. */
   private numeric(operand: SyntaxNode, operator: string, node: SyntaxNode): void {
     if (isLiteral(operand)) return;
     this.before(operand, "$heddle.numeric(");
@@ -456,8 +464,8 @@ class Transformer extends Edited {
     if ([left, right].some(isNoValue)) return false;
     this.visit(left, context);
     this.visit(right, context);
-    const [one, other] = [unwrapped(left), unwrapped(right)];
-    const self = one.type === "Identifier" && other.type === "Identifier" && one.name === other.name;
+    const [x, y] = [unwrapped(left), unwrapped(right)];
+    const self = x.type === "Identifier" && y.type === "Identifier" && x.name === y.name;
     const how = `operator: "${operator}", where: ${this.at(node)}${self ? ", self: true" : ""}`;
     const negated = operator.startsWith("!");
     this.before(left, `${negated ? "$heddle.not(" : ""}$heddle.same(`);

@@ -16,16 +16,16 @@ import { formatShape, range, sizeOf, type TensorType } from "../../ir/index.ts";
 import * as nn from "../../nn/index.ts";
 import { errorAt, type Message } from "./text.ts";
 
-/** A layer that computes: parameters of input types, and its result. */
+/** A layer that computes: its parameters for input types, and its result. */
 export interface CaffeLayer {
-  /** Types of the parameters for these inputs, each with how it begins; default none. */
+  /** Shapes and initialisers of the parameters for these inputs; default none. */
   readonly params?: (inputs: readonly TensorType[]) => {
     readonly [name: string]: { readonly shape: readonly number[]; readonly init: nn.Initialiser };
   };
   readonly apply: (inputs: readonly Tensor[], params: Tensors, options: nn.ApplyOptions) => Tensor;
 }
 
-/** How a parameter begins, by Caffe's fillers. */
+/** The initialiser of a parameter from Caffe's filler; zeros where the file has no filler. */
 function filler(message: Message | undefined): nn.Initialiser {
   if (message === undefined) return nn.init.zeros();
   const kind = message.word("type", ["constant", "gaussian", "uniform", "xavier", "msra"], "constant");
@@ -45,7 +45,7 @@ function filler(message: Message | undefined): nn.Initialiser {
     case "gaussian": {
       const normal = nn.init.normal({ mean, std });
       if (sparse < 0) return normal;
-      // So many weights of an output are not zero, on average.
+      // On average `sparse` weights of each output are not zero.
       return (key, shape, dtype) => {
         const kept = random.uniform(nn.scopeKey(key, "sparse"), shape, { dtype }).lt(sparse / (shape[0] as number));
         return normal(key, shape, dtype).mul(kept.cast(dtype));
@@ -71,10 +71,10 @@ function pair(
   lowest: number,
   otherwise?: number,
 ): [number, number] {
-  const given = message.numbers(repeated);
+  const sizes = message.numbers(repeated);
   const sides = [`${single}_h`, `${single}_w`];
   const [high, wide] = sides.map((name, index) =>
-    message.integer(name, lowest, given[index] ?? given[0] ?? otherwise),
+    message.integer(name, lowest, sizes[index] ?? sizes[0] ?? otherwise),
   ) as [number, number];
   return [high, wide];
 }
@@ -116,7 +116,7 @@ function innerProduct(layer: Message): CaffeLayer {
   message.finish();
   return {
     params: ([input]) => {
-      const size = (input as TensorType).shape.slice(axis).reduce((product, one) => product * one, 1);
+      const size = (input as TensorType).shape.slice(axis).reduce((product, length) => product * length, 1);
       const weight = { shape: [out, size], init: weightInit };
       return bias ? { weight, bias: { shape: [out], init: biasInit } } : { weight };
     },
@@ -148,7 +148,7 @@ function pooling(layer: Message): CaffeLayer {
 
 const unaryLayer = (fn: (x: Tensor) => Tensor): CaffeLayer => ({ apply: ([x]) => fn(x as Tensor) });
 
-/** The parameters' message of a layer; where the file has none, all are their defaults. */
+/** The parameter message of a layer. @throws HeddleError `format` where the layer has none. */
 function param(layer: Message, name: string): Message {
   const message = layer.message(name);
   if (message === undefined) throw errorAt(layer, `${layer.text("type")} needs ${name} { … }`);
@@ -185,7 +185,7 @@ function responseNorm(layer: Message): CaffeLayer {
   if (size % 2 === 0) throw errorAt(layer, `local_size ${size} is even`);
   if (region !== "WITHIN_CHANNEL")
     return unaryLayer((x) => nn.functional.localResponseNorm(x, size, { alpha, beta, k: bias }));
-  // The mean of squares over a square of neighbours, those of the padding counted; k is not used.
+  // The mean of squares over a square of neighbours, padding included; k is not used.
   const window = { strides: 1, padding: (size - 1) / 2 };
   return unaryLayer((x) => x.div(avgPool2d(x.mul(x), size, window).mul(alpha).add(1).pow(beta)));
 }
@@ -249,28 +249,31 @@ const kinds: { readonly [type: string]: (layer: Message) => CaffeLayer } = {
 /** The types of layers that compute. */
 export const caffeLayers: readonly string[] = Object.keys(kinds).sort();
 
-/** Makes a layer of its message. @throws HeddleError `format` naming a type that is not imported, with its place. */
+/** Makes a layer from its message. @throws HeddleError `format` naming a type that is not imported, with its place. */
 export function layerOf(message: Message, type: string): CaffeLayer {
   const make = Object.hasOwn(kinds, type) ? kinds[type] : undefined;
   if (make !== undefined) return make(message);
   throw errorAt(
     message,
     `layer "${message.text("name", "")}" is of type ${type}, which is not imported`,
-    `types that are: ${caffeLayers.join(", ")}`,
+    `imported types: ${caffeLayers.join(", ")}`,
   );
 }
 
-/** What a layer makes of inputs of these types. */
+/** The type of a layer's result for inputs of these types; `name` is for errors. */
 export function outputType(layer: CaffeLayer, inputs: readonly TensorType[], name: string): TensorType {
-  const given = layer.params?.(inputs) ?? {};
-  const types = Object.values(given).map(({ shape }) => ({ shape, dtype: (inputs[0] as TensorType).dtype }));
+  const specs = layer.params?.(inputs) ?? {};
+  const types = Object.values(specs).map(({ shape }) => ({ shape, dtype: (inputs[0] as TensorType).dtype }));
   for (const { shape } of types)
     if (!shape.every(Number.isInteger))
-      throw new HeddleError("shape", `layer "${name}": a parameter of ${formatShape(shape)}`);
+      throw new HeddleError(
+        "shape",
+        `layer "${name}": a parameter of shape ${formatShape(shape)}, whose sizes are not whole numbers`,
+      );
   return evalShape(
     (...tensors) => {
       const params = Object.fromEntries(
-        Object.keys(given).map((key, index) => [key, tensors[inputs.length + index] as Tensor]),
+        Object.keys(specs).map((key, index) => [key, tensors[inputs.length + index] as Tensor]),
       );
       return layer.apply(
         range(inputs.length).map((index) => tensors[index] as Tensor),

@@ -14,25 +14,30 @@ import { type CaffeLayer, layerOf, outputType } from "./layers.ts";
 import { type CaffeSolver, type Multipliers, solverOf } from "./solver.ts";
 import { errorAt, type Message, parsePrototxt } from "./text.ts";
 
-/** Which of its layers a network has. */
+/** The phase of a network, which decides which of its layers are used. */
 export type CaffePhase = "train" | "test";
 
 /** A network read from a file. */
 export interface CaffeNet {
   readonly name: string;
-  /** The layers from the data to what the loss compares, or to the last; those of a phase by the option `train`. */
+  /**
+   * The layers from the data to the blob that the loss compares, or to the last layer. The option `train` of `apply`
+   * chooses the phase.
+   */
   readonly model: Layer;
-  /** What `SoftmaxWithLoss` computes; undefined where the file has no loss. */
+  /** The loss of the file, such as `SoftmaxWithLoss`; undefined where the file has none. */
   readonly loss: losses.Loss | undefined;
-  /** What the layers `Accuracy` compute, by their names. */
+  /** The metrics of the layers `Accuracy`, by their names. */
   readonly metrics: Metrics;
-  /** Shape of the input where the file declares one, with the batch. */
+  /** Shape of the input, batch first; undefined where the file declares none. */
   readonly inputShape: readonly number[] | undefined;
-  /** Examples of a batch where the file has a layer of data for the phase. */
+  /** Examples per batch of each phase; undefined where the file has no data layer for the phase. */
   readonly batchSize: { readonly train: number | undefined; readonly test: number | undefined };
   /** `lr_mult` and `decay_mult` by parameter. */
   readonly multipliers: ReadonlyMap<string, Multipliers>;
-  /** A dataset with the scale and the batch of the phase's layer of data, in place of the file that layer names. */
+  /**
+   * The dataset with the scale and the batch size of the phase's data layer, in place of the data that the layer names.
+   */
   prepare(dataset: Dataset, phase: CaffePhase): Dataset;
 }
 
@@ -45,7 +50,7 @@ interface Placed {
   readonly message: Message;
 }
 
-/** What a layer of data says about what goes in. */
+/** What a data layer says about the examples. */
 interface DataLayer {
   readonly phases: readonly CaffePhase[];
   readonly batch: number | undefined;
@@ -75,16 +80,16 @@ interface Draft {
   compared: string | undefined;
 }
 
-/** Whether a rule of `include` or `exclude` is met in a phase, whose level is 0. */
+/** Whether a rule of `include` or `exclude` holds in a phase. The level of every phase is 0. */
 function ruleOf(message: Message, stages: Draft["stages"]): (phase: CaffePhase) => boolean {
   const phase = message.has("phase") ? message.word("phase", ["TRAIN", "TEST"]).toLowerCase() : undefined;
   const [wanted, unwanted] = [message.texts("stage"), message.texts("not_stage")];
   const level = message.number("min_level", 0) <= 0 && message.number("max_level", 0) >= 0;
   message.finish();
-  return (one) => {
-    const now = stages[one] ?? [];
+  return (current) => {
+    const now = stages[current] ?? [];
     const here = (stage: string) => now.includes(stage);
-    return level && (phase ?? one) === one && wanted.every(here) && !unwanted.some(here);
+    return level && (phase ?? current) === current && wanted.every(here) && !unwanted.some(here);
   };
 }
 
@@ -109,7 +114,7 @@ function addInput(draft: Draft, top: string | undefined, shape: readonly number[
   draft.inputShape ??= shape;
 }
 
-/** Fields of a layer of data that change its examples; the network is the same without them. */
+/** Fields of a data layer that change its examples; the network is the same without them. */
 const changes = {
   transform: ["crop_size", "mirror", "mean_file", "force_color", "force_gray"],
   source: ["new_height", "new_width", "is_color", "crop_size", "mirror", "mean_file"],
@@ -128,7 +133,7 @@ function addData(draft: Draft, layer: Message, tops: readonly string[], phases: 
   ];
   const crop = transform?.integer("crop_size", 0, 0) ?? 0;
   const [mean = 0] = means;
-  // Where the examples lie is said to the dataset here.
+  // The dataset names the place of the examples, so these fields change nothing.
   source?.ignore("source", "backend", "prefetch", "rand_skip", "shuffle", "root_folder", ...changes.source);
   source?.finish();
   transform?.ignore(...changes.transform);
@@ -146,7 +151,7 @@ const sums: { readonly [type: string]: (output: Tensor, target: Tensor) => Tenso
 };
 const elementsOf = ({ shape }: Tensor): number => sizeOf(shape.slice(1));
 
-/** The loss of a type, and the blob that it compares. A loss that weighs nothing is only shown by Caffe. */
+/** Adds the loss of a type and the blob that it compares. Caffe only shows a loss of weight 0, so it is left out. */
 function addLoss(draft: Draft, layer: Message, type: string, bottoms: readonly string[]): void {
   const [weight = 1] = layer.numbers("loss_weight");
   const loss = Object.hasOwn(sums, type) ? sums[type] : classLoss(layer);
@@ -218,17 +223,17 @@ function addLayer(draft: Draft, layer: Message): void {
       break;
     default: {
       const [top] = tops;
-      const made = layerOf(layer, type);
+      const caffeLayer = layerOf(layer, type);
       if (top === undefined || tops.length > 1) throw errorAt(layer, `layer "${name}" must have one top`);
       if (bottoms.length === 0) throw errorAt(layer, `layer "${name}" has no bottom`, 'say what it takes: bottom: "…"');
-      draft.layers.push({ name, layer: made, bottoms, top, phases, message: layer });
+      draft.layers.push({ name, layer: caffeLayer, bottoms, top, phases, message: layer });
     }
   }
   layer.ignore("loss_weight", "propagate_down", "phase");
   layer.finish();
 }
 
-/** The layers that a blob is made by, in their order. */
+/** The layers that compute a blob, in their order. */
 function needed(draft: Draft, output: string): Placed[] {
   const wanted = new Set([output]);
   const kept: Placed[] = [];
@@ -276,43 +281,39 @@ function modelOf(draft: Draft, name: string): Layer {
     kind: name === "" ? "caffe" : name,
     init(key, type) {
       const params: [string, Tensors][] = [];
-      const result = walk<TensorType>(type, undefined, ({ layer, name: own }, inputs) => {
+      const result = walk<TensorType>(type, undefined, ({ layer, name: layerName }, inputs) => {
         const wanted = Object.entries(layer.params?.(inputs) ?? {});
-        const made = wanted.map(([param, { shape, init }], ordinal) => {
-          const place = scopeKey(scopeKey(key, own), ordinal);
+        const values = wanted.map(([param, { shape, init }], ordinal) => {
+          const place = scopeKey(scopeKey(key, layerName), ordinal);
           return [param, init(place, shape, type.dtype)] as const;
         });
-        if (made.length > 0) params.push([own, Object.fromEntries(made)]);
-        return outputType(layer, inputs, own);
+        if (values.length > 0) params.push([layerName, Object.fromEntries(values)]);
+        return outputType(layer, inputs, layerName);
       });
       return { params: Object.fromEntries(params), state: {}, output: result };
     },
     apply({ params }, x, options = {}) {
       let ordinal = 0;
-      const y = walk<Tensor>(x, options.train === true ? "train" : "test", ({ layer, name: own }, inputs) => {
+      const y = walk<Tensor>(x, options.train === true ? "train" : "test", ({ layer, name: layerName }, inputs) => {
         const key = options.key === undefined ? undefined : scopeKey(options.key, ordinal++);
-        return layer.apply(inputs, (params[own] ?? {}) as Tensors, { ...options, key });
+        return layer.apply(inputs, (params[layerName] ?? {}) as Tensors, { ...options, key });
       });
       return { y, state: {} };
     },
   };
 }
 
-/** A dataset as the phase's layer of data would give it. */
+/** The dataset as the phase's data layer would give it. */
 function prepared(draft: Draft, dataset: Dataset, phase: CaffePhase): Dataset {
   const layer = draft.data.find(({ phases }) => phases.includes(phase));
-  if (layer === undefined) throw new HeddleError("model", `${draft.file} has no layer of data for phase ${phase}`);
+  if (layer === undefined) throw new HeddleError("model", `${draft.file} has no data layer for phase ${phase}`);
   if (dataset.batchSize !== undefined)
     throw new HeddleError("data", `${dataset.name} is batched; ${draft.file} says how`, { hint: "leave out .batch()" });
   const { batch, scale, mean, undone } = layer;
   if (undone.length > 0)
-    throw new HeddleError(
-      "data",
-      `${draft.file}: prepare does not do what its layer of data says: ${undone.join(", ")}`,
-      {
-        hint: `make the rows so beforehand, and give train the dataset with .batch(${batch ?? "n"}) in place of prepare`,
-      },
-    );
+    throw new HeddleError("data", `${draft.file}: prepare does not do what its data layer says: ${undone.join(", ")}`, {
+      hint: `make the rows so beforehand, and give train the dataset with .batch(${batch ?? "n"}) in place of prepare`,
+    });
   const scaled = dataset.transform("x", { dtype: "f32", scale, offset: -mean * scale });
   return batch === undefined ? scaled : scaled.batch(batch);
 }
@@ -320,16 +321,16 @@ function prepared(draft: Draft, dataset: Dataset, phase: CaffePhase): Dataset {
 const readText = async (path: string): Promise<string> => new TextDecoder().decode(await readWhole("loadCaffe", path));
 
 /**
- * Reads a network in Caffe's text format. `file` is what messages call it. What a layer of data does to its examples (crops, mirrored
- * images, a file of means) is no part of the network: `prepare` refuses it.
+ * Reads a network in Caffe's text format. `file` is the name in error messages. What a data layer does to its examples
+ * (crops, mirrored images, a file of means) is not part of the network: `prepare` refuses it.
  *
- * @throws HeddleError `format` as `file:line:column` for what cannot be read, for misspelt fields, and for types of layers and
- * options that are not imported.
+ * @throws HeddleError `format` as `file:line:column` for what cannot be read, for misspelt fields, and for types of
+ * layers and options that are not imported.
  */
 export function parseCaffeNet(text: string, file = "the network", options: CaffeNetOptions = {}): CaffeNet {
   checkOptions("parseCaffeNet", options, ["stages"]);
   const root = parsePrototxt(text, file);
-  // A solver's files have no layers, a network's no number of iterations.
+  // A solver has no layers, and a network has no number of iterations.
   if (!root.has("layer") && !root.has("layers") && (root.has("max_iter") || root.has("base_lr")))
     throw errorAt(
       root,

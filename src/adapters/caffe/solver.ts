@@ -21,7 +21,7 @@ export interface Multipliers {
   readonly decay: number;
 }
 
-/** What a solver file says. */
+/** A solver, as a file declares it. */
 export interface CaffeSolver {
   /** The network file it names (`net`, or `train_net`), if any, as written. */
   readonly net: string | undefined;
@@ -78,29 +78,29 @@ function schedule(solver: Message, maxIterations: number): Schedule {
 type Apply = Rule<"history" | "second">["apply"];
 type Slot = "history" | "second";
 
-/** The step of each type: gradients come with the weight decay in them. */
+/** The update rule of each type, on gradients that include the weight decay. */
 function rules(solver: Message): { readonly slots: readonly Slot[]; readonly apply: Apply } {
   const momentum = solver.number("momentum", 0);
   const delta = solver.number("delta", 1e-8);
   switch (solver.word("type", ["SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam"], "SGD")) {
     case "SGD":
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.mul(momentum).add(gradient.mul(learningRate));
         return [next, next];
       });
     case "Nesterov":
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.mul(momentum).add(gradient.mul(learningRate));
         return [next, next.mul(1 + momentum).sub(history.mul(momentum))];
       });
     case "AdaGrad":
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.add(gradient.mul(gradient));
         return [next, gradient.mul(learningRate).div(sqrt(next).add(delta))];
       });
     case "RMSProp": {
       const decay = solver.number("rms_decay", 0.99);
-      return one("history", (gradient, history, { learningRate }) => {
+      return withHistory("history", (gradient, history, { learningRate }) => {
         const next = history.mul(decay).add(gradient.mul(gradient).mul(1 - decay));
         return [next, gradient.mul(learningRate).div(sqrt(next).add(delta))];
       });
@@ -112,7 +112,7 @@ function rules(solver: Message): { readonly slots: readonly Slot[]; readonly app
   }
 }
 
-function one(
+function withHistory(
   slot: Slot,
   step: (gradient: Tensor, history: Tensor, scalars: StepScalars) => readonly [history: Tensor, change: Tensor],
 ): { readonly slots: readonly Slot[]; readonly apply: Apply } {
@@ -163,7 +163,10 @@ function adam(
   };
 }
 
-/** Steps of parameters scaled by their `lr_mult`, which is the same as their learning rate scaled, whatever the rule. */
+/**
+ * An optimizer whose steps are scaled by each parameter's `lr_mult`, which equals a scaled learning rate under every
+ * rule.
+ */
 function withRates(optimizer: Optimizer, rateOf: (name: string) => number): Optimizer {
   return {
     ...optimizer,
@@ -181,7 +184,7 @@ function withRates(optimizer: Optimizer, rateOf: (name: string) => number): Opti
   };
 }
 
-/** The stages of a phase's state; of several tests those of the first. */
+/** The stages of a phase's state; those of the first test where there are several. */
 function stagesOf(solver: Message, field: string): string[] {
   const states = solver.messages(field).map((state) => {
     const stages = state.texts("stage");
@@ -213,10 +216,10 @@ export function solverOf(message: Message): CaffeSolver {
   const net = name === undefined ? undefined : message.text(name);
   const [train = [], test = []] = ["train_state", "test_state"].map((field) => stagesOf(message, field));
   const [testInterval, testIterations] = [message.integer("test_interval", 0, 0), message.integer("test_iter", 0, 0)];
-  // What is shown, kept and run on is said to train() here.
+  // train() has options for what is shown, kept and run on.
   message.ignore("display", "snapshot", "snapshot_prefix", "snapshot_format", "snapshot_after_train");
   message.ignore("solver_mode", "device_id", "random_seed", "average_loss", "debug_info", "test_initialization");
-  // One network is read for both phases; one within the solver's file is told to loadCaffe as a file of its own.
+  // One network is read for both phases; loadCaffe takes a network inside the solver's file as a separate file.
   message.ignore("net", "test_net", "net_param", "test_net_param", "train_net_param", "test_compute_loss");
   message.ignore("gamma", "power", "stepsize", "stepvalue", "momentum", "momentum2", "delta", "rms_decay");
   message.finish();

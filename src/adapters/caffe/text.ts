@@ -16,11 +16,11 @@ interface Field {
   readonly column: number;
 }
 
-/** Messages within messages; more than this is no network. */
+/** The deepest nesting of messages that is read. */
 const deepest = 32;
 const largestText = 16 * 2 ** 20;
 
-/** Where a message or a field stands. */
+/** The place of a message or a field in a file. */
 interface Place {
   readonly file: string;
   readonly line: number;
@@ -31,12 +31,12 @@ interface Place {
 export const errorAt = ({ file, line, column }: Place, problem: string, hint?: string): HeddleError =>
   new HeddleError("format", `${file}:${line}:${column}: ${problem}`, hint === undefined ? {} : { hint });
 
-/** A message: fields by name, which are asked for one by one; those that nobody asks for are errors in the end. */
+/** A message: its fields are asked for by name, and `finish` refuses fields that were never asked for. */
 export class Message {
   readonly file: string;
   readonly line: number;
   readonly column: number;
-  /** What messages call it, such as `convolution_param`. */
+  /** The name in error messages, such as `convolution_param`. */
   readonly name: string;
   readonly #fields: readonly Field[];
   readonly #asked = new Set<string>();
@@ -83,7 +83,7 @@ export class Message {
     throw errorAt(
       this,
       `${this.name} needs the field ${name}`,
-      near === undefined ? undefined : `is it what ${near} is to say?`,
+      near === undefined ? undefined : `is ${near} meant to be ${name}?`,
     );
   }
 
@@ -114,7 +114,7 @@ export class Message {
     return this.#one(name, this.texts(name), otherwise);
   }
 
-  /** One of some names; older files write them in quotes. */
+  /** One of the allowed words; older files write words in quotes. */
   word<Word extends string>(name: string, allowed: readonly Word[], otherwise?: Word): Word {
     const fields = this.#all(name);
     const words = fields.map((field) => {
@@ -141,12 +141,12 @@ export class Message {
     return this.messages(name).at(-1);
   }
 
-  /** Fields that change nothing here. */
+  /** Accepts fields that change nothing here. */
   ignore(...names: readonly string[]): void {
     for (const name of names) this.#asked.add(name);
   }
 
-  /** Throws for a field that nobody has asked for: a misspelt name, or something that is not imported. */
+  /** Throws for a field that was never asked for: a misspelt name, or one that is not imported. */
   finish(): void {
     const field = this.#fields.find(({ name }) => !this.#asked.has(name));
     if (field === undefined) return;
@@ -271,7 +271,8 @@ class Parser {
 export function parsePrototxt(text: string, file: string): Message {
   const place = { file, line: 1, column: 1 };
   if (typeof text !== "string") throw new HeddleError("argument", `takes a text, got ${shown(text)}`);
-  if (text.length > largestText) throw errorAt(place, `a text of ${text.length} characters`);
+  if (text.length > largestText)
+    throw errorAt(place, `the text has ${text.length} characters; at most ${largestText} are read`);
   checkRecognised(new TextEncoder().encode(text.slice(0, recognisedBytes)), file, "Caffe text", ["empty"]);
   return new Message("the file", new Parser(text, file).fields(undefined, 0), place);
 }

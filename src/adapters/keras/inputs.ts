@@ -23,22 +23,22 @@ async function columnOf(what: string, rows: Rows): Promise<ArrayColumn> {
 
 const isRows = (value: unknown): boolean => isTensor(value) || (typeof value === "object" && value !== null);
 
-/** Rows by the names of their columns; those that are not given are left out. */
+/** A dataset of rows by column name; columns that are undefined are left out. */
 export async function datasetOf(
   what: string,
   columns: { readonly [name: string]: Rows | undefined },
 ): Promise<Dataset> {
-  const made: { [name: string]: ArrayColumn } = {};
+  const present: { [name: string]: ArrayColumn } = {};
   for (const [name, rows] of Object.entries(columns))
-    if (rows !== undefined) made[name] = await columnOf(`${what}: ${name}`, rows);
-  return fromArrays(made, { name: what });
+    if (rows !== undefined) present[name] = await columnOf(`${what}: ${name}`, rows);
+  return fromArrays(present, { name: what });
 }
 
 /**
- * Refuses classes by number that have a fraction, as one-hot rows or probabilities given by mistake have: cast, they would be
- * other classes.
+ * Refuses class numbers that have a fraction, such as one-hot rows or probabilities passed by mistake: a cast would
+ * make other classes of them.
  *
- * @throws HeddleError `data` naming the first one.
+ * @throws HeddleError `data` naming the first such row.
  */
 export async function checkClasses(what: string, rows: Dataset, classes: KnownLoss["classes"]): Promise<void> {
   const column = rows.columns.get("y");
@@ -53,27 +53,30 @@ export async function checkClasses(what: string, rows: Dataset, classes: KnownLo
     "data",
     `${what}: row ${Math.floor(at / each)} of y is ${value}, which is no class: classes are whole numbers`,
     {
-      hint: "probabilities and one-hot rows go with categoricalCrossEntropy, of logits with softmaxCrossEntropy; numbers with mse",
+      hint: "for probabilities and one-hot rows take categoricalCrossEntropy, or softmaxCrossEntropy where the model gives logits; for numbers take mse",
     },
   );
 }
 
-/** What is validated on: `[x, y]`, `[x, y, sampleWeight]`, or a dataset. */
+/** Validation data: `[x, y]`, `[x, y, sampleWeight]`, or a dataset. */
 export type ValidationData = Dataset | readonly [Rows, Rows] | readonly [Rows, Rows, Rows];
 
 /** Validation data as a dataset. */
-export async function validationOf(given: ValidationData): Promise<Dataset> {
-  if (given instanceof Dataset) return given;
-  if (!Array.isArray(given) || given.length < 2 || given.length > 3)
+export async function validationOf(data: ValidationData): Promise<Dataset> {
+  if (data instanceof Dataset) return data;
+  if (!Array.isArray(data) || data.length < 2 || data.length > 3)
     throw new HeddleError(
       "option",
-      `fit: validationData must be a dataset, [x, y] or [x, y, sampleWeight], got ${shown(given)}`,
+      `fit: validationData must be a dataset, [x, y] or [x, y, sampleWeight], got ${shown(data)}`,
     );
-  const [x, y, weight] = given as readonly [Rows, Rows, Rows?];
+  const [x, y, weight] = data as readonly [Rows, Rows, Rows?];
   return datasetOf("validationData", { x, y, weight });
 }
 
-/** In batches: the dataset's own, or of the size given. @throws HeddleError `option` where both say it. */
+/**
+ * The dataset in its own batches, or in batches of `batchSize` (default 32). @throws HeddleError `option` where both
+ * are given.
+ */
 export function inBatches(what: string, dataset: Dataset, batchSize: number | undefined): Dataset {
   if (batchSize !== undefined) checkInteger(what, "batchSize", batchSize, 1);
   if (dataset.batchSize === undefined) return dataset.batch(Math.min(batchSize ?? 32, Math.max(1, dataset.length)));
@@ -83,7 +86,10 @@ export function inBatches(what: string, dataset: Dataset, batchSize: number | un
   });
 }
 
-/** The first rows, and the last ones by their share: as Keras does, before any shuffle. */
+/**
+ * Splits a dataset into its first rows and the last `share` of its rows, before any shuffle, as Keras does. @throws
+ * HeddleError `option` where a part would be empty.
+ */
 export function splitOff(dataset: Dataset, share: number): readonly [Dataset, Dataset] {
   checkNumber("fit", "validationSplit", share, 0, 1);
   const first = Math.floor(dataset.length * (1 - share));

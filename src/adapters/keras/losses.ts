@@ -11,10 +11,10 @@ import * as losses from "../../losses/index.ts";
 import { named } from "./names.ts";
 import { severalHint } from "./told.ts";
 
-/** What a model's outputs are, by the loss that they are made for. */
+/** What the outputs of a model are for its loss. */
 export type OutputKind = "probabilities" | "logits" | "other";
 
-/** A loss, and what it takes for the outputs. */
+/** A loss, and the kind of outputs that it takes. */
 export interface KnownLoss {
   readonly loss: Loss;
   readonly outputs: OutputKind;
@@ -22,12 +22,12 @@ export interface KnownLoss {
   readonly classes?: "always" | "ofOne";
 }
 
-/** Single losses of rows as the options want them combined. */
+/** The losses of the rows, reduced as the options say; default the mean. */
 function combined(values: Tensor, { reduction = "mean" }: LossOptions = {}): Tensor {
   return reduction === "none" ? values : reduction === "sum" ? values.sum() : values.mean();
 }
 
-/** Probabilities are kept this far from 0 and 1, as Keras does. */
+/** The distance that probabilities keep from 0 and 1, as in Keras. */
 const fuzz = 1e-7;
 const bounded = (p: Tensor): Tensor => minimum(maximum(p, fuzz), 1 - fuzz);
 
@@ -73,11 +73,11 @@ const categorical: Loss = (output, target, options) =>
 
 const binary: Loss = (output, target, options) => {
   const [p, t] = [bounded(output), paired(output, target)];
-  const one = (x: Tensor): Tensor => x.neg().add(1);
+  const complement = (x: Tensor): Tensor => x.neg().add(1);
   return combined(
     t
       .mul(p.log())
-      .add(one(t).mul(one(p).log()))
+      .add(complement(t).mul(complement(p).log()))
       .neg(),
     options,
   );
@@ -88,7 +88,7 @@ const softmax: Loss = (output, target, options) => {
   return losses.softmaxCrossEntropy(output, isClass ? labelsFor(output, target) : target, options);
 };
 
-/** A loss of numbers whose target need not be of the output's very shape. */
+/** A loss of numbers whose target may lack or have a last dim of 1. */
 const ofNumbers =
   (loss: Loss): Loss =>
   (output, target, options) =>
@@ -124,7 +124,7 @@ export function lossOf(loss: Loss | string): KnownLoss {
   if (typeof loss === "function") return { loss, outputs: functions.get(loss) ?? "other" };
   if (typeof loss === "string") {
     const known: KnownLoss = named("loss", loss, table);
-    // What it is made of is none of the names that were given.
+    // Errors name the loss, not the functions that it is made of.
     const called: Loss = (output, target, options) => {
       if (isTensor(output)) return within(loss, () => known.loss(output, target, options));
       throw new HeddleError("argument", `${loss}: takes one output, but the model gives ${shown(output)}`, {

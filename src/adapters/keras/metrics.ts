@@ -1,4 +1,4 @@
-/** @module Metrics by name; what they take for an answer goes by the loss, whose outputs may be probabilities or logits. */
+/** @module Metrics by name. The loss decides whether they read the outputs as probabilities or as logits. */
 
 import { HeddleError, shown } from "../../extend/index.ts";
 import type { Tensor } from "../../functions/index.ts";
@@ -8,13 +8,16 @@ import { type CountedMetric, isCounted, type Metric, type Metrics } from "../../
 import { labelsFor, type OutputKind, targetLike } from "./losses.ts";
 import { named } from "./names.ts";
 
-/** What `compile` takes: names, or metrics with or without names. */
+/** The metrics that `compile` takes: names, or metrics with or without names. */
 export type MetricList = readonly (string | Metric)[] | { readonly [name: string]: string | Metric | CountedMetric };
 
-/** The logit of a probability: metrics of yes and no cut logits at 0. */
+/** The logit of a probability: binary metrics cut logits at 0. */
 const logit = (p: Tensor): Tensor => p.log().sub(p.neg().add(1).log());
 
-/** Yes or no: whether output and target are of one shape but for a last dim of 1, which a class per row is not. */
+/**
+ * Whether the outputs are binary: output and target have one shape but for a last dim of 1, which one class per row
+ * does not.
+ */
 const isBinary = (output: Tensor, target: Tensor): boolean =>
   output.shape.at(-1) === 1 || (sameShape(output.shape, target.shape) && output.shape.length < 2);
 
@@ -34,7 +37,7 @@ const accuracy: Make = (outputs) => (output, target) => {
   return oneHot ? categoricalAccuracy(output, target) : sparseAccuracy(output, target);
 };
 
-/** A metric of counts of yes and no, or of classes. */
+/** A metric of counts of binary outputs, or of classes. */
 const counted =
   (metric: CountedMetric): Make =>
   (outputs) => ({
@@ -79,7 +82,7 @@ export type MetricName = keyof typeof table;
 /**
  * Metrics by the names they are reported under.
  *
- * @throws HeddleError `option` for what is no metric, and for two of one name
+ * @throws HeddleError `option` for a value that is not a metric, and for two metrics of one name
  */
 export function metricsOf(list: MetricList, outputs: OutputKind): Metrics {
   if (typeof list !== "object" || list === null)

@@ -1,4 +1,4 @@
-/** @module A model that is compiled, fitted, evaluated and asked, and keeps its values in between. */
+/** @module A model that is compiled, fitted, evaluated and used for predictions, and keeps its values in between. */
 
 import { columnDType, Dataset } from "../../data/index.ts";
 import { called, checkOptions, HeddleError, shown, toldBy, workerRank } from "../../extend/index.ts";
@@ -52,7 +52,7 @@ interface Compiled extends Gradients {
   readonly metrics: NonNullable<TrainOptions["metrics"]>;
 }
 
-/** Column of weights, in datasets. */
+/** The column of a dataset with the weights of examples. */
 const weightColumn = "weight";
 
 /**
@@ -62,15 +62,15 @@ const weightColumn = "weight";
  * values.
  */
 export class Model {
-  /** The layer that it is around. */
+  /** The layer of the model. */
   readonly layer: Layer;
   private readonly options: ModelOptions;
   private compiled: Compiled | undefined;
-  /** Whether its loss takes classes by number. */
+  /** Whether the loss takes classes by number. */
   private classes: KnownLoss["classes"];
   /** Values that the next training begins with; undefined: the layer's own. */
   private values: StartValues | undefined;
-  /** What evaluates and predicts with those values; `scores` where it knows a loss. */
+  /** The result that evaluates and predicts with those values; `scores` says whether it has a loss. */
   private session: { readonly result: TrainResult; readonly scores: boolean } | undefined;
   /** Weights of a file, until the shape of the input is known. */
   private pending: { readonly tensors: HostTensors; readonly path: string } | undefined;
@@ -92,9 +92,9 @@ export class Model {
   }
 
   /**
-   * Says how to train. A model that is compiled again keeps its weights and begins with a fresh optimizer.
+   * Sets how the model is trained. A model that is compiled again keeps its weights and begins with a fresh optimizer.
    *
-   * @throws HeddleError `option`, with the nearest name for one that is misspelt
+   * @throws HeddleError `option`, with the nearest name for a misspelt one
    */
   compile(options: CompileOptions): void {
     checkOptions("compile", options, compileOptions);
@@ -157,7 +157,8 @@ export class Model {
     let data = isDataset ? x : await datasetOf("fit", { x, y, [weightColumn]: sampleWeight });
     let evaluate = validationData === undefined ? undefined : await validationOf(validationData);
     if (validationSplit !== undefined) {
-      if (evaluate !== undefined) throw new HeddleError("option", "fit: validationData and validationSplit are given");
+      if (evaluate !== undefined)
+        throw new HeddleError("option", "fit: validationData and validationSplit are both given");
       if (data.batchSize !== undefined)
         throw new HeddleError("option", "fit: validationSplit of a dataset that is in batches already", {
           hint: "give it before batch(), and batchSize to fit",
@@ -197,10 +198,10 @@ export class Model {
 
   /** The options of a training or a session on these data. */
   private async common(compiled: Compiled, data: Dataset): Promise<Omit<TrainOptions, "epochs">> {
-    const { inputShape: _shape, ...own } = this.options;
+    const { inputShape: _shape, ...options } = this.options;
     await this.see(data);
     return {
-      ...own,
+      ...options,
       ...compiled,
       model: this.layer,
       data,
@@ -209,7 +210,7 @@ export class Model {
     };
   }
 
-  /** Learns the shape of the input, and gives weights that were read from a file their places. */
+  /** Takes the type of the input from the data, and puts weights that were read from a file in place. */
   private async see(data: Dataset): Promise<void> {
     const column = data.columns.get("x");
     if (column === undefined) return;
@@ -240,8 +241,8 @@ export class Model {
   }
 
   /**
-   * Mean loss and metrics over all rows, by name. While the model is being fitted, of its values after the last step launched; on
-   * several workers that is to be awaited in a callback, by all.
+   * The mean loss and the metrics over all rows, by name. While the model is being fitted they are of its values after
+   * the last launched step; with several workers, all workers must await the call in a callback.
    *
    * @throws HeddleError as {@link Model.fit}
    */
@@ -274,7 +275,8 @@ export class Model {
   }
 
   /**
-   * The outputs for all rows, without dropout, in their order. While the model is being fitted as {@link Model.evaluate}.
+   * The outputs for all rows, without dropout, in their order. While the model is being fitted they are of the same
+   * values as those of {@link Model.evaluate}.
    *
    * @throws HeddleError `shape` or `dtype` when the rows do not fit the model
    */
@@ -309,13 +311,13 @@ export class Model {
     }
   }
 
-  /** What evaluates and predicts with the model's values, made when there is none. */
+  /** The session that evaluates and predicts with the model's values; makes one where there is none. */
   private async opened(data: Dataset, compiled: Compiled | undefined): Promise<TrainResult> {
     if (this.session !== undefined && (this.session.scores || compiled === undefined) && this.pending === undefined)
       return this.session.result;
     const unscored = { optimizer: optimizerOf("sgd"), loss: (y: Tensor) => y.mean(), metrics: {} };
     const known = compiled ?? this.compiled;
-    // A loss may want a target that the rows of a prediction do not have.
+    // A loss may need a target that the rows of a prediction do not have.
     const scores = known !== undefined && data.columns.has("y");
     const options = await this.common(scores ? known : { ...unscored, ...optimizerOnly(known) }, data);
     const result = await prepare({ ...options, ...(scores ? {} : { target: "x" }) });
@@ -391,10 +393,10 @@ export class Model {
 
   /** Use {@link loadModel}. */
   static ofFile({ layer, params, state, input, dtype }: LoadedModel): Model {
-    const made = new Model(layer, { dtype });
-    made.values = { params, state };
-    made.input = input;
-    return made;
+    const loaded = new Model(layer, { dtype });
+    loaded.values = { params, state };
+    loaded.input = input;
+    return loaded;
   }
 
   /**
@@ -442,7 +444,7 @@ const withoutOptimizer = ({ params, state, epochs }: StartValues): StartValues =
   ...(epochs === undefined ? {} : { epochs }),
 });
 
-/** What shapes the state of the optimizer, which a session that knows no loss must have, too. */
+/** The options that shape the state of the optimizer, which a session without a loss needs, too. */
 function optimizerOnly(compiled: Compiled | undefined): Partial<Compiled> {
   if (compiled === undefined) return {};
   const { loss: _loss, metrics: _metrics, ...more } = compiled;

@@ -17,7 +17,7 @@ export interface ModelOptions
 /** Names of the options of a model. */
 export const modelOptions = ["seed", "dtype", "precision", "mesh", "layout", "executor", "inputShape"];
 
-/** What `train` does with gradients between the loss and the optimizer. */
+/** The options of `train` for gradients between the loss and the optimizer. */
 export type Gradients = Pick<TrainOptions, "clip" | "ema" | "lossScale" | "accumulate">;
 
 /** Options of `Model.compile`; those not described here are `train`'s. */
@@ -44,13 +44,13 @@ export interface FitOptions extends Running {
   readonly epochs?: number;
   /** Rows per step; default 32, or what the dataset says. */
   readonly batchSize?: number;
-  /** What to evaluate on after every epoch. */
+  /** The data of the evaluation after every epoch. */
   readonly validationData?: ValidationData;
-  /** The share of the last rows, before any shuffle, that is evaluated on and not trained on. */
+  /** The share of the rows, the last ones before any shuffle, that are evaluated and not trained on. */
   readonly validationSplit?: number;
   /** Read arrays in a new order each epoch; default true. A dataset has its own order. */
   readonly shuffle?: boolean;
-  /** One weight per row of arrays; of a dataset its column `weight` is taken, where it has one. */
+  /** One weight per row of arrays; a dataset has its weights in the column `weight`. */
   readonly sampleWeight?: Rows;
   /** 0: nothing; 1 (default): a bar, on a terminal; 2: lines. */
   readonly verbose?: 0 | 1 | 2;

@@ -1,8 +1,8 @@
-/** @module What functions of a model tell: the history of a fit, and errors as theirs. */
+/** @module What the methods of a model report: the history of a fit, and errors under the method's name. */
 import { HeddleError } from "../../extend/index.ts";
 import { type EpochRecord, logsOf } from "../../train/index.ts";
 
-/** What `fit` tells. */
+/** The result of `fit`. */
 export interface History {
   /** Numbers of the epochs, from 1. */
   readonly epoch: readonly number[];
@@ -23,14 +23,14 @@ export function historyOf(epochs: readonly EpochRecord[]): History {
   return { epoch: epochs.map(({ epoch }) => epoch), history, epochs };
 }
 
-/** What is written where a model has several inputs or outputs: Keras' functions have one of each here. */
+/** The hint for models with several inputs or outputs, which the methods of a model here do not take. */
 export const severalHint =
   'several inputs and outputs are train\'s: train({ model, data, input: ["image", "meta"], target: ["kind", "price"], loss: { kind: …, price: … }, … })';
 
-/** Whose errors are not of the function that was called, but of what it is made of. */
+/** Functions whose errors are reported under the name of the method that called them. */
 const inner: readonly (string | undefined)[] = ["train", "evaluate", "predict"];
 
-/** Runs a part of a function of the model; errors of what is trained or evaluated name the function. */
+/** Runs a part of a method; errors of the training or evaluation inside name the method `what`. */
 export async function toldOf<Result>(what: string, body: () => Promise<Result>): Promise<Result> {
   try {
     return await body();

@@ -16,7 +16,7 @@ export const hardSigmoid = (x: Tensor, alpha: number, beta: number): Tensor =>
 
 export const thresholdedRelu = (x: Tensor, alpha: number): Tensor => h.select(x.gt(alpha), x, h.zerosLike(x));
 
-/** One that takes numbers: their defaults, undefined where ONNX has none, so that they must be given. */
+/** An activation with parameters: their defaults, undefined where ONNX has none, so that the node must give them. */
 interface Parametric {
   readonly alpha?: number | undefined;
   readonly beta?: number | undefined;
@@ -46,8 +46,8 @@ const row = <Row>(table: { readonly [name: string]: Row }, name: string): Row | 
   Object.hasOwn(table, name) ? table[name] : undefined;
 
 /**
- * The activations of these names. Those that take numbers take the next ones of the lists, in their order, and their defaults
- * where a list has no more.
+ * The activations of these names. An activation with parameters takes the next numbers of the lists, in order, and its
+ * defaults where a list has ended.
  */
 export function activationsNamed(
   names: readonly string[],
@@ -58,19 +58,19 @@ export function activationsNamed(
   return names.map((name) => {
     const known = row(plain, name.toLowerCase());
     if (known !== undefined) return known;
-    const made = row(parametric, name.toLowerCase());
-    if (made === undefined) {
+    const found = row(parametric, name.toLowerCase());
+    if (found === undefined) {
       throw new HeddleError("op", `activation ${name} is not imported`, {
-        hint: `those that are: ${[...Object.keys(plain), ...Object.keys(parametric)].sort().join(", ")}`,
+        hint: `imported activations: ${[...Object.keys(plain), ...Object.keys(parametric)].sort().join(", ")}`,
       });
     }
     const numbers = { alpha: 0, beta: 0 };
-    for (const which of made.takes) {
-      const given: number | undefined = next[which].next().value ?? made[which];
-      if (given === undefined)
-        throw new HeddleError("format", `activation ${name} has no activation_${which}, of which ONNX has no default`);
-      numbers[which] = given;
+    for (const which of found.takes) {
+      const number: number | undefined = next[which].next().value ?? found[which];
+      if (number === undefined)
+        throw new HeddleError("format", `activation ${name} has no activation_${which}, for which ONNX has no default`);
+      numbers[which] = number;
     }
-    return (x) => made.of(x, numbers.alpha, numbers.beta);
+    return (x) => found.of(x, numbers.alpha, numbers.beta);
   });
 }

@@ -1,4 +1,7 @@
-/** @module Building the values of a model's graph: each node by its row of the table, known values at once. */
+/**
+ * @module Builds the values of a model's graph: each node by its row of the table; values that are known are computed
+ * at once.
+ */
 
 import { HeddleError } from "../../extend/index.ts";
 import { isTensor, random, Tensor, traceFunction } from "../../functions/index.ts";
@@ -11,14 +14,17 @@ import { rowOf } from "./ops.ts";
 import { hostOfProto, hostOfSparse } from "./tensors.ts";
 import { isConstantInput } from "./weights.ts";
 
-/** Values that are folded have at most so many elements: shapes and small tables, not weights. */
+/** The most elements of a value that is folded: shapes and small tables, not weights. */
 const largestFolded = 65_536;
 
 /** The tensors that a graph has, by name. @throws HeddleError `format`, `dtype`. */
 export function initialOf(graph: GraphProto, file: string): Map<string, HostTensor> {
   const { initializer, sparseInitializer = [] } = graph;
   const dense = initializer.map((proto) => [proto.name ?? "", hostOfProto(proto, file)] as const);
-  return new Map([...dense, ...sparseInitializer.map((one) => [nameOfSparse(one), hostOfSparse(one, file)] as const)]);
+  return new Map([
+    ...dense,
+    ...sparseInitializer.map((proto) => [nameOfSparse(proto), hostOfSparse(proto, file)] as const),
+  ]);
 }
 
 /** Builds the values of a graph while a model is applied. */
@@ -36,7 +42,7 @@ export class Builder {
     this.#key = key;
   }
 
-  /** The key of the next node that draws: that of its seed stays the same whatever other nodes draw. */
+  /** The random key of a node. A node with a seed has the same key whatever other nodes draw. */
   #keyOf(node: NodeProto, seed: number | undefined): Tensor {
     if (seed !== undefined) {
       // A node within a loop that is written out draws anew in each iteration.
@@ -52,14 +58,17 @@ export class Builder {
     return random.foldIn(this.#key, this.#draws++);
   }
 
-  /** The outputs of a graph, whose values by name are put into `values`; `outer` are those around a graph of an attribute. */
+  /**
+   * The outputs of a graph. Puts the values by name into `values`; `outer` finds the values around a graph that is an
+   * attribute.
+   */
   run(
     graph: GraphProto,
     values: Map<string, Value>,
     outer: ((name: string) => Value | undefined) | undefined,
   ): Value[] {
     const find = (name: string): Value | undefined => values.get(name) ?? outer?.(name);
-    // Whether each name has a value was looked at when the file was read.
+    // That each name has a value was checked when the file was read.
     for (const node of graph.node) {
       const inputs = node.input.map((name, index) =>
         name === "" ? undefined : asTaken(node, index, find(name) as Value),
@@ -87,13 +96,13 @@ export class Builder {
   }
 
   #node(node: NodeProto, inputs: readonly (Value | undefined)[], find: (name: string) => Value | undefined): Value[] {
-    // A name for the same value, which stays known.
+    // Another name for the same value, which stays known.
     if (node.opType === "Identity" && inputs[0] !== undefined) return [inputs[0]];
     const row = rowOf(node, node.opset ?? this.#opset, this.#file);
-    const build = (graph: GraphProto, given: readonly Value[]): Value[] => {
+    const build = (graph: GraphProto, operands: readonly Value[]): Value[] => {
       const values = new Map([...initialOf(graph, this.#file)].map(([name, host]) => [name, new Value(host)]));
       graph.input.forEach(({ name = "" }, index) => {
-        const value = given[index];
+        const value = operands[index];
         if (value !== undefined) values.set(name, value);
       });
       return this.run(graph, values, find);
@@ -107,7 +116,10 @@ export class Builder {
     }
   }
 
-  /** The results of a node on known values, computed now; undefined where there are others, or results are large. */
+  /**
+   * The results of a node whose inputs are all known, computed now; undefined where an input is not known or a result
+   * is large.
+   */
   #fold(
     row: Row,
     node: NodeProto,
@@ -115,31 +127,34 @@ export class Builder {
     build: (graph: GraphProto, inputs: readonly Value[]) => Value[],
   ): Value[] | undefined {
     const present = inputs.filter((input): input is Value => input !== undefined);
-    // Graphs of attributes use values from around them, which are of no fold.
+    // Graphs in attributes use values from around them, which are not folded.
     if (node.attribute.some(({ g }) => g !== undefined)) return undefined;
     if (row.random === true || present.length === 0 || !present.every(({ folds, host }) => folds && host !== undefined))
       return undefined;
     const specs = present.map(({ type }, index) => ({ name: `x${index}`, type }));
-    let made: readonly Result[] = [];
+    let built: readonly Result[] = [];
     const { graph, captured } = traceFunction<Tensor>("fold", specs, (nodes) => {
       const stand = new Map(present.map((value, index) => [value, standIn(value, nodes[index] as Node)]));
-      const own = inputs.map((input) => (input === undefined ? undefined : stand.get(input)));
-      made = listOf(row.build(this.#context(node, own, build)));
-      return made.filter((result) => isTensor(result)).map((result) => result.node);
+      const operands = inputs.map((input) => (input === undefined ? undefined : stand.get(input)));
+      built = listOf(row.build(this.#context(node, operands, build)));
+      return built.filter((result) => isTensor(result)).map((result) => result.node);
     });
-    const tensors = made.filter((result) => isTensor(result));
+    const tensors = built.filter((result) => isTensor(result));
     if (tensors.some(({ shape }) => sizeOf(shape) > largestFolded)) return undefined;
     const hosts = captured.map((tensor) => ({ dtype: tensor.dtype, shape: tensor.shape, data: tensor.dataSync() }));
-    const given = present.map(({ host }) => host as HostTensor);
-    const results = evaluateGraph(graph, [...given, ...hosts]);
+    const knownHosts = present.map(({ host }) => host as HostTensor);
+    const results = evaluateGraph(graph, [...knownHosts, ...hosts]);
     let next = 0;
-    return made.map(
+    return built.map(
       (result) => (isTensor(result) ? new Value(results[next++] as HostTensor) : valueOf(result)) as Value,
     );
   }
 }
 
-/** What no check has told before, such as sizes beyond memory or attributes that do not go together, is the file's fault too. */
+/**
+ * Errors that no check has reported, such as sizes beyond memory or attributes that contradict each other, are reported
+ * as faults of the file.
+ */
 function asOwn(error: unknown): HeddleError {
   if (error instanceof HeddleError) return error;
   const said = error instanceof Error ? error.message : String(error);
@@ -148,11 +163,11 @@ function asOwn(error: unknown): HeddleError {
   return new HeddleError("format", `${problem} (${said})`, { cause: error });
 }
 
-/** A weight that is also what ONNX means as a constant is one there: files keep equal tensors once. */
+/** A weight that also stands at a constant input is a constant there: files keep equal tensors once. */
 const asTaken = (node: NodeProto, index: number, value: Value): Value =>
   value.host !== undefined && !value.folds && isConstantInput(node, index, value.host) ? new Value(value.host) : value;
 
-/** A known value as a node of a trace, which rows may also ask for its numbers. */
+/** A known value as a node of a trace; rows may still read its numbers. */
 const standIn = (value: Value, node: Node): Value => new Value(Tensor.ofNode(node), { host: value.host as HostTensor });
 
 const listOf = (results: ReturnType<Row["build"]>): readonly Result[] =>

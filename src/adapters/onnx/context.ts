@@ -21,7 +21,10 @@ export class Value {
     this.folds = options.folds ?? !isTensor(held);
   }
 
-  /** As the result of a row: known where it is no weight, which may be another now than in the file. */
+  /**
+   * The value as a row's result: its numbers where they are known and the value is not a weight, which may differ from
+   * the file's.
+   */
   get result(): Tensor | HostTensor {
     return this.folds && this.host !== undefined ? this.host : this.tensor;
   }
@@ -30,23 +33,23 @@ export class Value {
     if (this.#tensor !== undefined) return this.#tensor;
     const host = this.host as HostTensor;
     const { dtype, shape } = host;
-    // One number needs no memory of its own in a program.
+    // A single number takes no memory in a program.
     if (host.data.length === 1 && typeof host.data[0] === "number") return full(shape, host.data[0], { dtype });
     this.#tensor = tensorOf(host);
     return this.#tensor;
   }
 }
 
-/** What a row gives for one result. */
+/** One result of a row. */
 export type Result = Tensor | HostTensor | undefined;
 
-/** One op: from which version of the op on (and to which) the row is right, and how it is composed. */
+/** One op: the opsets for which the row is right, and how the op is composed. */
 export interface Row {
-  /** First opset whose meaning of the op this is. */
+  /** The first opset in which the op has this meaning. */
   readonly since: number;
-  /** Last one; default: the newest that is known. */
+  /** The last such opset; default the newest that is known. */
   readonly until?: number;
-  /** Whether it draws: such a node is not computed while the graph is built. */
+  /** Whether the op draws random numbers: such a node is not computed while the graph is built. */
   readonly random?: boolean;
   build(context: NodeContext): Result | readonly Result[];
 }
@@ -90,19 +93,19 @@ export class NodeContext {
     this.opset = opset;
     this.buildGraph = buildGraph;
     this.#inputs = inputs;
-    this.#attributes = new Map(node.attribute.map((one) => [one.name ?? "", one]));
+    this.#attributes = new Map(node.attribute.map((attribute) => [attribute.name ?? "", attribute]));
   }
 
   get count(): number {
     return this.#inputs.length;
   }
 
-  /** How many results the node has, whether or not they are asked for. */
+  /** The number of the node's results, used or not. */
   get results(): number {
     return this.node.output.length;
   }
 
-  /** Whether a result is asked for. */
+  /** Whether a result is used. */
   asks(index: number): boolean {
     return (this.node.output[index] ?? "") !== "";
   }
@@ -117,7 +120,7 @@ export class NodeContext {
     return value;
   }
 
-  /** An input as a tensor; it must be there. */
+  /** An input as a tensor. @throws HeddleError `format` when it is missing. */
   x(index = 0): Tensor {
     return this.value(index).tensor;
   }
@@ -166,15 +169,15 @@ export class NodeContext {
     return this.has(index) ? this.numbers(index) : undefined;
   }
 
-  /** Numbers that are a known input, in older opsets an attribute; undefined where they are neither. */
+  /** Numbers from a known input, or from an attribute in older opsets; undefined where there is neither. */
   listed(index: number, attribute: string): readonly number[] | undefined {
     if (this.has(index)) return this.numbers(index);
-    const one = this.#attributes.get(attribute);
-    if (one === undefined) return undefined;
-    return (one.floats?.length ?? 0) > 0 ? this.floats(attribute) : this.ints(attribute);
+    const found = this.#attributes.get(attribute);
+    if (found === undefined) return undefined;
+    return (found.floats?.length ?? 0) > 0 ? this.floats(attribute) : this.ints(attribute);
   }
 
-  /** {@link listed}, which must be there. */
+  /** Like {@link listed}, but an error where there is neither. */
   list(index: number, attribute: string): readonly number[] {
     const numbers = this.listed(index, attribute);
     if (numbers === undefined)
@@ -199,11 +202,14 @@ export class NodeContext {
     return this.#attributes.has(name);
   }
 
-  #attribute<Given>(name: string, given: (attribute: AttributeProto) => Given | undefined, otherwise?: Given): Given {
+  #attribute<Item>(name: string, read: (attribute: AttributeProto) => Item | undefined, otherwise?: Item): Item {
     const attribute = this.#attributes.get(name);
     if (attribute?.refAttrName)
-      throw new HeddleError("format", `attribute ${name} refers to one of a function, in which the node is not`);
-    const value = attribute === undefined ? otherwise : given(attribute);
+      throw new HeddleError(
+        "format",
+        `attribute ${name} refers to an attribute of a function, but the node is in no function`,
+      );
+    const value = attribute === undefined ? otherwise : read(attribute);
     if (value === undefined) throw new HeddleError("format", `attribute ${name} is missing`);
     return value;
   }
@@ -237,7 +243,7 @@ export class NodeContext {
   }
 
   strings(name: string, otherwise?: readonly string[]): readonly string[] {
-    return this.#attribute(name, ({ strings }) => strings?.map((one) => text.decode(one)), otherwise);
+    return this.#attribute(name, ({ strings }) => strings?.map((bytes) => text.decode(bytes)), otherwise);
   }
 
   tensor(name: string): HostTensor {
@@ -249,7 +255,7 @@ export class NodeContext {
 
   sparseTensor(name: string): HostTensor {
     return hostOfSparse(
-      this.#attribute(name, (one) => one.sparseTensor),
+      this.#attribute(name, (attribute) => attribute.sparseTensor),
       "an attribute",
     );
   }

@@ -9,8 +9,8 @@ export const convolve = (x: Tensor, weight: Tensor, window: Window, groups: numb
   over(window, "oi", x, weight, { groups });
 
 /**
- * The transpose of a convolution by a weight `[in, out / groups, …kernel]`, whose elements are in reverse: of an input with gaps, which are
- * that one's strides.
+ * The transpose of a convolution by a weight `[in, out / groups, …kernel]` that is reversed along its kernel dims: a
+ * convolution of an input with gaps, which are the strides of the transposed convolution.
  */
 export function convolveApart(
   x: Tensor,

@@ -1,6 +1,6 @@
 /**
- * @module How loops and branches are spelled in ONNX: `scan` as Scan, `while` as Loop, `cond` as If. What is alike in all
- * iterations, and what branches take, is found by name in the graph around.
+ * @module How loops and branches are spelled in ONNX: `scan` as Scan, `while` as Loop, `cond` as If. Values that are
+ * the same in all iterations, and operands of branches, are found by name in the surrounding graph.
  */
 import { type Graph, type Node, range, type TensorType, topological } from "../../ir/index.ts";
 import type { CondAttrs, ScanAttrs, WhileAttrs } from "../../ops/index.ts";
@@ -10,7 +10,7 @@ import { castTo, reshaped, type Spelled, type Spelling, sliced } from "./spelled
 
 const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
 
-/** A graph that a node owns, written by `build` with a writer of its own. */
+/** A graph that a node owns, written by `build` with a new writer. */
 function subgraph(
   writer: GraphWriter,
   name: string,
@@ -22,14 +22,14 @@ function subgraph(
   return inner.graph(name, inputs, results);
 }
 
-/** Names for values that a graph of an attribute takes. */
+/** Names and types for the inputs of a graph that a node owns. */
 const named = (writer: GraphWriter, nodes: readonly Node[]): (readonly [string, TensorType])[] =>
   nodes.map((node) => [writer.name(String(node.attrs["name"])), typeOf(node)] as const);
 
 const withTypes = (names: readonly string[], nodes: readonly Node[]): (readonly [string, TensorType])[] =>
   names.map((name, index) => [name, typeOf(nodes[index] as Node)] as const);
 
-/** Whether a graph looks at one of its inputs. */
+/** Whether a graph uses its input at `place`. */
 const uses = ({ outputs, inputs }: Graph, place: number): boolean =>
   topological(outputs).includes(inputs[place] as Node);
 
@@ -37,23 +37,23 @@ const uses = ({ outputs, inputs }: Graph, place: number): boolean =>
 function empty({ node, inputs, writer }: Spelled): string[] {
   const { body, carries } = node.attrs as ScanAttrs;
   const stacks = body.outputs.slice(carries).map(({ dtype, shape }) => {
-    const one = writer.add("Expand", [writer.scalar(dtype, 0), writer.list([1, ...shape])]);
-    return sliced(writer, one, [0, ...shape.map(() => 0)], [0, ...shape]);
+    const row = writer.add("Expand", [writer.scalar(dtype, 0), writer.list([1, ...shape])]);
+    return sliced(writer, row, [0, ...shape.map(() => 0)], [0, ...shape]);
   });
   return [...inputs.slice(0, carries), ...stacks];
 }
 
-/** States, slices of the inputs and stacks as in ONNX; the number of the iteration is one more input, sliced as they are. */
+/** Carries, slices and stacks are those of ONNX; the number of the iteration is one more sliced input. */
 function scan(spelled: Spelled): string[] {
   const { node, inputs, writer, spell } = spelled;
   const { body, length, carries, slices, reverse } = node.attrs as ScanAttrs;
   if (length === 0) return empty(spelled);
   const counted = slices === 0 || uses(body, 0);
   const [index, ...rest] = named(writer, body.inputs) as [readonly [string, TensorType], ...[string, TensorType][]];
-  const own = rest.slice(0, carries + slices);
-  const graph = subgraph(writer, "scan", counted ? [...own, index] : own, (inner) => {
-    const given = [index[0], ...own.map(([name]) => name), ...inputs.slice(carries + slices)];
-    return withTypes(spell(body, given, inner), body.outputs);
+  const ports = rest.slice(0, carries + slices);
+  const graph = subgraph(writer, "scan", counted ? [...ports, index] : ports, (inner) => {
+    const operands = [index[0], ...ports.map(([name]) => name), ...inputs.slice(carries + slices)];
+    return withTypes(spell(body, operands, inner), body.outputs);
   });
   const count = counted
     ? [writer.constant("iterations", { dtype: "i32", shape: [length], data: Int32Array.from(range(length)) })]
@@ -76,11 +76,11 @@ function whileLoop({ node, inputs, writer, spell }: Spelled): string[] {
     spell(condition, [at, ...held, ...constants], inner)[0] as string;
   const [counter, going] = [writer.name("iteration"), writer.name("going")];
   const [, ...rest] = named(writer, body.inputs);
-  const own = rest.slice(0, carries);
-  const ports = [[counter, { dtype: "i64", shape: [] }], [going, { dtype: "bool", shape: [] }], ...own] as const;
+  const carried = rest.slice(0, carries);
+  const ports = [[counter, { dtype: "i64", shape: [] }], [going, { dtype: "bool", shape: [] }], ...carried] as const;
   const graph = subgraph(writer, "loop", ports, (inner) => {
     const at = castTo(inner, reshaped(inner, counter, []), "i32");
-    const next = spell(body, [at, ...own.map(([name]) => name), ...constants], inner);
+    const next = spell(body, [at, ...carried.map(([name]) => name), ...constants], inner);
     const holds = test(inner.add("Add", [at, inner.scalar("i32", 1)]), next, inner);
     return [[holds, { dtype: "bool", shape: [] }], ...withTypes(next, body.outputs)];
   });

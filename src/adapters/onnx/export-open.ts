@@ -27,7 +27,7 @@ export interface Trial {
   readonly graph: GraphProto;
 }
 
-/** Primes from 101 on: no size that is an accident of another. */
+/** Primes from 101 on, so that no size is a multiple of another. */
 function* primes(): Generator<number> {
   for (let number = 101; ; number += 2) {
     let factor = 3;
@@ -41,7 +41,10 @@ export const openNames = (types: Iterable<OpenType>): string[] => [
   ...new Set([...types].flatMap(({ shape }) => shape.filter((size) => typeof size === "string"))),
 ];
 
-/** Numbers for open sizes, so that it shows what depends on which, and how: once each, each changed alone, and all changed anew. */
+/**
+ * The trials' numbers for the open sizes: a first set, the first set with one size changed for each size, and a set
+ * with all sizes changed. They show what depends on which size, and how.
+ */
 export function trialSizes(names: readonly string[]): Sizes[] {
   const next = primes();
   const numbers = (): Map<string, number> => new Map(names.map((name) => [name, next.next().value as number]));
@@ -63,7 +66,7 @@ interface Form {
   readonly terms: readonly { readonly factor: number; readonly names: readonly string[] }[];
 }
 
-/** The graph of all trials, whose numbers are computed from the sizes of its inputs. */
+/** Merges the graphs of all trials into one whose numbers are computed from the sizes of its inputs. */
 class Merged {
   readonly #what: string;
   readonly #trials: readonly Trial[];
@@ -101,7 +104,7 @@ class Merged {
     const names = [...(this.#trials[0] as Trial).sizes.keys()].join(", ");
     return new HeddleError(
       "op",
-      `${this.#what}: ${what} depends on an open size (${names}) in a way that is not written`,
+      `${this.#what}: ${what} depends on an open size (${names}) in a way that cannot be written`,
       {
         hint: "give that size as a number",
       },
@@ -124,7 +127,7 @@ class Merged {
     return [];
   }
 
-  /** What is the same in all trials, but for shapes of values, whose sizes get their names. */
+  /** The part that is the same in all trials; open sizes in the shapes of values become names. */
   #same(values: readonly unknown[], what: string): unknown {
     const [first] = values;
     if (equal(values)) return first;
@@ -145,7 +148,10 @@ class Merged {
     return plain ? { dimParam: term.names[0] as string } : {};
   }
 
-  /** How a number follows from the sizes, where it does so in one of the ways that are known: by their product, or by their sum. */
+  /**
+   * The form by which a number follows from the sizes: a product or a sum of the sizes that it depends on; undefined
+   * for other forms.
+   */
   #formOf(values: readonly number[]): Form | undefined {
     const trials = this.#trials.map(({ sizes }) => sizes);
     const [first] = trials as [Sizes];
@@ -154,7 +160,7 @@ class Merged {
     return groups.map((terms) => fitted(values, trials, terms)).find((form) => form !== undefined);
   }
 
-  /** Nodes that compute a constant which differs, under its name. */
+  /** Adds nodes that compute a constant which differs between the trials, under its name. */
   #constant(name: string, tensors: readonly TensorProto[]): void {
     const writer = this.#writer;
     const hosts = tensors.map((tensor) => hostOfProto(tensor, this.#what));
@@ -177,7 +183,7 @@ class Merged {
     writer.addAs(name, "Reshape", [number, writer.add("Constant", [], { value_ints: [...shape] })]);
   }
 
-  /** 0, 1, 2, … as many as the lists have. */
+  /** 0, 1, 2, …: as many numbers as the lists have. */
   #positions(lists: readonly (readonly number[])[], dtype: DType): string {
     const writer = this.#writer;
     const count = this.#count(lists.map(({ length }) => length));
@@ -189,13 +195,13 @@ class Merged {
   #cast = (name: string, dtype: DType): string =>
     dtype === int64 ? name : this.#writer.add("Cast", [name], { to: codeOfDType(dtype) });
 
-  /** A vector of int64 of the numbers in columns, of which each has one for each trial. */
+  /** An int64 vector of numbers; each column has the values of one number in all trials. */
   #vector(columns: readonly (readonly number[])[]): string {
     const parts = columns.map((column) => this.#count(column));
     return parts.length === 1 ? (parts[0] as string) : this.#writer.add("Concat", parts, { axis: 0 });
   }
 
-  /** One number, or one by it: a mean's divisor. */
+  /** A number that follows from the sizes, or whose reciprocal does, as the divisor of a mean. */
   #number(values: readonly number[], dtype: DType): string {
     if (this.#formOf(values) !== undefined) return this.#cast(this.#count(values), dtype);
     const inverse = values.map((value) => Math.round(1 / value));
@@ -219,12 +225,12 @@ class Merged {
       return [...sizes, ...(factor === 1 ? [] : [constant(factor)])].reduce((x, y) => writer.add("Mul", [x, y]));
     });
     const parts = start === 0 && products.length > 0 ? products : [...products, constant(start)];
-    const made = parts.reduce((x, y) => writer.add("Add", [x, y]));
-    this.#computed.set(key, made);
-    return made;
+    const sum = parts.reduce((x, y) => writer.add("Add", [x, y]));
+    this.#computed.set(key, sum);
+    return sum;
   }
 
-  /** The size itself, as an input has it. */
+  /** An open size as an int64 vector, taken from the shape of an input. */
   #size(name: string): string {
     const known = this.#computed.get(name);
     if (known !== undefined) return known;
@@ -239,7 +245,10 @@ class Merged {
   }
 }
 
-/** The form with these terms that gives the values of all trials; undefined where there is none, or its factors are no whole numbers. */
+/**
+ * The form with these terms that gives the values of all trials; undefined where there is none, or where its factors
+ * are not whole numbers.
+ */
 function fitted(
   values: readonly number[],
   trials: readonly Sizes[],
@@ -248,21 +257,23 @@ function fitted(
   const products = trials.map((sizes) =>
     terms.map((names) => names.reduce((by, name) => by * (sizes.get(name) as number), 1)),
   );
-  const [base, [own]] = [values[0] as number, products as [number[]]];
-  const factors = own.map((product, term) => {
-    // A trial in which this term alone is another.
-    const at = products.findIndex((all) => all.every((other, index) => (other === own[index]) === (index !== term)));
+  const [base, [firstProducts]] = [values[0] as number, products as [number[]]];
+  const factors = firstProducts.map((product, term) => {
+    // The trial in which this term alone differs.
+    const at = products.findIndex((all) =>
+      all.every((other, index) => (other === firstProducts[index]) === (index !== term)),
+    );
     return ((values[at] as number) - base) / ((products[at]?.[term] as number) - product);
   });
   const sum = (all: readonly number[]): number =>
     all.reduce((by, product, term) => by + (factors[term] as number) * product, 0);
-  const start = base - sum(own);
+  const start = base - sum(firstProducts);
   const fits = values.every((value, index) => start + sum(products[index] as number[]) === value);
   if (!fits || !factors.every(Number.isSafeInteger)) return undefined;
   return { start, terms: terms.map((names, term) => ({ factor: factors[term] as number, names })) };
 }
 
-/** Whether all are alike in depth. */
+/** Whether all values are equal, compared deeply. */
 function equal(values: readonly unknown[]): boolean {
   const [first, ...others] = values;
   return others.every((other) => alike(first, other));
@@ -279,9 +290,10 @@ function alike(left: unknown, right: unknown): boolean {
 }
 
 /**
- * One graph of those that were written with several sizes.
+ * Merges the graphs of several trials.
  *
- * @throws HeddleError `op` for what depends on a size otherwise than by sums or products of sizes, with factors and a term.
+ * @throws HeddleError `op` where a number depends on a size other than by sums or products of sizes, with factors and a
+ * term.
  */
 export const merged = (
   what: string,

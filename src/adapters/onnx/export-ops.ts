@@ -18,13 +18,13 @@ import {
   typeOfInput,
 } from "./spelled.ts";
 
-/** The op of another name, on the same inputs. */
+/** An ONNX op on the same inputs. */
 const same =
   (op: string): Spelling =>
   ({ inputs, writer }) =>
     writer.add(op, inputs);
 
-/** Nodes on the result of another spelling. */
+/** An ONNX op on the result of another spelling. */
 const then =
   (op: string, inner: Spelling): Spelling =>
   (spelled) =>
@@ -35,16 +35,16 @@ const byDType =
   ({ node, inputs, writer }) =>
     writer.add(typeOfInput(node).dtype === "bool" ? bool : other, inputs);
 
-/** An op of integers that ONNX has for wider ones alone, whose lowest bits are the same. */
+/** An integer op that ONNX has for wider dtypes only; the lowest bits of its result are the same. */
 const inWider =
   (narrow: readonly DType[], wide: DType, op: string): Spelling =>
   ({ node, inputs, writer }) => {
     if (!narrow.includes(node.dtype)) return writer.add(op, inputs);
-    const made = writer.add(
+    const result = writer.add(
       op,
       inputs.map((name) => castTo(writer, name, wide)),
     );
-    return castTo(writer, made, node.dtype);
+    return castTo(writer, result, node.dtype);
   };
 
 /** A number of the node's dtype beside an input. */
@@ -56,7 +56,7 @@ const withNumber = (op: string, value: number, inner?: string, swapped = false):
   };
 };
 
-/** What is done to the sizes of numbers, with their signs. */
+/** An op on the magnitudes of numbers, whose signs are kept. */
 const signed =
   (of: (writer: GraphWriter, size: string, dtype: TensorType["dtype"]) => string): Spelling =>
   ({ node, inputs, writer }) =>
@@ -85,7 +85,7 @@ function slice({ node, inputs, writer }: Spelled): string {
   return writer.add("Slice", [inputs[0] as string, ...lists]);
 }
 
-/** Padding between elements first: a new dim behind, padded, and made one with the dim again. */
+/** Pads between the elements first: each dim gets a new dim behind it, which is padded and then merged with the dim. */
 function pad({ node, inputs, writer }: Spelled): string {
   const { low, high, interior } = node.attrs as { low: number[]; high: number[]; interior: number[] };
   const value = inputs[1] as string;
@@ -128,8 +128,8 @@ function reduce({ node, inputs, writer }: Spelled): string {
   if (name === undefined) throw refused(node, `reduces by ${op}, which ONNX does not`);
   const bool = node.dtype === "bool";
   const x = bool ? castTo(writer, inputs[0] as string, "i32") : (inputs[0] as string);
-  const made = writer.add(name, [x, writer.list(dims)], { keepdims: 0 });
-  return bool ? castTo(writer, made, "bool") : made;
+  const result = writer.add(name, [x, writer.list(dims)], { keepdims: 0 });
+  return bool ? castTo(writer, result, "bool") : result;
 }
 
 /** A product of matrices: batch dims first, then those of one side, then the contracted ones. */
@@ -243,7 +243,7 @@ export const spellings: { readonly [op: string]: Spelling } = {
   argMax: ({ node, inputs, writer }) =>
     castTo(writer, writer.add("ArgMax", inputs, { axis: node.attrs["dim"] as number, keepdims: 0 }), "i32"),
   cumulative: ({ node, inputs, writer }) => {
-    if (node.attrs["kind"] !== "sum") throw refused(node, "accumulates otherwise than by sums");
+    if (node.attrs["kind"] !== "sum") throw refused(node, "accumulates other than by sums");
     return writer.add("CumSum", [inputs[0] as string, writer.index(node.attrs["dim"] as number)]);
   },
   dot,

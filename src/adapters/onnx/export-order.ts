@@ -13,7 +13,10 @@ import {
   typeOfInput,
 } from "./spelled.ts";
 
-/** The `count` largest or smallest elements of the last dim and their int64 indices; the lowest index of equal ones first. */
+/**
+ * The `count` largest or smallest elements of the last dim and their int64 indices; of equal elements the lowest index
+ * comes first.
+ */
 function ranked({ node, inputs, writer }: Spelled, count: number, largest: boolean): [string, string] {
   const [x] = inputs as [string];
   const { dtype } = typeOfInput(node);
@@ -37,7 +40,7 @@ function topK(spelled: Spelled): string[] {
   return [values, castTo(spelled.writer, indices, "i32")];
 }
 
-/** Positions along a dim as int64, in all others the same. */
+/** Positions along `dim` as int64, repeated along all other dims. */
 function placesOf(writer: GraphWriter, shape: Shape, dim: number): string {
   const size = shape[dim] as number;
   const sizes = shape.map((_size, each) => (each === dim ? size : 1));
@@ -47,9 +50,9 @@ function placesOf(writer: GraphWriter, shape: Shape, dim: number): string {
 /** Indices of the dim behind the batch as those of ScatterND, which name the batch's dims too. */
 function nested(writer: GraphWriter, indices: string, shape: Shape, batchDims: number): string {
   const deep = [...shape, 1];
-  const own = reshaped(writer, toInt64(writer, indices), deep);
+  const places = reshaped(writer, toInt64(writer, indices), deep);
   const lead = range(batchDims).map((dim) => placesOf(writer, deep, dim));
-  return lead.length === 0 ? own : writer.add("Concat", [...lead, own], { axis: deep.length - 1 });
+  return lead.length === 0 ? places : writer.add("Concat", [...lead, places], { axis: deep.length - 1 });
 }
 
 const reductions: { readonly [op: string]: string } = {
@@ -104,7 +107,7 @@ function dynamicUpdateSlice({ node, inputs, writer }: Spelled): string {
 
 type Kind = "forward" | "inverse" | "fromReal" | "toReal";
 
-/** One dim after the other, each a DFT; the second half of the spectrum of real numbers is the mirror image of the first. */
+/** A DFT of one dim after another; the second half of the spectrum of real numbers is the mirror image of the first. */
 function fft({ node, inputs, writer }: Spelled): string {
   const { kind, length } = node.attrs as { kind: Kind; length: readonly number[] };
   const [x] = inputs as [string];
@@ -114,7 +117,7 @@ function fft({ node, inputs, writer }: Spelled): string {
   const dft = (name: string, axis: number, inverse: boolean, onesided = false): string =>
     writer.add("DFT", [name], { axis, inverse: Number(inverse), onesided: Number(onesided) });
   const over = (name: string, axes: readonly number[], inverse: boolean): string =>
-    axes.reduce((made, axis) => dft(made, axis, inverse), name);
+    axes.reduce((result, axis) => dft(result, axis, inverse), name);
   if (kind === "fromReal") return over(dft(reshaped(writer, x, [...type.shape, 1]), last, false, true), outer, false);
   if (kind !== "toReal") return over(x, [last, ...outer], kind === "inverse");
   const points = length.at(-1) as number;

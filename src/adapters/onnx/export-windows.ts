@@ -31,7 +31,7 @@ const beforeAndAfter = (padding: readonly (readonly [number, number])[]): number
   ...padding.map(([, high]) => high),
 ];
 
-/** Dims brought into ONNX's order and back. */
+/** A convolution with its dims in ONNX's order, whose result is brought back into the order of the layout. */
 function conv(spelled: Spelled): string {
   const { node, writer } = spelled;
   const attrs = node.attrs as ConvAttrs;
@@ -41,13 +41,13 @@ function conv(spelled: Spelled): string {
   const [group, space] = [grouped ? "g" : "", spatial.join("")];
   const image = `b${group}f${space}`;
   const operands = [arranged(spelled, 0, x, image), arranged(spelled, 1, kernel, `${group}oi${space}`)];
-  const made = writer.add("Conv", operands, {
+  const result = writer.add("Conv", operands, {
     strides: attrs.strides,
     dilations: attrs.kernelDilation,
     pads: beforeAndAfter(attrs.padding),
     group: grouped ? (typeOfInput(node).shape[x.indexOf("g")] as number) : 1,
   });
-  return restored(writer, made, node, out, image);
+  return restored(writer, result, node, out, image);
 }
 
 /** An input with gaps: the transpose of a convolution, whose kernel is reversed and whose features change places. */
@@ -66,26 +66,26 @@ function convTranspose(spelled: Spelled): string {
   const low = attrs.padding.map(([before], dim) => (spans[dim] as number) - before);
   const high = attrs.padding.map(([, after], dim) => (spans[dim] as number) - after);
   if (low.some((amount) => amount < 0)) throw refused(node, "pads more than its kernel spans");
-  const made = writer.add("ConvTranspose", [arranged(spelled, 0, x, image), reversed(writer, weight, dims)], {
+  const result = writer.add("ConvTranspose", [arranged(spelled, 0, x, image), reversed(writer, weight, dims)], {
     strides: attrs.inputDilation,
     dilations: attrs.kernelDilation,
     pads: [...low, ...high.map((amount) => Math.max(0, amount))],
     output_padding: high.map((amount) => Math.max(0, -amount)),
     group: grouped ? (typeOfInput(node).shape[x.indexOf("g")] as number) : 1,
   });
-  return restored(writer, strided(spelled, made), node, out, image);
+  return restored(writer, strided(spelled, result), node, out, image);
 }
 
-/** Of the windows at all places, which are the last dims, those that the strides of a convolution stop at. */
-function strided({ node, writer }: Spelled, made: string): string {
+/** Keeps, of the results at all places, those that the strides of the convolution stop at. */
+function strided({ node, writer }: Spelled, result: string): string {
   const { strides } = node.attrs as ConvAttrs;
-  if (strides.every((stride) => stride === 1)) return made;
+  if (strides.every((stride) => stride === 1)) return result;
   const dims = range(strides.length).map((dim) => dim + 2);
   const lists = [dims.map(() => 0), dims.map(() => 2 ** 31 - 1), dims, strides];
-  return writer.add("Slice", [made, ...lists.map((list) => writer.list(list))]);
+  return writer.add("Slice", [result, ...lists.map((list) => writer.list(list))]);
 }
 
-/** Windows over the last dims, all before them taken together. */
+/** Windows over the last dims; all dims before them are flattened into one. */
 function reduceWindow({ node, inputs, writer }: Spelled): string {
   const attrs = node.attrs as WindowAttrs;
   const { shape, dtype } = typeOfInput(node);

@@ -43,7 +43,7 @@ import { producerName, producerVersion } from "./weights.ts";
 
 /** The opset that is written. */
 export const exportOpset = 18;
-/** The version of the format that came with it. */
+/** The version of the format that belongs to this opset. */
 const irVersion = 8;
 
 /** Options of {@link exportOnnx}. */
@@ -51,13 +51,14 @@ export interface ExportOnnxOptions {
   /** Name of the graph; default that of the function. */
   readonly name?: string;
   /**
-   * A tree of the tensors that are weights, such as `params`: its dotted names become theirs in the file. Other tensors that the
-   * function uses, such as the statistics of a batch norm, become constants. Default: all are weights, under numbers.
+   * A tree of the tensors that are weights, such as `params`: its dotted names are their names in the file. Other
+   * tensors that the function uses, such as the statistics of a batch norm, become constants. Default: all are weights,
+   * under numbers.
    */
   readonly names?: unknown;
 }
 
-/** What can be written: tensors in, a tensor or tensors by name out. */
+/** A function that can be written: from tensors by name to a tensor, or to tensors by name. */
 export type ExportableFunction<Names extends string = string> = (
   inputs: {
     readonly [Name in Names]: Tensor;
@@ -69,11 +70,11 @@ function spell(graph: Graph, inputs: readonly string[], writer: GraphWriter): st
   return interpretGraph<readonly string[]>(
     graph,
     inputs.map((name) => [name]),
-    (node, given) => {
-      if (node.op === elementOp) return [given[0]?.[node.attrs["index"] as number] as string];
+    (node, operands) => {
+      if (node.op === elementOp) return [operands[0]?.[node.attrs["index"] as number] as string];
       return spellNode(
         node,
-        given.map(([name]) => name as string),
+        operands.map(([name]) => name as string),
         writer,
       );
     },
@@ -92,23 +93,25 @@ function spellNode(node: Node, inputs: readonly string[], writer: GraphWriter): 
   });
 }
 
-/** What can be done about a node that ONNX has no words for. */
+/** The hint for a node that ONNX cannot express. */
 function hintFor({ op }: Node): string {
   if (op.name === "randomBits") return "export inference: apply the model without { train: true } and a key";
   return "docs/onnx.md says what is written";
 }
 
 /**
- * An ONNX model (opset 18) of a function, for inference elsewhere. Shapes are those of the example; tensors that the function
- * uses from outside become weights in the file (initializers), or, where `names` has them not, constants (nodes). A size that is a
- * name, as in `["batch", 784]`, is open: the file takes any. The function is then called several times, with some numbers in its place.
+ * An ONNX model (opset 18) of a function, for inference elsewhere. Shapes are those of the example; tensors that the
+ * function uses from outside become weights in the file (initializers), or constants (nodes) where `names` does not
+ * have them. A size that is a name, as in `["batch", 784]`, is open: the file takes any. The function is then called
+ * several times, with some numbers in its place.
  *
  *     const bytes = await io.exportOnnx(({ images }) => ({ logits: model.apply(variables, images).y }),
  *       { images: { shape: [1, 1, 28, 28], dtype: "f32" } }, { names: variables.params });
  *
  * @param example types of the inputs by name; sizes of the same name are equal
- * @throws HeddleError `argument` for an example that is no record of types, or a function that makes something else than tensors by
- * name; `option`; `op` naming an op that ONNX has no spelling for, or what depends on an open size otherwise than by sums and products; `dtype` for bf16 arithmetic and the like that ONNX lacks.
+ * @throws HeddleError `argument` for an example that is not a record of types, or a function whose result is neither a
+ * tensor nor tensors by name; `option`; `op` naming an op that ONNX has no spelling for, or what depends on an open
+ * size other than by sums and products; `dtype` for bf16 arithmetic and the like that ONNX lacks.
  */
 export function exportOnnx<Names extends string>(
   fn: ExportableFunction<Names>,
@@ -118,7 +121,7 @@ export function exportOnnx<Names extends string>(
   return called(() => bytesOf("exportOnnx", fn, example, options));
 }
 
-/** What is traced and written, whatever the sizes. */
+/** What is traced and written for all trials. */
 interface Exporting {
   readonly what: string;
   readonly name: string;
@@ -152,7 +155,7 @@ async function bytesOf<Names extends string>(
   });
 }
 
-/** A message of protobuf, which a file is, has less than 2 GiB. */
+/** An ONNX file is one protobuf message, which takes less than 2 GiB. */
 function checkBytes(what: string, { initializer, node }: GraphProto): void {
   const tensors = [...initializer, ...node.flatMap(({ attribute }) => attribute.map(({ t }) => t))];
   const bytes = tensors.reduce((sum, tensor) => sum + (tensor?.rawData?.length ?? 0), 0);
@@ -187,7 +190,7 @@ async function written(
     else
       names.push(options.names === undefined ? writer.weight(`weight${index}`, host) : writer.constant("kept", host));
   }
-  // Scans stack their carries for a gradient, which nobody asks of the file.
+  // Scans stack their carries for a gradient, which the file does not need.
   const results = spell(prune(graph), names, writer);
   for (const [index, output] of outputs.entries()) writer.rename(results[index] as string, output);
   const proto = writer.whole(
@@ -198,7 +201,7 @@ async function written(
   return { graph: proto, writer };
 }
 
-/** Whether what is handed to {@link exportOnnx} is of the types that it says. */
+/** @throws HeddleError `argument` or `option` for arguments of {@link exportOnnx} of other types. */
 function checkArguments(what: string, fn: unknown, example: unknown, options: ExportOnnxOptions): void {
   if (typeof fn !== "function") throw new HeddleError("argument", `${what}: takes a function, got ${shown(fn)}`);
   const hint = 'write { x: { shape: [1, 784], dtype: "f32" } }';
@@ -223,14 +226,17 @@ function checkArguments(what: string, fn: unknown, example: unknown, options: Ex
     throw new HeddleError("option", `${what}: names must be a tree of tensors, such as params, got ${shown(names)}`);
 }
 
-/** What the function made, by name. @throws HeddleError `argument` unless there are tensors, under names that no input has. */
-function outputsOf(what: string, made: unknown, example: object): { readonly [name: string]: Tensor } {
-  const named = isTensor(made) ? { output: made } : made;
+/**
+ * The results of the function by name. @throws HeddleError `argument` unless there are tensors, under names that no
+ * input has.
+ */
+function outputsOf(what: string, result: unknown, example: object): { readonly [name: string]: Tensor } {
+  const named = isTensor(result) ? { output: result } : result;
   const wrong = (said: string): HeddleError =>
     new HeddleError("argument", `${what}: the function must make a tensor or tensors by name, ${said}`, {
       hint: "let it return { y: tensor }",
     });
-  if (!isRecord(named)) throw wrong(`but made ${shown(made)}`);
+  if (!isRecord(named)) throw wrong(`but made ${shown(result)}`);
   const entries = Object.entries(named);
   if (entries.length === 0) throw wrong("but made none");
   for (const [name, value] of entries) {

@@ -1,24 +1,24 @@
 /**
- * @module Functions that a file defines, put in the place of the nodes that call them, so that all else sees one graph of ONNX's ops.
- * https://github.com/onnx/onnx/blob/main/docs/IR.md#functions
+ * @module Inlines the functions that a file defines into the nodes that call them, so that all other code sees one
+ * graph of ONNX's ops. https://github.com/onnx/onnx/blob/main/docs/IR.md#functions
  */
 import { HeddleError } from "../../extend/index.ts";
 import type { AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto } from "./messages.ts";
 import { nameOfSparse, neededOf, neededOfWhole } from "./needed.ts";
 
-/** ONNX's own ops are of the domain "", which has another name. */
+/** The domain of a node or a function; "ai.onnx" is another name of "", the domain of ONNX's own ops. */
 export const domainOf = ({ domain = "" }: { readonly domain?: string }): string => (domain === "ai.onnx" ? "" : domain);
 
 /** The version of ONNX's own ops that a list of imports asks for. */
 export const opsetOfImports = (imports: ModelProto["opsetImport"]): number | undefined =>
-  imports.find((one) => domainOf(one) === "")?.version;
+  imports.find((entry) => domainOf(entry) === "")?.version;
 
 const keyOf = (domain: string, name = "", overload = ""): string => [domain, name, overload].join("\n");
 
-/** Functions that call others may grow to more than any memory: a network has fewer nodes than this. */
+/** The most nodes of a graph after inlining: functions that call functions may grow beyond any memory. */
 const mostNodes = 1_000_000;
 
-/** One call: what the names, attributes and versions of the function's nodes are there. */
+/** One call of a function: the names, attributes and opset of the function's nodes in this call. */
 interface Call {
   readonly prefix: string;
   readonly names: (name: string) => string;
@@ -29,14 +29,16 @@ interface Call {
 class Inliner {
   readonly #functions: ReadonlyMap<string, FunctionProto>;
   readonly #file: string;
-  /** What no name of the graph has in it, so that names made with it are new. */
+  /** A text that no name of the graph contains, so that names with it are new. */
   readonly #mark: string;
   #calls = 0;
   /** How many nodes a call of a function becomes. */
   readonly #sizes = new Map<FunctionProto, number>();
 
   constructor(functions: readonly FunctionProto[], graph: GraphProto, file: string) {
-    this.#functions = new Map(functions.map((one) => [keyOf(domainOf(one), one.name, one.overload), one]));
+    this.#functions = new Map(
+      functions.map((definition) => [keyOf(domainOf(definition), definition.name, definition.overload), definition]),
+    );
     this.#file = file;
     const names = namesOf(graph);
     let mark = "#";
@@ -60,7 +62,7 @@ class Inliner {
       const called = this.#called(node);
       if (called === undefined)
         return node.attribute.reduce((all, { g }) => all + (g === undefined ? 0 : this.#sizeOf(g.node)), sum + 1);
-      // One that calls itself is told when it is inlined.
+      // A function that calls itself is reported when it is inlined.
       if (!this.#sizes.has(called)) {
         this.#sizes.set(called, 0);
         this.#sizes.set(called, this.#sizeOf(called.node));
@@ -76,7 +78,9 @@ class Inliner {
   #node(node: NodeProto, path: readonly FunctionProto[]): NodeProto[] {
     const called = this.#called(node);
     if (called !== undefined) return this.#call(node, called, path);
-    const attribute = node.attribute.map((one) => (one.g === undefined ? one : { ...one, g: this.graph(one.g, path) }));
+    const attribute = node.attribute.map((entry) =>
+      entry.g === undefined ? entry : { ...entry, g: this.graph(entry.g, path) },
+    );
     return [{ ...node, attribute }];
   }
 
@@ -88,17 +92,17 @@ class Inliner {
     }
     const body = this.#bodyOf(node, called);
     const call = this.#callOf(node, called);
-    const nodes = body.map((one) => instance(one, call));
-    // What is passed through has no node that could carry the caller's name for it.
+    const nodes = body.map((bodyNode) => instance(bodyNode, call));
+    // An input that is passed through as an output has no node to carry the caller's name.
     const passed = called.output.flatMap((name, place): NodeProto[] => {
       const [index, output] = [called.input.indexOf(name), node.output[place] ?? ""];
       if (index < 0 || output === "") return [];
       return [{ opType: "Identity", input: [node.input[index] ?? ""], output: [output], attribute: [] }];
     });
-    return [...nodes.flatMap((one) => this.#node(one, within)), ...passed];
+    return [...nodes.flatMap((bodyNode) => this.#node(bodyNode, within)), ...passed];
   }
 
-  /** The nodes of a function that the results which are asked for need, in order. */
+  /** The nodes that the requested results of a function need, in order. */
   #bodyOf(node: NodeProto, called: FunctionProto): readonly NodeProto[] {
     const asked = called.output.filter((_name, place) => (node.output[place] ?? "") !== "");
     const port = (name: string) => ({ name });
@@ -106,13 +110,13 @@ class Inliner {
     return neededOfWhole(graph, `${this.#file}: function ${called.name}`).graph.node;
   }
 
-  /** The caller's names of inputs and results, and for all else names of this call alone. */
+  /** A call: the names of inputs and results are the caller's, all other names are new for this call. */
   #callOf(node: NodeProto, called: FunctionProto): Call {
     const prefix = `${called.name}${this.#mark}${this.#calls++}/`;
     const known = new Map(called.input.map((name, place) => [name, node.input[place] ?? ""]));
     called.output.forEach((name, place) => {
-      const given = node.output[place] ?? "";
-      if (given !== "" && !known.has(name)) known.set(name, given);
+      const callerName = node.output[place] ?? "";
+      if (callerName !== "" && !known.has(name)) known.set(name, callerName);
     });
     const attributes = [...called.attributeProto, ...node.attribute];
     return {
@@ -126,11 +130,11 @@ class Inliner {
 
 /** A node of a function as it stands in the caller's graph. */
 function instance(node: NodeProto, call: Call): NodeProto {
-  const attribute = node.attribute.flatMap((one): AttributeProto[] => {
-    if (!one.refAttrName) return [one.g === undefined ? one : { ...one, g: inner(one.g, call) }];
-    const given = call.attributes.get(one.refAttrName);
-    // One that the caller leaves out, and that has no default, is left out here too.
-    return given === undefined ? [] : [{ ...given, name: one.name ?? "" }];
+  const attribute = node.attribute.flatMap((entry): AttributeProto[] => {
+    if (!entry.refAttrName) return [entry.g === undefined ? entry : { ...entry, g: inner(entry.g, call) }];
+    const actual = call.attributes.get(entry.refAttrName);
+    // An attribute that the caller leaves out and that has no default is left out here, too.
+    return actual === undefined ? [] : [{ ...actual, name: entry.name ?? "" }];
   });
   const opset = node.opset ?? call.opset;
   return {
@@ -143,15 +147,21 @@ function instance(node: NodeProto, call: Call): NodeProto {
   };
 }
 
-/** A graph within a function: its own names are this call's, others those of the function. */
+/** A graph inside a function, with its names renamed for this call. */
 function inner(graph: GraphProto, call: Call): GraphProto {
-  const named = <T extends { readonly name?: string }>(one: T): T => ({ ...one, name: call.names(one.name ?? "") });
+  const named = <T extends { readonly name?: string }>(value: T): T => ({
+    ...value,
+    name: call.names(value.name ?? ""),
+  });
   const { sparseInitializer = [] } = graph;
   return {
     ...graph,
     node: graph.node.map((node) => instance(node, call)),
     initializer: graph.initializer.map(named),
-    sparseInitializer: sparseInitializer.map((one) => ({ ...one, values: named({ dims: [], ...one.values }) })),
+    sparseInitializer: sparseInitializer.map((sparse) => ({
+      ...sparse,
+      values: named({ dims: [], ...sparse.values }),
+    })),
     input: graph.input.map(named),
     output: graph.output.map(named),
   };
@@ -168,7 +178,8 @@ function namesOf(graph: GraphProto): string[] {
 }
 
 /**
- * A graph without calls of the file's functions: what was asked for is in it, in an order in which it can be computed.
+ * A graph without calls of the file's functions, with the nodes that its outputs need, in an order in which they can be
+ * computed.
  *
  * @throws HeddleError `format` for functions that call themselves, and what {@link neededOf} refuses.
  */

@@ -1,4 +1,4 @@
-/** @module Nodes, weights and constants of an ONNX graph being written, each under a name of its own. */
+/** @module The nodes, weights and constants of an ONNX graph that is written, each under a unique name. */
 
 import { dtypes, type HostTensor, type TensorType } from "../../ir/index.ts";
 import type { AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfo } from "./messages.ts";
@@ -41,7 +41,10 @@ const constantNode = (t: TensorProto): NodeProto => ({
   attribute: [{ name: "value", t, type: 4 }],
 });
 
-/** What a graph and those within it have in common: no name may be given twice, and all tensors are kept outside. */
+/**
+ * What a graph and the graphs inside it share: names are unique among all of them, and the outermost graph keeps all
+ * tensors.
+ */
 interface Shared {
   readonly names: Set<string>;
   readonly weights: TensorProto[];
@@ -58,7 +61,7 @@ export class GraphWriter {
 
   /**
    * @param reserved names that inputs and outputs have
-   * @param once whether equal lists are kept once; not where graphs are compared that differ in such numbers
+   * @param once whether equal lists are kept once; false where graphs that differ in such numbers are compared
    */
   constructor(reserved: readonly string[], once = true, shared?: Shared) {
     this.#shared = shared ?? { names: new Set(reserved), weights: [], constants: [], lists: new Map(), once, count: 0 };
@@ -69,7 +72,7 @@ export class GraphWriter {
     return new GraphWriter([], true, this.#shared);
   }
 
-  /** A name that no value has, near the wanted one. */
+  /** A new name, equal or similar to the wanted one. */
   name(wanted: string): string {
     const { names } = this.#shared;
     let name = wanted;
@@ -78,7 +81,7 @@ export class GraphWriter {
     return name;
   }
 
-  /** The graph of the nodes so far, within another: it has no tensors of its own. */
+  /** The graph of the nodes so far, to stand inside another graph, which holds its tensors. */
   graph(name: string, inputs: readonly Port[], outputs: readonly Port[]): GraphProto {
     return { node: this.nodes, name, initializer: [], input: inputs.map(infoOf), output: outputs.map(infoOf) };
   }
@@ -92,12 +95,12 @@ export class GraphWriter {
     return { ...graph, node: [...constants, ...this.nodes], initializer: this.#shared.weights.filter(read) };
   }
 
-  /** One node with one result, whose name is returned. */
+  /** Adds a node with one result; returns the result's name. */
   add(opType: string, inputs: readonly string[], attributes: GivenAttributes = {}): string {
     return this.addAll(opType, inputs, 1, attributes)[0] as string;
   }
 
-  /** One node with so many results, whose names are returned. */
+  /** Adds a node with several results; returns their names. */
   addAll(opType: string, inputs: readonly string[], results: number, attributes: GivenAttributes = {}): string[] {
     const output = Array.from({ length: results }, () => this.name(`${opType}_${this.#shared.count++}`));
     this.nodes.push({
@@ -115,7 +118,7 @@ export class GraphWriter {
     return this.#kept(this.#shared.weights, wanted, host);
   }
 
-  /** A tensor that is no weight: a node, since readers take initializers for what can be trained. */
+  /** A tensor that is not a weight: a node, since readers take initializers for trainable. */
   constant(wanted: string, host: HostTensor): string {
     return this.#kept(this.#shared.constants, wanted, host);
   }
@@ -127,7 +130,7 @@ export class GraphWriter {
     return name;
   }
 
-  /** Whole numbers as a vector of int64, as shapes and axes are given; equal ones are kept once. */
+  /** Whole numbers as an int64 vector, the form of shapes and axes; equal lists are kept once. */
   list(values: readonly number[]): string {
     const key = values.join(",");
     const known = this.#shared.lists.get(key);
@@ -137,22 +140,22 @@ export class GraphWriter {
     return name;
   }
 
-  /** A whole number as a scalar of int64, as an axis is given. */
+  /** A whole number as an int64 scalar, the form of an axis. */
   index(value: number): string {
     return this.constant("index", { dtype: int64, shape: [], data: dtypes[int64].create([value]) });
   }
 
-  /** One number. */
+  /** A number as a scalar of a dtype. */
   scalar(dtype: HostTensor["dtype"], value: number): string {
     return this.constant("number", { dtype, shape: [], data: dtypes[dtype].create([value]) });
   }
 
-  /** One node whose one result has a name that is given. */
+  /** Adds a node whose one result has the name `name`. */
   addAs(name: string, opType: string, inputs: readonly string[], called = name): void {
     this.nodes.push({ input: inputs, output: [name], name: called, opType, attribute: [] });
   }
 
-  /** Gives an output its name: a node of its own, since it may be an input or another output too. */
+  /** Names an output by an Identity node, since the value may be an input or another output, too. */
   rename(from: string, to: string): void {
     this.addAs(to, "Identity", [from], `output ${to}`);
   }

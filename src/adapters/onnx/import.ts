@@ -29,9 +29,9 @@ import { weightsOf } from "./weights.ts";
 /** An input or output of a model: sizes that are not fixed are named, or `"?"`. */
 export interface OnnxPort {
   readonly name: string;
-  /** Undefined only of an output that the file does not tell the type of. */
+  /** Undefined only for an output whose type the file does not give. */
   readonly dtype: DType | undefined;
-  /** Undefined where the file does not even tell the rank. */
+  /** Undefined where the file does not give the rank. */
   readonly shape: readonly (number | string)[] | undefined;
 }
 
@@ -42,9 +42,12 @@ export interface OnnxInputs {
 
 /** Options of {@link loadOnnx}. */
 export interface OnnxOptions {
-  /** What messages call it; default the path. */
+  /** The name in error messages; default the path. */
   readonly file?: string;
-  /** Names of the outputs that are asked for; default all. What only others need is neither read nor checked. */
+  /**
+   * Names of the outputs to compute; default all. Nodes and tensors that only other outputs need are neither read nor
+   * checked.
+   */
   readonly outputs?: readonly string[];
 }
 
@@ -58,9 +61,9 @@ export interface OnnxRunOptions {
 export class OnnxModel {
   /** Inputs that must be given: names, dtypes and shapes. */
   readonly inputs: readonly OnnxPort[];
-  /** Inputs of which the file has a value, its initializer, which is taken where none is given. */
+  /** Inputs with a default value in the file, an initializer. */
   readonly optionalInputs: readonly OnnxPort[];
-  /** What the model gives. */
+  /** Outputs: names, dtypes and shapes. */
   readonly outputs: readonly OnnxPort[];
   /** The version of ONNX's own ops that the file asks for. */
   readonly opset: number;
@@ -70,20 +73,20 @@ export class OnnxModel {
   readonly params: { readonly [name: string]: Tensor };
   readonly #graph: GraphProto;
   /** The inputs and tensors that its outputs need. */
-  readonly #given: ReadonlySet<string>;
+  readonly #sources: ReadonlySet<string>;
   readonly #initial: ReadonlyMap<string, Value>;
   readonly #file: string;
   readonly #compiled: (params: Tensors, inputs: Tensors, drawn: OnnxRunOptions) => Record<string, Tensor>;
 
   /** @internal */
-  constructor({ model, graph, given, opset, file }: Asked) {
+  constructor({ model, graph, sources, opset, file }: Asked) {
     this.#graph = graph;
-    this.#given = given;
+    this.#sources = sources;
     this.#file = file;
     this.opset = opset;
     this.ops = [...new Set(opsOf(graph))].sort();
     const held = new Set([...namesHeld(model.graph as GraphProto)]);
-    const understood = graph.input.filter((info) => given.has(info.name ?? "") || isPort(info));
+    const understood = graph.input.filter((info) => sources.has(info.name ?? "") || isPort(info));
     const ports = understood.map((info) => portOf(info, file));
     this.inputs = ports.filter(({ name }) => !held.has(name));
     this.optionalInputs = ports.filter(({ name }) => held.has(name));
@@ -123,7 +126,7 @@ export class OnnxModel {
     ] as const) {
       for (const port of ports) {
         names.add(port.name);
-        const value = this.#fed(port, inputs, optional || !this.#given.has(port.name));
+        const value = this.#fed(port, inputs, optional || !this.#sources.has(port.name));
         if (value !== undefined) values.set(port.name, new Value(value));
       }
     }
@@ -147,18 +150,18 @@ export class OnnxModel {
     if (known.length > 0) {
       const rest = Object.fromEntries(Object.entries(inputs).filter(([, input]) => isTensor(input)));
       const fixed = Object.fromEntries(known);
-      return jit((params: Tensors, given: Tensors, own: OnnxRunOptions) =>
-        this.apply({ ...(given as OnnxInputs), ...fixed }, params, own),
+      return jit((params: Tensors, tensors: Tensors, runOptions: OnnxRunOptions) =>
+        this.apply({ ...(tensors as OnnxInputs), ...fixed }, params, runOptions),
       )(this.params, rest as Tensors, drawn);
     }
     return this.#compiled(this.params, inputs as Tensors, drawn);
   }
 
   /**
-   * The model as a layer of one input and one output, with the weights as its parameters: for `nn.sequential`, `train` and
-   * fine-tuning.
+   * The model as a layer of one input and one output, with the weights as its parameters: for `nn.sequential`, `train`
+   * and fine-tuning.
    *
-   * @throws HeddleError `model` when it has several.
+   * @throws HeddleError `model` when the model has another number of inputs or outputs.
    */
   layer(): Layer {
     const [input, output] = [this.inputs[0], this.outputs[0]];
@@ -182,32 +185,35 @@ export class OnnxModel {
     };
   }
 
-  /** A tensor of the file, or what is given in its place. Only weights are known by what the file has where they are replaced. */
+  /**
+   * A tensor of the file, or its replacement in `params`. A replaced weight keeps the file's numbers as its known
+   * value; another replaced tensor has no known value.
+   */
   #held(name: string, value: Value, params: Tensors): Value {
-    const given = (params as { readonly [name: string]: Tensor })[name];
-    if (given === undefined) return value.folds ? value : new Value(value.host as HostTensor);
-    return value.folds ? new Value(given) : new Value(given, { host: value.host as HostTensor });
+    const replacement = (params as { readonly [name: string]: Tensor })[name];
+    if (replacement === undefined) return value.folds ? value : new Value(value.host as HostTensor);
+    return value.folds ? new Value(replacement) : new Value(replacement, { host: value.host as HostTensor });
   }
 
   #fed({ name, dtype, shape }: OnnxPort, inputs: OnnxInputs, optional: boolean): Tensor | HostTensor | undefined {
-    const given = inputs[name];
-    if (given === undefined) {
+    const input = inputs[name];
+    if (input === undefined) {
       if (optional) return undefined;
       throw new HeddleError("argument", `${this.#file}: input "${name}" is missing`, {
         hint: `apply takes { ${this.inputs.map((port) => port.name).join(", ")} }`,
       });
     }
-    if (!isTensor(given)) checkHost(`${this.#file}: input "${name}"`, given);
+    if (!isTensor(input)) checkHost(`${this.#file}: input "${name}"`, input);
     const fits =
-      given.dtype === dtype &&
+      input.dtype === dtype &&
       (shape === undefined ||
-        (shape.length === given.shape.length &&
-          shape.every((size, dim) => typeof size === "string" || size === given.shape[dim])));
+        (shape.length === input.shape.length &&
+          shape.every((size, dim) => typeof size === "string" || size === input.shape[dim])));
     if (!fits) {
       const wanted = `${dtype}${shape === undefined ? "" : `[${shape.join(",")}]`}`;
-      throw new HeddleError("shape", `${this.#file}: input "${name}" is ${wanted}, got ${formatType(given)}`);
+      throw new HeddleError("shape", `${this.#file}: input "${name}" is ${wanted}, got ${formatType(input)}`);
     }
-    return given;
+    return input;
   }
 }
 
@@ -217,7 +223,7 @@ const opsOf = (graph: GraphProto): string[] =>
     ...attribute.flatMap(({ g }) => (g === undefined ? [] : opsOf(g))),
   ]);
 
-/** Names of the tensors that a file has, whether or not they are asked for. */
+/** Names of all tensors of a file, used or not. */
 const namesHeld = ({ initializer, sparseInitializer = [] }: GraphProto): string[] => [
   ...initializer.map(({ name = "" }) => name),
   ...sparseInitializer.map(nameOfSparse),
@@ -225,7 +231,7 @@ const namesHeld = ({ initializer, sparseInitializer = [] }: GraphProto): string[
 
 const isPort = ({ type }: ValueInfo): boolean => hasDType(type?.tensorType?.elemType);
 
-/** Whether nothing is said of a value, as opposed to that it is something else than a tensor. */
+/** Whether the file gives no type for a value, as opposed to a type other than a tensor. */
 const isUntold = ({ type = {} }: ValueInfo): boolean =>
   Object.keys(type).length === 0 || (type.tensorType !== undefined && (type.tensorType.elemType ?? 0) === 0);
 
@@ -235,8 +241,8 @@ function portOf(info: ValueInfo, file: string): OnnxPort {
   const name = info.name ?? "";
   const tensor = info.type?.tensorType;
   if (tensor?.elemType === undefined) {
-    throw new HeddleError("model", `${file}: "${name}" is no tensor`, {
-      hint: "sequences, maps and optional values have no counterpart in Heddle; other outputs can be asked for by { outputs: [name] }",
+    throw new HeddleError("model", `${file}: "${name}" is not a tensor`, {
+      hint: "sequences, maps and optional values have no counterpart in Heddle; { outputs: [name] } asks for other outputs alone",
     });
   }
   // Exporters write sizes that they do not know as 0 and -1, too.
@@ -244,9 +250,12 @@ function portOf(info: ValueInfo, file: string): OnnxPort {
   return { name, dtype: dtypeOfCode(tensor.elemType, `"${name}" of ${file}`), shape };
 }
 
-/** The version of ONNX's ops that a model asks for; one that consists of functions alone may leave it to them. */
+/**
+ * The version of ONNX's ops that a model asks for; a model that consists of functions alone may leave the version to
+ * them.
+ */
 function opsetOf({ opsetImport, functions = [] }: ModelProto, file: string): number {
-  const opset = opsetOfImports([...opsetImport, ...functions.flatMap((one) => one.opsetImport)]) ?? 1;
+  const opset = opsetOfImports([...opsetImport, ...functions.flatMap((definition) => definition.opsetImport)]) ?? 1;
   if (opset < oldestOpset || opset > newestOpset) {
     throw new HeddleError("model", `${file} uses opset ${opset}; opsets ${oldestOpset} to ${newestOpset} are read`, {
       hint: "export it again with an opset in that range, or convert it with onnx.version_converter",
@@ -263,14 +272,14 @@ function checkOps(graph: GraphProto, opset: number, file: string): void {
   }
 }
 
-/** What of a file is asked for: its graph without the rest, and without functions. */
-interface Asked extends Pick<Needed, "graph" | "given"> {
+/** The requested part of a file: the graph of the requested outputs, with functions inlined. */
+interface Asked extends Pick<Needed, "graph" | "sources"> {
   readonly model: ModelProto;
   readonly opset: number;
   readonly file: string;
 }
 
-/** Reads what is asked for of a file; tensors that lie in other files are not in it yet. */
+/** Reads the requested part of a file; tensors in other files are not read yet. */
 function askedOf(what: string, bytes: Uint8Array, file: string, options: OnnxOptions): Asked {
   checkOptions(what, options, ["file", "outputs"]);
   const model = readModel(bytes, file);
@@ -278,9 +287,9 @@ function askedOf(what: string, bytes: Uint8Array, file: string, options: OnnxOpt
   const opset = opsetOf(model, file);
   const output = outputsAsked(what, model.graph, options.outputs, file);
   const flat = inlined({ ...model.graph, output }, model.functions ?? [], file);
-  const { graph, given } = neededOfWhole(flat, file);
+  const { graph, sources } = neededOfWhole(flat, file);
   checkOps(graph, opset, file);
-  return { model, graph, given, opset, file };
+  return { model, graph, sources, opset, file };
 }
 
 function outputsAsked(
@@ -314,9 +323,9 @@ function externalOf(graph: GraphProto): TensorProto[] {
 /**
  * Reads an ONNX model in memory.
  *
- * @throws HeddleError `format` for a malformed file; `model` naming the first node whose op is not in the table, or an opset
- * out of range; `dtype` for tensors of types that Heddle lacks; each of these only where an output that is asked for depends on it. Tensors
- * kept in other files are refused: {@link loadOnnx} reads them.
+ * @throws HeddleError `format` for a malformed file; `model` naming the first node whose op is not in the table, or an
+ * opset out of range; `dtype` for tensors of types that Heddle lacks; each of these only where a requested output
+ * depends on it. Tensors kept in other files are refused: {@link loadOnnx} reads them.
  */
 export function parseOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxModel {
   const { file = "the ONNX model" } = asRecord("parseOnnx", options);

@@ -9,7 +9,7 @@ import { checkRecognised, HeddleError } from "../../extend/index.ts";
 
 type Scalar = "int" | "big" | "float" | "double" | "string" | "bytes";
 type Kind = Scalar | (() => Message);
-/** Number and kind of a field; a repeated one is an array, absent ones of which are empty. */
+/** Number and kind of a field. A repeated field is an array, which is empty where the field is absent. */
 type Field = readonly [number: number, kind: Kind, repeated?: "repeated"];
 interface Message {
   readonly name: string;
@@ -20,7 +20,7 @@ export interface Dimension {
   readonly dimValue?: number;
   readonly dimParam?: string;
 }
-/** Of what is no tensor only its kind is read. */
+/** The type of a value. For a type other than a tensor only its kind is read. */
 export interface TypeProto {
   readonly tensorType?: { readonly elemType?: number; readonly shape?: { readonly dim: readonly Dimension[] } };
   readonly sequenceType?: object;
@@ -100,7 +100,7 @@ export interface FunctionProto {
   readonly output: readonly string[];
   readonly node: readonly NodeProto[];
   readonly opsetImport: readonly OpsetProto[];
-  /** Defaults of attributes; those without one are a list of names, which nothing here needs. */
+  /** Attributes with defaults; the attributes without a default are a list of names, which is not read. */
   readonly attributeProto: readonly AttributeProto[];
 }
 export interface ModelProto {
@@ -221,7 +221,7 @@ const malformed = (file: string, problem: string, cut = false): HeddleError =>
     cut ? { hint: "download or write it again: it is not whole" } : {},
   );
 
-/** Graphs within attributes of nodes nest; more than this is no network. */
+/** The deepest nesting of messages: graphs in attributes of nodes nest. */
 const deepest = 64;
 
 interface Reading {
@@ -232,7 +232,7 @@ interface Reading {
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Names are UTF-8; others keep their bytes as characters, so that they stay apart. */
+/** Names are UTF-8; the bytes of other names become characters one by one, so that names stay distinct. */
 function textOf(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes);
@@ -272,10 +272,10 @@ function readField({ reader, file, depth }: Reading, [, kind]: Field, wire: Wire
   const expected = typeof kind === "function" ? WireType.LengthDelimited : wireOf[kind];
   if (typeof kind === "function" && wire === expected)
     return [readMessage(new BinaryReader(reader.bytes()), kind(), file, depth + 1)];
-  if (typeof kind === "function") throw malformed(file, `${what} is no message`);
+  if (typeof kind === "function") throw malformed(file, `${what} is not a message`);
   if (wire === expected) return [readScalar(reader, kind)];
   if (wire !== WireType.LengthDelimited) throw malformed(file, `${what} has wire type ${wire}`);
-  // Numbers one after another without their tags.
+  // A packed field: numbers without tags.
   const packed = new BinaryReader(reader.bytes());
   const values: unknown[] = [];
   while (packed.pos < packed.len) values.push(readScalar(packed, kind));
@@ -288,29 +288,29 @@ const known = new Map<Message, ReadonlyMap<number, { readonly name: string; read
 function fieldsOf(message: Message) {
   const found = known.get(message);
   if (found !== undefined) return found;
-  const made = new Map(Object.entries(message.fields).map(([name, field]) => [field[0], { name, field }]));
-  known.set(message, made);
-  return made;
+  const byNumber = new Map(Object.entries(message.fields).map(([name, field]) => [field[0], { name, field }]));
+  known.set(message, byNumber);
+  return byNumber;
 }
 
 function readMessage(reader: BinaryReader, message: Message, file: string, depth: number): object {
   if (depth > deepest) throw malformed(file, `graphs are nested more than ${deepest} messages deep`);
   const byNumber = fieldsOf(message);
-  const made: Record<string, unknown> = {};
-  for (const [name, [, , repeated]] of Object.entries(message.fields)) if (repeated !== undefined) made[name] = [];
+  const content: Record<string, unknown> = {};
+  for (const [name, [, , repeated]] of Object.entries(message.fields)) if (repeated !== undefined) content[name] = [];
   while (reader.pos < reader.len) {
     const [number, wire] = reader.tag();
-    const one = byNumber.get(number);
-    if (one === undefined) {
+    const entry = byNumber.get(number);
+    if (entry === undefined) {
       reader.skip(wire, number);
       continue;
     }
-    const { name, field } = one;
+    const { name, field } = entry;
     const values = readField({ reader, file, depth }, field, wire, `${message.name}.${name}`);
-    if (field[2] === undefined) made[name] = values.at(-1);
-    else for (const value of values) (made[name] as unknown[]).push(value);
+    if (field[2] === undefined) content[name] = values.at(-1);
+    else for (const value of values) (content[name] as unknown[]).push(value);
   }
-  return made;
+  return content;
 }
 
 function read(bytes: Uint8Array, message: Message, file: string): object {
@@ -329,7 +329,7 @@ export function readModel(bytes: Uint8Array, file: string): ModelProto {
   return read(bytes, model, file) as ModelProto;
 }
 
-/** Reads a tensor that is a file of its own (`.pb`). */
+/** Reads a file that is one tensor (`.pb`). */
 export const readTensorProto = (bytes: Uint8Array, file: string): TensorProto =>
   read(bytes, tensor, file) as TensorProto;
 
@@ -359,14 +359,14 @@ function writeMessage(writer: BinaryWriter, message: Message, content: { readonl
   for (const [name, [number, kind, repeated]] of Object.entries(message.fields)) {
     const value = content[name];
     if (value === undefined) continue;
-    for (const one of repeated === undefined ? [value] : (value as readonly unknown[])) {
+    for (const item of repeated === undefined ? [value] : (value as readonly unknown[])) {
       if (typeof kind === "function") {
         writer.tag(number, WireType.LengthDelimited).fork();
-        writeMessage(writer, kind(), one as { readonly [field: string]: unknown });
+        writeMessage(writer, kind(), item as { readonly [field: string]: unknown });
         writer.join();
       } else {
         writer.tag(number, wireOf[kind]);
-        writeScalar(writer, kind, one);
+        writeScalar(writer, kind, item);
       }
     }
   }

@@ -1,20 +1,23 @@
-/** @module Which parts of a graph its outputs are made of, in an order in which they can be computed: files hold others too, in any order. */
+/**
+ * @module The parts of a graph that its outputs need, in an order in which they can be computed. Files hold other
+ * parts, too, and in any order.
+ */
 import { HeddleError } from "../../extend/index.ts";
 import type { GraphProto, NodeProto, SparseTensorProto, TensorProto } from "./messages.ts";
 
-/** A node by its name in messages, or by what it makes. */
+/** A node as error messages call it: by its name, or by its first output. */
 export const calledNode = ({ name, output }: NodeProto): string =>
-  name ? `node "${name}"` : `node of "${output.find((one) => one !== "") ?? ""}"`;
+  name ? `node "${name}"` : `node of "${output.find((result) => result !== "") ?? ""}"`;
 
 /** A node with its op. */
 export const describe = (node: NodeProto): string => `${calledNode(node)} (${node.opType})`;
 
-/** A graph without what nobody asks for, and the names from outside of its nodes that it uses, each with who does. */
+/** A graph reduced to what its outputs need, and the names that it uses and no node of it makes. */
 export interface Needed {
   readonly graph: GraphProto;
-  /** Names that its own inputs and initializers have. */
-  readonly given: ReadonlySet<string>;
-  /** Names that nothing in it has: of values around it. */
+  /** Names of the graph's inputs and initializers that are used. */
+  readonly sources: ReadonlySet<string>;
+  /** Names of values around the graph, each with the description of a node that uses it. */
   readonly free: ReadonlyMap<string, string>;
 }
 
@@ -30,7 +33,7 @@ class Walk {
   readonly #twice = new Set<string>();
   readonly #taken = new Set<string>();
   readonly #nodes = new Map<number, { readonly node: NodeProto; readonly before: readonly number[] }>();
-  readonly given = new Set<string>();
+  readonly sources = new Set<string>();
   readonly free = new Map<string, string>();
 
   constructor(graph: GraphProto, file: string) {
@@ -39,7 +42,7 @@ class Walk {
     const { initializer, sparseInitializer = [], input } = graph;
     const initial = [...initializer.map(nameOf), ...sparseInitializer.map(nameOfSparse)];
     for (const name of initial) this.#make(name, -1);
-    // An initializer may be an input too: what it is where none is given.
+    // An initializer may be an input, too: it is the input's default.
     for (const { name = "" } of input) this.#makers.set(name, -1);
     graph.node.forEach(({ output }, index) => {
       for (const name of output) this.#make(name, index);
@@ -52,37 +55,37 @@ class Walk {
     this.#makers.set(name, index);
   }
 
-  /** The node that makes what `who` takes; undefined for what no node of this graph does. */
+  /** The node that makes the value `name`, which `who` uses; undefined where no node of this graph makes it. */
   #makerOf(name: string, who: string): number | undefined {
     if (this.#twice.has(name)) throw new HeddleError("format", `${this.#file} has two values "${name}"`);
     this.#taken.add(name);
     const index = this.#makers.get(name);
     if (index === undefined) this.free.set(name, this.free.get(name) ?? who);
-    else if (index < 0) this.given.add(name);
+    else if (index < 0) this.sources.add(name);
     else return index;
     return undefined;
   }
 
-  /** A node with what is needed of its graphs, and the nodes that it comes after. */
+  /** A node with its graphs reduced to what they need, and the nodes that must come before it. */
   #of(index: number): { readonly node: NodeProto; readonly before: readonly number[] } {
     const known = this.#nodes.get(index);
     if (known !== undefined) return known;
     const whole = this.#graph.node[index] as NodeProto;
     const who = `${describe(whole)} takes`;
     const taken = new Map(whole.input.filter((name) => name !== "").map((name) => [name, who]));
-    const attribute = whole.attribute.map((one) => {
-      if (one.g === undefined) return one;
-      const { graph, free } = neededOf(one.g, this.#file);
+    const attribute = whole.attribute.map((entry) => {
+      if (entry.g === undefined) return entry;
+      const { graph, free } = neededOf(entry.g, this.#file);
       for (const [name, inner] of free) if (!taken.has(name)) taken.set(name, inner);
-      return { ...one, g: graph };
+      return { ...entry, g: graph };
     });
     const before = [...taken].map(([name, by]) => this.#makerOf(name, by)).filter((maker) => maker !== undefined);
-    const made = { node: { ...whole, attribute }, before };
-    this.#nodes.set(index, made);
-    return made;
+    const found = { node: { ...whole, attribute }, before };
+    this.#nodes.set(index, found);
+    return found;
   }
 
-  /** All nodes that these names are made of, each after those that it takes from, else in the file's order. */
+  /** All nodes that these outputs need, each after the nodes whose results it uses, otherwise in the file's order. */
   run(outputs: readonly string[]): NodeProto[] {
     const open = outputs.map((name) => this.#makerOf(name, "an output is")).filter((maker) => maker !== undefined);
     const reached = new Set(open);
@@ -97,7 +100,7 @@ class Walk {
     for (const index of [...reached].sort((left, right) => left - right)) this.#place(index, ordered);
     return [...ordered].map((index) => {
       const { node } = this.#of(index);
-      // A result that nobody takes loses its name: rows need not have it.
+      // A result that is not used loses its name: rows need not compute it.
       return { ...node, output: node.output.map((name) => (this.#taken.has(name) ? name : "")) };
     });
   }
@@ -113,7 +116,7 @@ class Walk {
         ordered.add(top.index);
         onPath.delete(top.index);
         path.pop();
-      } else if (onPath.has(index)) throw this.#cycle([...path.map((one) => one.index), index]);
+      } else if (onPath.has(index)) throw this.#cycle([...path.map((step) => step.index), index]);
       else if (!ordered.has(index)) {
         path.push({ index, next: 0 });
         onPath.add(index);
@@ -128,17 +131,23 @@ class Walk {
   }
 }
 
-/** What of a graph its outputs need. @throws HeddleError `format` naming a cycle, or a value that two nodes make. */
+/**
+ * The part of a graph that its outputs need. @throws HeddleError `format` naming a cycle, or a value that two nodes
+ * make.
+ */
 export function neededOf(graph: GraphProto, file: string): Needed {
   const walk = new Walk(graph, file);
   const node = walk.run(graph.output.map(({ name = "" }) => name));
-  const { given, free } = walk;
-  const initializer = graph.initializer.filter((proto) => given.has(nameOf(proto)));
-  const sparseInitializer = (graph.sparseInitializer ?? []).filter((proto) => given.has(nameOfSparse(proto)));
-  return { graph: { ...graph, node, initializer, sparseInitializer }, given, free };
+  const { sources, free } = walk;
+  const initializer = graph.initializer.filter((proto) => sources.has(nameOf(proto)));
+  const sparseInitializer = (graph.sparseInitializer ?? []).filter((proto) => sources.has(nameOfSparse(proto)));
+  return { graph: { ...graph, node, initializer, sparseInitializer }, sources, free };
 }
 
-/** What an outermost graph needs, in which nothing is from around it. @throws HeddleError as {@link neededOf}; `format` for a name without a value. */
+/**
+ * {@link neededOf} for an outermost graph, which has no values around it. @throws HeddleError as {@link neededOf};
+ * `format` for a name without a value.
+ */
 export function neededOfWhole(graph: GraphProto, file: string): Needed {
   const needed = neededOf(graph, file);
   for (const [name, who] of needed.free)
@@ -146,16 +155,16 @@ export function neededOfWhole(graph: GraphProto, file: string): Needed {
   return needed;
 }
 
-/** A graph with other tensors in place of its own, also of those of attributes and of graphs within. */
+/** A graph with its tensors replaced, those in attributes and in graphs inside included. */
 export function withTensors(graph: GraphProto, replace: (proto: TensorProto) => TensorProto): GraphProto {
   const ofSparse = (sparse: SparseTensorProto): SparseTensorProto => ({
     ...sparse,
     ...(sparse.values && { values: replace(sparse.values) }),
     ...(sparse.indices && { indices: replace(sparse.indices) }),
   });
-  const node = graph.node.map((one) => ({
-    ...one,
-    attribute: one.attribute.map((attribute) => ({
+  const node = graph.node.map((whole) => ({
+    ...whole,
+    attribute: whole.attribute.map((attribute) => ({
       ...attribute,
       ...(attribute.t && { t: replace(attribute.t) }),
       ...(attribute.g && { g: withTensors(attribute.g, replace) }),

@@ -1,4 +1,7 @@
-/** @module ONNX's attention: heads apart, keys and values after those of the past, and masks of several kinds as one. */
+/**
+ * @module ONNX's attention: heads are split, keys and values are appended to those of the past, and masks of several
+ * kinds become one.
+ */
 
 import type { Tensor } from "../../functions/index.ts";
 import * as h from "../../functions/index.ts";
@@ -62,20 +65,23 @@ function padded(mask: Tensor, keys: number, value: number): Tensor {
   );
 }
 
-/** Heads of keys or values, each as often as queries share it. */
+/** Heads of keys or values, each repeated for the query heads that share it. */
 function shared(x: Tensor, heads: number): Tensor {
-  const [batch, own, ...rest] = x.shape as [number, number, ...number[]];
-  if (own === heads) return x;
+  const [batch, kvHeads, ...rest] = x.shape as [number, number, ...number[]];
+  if (kvHeads === heads) return x;
   return x
-    .reshape([batch, own, 1, ...rest])
-    .broadcastTo([batch, own, heads / own, ...rest])
+    .reshape([batch, kvHeads, 1, ...rest])
+    .broadcastTo([batch, kvHeads, heads / kvHeads, ...rest])
     .reshape([batch, heads, ...rest]);
 }
 
-/** Step by step, for what the one op has no place for; the scores are those that `qk_matmul_output_mode` names. */
-function stepwise(c: NodeContext, given: Operands, scale: number, seen: Tensor | undefined): [Tensor, Tensor] {
-  const { q } = given;
-  const [k, v] = [shared(given.k, q.shape[1] as number), shared(given.v, q.shape[1] as number)];
+/**
+ * Attention step by step, for options that the fused op does not have. The scores are those that
+ * `qk_matmul_output_mode` names.
+ */
+function stepwise(c: NodeContext, inputs: Operands, scale: number, seen: Tensor | undefined): [Tensor, Tensor] {
+  const { q } = inputs;
+  const [k, v] = [shared(inputs.k, q.shape[1] as number), shared(inputs.v, q.shape[1] as number)];
   const root = Math.sqrt(scale);
   const raw = q.mul(root).matmul(k.mul(root).transpose([0, 1, 3, 2]));
   const cap = c.float("softcap", 0);
@@ -98,14 +104,14 @@ function stepwise(c: NodeContext, given: Operands, scale: number, seen: Tensor |
 }
 
 function attention(c: NodeContext): Result[] {
-  const given = operands(c);
-  const { q, k, v } = given;
+  const inputs = operands(c);
+  const { q, k, v } = inputs;
   const scale = c.float("scale", 1 / Math.sqrt(q.shape[3] as number));
-  const seen = visible(c, given);
+  const seen = visible(c, inputs);
   const added = c.has(3) && c.dtype(3) !== "bool";
   const whole = added || c.float("softcap", 0) > 0 || c.asks(3);
   const [y, scores] = whole
-    ? stepwise(c, given, scale, seen)
+    ? stepwise(c, inputs, scale, seen)
     : [h.scaledDotProductAttention(q, k, v, { mask: seen, scale }), undefined];
   const [batch, , steps] = q.shape as [number, number, number];
   return [c.rank() === 4 ? y : y.transpose([0, 2, 1, 3]).reshape([batch, steps, -1]), k, v, scores];

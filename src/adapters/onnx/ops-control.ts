@@ -23,7 +23,7 @@ function branch(c: NodeContext): Result[] {
   );
 }
 
-/** States through slices along an axis of each of the last inputs; results of each slice are stacked. */
+/** Carries states over slices along an axis of each of the last inputs; the results of each slice are stacked. */
 function scan(c: NodeContext): Tensor[] {
   const slices = c.int("num_scan_inputs");
   const states = c.count - slices;
@@ -39,13 +39,13 @@ function scan(c: NodeContext): Tensor[] {
     return directions[index] === 1 ? h.reverse(first, [0]) : first;
   });
   const step = (held: readonly Tensor[], parts: readonly Tensor[]): [Tensor[], Tensor[]] => {
-    const made = c
+    const results = c
       .buildGraph(
         body,
         [...held, ...parts].map((x) => new Value(x)),
       )
       .map((value) => value.tensor);
-    return [made.slice(0, states), made.slice(states)];
+    return [results.slice(0, states), results.slice(states)];
   };
   const [last, ys] = h.scan(
     step,
@@ -60,10 +60,13 @@ function scan(c: NodeContext): Tensor[] {
   return [...last, ...stacked];
 }
 
-/** Loops of known counts are written out up to so many times, as they must be where shapes change. */
+/** The most iterations of a loop that is unrolled, as a loop must be whose shapes change. */
 const mostUnrolled = 256;
 
-/** A loop whose count and condition are known is written out; one with a condition on values is a loop of the program. */
+/**
+ * A loop whose count and condition are known is unrolled; a loop with a computed condition becomes a loop of the
+ * program.
+ */
 function loop(c: NodeContext): Result[] {
   const body = c.graph("body");
   const carries = c.count - 2;
@@ -78,15 +81,15 @@ function loop(c: NodeContext): Result[] {
     if (Number(going.host.data[0]) === 0) break;
     if (index === mostUnrolled)
       throw new HeddleError("op", `a loop of more than ${mostUnrolled} iterations is not imported`);
-    const made = c.buildGraph(body, [new Value(hostInts([index], [])), going, ...held]);
-    going = made[0] as Value;
-    held = made.slice(1, 1 + carries);
-    for (const [place, value] of made.slice(1 + carries).entries()) stacked[place]?.push(value.tensor);
+    const results = c.buildGraph(body, [new Value(hostInts([index], [])), going, ...held]);
+    going = results[0] as Value;
+    held = results.slice(1, 1 + carries);
+    for (const [place, value] of results.slice(1 + carries).entries()) stacked[place]?.push(value.tensor);
   }
   const ys = stacked.map((list) => {
     if (list.length === 0) throw new HeddleError("op", "a loop that stacks nothing is not imported");
     return h.concat(
-      list.map((one) => one.reshape([1, ...one.shape])),
+      list.map((y) => y.reshape([1, ...y.shape])),
       0,
     );
   });
@@ -102,9 +105,9 @@ function whileOf(c: NodeContext, count: number, start: number, going: Value, hel
   const [, last] = h.whileLoop(
     ([condition]: readonly [Tensor, readonly Tensor[]], index) => h.and(condition, more(index)),
     ([condition, carried], index) => {
-      const given = [index.add(start).cast(int64), condition, ...carried].map((x) => new Value(x));
-      const made = c.buildGraph(body, given).map((value) => value.tensor);
-      return [(made[0] as Tensor).reshape([]), made.slice(1)] as const;
+      const operands = [index.add(start).cast(int64), condition, ...carried].map((x) => new Value(x));
+      const results = c.buildGraph(body, operands).map((value) => value.tensor);
+      return [(results[0] as Tensor).reshape([]), results.slice(1)] as const;
     },
     [going.tensor.reshape([]), held.map((value) => value.tensor)] as const,
   );

@@ -19,7 +19,7 @@ const isSigned = (dtype: DType): boolean => isFloat(dtype) || dtype.startsWith("
 function pow(x: Tensor, y: Tensor): Tensor {
   if (isFloat(x.dtype)) return x.pow(y.cast(x.dtype));
   if (x.dtype === y.dtype) return x.pow(y);
-  // Of a wide power the lowest bits are those of a narrow one; exponents must not wrap.
+  // The lowest bits of a wide power are those of a narrow power; exponents must not wrap.
   if (!isFloat(y.dtype)) return x.cast("i64").pow(y.cast("i64")).cast(x.dtype);
   return x.cast("f64").pow(y.cast("f64")).cast(x.dtype);
 }
@@ -27,7 +27,10 @@ function pow(x: Tensor, y: Tensor): Tensor {
 /** Remainder with the sign of the divisor, as Python's; with `fmod` that of the dividend. */
 const mod = (c: NodeContext): Tensor => (c.flag("fmod", false) ? h.rem : h.remainder)(c.x(0), c.x(1));
 
-/** Limits that are left out are none; a lower one above the upper gives the upper. Up to opset 10 they are attributes. */
+/**
+ * Limits that are left out do not bound; a lower limit above the upper gives the upper. Up to opset 10 limits are
+ * attributes.
+ */
 function clip(c: NodeContext): Tensor {
   const limit = (index: number, name: string): Tensor | number | undefined =>
     c.hasAttribute(name) ? c.float(name) : c.optional(index);

@@ -15,7 +15,7 @@ const modes: { readonly [name: string]: Sampling["mode"] } = {
   bicubic: "cubic",
 };
 
-/** Places from -1 to 1, those of the last spatial dim first, counted in elements. */
+/** Coordinates from -1 to 1, the last spatial dim first, as positions in elements. */
 function gridPlaces(grid: Tensor, sizes: readonly number[], atCentres: boolean): Tensor[] {
   const points = grid.reshape([grid.shape[0] as number, sizeOf(grid.shape.slice(1, -1)), sizes.length]);
   return sizes.map((size, dim) => {
@@ -35,7 +35,7 @@ function gridSample(c: NodeContext): Tensor {
     .reshape([batch, channels, ...c.shape(1).slice(1, -1)]);
 }
 
-/** Places from -1 to 1 of each element of an image, moved by a matrix of its own for each of the batch. */
+/** Places from -1 to 1 of each element of an image, moved by the matrix of each image of the batch. */
 function affineGrid(c: NodeContext): Tensor {
   const [batch, , ...sizes] = c.numbers(1) as [number, number, ...number[]];
   const aligned = c.flag("align_corners", false);
@@ -52,7 +52,7 @@ function affineGrid(c: NodeContext): Tensor {
   return moved.reshape([batch, ...sizes, rank]);
 }
 
-/** Cut or padded with zeros on both sides alike, one more behind. */
+/** Cuts, or pads with zeros, equally on both sides; an odd element is behind. */
 function centerCropPad(c: NodeContext): Tensor {
   const wanted = c.numbers(1);
   const axes = c.hasAttribute("axes") ? c.dims(c.ints("axes")) : range(c.rank());

@@ -10,7 +10,7 @@ import { int64 } from "./tensors.ts";
 
 const gather = (c: NodeContext): Tensor => h.take(c.x(), toIndices(c.x(1)), c.axis("axis", 0));
 
-/** Positions that count from the end where negative, counted from the start, in i32. */
+/** Indices in i32; negative ones count from the end. */
 function fromStart(positions: Tensor, size: number): Tensor {
   const at = toIndices(positions);
   return h.select(at.lt(0), at.add(size), at);
@@ -37,8 +37,8 @@ function joined(indices: Tensor, sizes: Shape): Tensor {
   const parts = sizes.map((size, part) => {
     const start = indices.shape.map((_size, dim) => (dim === rank - 1 ? part : 0));
     const limit = indices.shape.map((whole, dim) => (dim === rank - 1 ? part + 1 : whole));
-    const one = indices.slice(start, limit).reshape(indices.shape.slice(0, -1));
-    return fromStart(one, size).mul(strides[part] as number);
+    const dimIndices = indices.slice(start, limit).reshape(indices.shape.slice(0, -1));
+    return fromStart(dimIndices, size).mul(strides[part] as number);
   });
   return parts.reduce((x, y) => x.add(y));
 }
@@ -51,7 +51,10 @@ function gatherND(c: NodeContext): Tensor {
   return h.gather(table, joined(c.x(1), sizes), batch);
 }
 
-/** ONNX's names of how updates are combined with what is there; of several replacements of one place the last one stays. */
+/**
+ * ONNX's names of how updates are combined with what is there; where several updates replace one place, the last one
+ * stays.
+ */
 const reductions: { readonly [name: string]: h.ScatterOp } = {
   none: "replace",
   add: "sum",
@@ -102,7 +105,9 @@ function compress(c: NodeContext): Tensor {
   return h.take(x, h.tensor(Int32Array.from(kept), { shape: [kept.length] }), axis);
 }
 
-/** The k largest or smallest elements of a dim, in order, and where they were; of equal ones the first. */
+/**
+ * The k largest or smallest elements of a dim, in order, and their indices; of equal elements the first comes first.
+ */
 function topK(c: NodeContext): Result[] {
   const [axis, k] = [c.axis("axis", -1), c.hasAttribute("k") ? c.int("k") : c.number(1)];
   if (c.flag("largest", true)) {
@@ -120,7 +125,7 @@ function topK(c: NodeContext): Result[] {
   return [values, indices.cast(int64)];
 }
 
-/** Where a known tensor is not 0: dims by count. */
+/** The indices of a known tensor's elements other than 0, of shape `[rank, count]`. */
 function nonZero(c: NodeContext): HostTensor {
   const strides = stridesOf(c.shape());
   const found = c.numbers(0).flatMap((value, place) => (value === 0 ? [] : [place]));
@@ -130,7 +135,7 @@ function nonZero(c: NodeContext): HostTensor {
   return hostInts(values, [c.rank(), found.length]);
 }
 
-/** A cache in which, for each element of the batch, some positions of a dim are replaced, from a place of its own on. */
+/** A cache in which updates replace positions of a dim; each element of the batch has its own first position. */
 function tensorScatter(c: NodeContext): Tensor {
   const axis = c.axis("axis", -2);
   const order = [0, axis, ...range(c.rank()).filter((dim) => dim !== 0 && dim !== axis)];

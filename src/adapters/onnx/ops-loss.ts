@@ -11,7 +11,7 @@ function negativeLogLikelihood(c: NodeContext, logs: Tensor): Tensor {
   const shape = [...labels.shape];
   shape.splice(1, 0, 1);
   const classes = logs.shape[1] as number;
-  // An ignored class may be none at all: it is compared with, never looked up.
+  // An ignored class may be out of range: it is compared with, never looked up.
   const hot = labels.reshape(shape).eq(positions(classes, 1, logs.shape.length));
   const picked = h.select(hot, logs.neg(), h.zerosLike(logs)).sum(1);
   const ones = h.ones(labels.shape, { dtype: logs.dtype });

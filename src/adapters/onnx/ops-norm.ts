@@ -8,7 +8,10 @@ import { functional as f } from "../../nn/index.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { dtypeOfCode } from "./tensors.ts";
 
-/** A value per channel, for the dims behind; one with dims behind has a value for each element (`spatial = 0`, up to opset 8). */
+/**
+ * A vector of values per channel, shaped to broadcast over the dims behind; a tensor of more dims has a value for each
+ * element (`spatial = 0`, up to opset 8).
+ */
 const perChannel = (x: Tensor, rank: number): Tensor =>
   x.shape.length > 1 ? x : x.reshape([-1, ...range(rank - 2).map(() => 1)]);
 
@@ -30,10 +33,10 @@ function batchNorm(c: NodeContext): Result[] {
       .add(shift);
   if (!c.flag("training_mode", false)) return [applied(c.x(3), c.x(4))];
   const { mean, variance } = moments(x, [0, ...range(rank).slice(2)]);
-  const [own, spread] = [mean.reshape([-1]), variance.reshape([-1])];
+  const [batchMean, batchVariance] = [mean.reshape([-1]), variance.reshape([-1])];
   const momentum = c.float("momentum", 0.9);
   const running = (old: Tensor, now: Tensor): Tensor => old.mul(momentum).add(now.mul(1 - momentum));
-  return [applied(own, spread), running(c.x(3), own), running(c.x(4), spread)];
+  return [applied(batchMean, batchVariance), running(c.x(3), batchMean), running(c.x(4), batchVariance)];
 }
 
 /** x / sqrt(variance + epsilon) about its mean, in the type that `stash_type` names. */
@@ -72,23 +75,23 @@ function instanceNorm(c: NodeContext): Tensor {
   return y.mul(perChannel(c.x(1), c.rank())).add(perChannel(c.x(2), c.rank()));
 }
 
-/** Scale and shift are of channels; up to opset 20 of groups, of which each goes to all its channels. */
+/** Scale and shift are per channel; up to opset 20 they are per group, for all channels of the group. */
 function groupNorm(c: NodeContext): Tensor {
   const [groups, channels] = [c.int("num_groups"), c.shape()[1] as number];
   const y = grouped(c.x(), groups, c.float("epsilon", 1e-5));
-  const own = (index: number): Tensor => {
+  const expanded = (index: number): Tensor => {
     const x = c.x(index);
     if (c.opset >= 21) return perChannel(x, c.rank());
     const spread = x.reshape([groups, 1]).broadcastTo([groups, channels / groups]);
     return perChannel(spread.reshape([channels]), c.rank());
   };
-  return y.mul(own(1)).add(own(2));
+  return y.mul(expanded(1)).add(expanded(2));
 }
 
 function lpNormalization(c: NodeContext): Tensor {
   const [x, axis] = [c.x(), c.axis("axis", -1)];
   const norm = h.linalg.norm(x, { p: c.int("p", 2), dims: axis, keepDims: true });
-  // A line of zeros stays one, and its derivative is 0.
+  // A vector of zeros stays zeros, and its derivative is 0.
   const zero = norm.eq(0);
   return h.select(zero, 0, x.div(h.select(zero, 1, norm)));
 }
@@ -101,7 +104,7 @@ function meanVariance(c: NodeContext): Tensor {
 function localResponse(c: NodeContext): Tensor {
   const size = c.int("size");
   const [alpha, beta, k] = [c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1)];
-  // Of an even number of channels one more is behind an element's own, not before it.
+  // An even window has one more channel behind an element than before it.
   const turned = (x: Tensor): Tensor => (size % 2 === 0 ? h.reverse(x, [1]) : x);
   return turned(f.localResponseNorm(turned(c.x()), size, { alpha, beta, k }));
 }
@@ -113,7 +116,7 @@ function dropout(c: NodeContext): Result[] {
       hint: "export the model for inference, and add nn.dropout for training",
     });
   }
-  // Of the mask of all ones the type was once that of the input.
+  // Up to opset 9 the mask, which is all ones, has the dtype of the input.
   return [c.x(), h.ones(c.shape(), { dtype: c.opset < 10 ? c.dtype() : "bool" })];
 }
 

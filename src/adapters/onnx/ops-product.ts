@@ -6,7 +6,7 @@ import { range } from "../../ir/index.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
 import { convolve, convolveApart } from "./convolve.ts";
 import { autoPadding, perSpatial } from "./window.ts";
-import type { Window } from "./windows.ts";
+import { spanOf, type Window } from "./windows.ts";
 
 const turned = (x: Tensor, turn: boolean): Tensor => (turn ? x.transpose() : x);
 
@@ -33,7 +33,7 @@ function convTranspose(c: NodeContext): Tensor {
   const strides = perSpatial(c, "strides", rank, 1);
   const dilations = perSpatial(c, "dilations", rank, 1);
   const extra = perSpatial(c, "output_padding", rank, 0);
-  const spans = sizes.map((size, dim) => (size - 1) * (dilations[dim] as number) + 1);
+  const spans = sizes.map((_size, dim) => spanOf({ sizes, dilations }, dim));
   const pads = transposedPads(c, spans, strides, extra);
   const padding = spans.map((span, dim): [number, number] => {
     const [low, high] = pads[dim] as [number, number];
@@ -48,7 +48,7 @@ function convTranspose(c: NodeContext): Tensor {
   return withBias(y, c.optional(2));
 }
 
-/** Padding as given, or so that the output has the shape asked for. */
+/** The node's padding, or the padding that gives the output the requested shape. */
 function transposedPads(
   c: NodeContext,
   spans: readonly number[],

@@ -46,7 +46,7 @@ function saturated(x: Tensor, dtype: DType): Tensor {
   return x.maximum(lowest).minimum(highest).cast(dtype);
 }
 
-/** The scale and the zero point that make the most of u8 for the values at hand, and these in it. */
+/** The scale and the zero point that use the range of u8 best for the values, and the quantised values. */
 function dynamicQuantize(c: NodeContext): Result[] {
   const x = c.x();
   const [low, high] = [x.min().minimum(0), x.max().maximum(0)];
@@ -64,8 +64,8 @@ const forRows = (x: Tensor, rank: number): Tensor =>
 function centred(c: NodeContext, index: number, point: number, byRow: boolean, dtype: DType = "f64"): Tensor {
   const x = c.x(index).cast(dtype);
   if (!c.has(point)) return x;
-  const given = c.x(point).cast(dtype);
-  return x.sub(byRow ? forRows(given, x.shape.length) : given);
+  const zeroPoint = c.x(point).cast(dtype);
+  return x.sub(byRow ? forRows(zeroPoint, x.shape.length) : zeroPoint);
 }
 
 const matmulInteger = (c: NodeContext): Tensor =>

@@ -1,6 +1,6 @@
 /**
- * @module ONNX's random ops. They draw from the key that `apply` is given, each node from a part of its own, or, where a node
- * has a `seed`, from that: the numbers are Heddle's, not those of another runtime.
+ * @module ONNX's random ops. Each node draws from a key of its own: from its `seed`, or, without one, derived from the
+ * key that `apply` gets. The numbers are Heddle's, not those of another runtime.
  */
 
 import { HeddleError } from "../../extend/index.ts";
@@ -34,7 +34,7 @@ const normal =
     return drawn.mul(c.float("scale", 1)).add(c.float("mean", 0));
   };
 
-/** 1 with the probability that each element says. */
+/** 1 with the probability that each element gives, else 0. */
 function bernoulli(c: NodeContext): h.Tensor {
   const x = c.x();
   // In 16 bits small probabilities would be rounded up.

@@ -8,11 +8,11 @@ import { type Activation, activationsNamed } from "./activations.ts";
 import { type NodeContext, type Result, type Rows, row } from "./context.ts";
 import { positions } from "./helpers.ts";
 
-/** The place of the activation of the cell state, after those of the gates and the cell: an LSTM's. */
+/** The index of the activation that an LSTM applies to the cell state for its output. */
 const outputOfCell = 2;
 
-/** What a step computes: next states, of which the first is the output. */
-type Step = (gates: Tensor, states: readonly Tensor[], own: Direction) => readonly Tensor[];
+/** Computes the next states, of which the first is the output. */
+type Step = (gates: Tensor, states: readonly Tensor[], parts: Direction) => readonly Tensor[];
 
 /** Parts of one direction. */
 interface Direction {
@@ -29,16 +29,16 @@ interface Cell {
   readonly gates: number;
   readonly states: number;
   readonly activations: readonly string[];
-  /** Whether the bias of the recurrent part goes with that of the input, for all gates. */
+  /** Whether the bias of the recurrent part is added with that of the input, for all gates. */
   readonly oneBias: (c: NodeContext) => boolean;
   readonly step: (c: NodeContext) => Step;
 }
 
-/** One of the slices of a first dim, without it. */
+/** Slice `index` of the first dim, without that dim. */
 const at = (x: Tensor, index: number): Tensor =>
   x.slice([index, ...x.shape.slice(1).map(() => 0)], [index + 1, ...x.shape.slice(1)]).reshape(x.shape.slice(1));
 
-/** Part `index` of the last dim, of so many each. */
+/** Part `index` of the last dim, in parts of `size` elements. */
 function part(x: Tensor, index: number, size: number): Tensor {
   const last = x.shape.length - 1;
   const start = x.shape.map((_whole, dim) => (dim === last ? index * size : 0));
@@ -54,18 +54,18 @@ function activationsOf(c: NodeContext, cell: Cell, directions: number): Activati
     range(directions).flatMap(() => cell.activations),
   );
   const wanted = directions * cell.activations.length;
-  if (names.length !== wanted)
-    throw new HeddleError("format", `has ${names.length} activations where there are to be ${wanted}`);
+  if (names.length !== wanted) throw new HeddleError("format", `has ${names.length} activations; it takes ${wanted}`);
   const limit = c.float("clip", 0);
   return activationsNamed(names, c.floats("activation_alpha", []), c.floats("activation_beta", [])).map((fn, index) =>
-    // ONNX clips "the input of activations"; as in ONNX Runtime the gates' are meant, not the cell state that is the output's.
+    // ONNX clips "the input of activations"; as in ONNX Runtime these are the gates' inputs, not the cell state for the
+    // output.
     limit === 0 || index % cell.activations.length === outputOfCell ? fn : (x) => fn(x.maximum(-limit).minimum(limit)),
   );
 }
 
 /** One direction: `[time, batch, hidden]`, and the last states. */
-function run(c: NodeContext, cell: Cell, x: Tensor, direction: number, reverse: boolean, own: Direction, step: Step) {
-  const { hidden } = own;
+function run(c: NodeContext, cell: Cell, x: Tensor, direction: number, reverse: boolean, parts: Direction, step: Step) {
+  const { hidden } = parts;
   const [time, batch] = x.shape as [number, number, number];
   const bias = c.has(3) ? at(c.x(3), direction) : undefined;
   let gates = x.matmul(at(c.x(1), direction).transpose());
@@ -80,7 +80,7 @@ function run(c: NodeContext, cell: Cell, x: Tensor, direction: number, reverse: 
   const xs = live === undefined ? { gates } : { gates, live };
   return h.scan(
     (states: readonly Tensor[], slice: { gates: Tensor; live?: Tensor }): [Tensor[], Tensor] => {
-      const next = step(slice.gates, states, own);
+      const next = step(slice.gates, states, parts);
       const { live: goes } = slice;
       // Beyond its length a sequence keeps its state, and gives zeros.
       const kept =
@@ -108,29 +108,29 @@ function recurrent(cell: Cell): (c: NodeContext) => Result[] {
     const hidden = c.shape(2).at(-1) as number;
     const all = activationsOf(c, cell, reversed.length);
     const each = cell.activations.length;
-    const made = reversed.map((reverse, direction) => {
+    const runs = reversed.map((reverse, direction) => {
       const bias = c.has(3) ? at(c.x(3), direction) : undefined;
-      const own: Direction = {
+      const parts: Direction = {
         hidden,
         recurrent: at(c.x(2), direction),
         recurrentBias: bias?.slice([cell.gates * hidden], [2 * cell.gates * hidden]),
         peepholes: c.has(7) ? at(c.x(7), direction) : undefined,
         activate: all.slice(direction * each, (direction + 1) * each),
       };
-      return run(c, cell, x, direction, reverse, own, cell.step(c));
+      return run(c, cell, x, direction, reverse, parts, cell.step(c));
     });
     const stacked = (list: readonly Tensor[], dim: number): Tensor =>
       h.concat(
-        list.map((one) => one.reshape([...one.shape.slice(0, dim), 1, ...one.shape.slice(dim)])),
+        list.map((state) => state.reshape([...state.shape.slice(0, dim), 1, ...state.shape.slice(dim)])),
         dim,
       );
     const y = stacked(
-      made.map(([, outputs]) => outputs),
+      runs.map(([, outputs]) => outputs),
       1,
     );
     const states = range(cell.states).map((state) =>
       stacked(
-        made.map(([last]) => last[state] as Tensor),
+        runs.map(([last]) => last[state] as Tensor),
         0,
       ),
     );
@@ -190,8 +190,8 @@ const lstm: Cell = {
       const cell = held as Tensor;
       const all = gates.add((state as Tensor).matmul(weight.transpose()));
       const peep = (index: number, by: Tensor): Tensor => {
-        const one = part(all, index, hidden);
-        return peepholes === undefined ? one : one.add(part(peepholes, index, hidden).mul(by));
+        const gateInput = part(all, index, hidden);
+        return peepholes === undefined ? gateInput : gateInput.add(part(peepholes, index, hidden).mul(by));
       };
       const input = gate(peep(0, cell));
       const forget = coupled ? h.sub(1, input) : gate(peep(2, cell));

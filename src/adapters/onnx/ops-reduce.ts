@@ -9,14 +9,14 @@ import { int64 } from "./tensors.ts";
 
 type Reduction = (x: Tensor, dims: readonly number[], options: ReduceOptions) => Tensor;
 
-/** Axes are an attribute up to opset 17 (of ReduceSum up to 12), an input from then on. */
+/** Axes are an attribute up to opset 17 (up to 12 for ReduceSum), an input from then on. */
 const reduction = (fn: Reduction, map: (x: Tensor) => Tensor = (x) => x): Row =>
   row(1, (c) => {
-    const given = c.listed(1, "axes") ?? [];
+    const axes = c.listed(1, "axes") ?? [];
     // With no axes and noop_with_empty_axes nothing is reduced, but each element is still mapped.
-    const none = given.length === 0;
+    const none = axes.length === 0;
     const noop = none && c.flag("noop_with_empty_axes", false);
-    const dims = none && !noop ? range(c.rank()) : c.dims(given);
+    const dims = none && !noop ? range(c.rank()) : c.dims(axes);
     return fn(map(c.x()), dims, { keepDims: c.flag("keepdims", true) });
   });
 
@@ -64,7 +64,10 @@ function extremeIndex(c: NodeContext, sign: 1 | -1): Tensor {
   return (c.flag("keepdims", true) ? index.reshape(kept) : index).cast(int64);
 }
 
-/** Numbers in the opposite order: unsigned ones and the lowest of an integer dtype cannot be negated. */
+/**
+ * Values in the opposite order. Integers become f64: unsigned numbers and the lowest number of a dtype cannot be
+ * negated.
+ */
 const negated = (x: Tensor): Tensor => (isFloat(x.dtype) ? x.neg() : x.cast("f64").neg());
 
 function hardmax(x: Tensor, axis: number): Tensor {
@@ -83,7 +86,7 @@ const cumulative =
     const backwards = c.flag("reverse", false);
     const x = backwards ? h.reverse(c.x(), [axis]) : c.x();
     let sums = kind === "sum" ? x.cumsum(axis) : x.cumprod(axis);
-    // The sum of those before: moved by one place, not less the element, which would not be exact.
+    // The sum of the elements before each: moved by one place, since a sum less its element would not be exact.
     if (c.flag("exclusive", false))
       sums = h.pad(
         sums,
@@ -93,7 +96,7 @@ const cumulative =
     return backwards ? h.reverse(sums, [axis]) : sums;
   };
 
-/** Up to opset 12 all dims from the axis on are one. */
+/** Up to opset 12 the dims from the axis on are flattened into one. */
 const overMatrix = (fn: (x: Tensor, axis: number) => Tensor): Row => ({
   since: 1,
   until: 12,
@@ -107,7 +110,7 @@ const overAxis = (fn: (x: Tensor, axis: number) => Tensor): Row => row(13, (c) =
 /** An op over an axis, by the meaning that the opset gives it. */
 const alongAxis = (fn: (x: Tensor, axis: number) => Tensor): readonly Row[] => [overMatrix(fn), overAxis(fn)];
 
-/** Of integers, which `norm` refuses, by f64, without a fraction. */
+/** The Euclidean length; that of integers, which `norm` refuses, is computed in f64 and truncated. */
 function length(x: Tensor, dims: readonly number[], { keepDims = false }: { readonly keepDims?: boolean }): Tensor {
   const floats = isFloat(x.dtype) ? x : x.cast("f64");
   return h.linalg.norm(floats, { dims, keepDims }).cast(x.dtype);

@@ -6,7 +6,7 @@ import { resampled, type TapKernel, type Taps, type Tensor, tapsOf } from "../..
 import { range } from "../../ir/index.ts";
 import { type NodeContext, type Rows, row } from "./context.ts";
 
-/** One dim: its sizes, the scale, and the part of the input that is looked at. */
+/** One dim: its sizes, the scale, and the part of the input that is read. */
 interface Dim {
   readonly from: number;
   readonly to: number;
@@ -62,7 +62,7 @@ interface Rules {
   readonly cubic: number;
 }
 
-/** Those of a node: of Upsample, and of Resize of opset 10, they are fixed. */
+/** The rules of a node; those of Upsample, and of Resize of opset 10, are fixed. */
 function rulesOf(c: NodeContext): Rules {
   const mode = c.string("mode", "nearest");
   const old = c.opset < 11;
@@ -76,7 +76,10 @@ function rulesOf(c: NodeContext): Rules {
   };
 }
 
-/** The elements that each place of a dim is made of, and the places outside of the input, where that has a value of its own. */
+/**
+ * The input elements that each place of a dim is made of, and the places outside of the input, where these have a value
+ * of their own.
+ */
 function tapsOfDim(rules: Rules, dim: Dim): { taps: Taps; outside: readonly number[] } {
   const { mode, coordinates, rounding, exclude, antialias, cubic } = rules;
   const at = range(dim.to).map((place) => coordinate(coordinates, dim, place));
@@ -96,15 +99,15 @@ function tapsOfDim(rules: Rules, dim: Dim): { taps: Taps; outside: readonly numb
   };
 }
 
-/** The sizes asked for, by scales or sizes, of some axes, kept in proportion where that is wanted. */
+/** The dims of the result, from scales or sizes of some axes, in proportion where the policy says so. */
 function dimsOf(c: NodeContext): Dim[] {
   const rank = c.rank();
   const axes = c.dims(c.ints("axes", range(rank)));
   const old = c.opset < 11;
   const region = !old && c.has(1) ? c.numbers(1) : [];
   const scaled = old ? 1 : 2;
-  const given = c.listed(scaled, "scales");
-  const scales = given !== undefined && given.length > 0 ? given : undefined;
+  const listed = c.listed(scaled, "scales");
+  const scales = listed !== undefined && listed.length > 0 ? listed : undefined;
   const sizes = scales === undefined ? c.numbers(3) : undefined;
   const policy = c.string("keep_aspect_ratio_policy", "stretch");
   const ratios = sizes?.map((size, index) => size / (c.shape()[axes[index] as number] as number));
@@ -138,9 +141,9 @@ function resize(c: NodeContext): Tensor {
   const outside: [dim: number, places: readonly number[]][] = [];
   dims.forEach((dim, axis) => {
     if (dim.from === dim.to && dim.scale === 1 && !crops) return;
-    const made = tapsOfDim(rules, dim);
-    if (made.outside.length > 0) outside.push([axis, made.outside]);
-    x = resampled(x, axis, made.taps);
+    const sampled = tapsOfDim(rules, dim);
+    if (sampled.outside.length > 0) outside.push([axis, sampled.outside]);
+    x = resampled(x, axis, sampled.taps);
   });
   for (const [axis, places] of outside) {
     const flags = Uint8Array.from({ length: x.shape[axis] as number }, (_unused, place) =>

@@ -36,17 +36,17 @@ function flatten(c: NodeContext): Tensor {
 }
 
 function squeeze(c: NodeContext): Tensor {
-  const given = c.listed(1, "axes");
-  const axes = given === undefined ? range(c.rank()).filter((dim) => c.shape()[dim] === 1) : c.dims(given);
+  const listed = c.listed(1, "axes");
+  const axes = listed === undefined ? range(c.rank()).filter((dim) => c.shape()[dim] === 1) : c.dims(listed);
   const wrong = axes.find((dim) => c.shape()[dim] !== 1);
   if (wrong !== undefined) throw new HeddleError("shape", `dim ${wrong} of ${formatShape(c.shape())} is not of size 1`);
   return c.x().reshape(c.shape().filter((_size, dim) => !axes.includes(dim)));
 }
 
 function unsqueeze(c: NodeContext): Tensor {
-  const given = c.list(1, "axes");
-  const rank = c.rank() + given.length;
-  const axes = c.dims(given, rank);
+  const listed = c.list(1, "axes");
+  const rank = c.rank() + listed.length;
+  const axes = c.dims(listed, rank);
   let next = 0;
   return c.x().reshape(range(rank).map((dim) => (axes.includes(dim) ? 1 : (c.shape()[next++] as number))));
 }
@@ -76,7 +76,7 @@ function slice(c: NodeContext): Tensor {
     const last = start + (count - 1) * step;
     if (count === 0) [from[dim], to[dim]] = [0, 0];
     else [from[dim], to[dim]] = step > 0 ? [start, last + 1] : [last, start + 1];
-    // A step beyond the size takes one element, whatever it is.
+    // A step beyond the size takes one element, however large it is.
     by[dim] = Math.min(Math.abs(step), Math.max(1, size));
     if (step < 0) reversed.push(dim);
   });
@@ -101,7 +101,7 @@ function split(c: NodeContext): Tensor[] {
   });
 }
 
-/** The places of a padded dim that other modes than constant take. */
+/** The input places that fill a padded dim in modes other than constant. */
 function padded(mode: string, size: number, low: number, high: number): number[] {
   return range(Math.max(0, size + low + high)).map((place) => {
     const at = place - low;
@@ -113,11 +113,11 @@ function padded(mode: string, size: number, low: number, high: number): number[]
 }
 
 function pad(c: NodeContext): Tensor {
-  const given = c.list(1, "pads");
+  const pads = c.list(1, "pads");
   const axes = c.has(3) ? c.dims(c.numbers(3)) : range(c.rank());
   const amounts = c.shape().map((): [number, number] => [0, 0]);
   axes.forEach((dim, index) => {
-    amounts[dim] = [given[index] as number, given[index + axes.length] as number];
+    amounts[dim] = [pads[index] as number, pads[index + axes.length] as number];
   });
   const mode = c.string("mode", "constant");
   if (mode !== "constant") {
@@ -129,7 +129,7 @@ function pad(c: NodeContext): Tensor {
   if (!c.has(2)) return h.pad(c.x(), amounts, c.float("value", 0));
   const { host, tensor } = c.value(2);
   if (host !== undefined) return h.pad(c.x(), amounts, host.data[0] as number);
-  // A value that is computed, around what is not padding.
+  // A computed value fills the places that are not inside.
   const inside = h.pad(h.ones(c.shape(), { dtype: "bool" }), amounts);
   return h.select(inside, h.pad(c.x(), amounts), tensor.reshape([]));
 }
@@ -161,7 +161,7 @@ function constant(c: NodeContext): HostTensor {
   if (c.hasAttribute("value_int")) return hostInts([c.int("value_int")], []);
   if (c.hasAttribute("value_floats")) return f32(c.floats("value_floats"), [c.floats("value_floats").length]);
   if (c.hasAttribute("value_ints")) return hostInts(c.ints("value_ints"));
-  throw new HeddleError("dtype", "a constant of texts, which Heddle has no dtype for");
+  throw new HeddleError("dtype", "a constant of strings, for which Heddle has no dtype");
 }
 
 function constantOfShape(c: NodeContext): Tensor {
@@ -170,14 +170,17 @@ function constantOfShape(c: NodeContext): Tensor {
   return h.full(c.numbers(0), Number(value.data[0]), { dtype: value.dtype });
 }
 
-/** So many numbers of a range are made while a model is applied, at most: more is no network's positions. */
+/** The most numbers of a range that are made while a model is applied. */
 const mostNumbers = 2 ** 24;
 
 function numbersIn(c: NodeContext): HostTensor {
   const [start, limit, delta] = [c.number(0), c.number(1), c.number(2)];
   const count = Math.max(0, Math.ceil((limit - start) / delta));
   if (!(count <= mostNumbers))
-    throw new HeddleError("value", `from ${start} to ${limit} by ${delta} there are ${count} numbers`);
+    throw new HeddleError(
+      "value",
+      `from ${start} to ${limit} by ${delta} there are ${count} numbers; at most ${mostNumbers} are made`,
+    );
   const values = range(count).map((index) => start + index * delta);
   const dtype = c.dtype();
   return dtype === int64 ? hostInts(values) : { dtype, shape: [count], data: dtypes[dtype].create(values) };

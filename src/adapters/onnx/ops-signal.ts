@@ -54,8 +54,8 @@ function dft(c: NodeContext): Tensor {
   const size = c.shape()[axis] as number;
   const length = c.number(1, inverse && onesided ? 2 * (size - 1) : size);
   const order = moved(rank, axis, rank - 2);
-  const made = transform(c.x().transpose(order), { length, inverse, onesided });
-  return made.transpose(order.map((_dim, index) => order.indexOf(index)));
+  const transformed = transform(c.x().transpose(order), { length, inverse, onesided });
+  return transformed.transpose(order.map((_dim, index) => order.indexOf(index)));
 }
 
 /** Transforms of frames `[batch, frame, bin, 2]`. */
@@ -72,7 +72,10 @@ function stft(c: NodeContext): Tensor {
   return transform(weighted, { length, inverse: false, onesided: c.flag("onesided", true) });
 }
 
-/** Values that are known from a size: cosines of multiples of the angle 2 pi n / size, the weights being those of 0, 1, 2, …. */
+/**
+ * A window whose values follow from its size: the sum of cosines of 0, 1, 2, … times the angle 2 pi n / size, by these
+ * weights.
+ */
 const windowOf = (...weights: readonly number[]): Row =>
   row(17, (c) => {
     const size = c.number(0);

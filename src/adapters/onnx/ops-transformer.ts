@@ -29,8 +29,8 @@ function rotary(c: NodeContext): Tensor {
   const pairs = c.flag("interleaved", false);
   const x = pairs ? part(heads, 0, turned, 2) : part(heads, 0, turned / 2);
   const y = pairs ? part(heads, 1, turned, 2) : part(heads, turned / 2, turned);
-  const made = [x.mul(cosine).sub(y.mul(sine)), x.mul(sine).add(y.mul(cosine))];
-  const whole = pairs ? h.stack(made, -1).reshape([...heads.shape.slice(0, 3), turned]) : h.concat(made, 3);
+  const rotated = [x.mul(cosine).sub(y.mul(sine)), x.mul(sine).add(y.mul(cosine))];
+  const whole = pairs ? h.stack(rotated, -1).reshape([...heads.shape.slice(0, 3), turned]) : h.concat(rotated, 3);
   const all = turned === size ? whole : h.concat([whole, part(heads, turned, size)], 3);
   return flat ? all.reshape(c.shape()) : all.transpose([0, 2, 1, 3]);
 }

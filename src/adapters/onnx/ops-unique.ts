@@ -7,7 +7,7 @@ type Known = number | bigint;
 
 const isNaN = (value: Known): boolean => Number.isNaN(Number(value));
 
-/** Ascending, NaN last; NaN and NaN are one, and so are -0 and 0. */
+/** Ascending, NaN last; NaN equals NaN, and -0 equals 0. */
 function compare(left: readonly Known[], right: readonly Known[]): number {
   for (const [place, x] of left.entries()) {
     const y = right[place] as Known;

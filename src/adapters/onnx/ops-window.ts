@@ -10,7 +10,7 @@ import { int64 } from "./tensors.ts";
 import { autoPadding, perSpatial } from "./window.ts";
 import { averageWindows, maxWindows, reduceWindows, type Window, withLastWindows } from "./windows.ts";
 
-/** The window, and with `ceil_mode` padded so that it has its last, incomplete one. */
+/** The window of a pooling; with `ceil_mode` padded so that the last, incomplete window counts. */
 function poolWindow(c: NodeContext): { window: Window; padded: Window["padding"] } {
   const window = autoPadding(c, c.ints("kernel_shape"));
   const ceil = c.flag("ceil_mode", false) && c.string("auto_pad", "NOTSET") === "NOTSET";
@@ -52,7 +52,7 @@ function maxPool(c: NodeContext): Result[] {
   return [values, stored.add(image).cast(int64)];
 }
 
-/** Elements put where MaxPool found them, among zeros; a larger shape that is asked for has more zeros behind. */
+/** Elements put where MaxPool found them, among zeros; a larger requested shape has more zeros behind. */
 function maxUnpool(c: NodeContext): Tensor {
   const kernel = c.ints("kernel_shape");
   const strides = perSpatial(c, "strides", kernel.length, 1);

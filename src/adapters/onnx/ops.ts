@@ -1,6 +1,6 @@
 /**
  * @module The table of ONNX ops: each row says from which opset on it is right, and how the op is composed of tensors'
- * operations. The rows stand by kind in the files beside this one; an op without a row is named when a model is read.
+ * operations. The files beside this one have the rows, by kind; an op without a row is named when a model is read.
  */
 import { HeddleError } from "../../extend/index.ts";
 import type { Row, Rows } from "./context.ts";
@@ -26,7 +26,7 @@ import { transformerRows } from "./ops-transformer.ts";
 import { uniqueRows } from "./ops-unique.ts";
 import { windowRows } from "./ops-window.ts";
 
-/** Opsets that are read. Rows hold for the versions of their op from `since` on; below 13 few do. */
+/** Opsets that are read. A row holds from the opset `since` on; few rows hold below opset 13. */
 export const oldestOpset = 7;
 export const newestOpset = 28;
 
@@ -58,12 +58,12 @@ export const onnxOps: readonly string[] = Object.keys(rows).sort();
 export function rowOf(node: NodeProto, opset: number, file: string): Row {
   const { opType = "" } = node;
   const domain = domainOf(node);
-  const own = domain === "";
-  const found = own && Object.hasOwn(rows, opType) ? rows[opType] : undefined;
+  const isOnnx = domain === "";
+  const found = isOnnx && Object.hasOwn(rows, opType) ? rows[opType] : undefined;
   const candidates = found === undefined ? [] : "since" in found ? [found as Row] : (found as readonly Row[]);
   const fitting = candidates.find(({ since, until = newestOpset }) => opset >= since && opset <= until);
   if (fitting !== undefined) return fitting;
-  const op = own ? opType : `${domain}.${opType}`;
+  const op = isOnnx ? opType : `${domain}.${opType}`;
   const [first] = candidates;
   const why =
     first === undefined

@@ -12,7 +12,7 @@ import {
   type TensorType,
 } from "../../ir/index.ts";
 import type { GraphWriter } from "./graph-writer.ts";
-import { codeOfDType } from "./tensors.ts";
+import { codeOfDType, int64 } from "./tensors.ts";
 
 /** A node to be spelled, and the names of its inputs. */
 export interface Spelled {
@@ -23,7 +23,7 @@ export interface Spelled {
   readonly spell: (graph: Graph, inputs: readonly string[], writer: GraphWriter) => string[];
 }
 
-/** Adds nodes, and gives the name of the result, or the names of several. */
+/** Adds nodes; returns the name of the result, or the names of several results. */
 export type Spelling = (spelled: Spelled) => string | readonly string[];
 
 export const typeOfInput = (node: Node, index = 0): TensorType => node.inputs[index] as Node;
@@ -40,9 +40,8 @@ export const transposed = (writer: GraphWriter, name: string, order: readonly nu
 export const castTo = (writer: GraphWriter, name: string, dtype: DType): string =>
   writer.add("Cast", [name], { to: codeOfDType(dtype) });
 
-/** ONNX's number of int64, which indices are. */
-const int64Code = 7;
-export const toInt64 = (writer: GraphWriter, name: string): string => writer.add("Cast", [name], { to: int64Code });
+/** The values as int64, the dtype of indices. */
+export const toInt64 = (writer: GraphWriter, name: string): string => castTo(writer, name, int64);
 
 /** Part of a tensor. */
 export function sliced(writer: GraphWriter, name: string, start: Shape, limit: Shape): string {
@@ -55,11 +54,11 @@ export function reversed(writer: GraphWriter, name: string, dims: readonly numbe
   return writer.add("Slice", [name, ...lists.map((list) => writer.list(list))]);
 }
 
-/** One number everywhere. */
+/** A tensor of one number. */
 export const filled = (writer: GraphWriter, { dtype, shape }: TensorType, value: number): string =>
   writer.add("Expand", [writer.scalar(dtype, value), writer.list(shape)]);
 
-/** Positions along a dim, in all others the same. */
+/** Positions along `dim`, repeated along all other dims. */
 export function placesAlong(writer: GraphWriter, dtype: DType, shape: Shape, dim: number): string {
   const size = shape[dim] as number;
   const data = dtypes[dtype].create(range(size));

@@ -1,4 +1,4 @@
-/** @module Tensors of ONNX files: their dtypes, their values in any of the forms that a file may hold them in. */
+/** @module Tensors of ONNX files: their dtypes, and their values in any form that a file may hold. */
 
 import { HeddleError } from "../../extend/index.ts";
 import { type Tensor, tensor } from "../../functions/index.ts";
@@ -17,9 +17,9 @@ import type { SparseTensorProto, TensorProto } from "./messages.ts";
 interface OnnxType {
   readonly name: string;
   readonly bytes: number;
-  /** Heddle's dtype of that meaning. */
+  /** Heddle's dtype; undefined where Heddle has none. */
   readonly dtype: DType | undefined;
-  /** The field that holds values which are not raw. */
+  /** The field of values that are not raw bytes. */
   readonly field: "floatData" | "int32Data" | "int64Data" | "doubleData" | "uint64Data";
 }
 
@@ -50,7 +50,7 @@ const onnxTypes: { readonly [code: number]: OnnxType } = {
   23: { name: "float4e2m1", bytes: 0, dtype: undefined, field: "int32Data" },
 };
 
-/** What shapes and indices are. */
+/** The dtype of shapes and indices. */
 export const int64: DType = "i64";
 
 /** Heddle's dtype of an ONNX type. @throws HeddleError `dtype` naming the type where there is none. */
@@ -70,7 +70,7 @@ export function codeOfDType(dtype: DType): number {
   return Number(Object.keys(onnxTypes).find((code) => onnxTypes[Number(code)]?.dtype === dtype));
 }
 
-/** What a tensor's shape and type say. @throws HeddleError `dtype`, `format`. */
+/** The dtype and the size of a tensor, by its shape and type. @throws HeddleError `dtype`, `format`. */
 function typeOfProto({ name = "", dims, dataType = 0 }: TensorProto, file: string) {
   const what = `tensor "${name}" of ${file}`;
   const dtype = dtypeOfCode(dataType, what);
@@ -86,7 +86,7 @@ export function hostOfProto(proto: TensorProto, file: string): HostTensor {
   if (raw === undefined) return { dtype, shape, data: listed(proto, type, dtype, size, wrong) };
   if (raw.length !== size * type.bytes)
     throw wrong(`has ${raw.length} bytes, but ${type.name}${formatShape(shape)} takes ${size * type.bytes}`);
-  // A copy, unless it is alone in memory: bytes of a message are aligned to nothing.
+  // A copy, unless the bytes have a buffer of their own: bytes of a message are not aligned.
   const alone = raw.length === raw.buffer.byteLength;
   const buffer = (alone ? raw : new Uint8Array(raw)).buffer as ArrayBuffer;
   const data = dtypes[dtype].view(buffer, 0, size);
@@ -94,7 +94,7 @@ export function hostOfProto(proto: TensorProto, file: string): HostTensor {
   return { dtype, shape, data };
 }
 
-/** Values that stand in a field of numbers. */
+/** The values of a field of numbers. */
 function listed(
   proto: TensorProto,
   type: OnnxType,
@@ -105,18 +105,18 @@ function listed(
   const values: readonly (number | bigint)[] = proto[type.field] ?? [];
   if (values.length !== size) throw wrong(`has ${values.length} values for ${size} places`);
   if (isLong(dtype)) return dtypes[dtype].create(values as readonly number[]);
-  // Floats of 16 bits are listed as the integers that their bits are.
+  // Floats of 16 bits are listed as integers with the same bits.
   if (type.bytes === 2) return dtypes[dtype].view(Uint16Array.from(values as readonly number[]).buffer, 0, size);
   return dtypes[dtype].create(values.map(Number));
 }
 
-/** How many bytes a tensor's values take where they are raw. @throws HeddleError `dtype`, `format`. */
+/** The number of bytes of a tensor's raw values. @throws HeddleError `dtype`, `format`. */
 export function rawBytesOf(proto: TensorProto, file: string): number {
   const { type, size } = typeOfProto(proto, file);
   return size * type.bytes;
 }
 
-/** The tensor of entries that a sparse one lists: by their places in row-major order, or by one index for each dim. */
+/** The dense form of a sparse tensor, whose entries have their places in row-major order or one index for each dim. */
 export function hostOfSparse({ values, indices, dims }: SparseTensorProto, file: string): HostTensor {
   if (values === undefined) throw new HeddleError("format", `a sparse tensor of ${file} has no values`);
   const [entries, places] = [hostOfProto(values, file), indices && hostOfProto(indices, file)];

@@ -1,11 +1,11 @@
 /**
- * @module Which tensors of an ONNX file are weights. The format keeps numbers, statistics and weights alike as initializers;
- * what trains may change weights alone.
+ * @module Which tensors of an ONNX file are weights. The format keeps numbers, statistics and weights alike as
+ * initializers; a training may change weights only.
  */
 import { dtypes, type HostTensor, isFloat } from "../../ir/index.ts";
 import type { GraphProto, ModelProto, NodeProto } from "./messages.ts";
 
-/** What the files that Heddle writes say of themselves: those of a version have weights as initializers and nothing else. */
+/** The producer in files that Heddle writes, whose initializers are weights and nothing else. */
 export const producerName = "heddle";
 export const producerVersion = "1";
 
@@ -41,7 +41,7 @@ const initialStates: { readonly [op: string]: readonly number[] } = { GRU: [5], 
 const within = (table: typeof constantInputs, { opType = "" }: NodeProto, index: number): boolean =>
   Object.hasOwn(table, opType) && (table[opType] as readonly number[]).includes(index);
 
-/** Whether a value of a tensor is so; without a copy, as weights are large. */
+/** Whether a value of a tensor passes the test. Makes no copy, since weights are large. */
 function holds({ data }: HostTensor, test: (value: number) => boolean): boolean {
   for (let place = 0; place < data.length; place++) if (test(Number(data[place]))) return true;
   return false;
@@ -53,7 +53,7 @@ export function isConstantInput(node: NodeProto, index: number, host: HostTensor
   return host !== undefined && within(initialStates, node, index) && !holds(host, (value) => value !== 0);
 }
 
-/** Adds the names that a graph's outputs are computed from as from weights, through any nodes but not by constant inputs. */
+/** Adds the names that reach a graph's outputs through any nodes, but not through constant inputs. */
 function addReached(graph: GraphProto, initial: ReadonlyMap<string, HostTensor>, reached: Set<string>): void {
   for (const { name = "" } of graph.output) reached.add(name);
   for (const node of [...graph.node].reverse()) {
@@ -66,19 +66,20 @@ function addReached(graph: GraphProto, initial: ReadonlyMap<string, HostTensor>,
 }
 
 /**
- * The names of the weights among the tensors of a file: of floats, used other than as a constant input, and, unless Heddle wrote the
- * file, of a dim at least and without infinities or the lowest number there is: others are numbers and masks.
+ * The names of the weights among the tensors of a file: floats that are used other than as a constant input. In a file
+ * that Heddle did not write, scalars and tensors with infinities or the extreme numbers of their dtype are numbers and
+ * masks, not weights.
  */
 export function weightsOf(
   { producerName: by, producerVersion: version }: ModelProto,
   graph: GraphProto,
   initial: ReadonlyMap<string, HostTensor>,
 ): ReadonlySet<string> {
-  const own = by === producerName && version === producerVersion;
+  const byHeddle = by === producerName && version === producerVersion;
   const reached = new Set<string>();
   addReached(graph, initial, reached);
   const isWeight = (host: HostTensor): boolean =>
-    own || (host.shape.length > 0 && !holds(host, (value) => Math.abs(value) >= dtypes[host.dtype].highest));
+    byHeddle || (host.shape.length > 0 && !holds(host, (value) => Math.abs(value) >= dtypes[host.dtype].highest));
   const floats = [...initial].filter(([, { dtype }]) => isFloat(dtype));
   return new Set(floats.filter(([name, host]) => reached.has(name) && isWeight(host)).map(([name]) => name));
 }

@@ -2,7 +2,7 @@
 
 import { HeddleError } from "../../extend/index.ts";
 import type { NodeContext } from "./context.ts";
-import type { Window } from "./windows.ts";
+import { spanOf, type Window } from "./windows.ts";
 
 export function perSpatial(c: NodeContext, name: string, rank: number, otherwise: number): readonly number[] {
   const list = c.ints(name, new Array<number>(rank).fill(otherwise));
@@ -19,7 +19,7 @@ export function autoPadding(c: NodeContext, sizes: readonly number[]): Window {
   const dilations = perSpatial(c, "dilations", rank, 1);
   const mode = c.string("auto_pad", "NOTSET");
   const pads = c.ints("pads", new Array<number>(2 * rank).fill(0));
-  const spans = sizes.map((size, dim) => (size - 1) * (dilations[dim] as number) + 1);
+  const spans = sizes.map((_size, dim) => spanOf({ sizes, dilations }, dim));
   const padding = spans.map((span, dim): [number, number] => {
     if (mode === "NOTSET") return [pads[dim] as number, pads[dim + rank] as number];
     if (mode === "VALID") return [0, 0];

@@ -11,15 +11,15 @@ export interface Window {
 }
 
 /** From the first to the last element of a window of a dim. */
-const spanOf = (window: Window, dim: number): number =>
-  ((window.sizes[dim] as number) - 1) * (window.dilations[dim] as number) + 1;
+export const spanOf = ({ sizes, dilations }: Pick<Window, "sizes" | "dilations">, dim: number): number =>
+  ((sizes[dim] as number) - 1) * (dilations[dim] as number) + 1;
 
 /** Padded so that the last, incomplete window of each dim counts too. */
 export function withLastWindows(sizes: readonly number[], window: Window): Window {
   const padding = window.padding.map(([low, high], dim): [number, number] => {
     const [size, span, stride] = [sizes[dim], spanOf(window, dim), window.strides[dim]] as [number, number, number];
     const steps = Math.ceil((size + low + high - span) / stride);
-    // A window that would begin in the padding at the end is none. Where padding is left over there is less of it, not more.
+    // A window that would begin in the padding at the end does not count; padding that is left over is cut.
     const last = steps * stride >= size + low ? steps - 1 : steps;
     return [low, Math.max(0, last * stride + span - size - low)];
   });
@@ -38,7 +38,7 @@ export function maxWindows(x: Tensor, window: Window): Tensor {
   return reduceWindows("max", x, window, isFloat(x.dtype) ? -Infinity : dtypes[x.dtype].lowest);
 }
 
-/** How many elements each window of a dim has: of the input, or also of so much padding. */
+/** The number of elements in each window of a dim: those of the input, or also those of the padding `padded`. */
 function counts(size: number, window: Window, dim: number, padded: readonly [number, number] | undefined): number[] {
   const [low, high] = window.padding[dim] as readonly [number, number];
   const [taps, stride, gap] = [window.sizes[dim], window.strides[dim], window.dilations[dim]] as [
@@ -54,7 +54,9 @@ function counts(size: number, window: Window, dim: number, padded: readonly [num
   });
 }
 
-/** Means of windows, by the number of elements of the input in each, or of those and of the padding `padded`. */
+/**
+ * Means of windows, divided by the number of input elements in each, or of input and padding elements with `padded`.
+ */
 export function averageWindows(x: Tensor, window: Window, padded: Window["padding"] | undefined): Tensor {
   return window.sizes.reduce(
     (y, _size, dim) => {

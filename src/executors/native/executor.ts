@@ -36,9 +36,9 @@ export interface NativeOptions extends ExecutorOptions {
 }
 
 /** Shorter runs are done in place: a round trip to another thread costs more. */
-const shortSeconds = 2e-4;
+const shortSeconds = 1e-3;
 /** Kernels seldom take longer than this factor times the cost model's estimate. */
-const slack = 3;
+const slack = 1.5;
 
 /** Makes the native executor. @throws HeddleError `executor` when the native core does not load. */
 export function nativeExecutor(options: NativeOptions): Executor {

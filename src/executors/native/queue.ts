@@ -120,7 +120,7 @@ function firstCause(failures: readonly (HeddleError | undefined)[]): HeddleError
 /** The runs of an executor's devices, in order. */
 export class Queue {
   private readonly devices: readonly NativeDevice[];
-  /** Of each device, among all `count` of the mesh. */
+  /** The number of each device, among all `count` of the mesh. */
   private readonly numbers: readonly number[];
   private readonly count: number;
   private readonly open = new Set<Launch>();

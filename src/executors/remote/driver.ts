@@ -214,7 +214,7 @@ class RemoteBuffer implements DeviceBuffer {
     forgotten.register(this, this.free, this);
   }
 
-  /** Notes the run that fills it. */
+  /** Records the run that fills the buffer. */
   filledBy(done: Promise<unknown>): void {
     this.ready = false;
     this.filled = done.then(
@@ -287,7 +287,7 @@ class RemoteExecutor implements Executor {
       link.ask({ type: "compile", program: number, text: texts.get(programs[device] as Program) }),
     );
     const ready = Promise.all(compiled).then(() => {});
-    // An error is told by the first run, which waits for it.
+    // The first run waits for the compile and reports its error.
     ready.catch(() => {});
     return {
       program: programs[0] as Program,
@@ -322,7 +322,7 @@ class RemoteExecutor implements Executor {
         throw this.fail(explained(error, programs[device] as Program, position));
       }),
     );
-    // Each may fail before it is awaited.
+    // A run may fail before it is awaited.
     for (const run of explainedRuns) run.catch(() => {});
     const done = ready.then(() => this.rootOf(explainedRuns)).then(() => undefined);
     done.catch(() => {});

@@ -1,15 +1,15 @@
 /**
  * @module Scaled dot-product attention. The kernels go over blocks of queries and keys with a running maximum and sum
- * (Rabe and Staats, 2021; Dao et al., 2022) and never hold the matrix of scores; the bodies here do, and are the meaning.
+ * (Rabe and Staats, 2021; Dao et al., 2022) and never hold the matrix of scores; the bodies here do, and are the reference.
  *
  * Heads come in groups that share keys and values: queries `[…, groups, repeats, n, d]`, keys `[…, groups, m, d]`, values
- * `[…, groups, m, e]`. A mask has the rank of the scores `[…, groups, repeats, n, m]`, with a size of 1 where it is alike.
+ * `[…, groups, m, e]`. A mask has the rank of the scores `[…, groups, repeats, n, m]`; its dims of size 1 are broadcast.
  */
 
 import { isFloat, wideDType } from "../../ir/dtype.ts";
 import { type Equation, equationOf, letters } from "../../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../../ir/kernel.ts";
-import { absent, type BatchRule, type HostTensor, type LocalContext, type Node, type OpDef } from "../../ir/node.ts";
+import { absent, type BatchRule, type LocalContext, type Node, type OpDef } from "../../ir/node.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, type TensorType } from "../../ir/shape.ts";
 import { apply } from "../../ir/trace.ts";
 import * as kernels from "../../kernels/index.ts";
@@ -17,6 +17,7 @@ import { batchByEquation, batchByLoop } from "../../ops/batch.ts";
 import { defineComposite } from "../../ops/composite.ts";
 import * as ops from "../../ops/index.ts";
 import { blockStart } from "../../ops/local.ts";
+import { f32 } from "../../ops/movement.ts";
 import { resultsOf } from "../../ops/results.ts";
 import { checkTensor, operate, type Tensor } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -26,7 +27,7 @@ import { checkNumber, checkOptions } from "../../util/options.ts";
 type AttentionAttrs = {
   /** Query i sees the keys up to i, both counted from the front. */
   causal: boolean;
-  /** What scores are multiplied by. */
+  /** The factor of the scores. */
   scale: number;
   /** Whether there is a mask among the inputs. */
   masked: boolean;
@@ -46,7 +47,7 @@ interface Operands<T> {
   readonly start: T | undefined;
 }
 
-/** Names the inputs; `between` of them stand between the values and the mask. */
+/** Names the inputs; `between` inputs stand between the values and the mask. */
 function named<T>(inputs: readonly T[], { masked, rate }: AttentionAttrs, between: number): Operands<T> {
   const rest = inputs.slice(3 + between);
   const mask = masked ? rest.shift() : undefined;
@@ -89,13 +90,15 @@ const isMask = (mask: TensorType, q: TensorType, scores: Shape): boolean =>
   mask.shape.length === scores.length &&
   mask.shape.every((size, dim) => size === 1 || size === scores[dim]);
 
-/** Letters of the operands. Queries may be split unless they are numbered; keys may not: their sums are of all. */
+/** Letters of the operands. Queries may be split unless `causal` numbers them; keys may not, as each sum is over all keys. */
 function lettersOf(operands: Operands<TensorType>, { causal }: AttentionAttrs) {
   const rank = operands.q.shape.length;
   const groups = letters(rank - 3, "g");
   const scores = [...groups, "r", "n", "m"];
-  const own = scoreShape(operands);
-  const mask = operands.mask?.shape.map((size, dim) => (size === own[dim] ? (scores[dim] as string) : `x${dim}`));
+  const scoresShape = scoreShape(operands);
+  const mask = operands.mask?.shape.map((size, dim) =>
+    size === scoresShape[dim] ? (scores[dim] as string) : `x${dim}`,
+  );
   return {
     q: [...groups, "r", "n", "d"],
     k: [...groups, "m", "d"],
@@ -115,7 +118,7 @@ const extras = ({ mask }: Letters, { rate }: AttentionAttrs): string[][] => [
   ...(rate > 0 ? [["key"], ["start"]] : []),
 ];
 
-/** What all bodies begin with: masked scores, and what is left of each weight when some are dropped. */
+/** The masked scores, and with dropout the factor of each weight: 0, or 1 / (1 - rate). */
 function scoresOf(operands: Operands<Node>, attrs: AttentionAttrs): { scores: Node; keep: Node | undefined } {
   const { q, k, mask, key, start } = operands;
   const l = lettersOf(operands as Operands<Node & TensorType>, attrs);
@@ -137,15 +140,15 @@ function scoresOf(operands: Operands<Node>, attrs: AttentionAttrs): { scores: No
   return { scores, keep: ops.select(kept, ops.full(scores.dtype, shape, 1 / (1 - attrs.rate)), 0) };
 }
 
-/** Words below it keep their weight. */
+/** Weights whose random word is below this threshold are kept. */
 const threshold = ({ rate }: AttentionAttrs): number => Math.min(Math.round((1 - rate) * 2 ** 32), 2 ** 32 - 1);
 
-/** What is subtracted from scores: 0 for a row that sees nothing. */
+/** The number to subtract from the scores of a row: 0 for a row that sees no key. */
 const shiftOf = (x: Node): Node => ops.select(ops.eq(x, -Infinity), 0, x);
 
 const column = (rows: Node): Node => ops.reshape(rows, [...rows.shape, 1]);
 
-/** What the gradient's body computes of each score: its weight, as it is and as it is kept, and its cotangent. */
+/** For each score, its weight after dropout (`kept`) and its cotangent (`ds`). */
 function scoreGradient(
   operands: Operands<Node>,
   attrs: AttentionAttrs,
@@ -199,7 +202,7 @@ function fields(context: KernelContext<AttentionAttrs>, between: number) {
   return { calls: [...(words?.calls ?? []), ...(from?.calls ?? [])], call, strided };
 }
 
-/** A cut moves the start of the block of which words are drawn. */
+/** The op on one device: its part of the scores moves the start of the block of random words. */
 const localize =
   (name: string, between: number) =>
   ({ attrs, inputs, splits }: LocalContext<AttentionAttrs>): Node => {
@@ -208,10 +211,10 @@ const localize =
     const rank = attrs.total.length;
     let moved = start;
     attrs.total.slice(0, -1).forEach((size, dim) => {
-      const mine = blockStart(size, dim, splits);
-      if (mine === undefined) return;
+      const first = blockStart(size, dim, splits);
+      if (first === undefined) return;
       const here = ops.eq(ops.iota("i32", [rank], 0), dim);
-      moved = ops.add(moved, ops.select(here, ops.broadcastTo(mine, [rank]), 0));
+      moved = ops.add(moved, ops.select(here, ops.broadcastTo(first, [rank]), 0));
     });
     return ops.call(name, [...inputs.slice(0, -1), moved], attrs);
   };
@@ -220,26 +223,16 @@ const localize =
 const batch: BatchRule<AttentionAttrs> = (context) =>
   context.node.attrs.rate > 0 ? batchByLoop(context) : batchByEquation<AttentionAttrs>()(context);
 
-const tensorOf = (shape: readonly number[], values: readonly number[]): HostTensor => ({
-  dtype: "f32",
-  shape,
-  data: Float32Array.from(values),
-});
 const exampleAttrs: AttentionAttrs = { causal: false, scale: 1, masked: false, rate: 0, total: [] };
-const exampleInputs = [tensorOf([1, 1, 1, 1], [0]), tensorOf([1, 2, 1], [1, 2]), tensorOf([1, 2, 1], [3, 5])] as const;
+const exampleInputs = [f32([1, 1, 1, 1], [0]), f32([1, 2, 1], [1, 2]), f32([1, 2, 1], [3, 5])] as const;
 
 const attentionGradOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
   name: "attentionGrad",
   doc: "Gradient of attention by queries, keys and values, from the log of each row's sum, `delta` (per row, sum(dy * out) less the cotangent of that log) and dy.",
   example: {
-    inputs: [
-      ...exampleInputs,
-      tensorOf([1, 1, 1], [Math.log(2)]),
-      tensorOf([1, 1, 1], [4]),
-      tensorOf([1, 1, 1, 1], [1]),
-    ],
+    inputs: [...exampleInputs, f32([1, 1, 1], [Math.log(2)]), f32([1, 1, 1], [4]), f32([1, 1, 1, 1], [1])],
     attrs: exampleAttrs,
-    outputs: [tensorOf([1, 1, 1, 1], [0.5]), tensorOf([1, 2, 1], [0, 0]), tensorOf([1, 2, 1], [0.5, 0.5])],
+    outputs: [f32([1, 1, 1, 1], [0.5]), f32([1, 2, 1], [0, 0]), f32([1, 2, 1], [0.5, 0.5])],
   },
   check: (inputs, attrs) => check("attentionGrad", inputs, attrs, 3),
   body: (inputs, attrs) => {
@@ -259,12 +252,12 @@ const attentionGradOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
     return equationOf([l.q, l.k, l.v, l.rows, l.rows, l.out, ...extras(l, attrs)], [l.q, l.k, l.v], { whole: l.whole });
   },
   linear: [],
-  gradient: absent("that of its body"),
+  gradient: absent("its body is differentiated"),
   batch,
   localize: localize("attentionGrad", 3),
   form: { kind: "kernel" },
   lower: {
-    // A mask stands behind the cotangent.
+    // The mask follows the cotangent.
     strided: [0, 1, 2, 5, 6],
     emit: (context) => {
       const { calls, call, strided } = fields(context, 3);
@@ -289,7 +282,7 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
   example: {
     inputs: exampleInputs,
     attrs: exampleAttrs,
-    outputs: [tensorOf([1, 1, 1, 1], [4]), tensorOf([1, 1, 1], [Math.log(2)])],
+    outputs: [f32([1, 1, 1, 1], [4]), f32([1, 1, 1], [Math.log(2)])],
   },
   check: (inputs, attrs) => check("attention", inputs, attrs, 0),
   body: (inputs, attrs) => {
@@ -315,12 +308,16 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
     const dy = cotangents[0] ?? ops.zerosLike(out);
     const along = ops.sum(ops.mul(dy, out), -1);
     const delta = cotangents[1] === undefined ? along : ops.sub(along, cotangents[1]);
-    const own = [lse, delta, dy] as const;
-    const made = apply(attentionGradOp, [...node.inputs.slice(0, 3), ...own, ...node.inputs.slice(3)], node.attrs);
+    const rowValues = [lse, delta, dy] as const;
+    const gradients = apply(
+      attentionGradOp,
+      [...node.inputs.slice(0, 3), ...rowValues, ...node.inputs.slice(3)],
+      node.attrs,
+    );
     const operands = named(node.inputs, node.attrs, 0);
     const { mask } = operands;
-    const byMask = mask !== undefined && isFloat(mask.dtype) ? [maskGradient(operands, node.attrs, own)] : [];
-    return [...resultsOf(made), ...byMask];
+    const byMask = mask !== undefined && isFloat(mask.dtype) ? [maskGradient(operands, node.attrs, rowValues)] : [];
+    return [...resultsOf(gradients), ...byMask];
   },
   batch,
   localize: localize("attention", 0),
@@ -335,19 +332,19 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
   },
 });
 
-/** By a mask that is added: it is as large as the mask, but for the dims along which that is alike. */
+/** The gradient by a mask that is added: the cotangents of the scores, summed over the dims that the mask is broadcast along. */
 function maskGradient(
   operands: Operands<Node>,
   attrs: AttentionAttrs,
-  own: readonly [Node, Node, Node],
+  rowValues: readonly [Node, Node, Node],
 ): Node | undefined {
   const mask = operands.mask as Node;
-  const { ds } = scoreGradient(operands, attrs, own);
-  const alike = range(mask.shape.length).filter((dim) => mask.shape[dim] === 1 && ds.shape[dim] !== 1);
-  return ops.sum(ds, alike, { keepDims: true });
+  const { ds } = scoreGradient(operands, attrs, rowValues);
+  const repeated = range(mask.shape.length).filter((dim) => mask.shape[dim] === 1 && ds.shape[dim] !== 1);
+  return ops.sum(ds, repeated, { keepDims: true });
 }
 
-/** What attention is asked for; see the module. */
+/** Options of `attention`; shapes are in the module's comment. */
 interface AttentionArguments {
   readonly causal: boolean;
   readonly scale: number;
@@ -357,12 +354,12 @@ interface AttentionArguments {
   readonly key?: Node | undefined;
 }
 
-/** Attention over groups of heads; gives `[…, groups, repeats, n, e]`. */
+/** Attention over groups of heads; the result is `[…, groups, repeats, n, e]`. */
 export function attention(q: Node, k: Node, v: Node, { causal, scale, mask, rate = 0, key }: AttentionArguments): Node {
   const draws = rate > 0 && key !== undefined;
   const total = draws ? scoreShape({ q, k } as unknown as Operands<TensorType>) : [];
   if (draws) sizeOf(total);
-  // The key is drawn here and not in the op: in a loop it is then folded with the iteration.
+  // The key is folded here, not in the op, so that a loop folds it with the iteration.
   const drawn = draws ? [ops.foldIn(key, 0), ops.full("i32", [total.length], 0)] : [];
   const inputs = [q, k, v, ...(mask === undefined ? [] : [mask]), ...drawn];
   const attrs = { causal, scale, masked: mask !== undefined, rate: draws ? rate : 0, total };
@@ -378,9 +375,9 @@ export interface AttentionOptions {
   readonly mask?: Tensor | undefined;
   /** Query i sees keys up to i only, both counted from the front; default false. */
   readonly causal?: boolean;
-  /** Of the scores; default `1 / √d`. */
+  /** The factor of the scores; default `1 / √d`. */
   readonly scale?: number | undefined;
-  /** Probability with which a weight is 0, the others being scaled by `1 / (1 - dropout)`; default 0. */
+  /** Probability with which a weight becomes 0; other weights are scaled by `1 / (1 - dropout)`. Default 0. */
   readonly dropout?: number;
   /** Random key (u32[2]) of the dropout. */
   readonly key?: Tensor | undefined;
@@ -388,10 +385,10 @@ export interface AttentionOptions {
 
 /**
  * `softmax(scale · q kᵀ + mask) v` of queries `[…, heads, n, d]`, keys `[…, heads or fewer, m, d]` and values
- * `[…, as keys, m, e]`: `[…, heads, n, e]`. Heads of queries that are a multiple of those of keys share them in groups
- * (grouped-query attention, Ainslie et al., 2023). The native kernels go over blocks and never hold the scores (Rabe and
- * Staats, 2021; Dao et al., 2022), forwards and backwards; gradients of gradients do. A query that sees no key gives zeros. 16-bit
- * floats are computed in f32.
+ * `[…, as keys, m, e]`: `[…, heads, n, e]`. If there are more heads of queries than of keys, a multiple, each head of keys serves
+ * a group of query heads (grouped-query attention, Ainslie et al., 2023). The native kernels go over blocks and never hold the
+ * scores (Rabe and Staats, 2021; Dao et al., 2022), forwards and backwards; gradients of gradients do hold them. A query that sees
+ * no key gives zeros. 16-bit floats are computed in f32.
  *
  * @throws HeddleError `shape` or `dtype` when the inputs do not fit; `option` for an option out of range; `key` for
  * dropout without a key
@@ -420,10 +417,10 @@ export function scaledDotProductAttention(q: Tensor, k: Tensor, v: Tensor, optio
 
 type Fixed = { causal: boolean; scale: number; rate: number; masked: boolean };
 
-/** The statics come last, after however many inputs there are. */
-function grouped(...given: (Node | Fixed)[]): Node {
-  const { causal, scale, rate, masked } = given.at(-1) as Fixed;
-  const [first, second, third, ...rest] = given.slice(0, -1) as [Node, Node, Node, ...Node[]];
+/** The fixed arguments come last, after any number of inputs. */
+function grouped(...all: (Node | Fixed)[]): Node {
+  const { causal, scale, rate, masked } = all.at(-1) as Fixed;
+  const [first, second, third, ...rest] = all.slice(0, -1) as [Node, Node, Node, ...Node[]];
   const { dtype } = first;
   const wide = wideDType(dtype);
   const [q, k, v] = [first, second, third].map((node) => ops.cast(node, wide)) as [Node, Node, Node];
@@ -437,27 +434,27 @@ function grouped(...given: (Node | Fixed)[]): Node {
     causal,
     scale,
     mask,
-    // All weights dropped: what would be is 0, not 0 times an infinity.
+    // If all weights are dropped, the result is 0, not 0 times infinity.
     rate: rate === 1 ? 0 : rate,
     key: rest.at(-1),
   });
-  const made = ops.cast(ops.reshape(out, [...q.shape.slice(0, -1), v.shape.at(-1) as number]), dtype);
-  return rate === 1 ? ops.zerosLike(made) : made;
+  const result = ops.cast(ops.reshape(out, [...q.shape.slice(0, -1), v.shape.at(-1) as number]), dtype);
+  return rate === 1 ? ops.zerosLike(result) : result;
 }
 
-/** The mask with the rank of the scores, its heads in groups where it has them. */
+/** The mask with the rank of the scores, its heads in groups if it has heads. */
 function spreadMask(mask: Node, lead: readonly number[], q: Shape, dtype: Node["dtype"]): Node {
-  const own = mask.dtype === "bool" ? mask : ops.cast(mask, dtype);
+  const cast = mask.dtype === "bool" ? mask : ops.cast(mask, dtype);
   const rank = Math.max(q.length, 3);
-  const sizes = [...new Array<number>(rank - own.shape.length).fill(1), ...own.shape];
+  const sizes = [...new Array<number>(rank - cast.shape.length).fill(1), ...cast.shape];
   const heads = sizes.at(-3) === 1 ? [1, 1] : lead.slice(-2);
-  return ops.reshape(own, [...sizes.slice(0, -3), ...heads, ...sizes.slice(-2)]);
+  return ops.reshape(cast, [...sizes.slice(0, -3), ...heads, ...sizes.slice(-2)]);
 }
 
 function checkInputs(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | undefined): void {
   const fail = (reason: string): never => {
-    const given = [q, k, v, ...(mask === undefined ? [] : [mask])].map(formatType).join(", ");
-    throw new HeddleError("shape", `scaledDotProductAttention: ${reason}; got ${given}`);
+    const types = [q, k, v, ...(mask === undefined ? [] : [mask])].map(formatType).join(", ");
+    throw new HeddleError("shape", `scaledDotProductAttention: ${reason}; got ${types}`);
   };
   const rank = q.shape.length;
   if (rank < 2 || k.shape.length !== rank || v.shape.length !== rank)

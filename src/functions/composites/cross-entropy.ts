@@ -10,6 +10,7 @@ import * as kernels from "../../kernels/index.ts";
 import { batchByEquation } from "../../ops/batch.ts";
 import { defineComposite } from "../../ops/composite.ts";
 import * as ops from "../../ops/index.ts";
+import { f32 } from "../../ops/movement.ts";
 import { inFloat32 } from "../../ops/wide.ts";
 import { operate, type Tensor } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -52,7 +53,7 @@ function rowFields({ inputs, outputs, at }: KernelContext<Record<string, never>>
   };
 }
 
-const logits: HostTensor = { dtype: "f32", shape: [1, 2], data: Float32Array.of(0, 0) };
+const logits = f32([1, 2], [0, 0]);
 
 function refusedLabel(name: string, { shape }: HostTensor, { data }: HostTensor): Fault | undefined {
   const classes = shape.at(-1) as number;
@@ -61,12 +62,6 @@ function refusedLabel(name: string, { shape }: HostTensor, { data }: HostTensor)
 }
 
 const labels: HostTensor = { dtype: "i32", shape: [1], data: Int32Array.of(1) };
-
-const f32 = (shape: readonly number[], values: readonly number[]): HostTensor => ({
-  dtype: "f32",
-  shape,
-  data: Float32Array.from(values),
-});
 
 const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
   name: "softmaxCrossEntropyGrad",
@@ -83,7 +78,7 @@ const crossEntropyGradOp: OpDef<Record<string, never>> = defineComposite<Record<
   },
   equation: rowEquation(["table", "rows", "rows"], "table"),
   linear: [[2]],
-  gradient: absent("that of its body"),
+  gradient: absent("its body is differentiated"),
   batch: batchByEquation(),
   refuse: ([x, label]) => refusedLabel("softmaxCrossEntropyGrad", x as HostTensor, label as HostTensor),
   form: { kind: "kernel" },
@@ -100,8 +95,8 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
   example: { inputs: [logits, labels], attrs: {}, outputs: [f32([1], [Math.log(2)])] },
   check: (inputs) => check("softmaxCrossEntropy", inputs),
   body: (inputs) => {
-    const [given, label] = inputs as [Node, Node];
-    const wide = inFloat32([given], (x) => {
+    const [logits, label] = inputs as [Node, Node];
+    const wide = inFloat32([logits], (x) => {
       const { shift, log } = logSumExpParts(x, -1);
       const row = (column: Node): Node => ops.reshape(column, label.shape);
       return ops.sub(row(log), ops.sub(ops.gather(x, label, label.shape.length), row(shift)));
@@ -122,6 +117,10 @@ const crossEntropyOp: OpDef<Record<string, never>> = defineComposite<Record<stri
 
 const softmaxCrossEntropyNode = (x: Node, label: Node): Node => apply(crossEntropyOp, [x, label], {});
 
-/** Cross-entropy per row of logits [rows…, classes] with i32 labels [rows…]. */
+/**
+ * Cross-entropy per row of float logits [rows…, classes] with i32 labels [rows…].
+ *
+ * @throws HeddleError `shape` if logits and labels do not fit; `value`, when it runs, for a label outside [0, classes)
+ */
 export const softmaxCrossEntropy = (logits: Tensor, labels: Tensor): Tensor =>
   operate("softmaxCrossEntropy", softmaxCrossEntropyNode, [logits, labels]);

@@ -1,21 +1,22 @@
-/** @module Determinants and their gradients, which are the cofactors, of singular matrices too. */
+/** @module Determinants and their gradients, the cofactors, also of singular matrices. */
 
 import { absent, type Node, type OpDef } from "../../ir/node.ts";
 import { range, type TensorType } from "../../ir/shape.ts";
 import { apply } from "../../ir/trace.ts";
 import { batchByEquation } from "../../ops/batch.ts";
 import { defineComposite } from "../../ops/composite.ts";
-import { batchEquation, checked, f32 } from "../../ops/factor.ts";
+import { batchEquation, checked } from "../../ops/factor.ts";
 import { turned } from "../../ops/factor-gradient.ts";
 import * as ops from "../../ops/index.ts";
 import { luPacked } from "../../ops/lu.ts";
+import { f32 } from "../../ops/movement.ts";
 import { operate, operateAll, type Tensor } from "../../tensor/tensor.ts";
 import { checkFloats, checkSquare, diagonalOf, inDouble, last, told, unit } from "../matrices.ts";
 
 type None = Record<string, never>;
 const { mul, matmul, select } = ops;
 
-/** The sizes of U's diagonal, and the sign of the determinant, which is 0 where one of them is. */
+/** The absolute values of U's diagonal, and the sign of the determinant: 0 if one of the values is 0. */
 function pivots(a: Node): readonly [sizes: Node, sign: Node] {
   const [packed, , order] = luPacked(a) as [Node, Node, Node];
   const diagonal = diagonalOf(packed);
@@ -26,7 +27,7 @@ function pivots(a: Node): readonly [sizes: Node, sign: Node] {
 const determinantOp: OpDef<None> = defineComposite<None>({
   name: "determinant",
   doc: "The determinant of a square matrix by lu; computed in f64 by its users. Its gradient is the matrix of cofactors.",
-  example: { inputs: [f32([2, 2], 1, 2, 2, 4)], attrs: {}, outputs: [f32([], 0)] },
+  example: { inputs: [f32([2, 2], [1, 2, 2, 4])], attrs: {}, outputs: [f32([], [0])] },
   check: (inputs) => {
     checked("determinant", inputs, 1, true);
   },
@@ -44,21 +45,21 @@ const determinantOp: OpDef<None> = defineComposite<None>({
   form: absent("its body is kernels"),
 });
 
-/** U, the singular values, V, and det U det V all over matrices: cof(A) is that times U cof(S) Vᵀ. */
+/** U, the singular values, V, and det U det V repeated over matrices: cof(A) = det U det V · U cof(S) Vᵀ. */
 function turns(a: Node): readonly [u: Node, s: Node, v: Node, signs: Node] {
   const [u, s, vt] = ops.svd(a) as [Node, Node, Node];
   const [, signs] = pivots(ops.call("stopGradient", [matmul(u, vt)]));
   return [u, s, turned(vt), ops.broadcastInDim(signs, u.shape, range(signs.shape.length))];
 }
 
-/** For each place of `dims` new dims the product of those numbers of the last dim that are none of its own. */
+/** For each place in `dims` new dims, the product of the last dim's numbers without those at the place's indices. */
 function productsWithout(s: Node, dims: number): Node {
   const [n, lead] = [last(s), s.shape.slice(0, -1)];
   const shape = [...lead, ...range(dims).map(() => n), n];
-  const own = ops.iota("i32", shape, shape.length - 1);
+  const index = ops.iota("i32", shape, shape.length - 1);
   const all = ops.broadcastInDim(s, shape, [...range(lead.length), shape.length - 1]);
   const kept = range(dims).reduce(
-    (x, dim) => select(ops.eq(ops.iota("i32", shape, lead.length + dim), own), 1, x),
+    (x, dim) => select(ops.eq(ops.iota("i32", shape, lead.length + dim), index), 1, x),
     all,
   );
   return productOf(kept);
@@ -70,8 +71,8 @@ const alongDiagonal = (x: Node, like: Node): Node =>
 
 const cofactorsOp: OpDef<None> = defineComposite<None>({
   name: "cofactors",
-  doc: "The cofactors of a square matrix, which are its determinant times its inverse, transposed, where it has one; by svd and products of all singular values but one, so of singular matrices too; computed in f64 by its users.",
-  example: { inputs: [f32([2, 2], 1, 2, 3, 4)], attrs: {}, outputs: [f32([2, 2], 4, -3, -2, 1)] },
+  doc: "The cofactors of a square matrix: its determinant times its transposed inverse, if it has one. Computed by svd and products of all singular values but one, so singular matrices have them too; users compute in f64.",
+  example: { inputs: [f32([2, 2], [1, 2, 3, 4])], attrs: {}, outputs: [f32([2, 2], [4, -3, -2, 1])] },
   check: (inputs) => {
     checked("cofactors", inputs, 1, true);
   },
@@ -81,14 +82,14 @@ const cofactorsOp: OpDef<None> = defineComposite<None>({
   },
   equation: ([input]) => batchEquation(input as TensorType, [2], [2]),
   linear: [],
-  // Between U and V a cofactor of S + E is, to the first order: at (i, i) the sum of E at (j, j), at (i, j) less E at (j, i),
-  // each times the product of the singular values but i and j.
+  // Between U and V, to the first order, the cofactors of S + E are: at (i, i) the sum of E at (j, j), at (i, j) less E at (j, i),
+  // each times the product of all singular values but i and j.
   gradient: ({ node, cotangents: [d] }) => {
     const [u, s, v, signs] = turns(node.inputs[0] as Node);
     const inner = mul(signs, matmul(matmul(turned(u), d as Node), v));
     const factors = select(ops.eq(unit(inner), 1), 0, productsWithout(s, 2));
-    const own = diagonalOf(inner);
-    const sums = ops.sum(mul(factors, ops.broadcastInDim(own, factors.shape, sides(factors))), -1);
+    const onDiagonal = diagonalOf(inner);
+    const sums = ops.sum(mul(factors, ops.broadcastInDim(onDiagonal, factors.shape, sides(factors))), -1);
     const between = ops.sub(alongDiagonal(sums, inner), mul(turned(inner), factors));
     return [matmul(matmul(u, between), turned(v))];
   },
@@ -105,36 +106,36 @@ const cofactors = (a: Node): Node => apply(cofactorsOp, [a], {});
 /** The determinants of matrices of f64. */
 const determinants = (a: Node): Node => apply(determinantOp, [a], {});
 
-/** Factors of sizes near 1 whose product stays within f64. */
-const most = 1024;
+/** The most factors of sizes near 1 whose product stays within f64. */
+const maxFactors = 1024;
 
 /**
- * The product over the last dim of numbers >= 0 of f64, right where it is itself a number of f64, whatever the products on the
- * way would be: of each factor the power of 2 is counted apart.
+ * The product over the last dim of numbers >= 0 in f64, correct if the result fits f64, even if products on the way would not: the
+ * powers of 2 of the factors are counted apart.
  */
 function productOf(factors: Node): Node {
   let x = factors;
   let exponent = ops.full(x.dtype, x.shape.slice(0, -1), 0);
   do {
-    // Of 0, infinity and NaN there is none.
+    // 0, infinity and NaN have no power of 2.
     const logs = ops.call("stopGradient", [ops.log2(x)]);
     const powers = select(ops.isFinite(logs), ops.floor(logs), 0);
     const single = byPower(x, ops.neg(powers));
     const [count, lead] = [last(x), x.shape.slice(0, -1)];
-    const groups = Math.max(1, Math.ceil(count / most));
+    const groups = Math.max(1, Math.ceil(count / maxFactors));
     const padded = ops.pad(
       single,
       ops.constant(x.dtype, 1),
       [...lead.map(() => 0), 0],
-      [...lead.map(() => 0), groups > 1 ? groups * most - count : 0],
+      [...lead.map(() => 0), groups > 1 ? groups * maxFactors - count : 0],
     );
-    x = ops.prod(ops.reshape(padded, [...lead, groups, groups > 1 ? most : count]), -1);
+    x = ops.prod(ops.reshape(padded, [...lead, groups, groups > 1 ? maxFactors : count]), -1);
     exponent = ops.add(exponent, ops.sum(powers, -1));
   } while (last(x) > 1);
   return byPower(ops.reshape(x, x.shape.slice(0, -1)), ops.maximum(ops.minimum(exponent, 4000), -4000));
 }
 
-/** x · 2^n for whole n, which may itself be no number of f64: in four steps of powers that are. */
+/** x · 2^n for whole n, in four steps, as 2^n itself may be out of the range of f64. */
 function byPower(x: Node, n: Node): Node {
   const quarter = ops.exp2(ops.floor(mul(n, 0.25)));
   const rest = ops.exp2(ops.sub(n, mul(ops.floor(mul(n, 0.25)), 3)));
@@ -148,8 +149,10 @@ function determinantNode(a: Node): Node {
 }
 
 /**
- * The determinant of square A, by elimination with partial pivoting: 0 for a singular A. Its gradient is the matrix of cofactors, of
- * a singular A too, by `svd`; that of {@link slogdet} takes less time.
+ * The determinants [...] of square matrices A [..., n, n], by elimination with partial pivoting: 0 for a singular A. The gradient
+ * is the matrix of cofactors, by `svd`, also of a singular A; the gradient of {@link slogdet} takes less time.
+ *
+ * @throws HeddleError `dtype` unless A is float; `shape` unless the matrices are square
  */
 export const determinant = (a: Tensor): Tensor =>
   told("determinant", a, () => operate("determinant", determinantNode, [a]));
@@ -163,7 +166,10 @@ function slogdetNode(a: Node): Node[] {
   });
 }
 
-/** The sign of the determinant and the logarithm of its size: 0 and -inf for a singular A, of which the gradient is an error of the run. */
+/**
+ * The sign of the determinant and the logarithm of its absolute value: 0 and -Infinity for a singular A, whose gradient is an error
+ * of the run. Shapes and errors as {@link determinant}.
+ */
 export function slogdet(a: Tensor): { readonly sign: Tensor; readonly logSize: Tensor } {
   const [sign, logSize] = told("slogdet", a, () => operateAll("slogdet", slogdetNode, [a])) as [Tensor, Tensor];
   return { sign, logSize };

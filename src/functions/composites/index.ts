@@ -1,6 +1,6 @@
 /**
- * @module The composite ops: importing this folder defines them all, beside those of `src/ops`. Whoever reads programs from text
- * needs it.
+ * @module The composite ops: importing this folder defines them all, beside the ops of `src/ops`. Reading programs from text needs
+ * both.
  */
 import "../../ops/index.ts";
 import "./attention.ts";

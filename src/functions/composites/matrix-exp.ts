@@ -10,9 +10,10 @@ import { apply } from "../../ir/trace.ts";
 import { batchByEquation } from "../../ops/batch.ts";
 import { defineComposite } from "../../ops/composite.ts";
 import { whileLoop } from "../../ops/control.ts";
-import { batchEquation, checked, f32 } from "../../ops/factor.ts";
+import { batchEquation, checked } from "../../ops/factor.ts";
 import { turned } from "../../ops/factor-gradient.ts";
 import * as ops from "../../ops/index.ts";
+import { f32 } from "../../ops/movement.ts";
 import { operate, type Tensor } from "../../tensor/tensor.ts";
 import { checkFloats, checkSquare, inDouble, unit } from "../matrices.ts";
 import { solved } from "./solve.ts";
@@ -26,25 +27,25 @@ const coefficients = [
 ] as const; // biome-ignore format: numbers
 const radius = 5.371920351148152;
 
-/** A number for each matrix, all over the matrix. */
+/** Repeats a number per matrix over the matrix. */
 const spread = (x: Node, like: Node): Node => ops.broadcastInDim(x, like.shape, range(x.shape.length));
 
-/** The largest sum of sizes in a column. */
+/** The largest sum of absolute values in a column. */
 const columnNorm = (a: Node): Node => ops.max(ops.sum(ops.abs(a), -2), -1);
 
 /** Padé's approximant of degree 13, for matrices whose norm is within the radius. */
 function approximant(a: Node): Node {
-  const [a2, one] = [matmul(a, a), unit(a)];
+  const [a2, identity] = [matmul(a, a), unit(a)];
   const a4 = matmul(a2, a2);
   const a6 = matmul(a4, a2);
   const combined = (terms: readonly Node[], from: number): Node =>
     terms.map((x, index) => mul(x, coefficients[from + 2 * index] as number)).reduce((x, y) => add(x, y));
-  const odd = matmul(a, add(matmul(a6, combined([a2, a4, a6], 9)), combined([one, a2, a4, a6], 1)));
-  const even = add(matmul(a6, combined([a2, a4, a6], 8)), combined([one, a2, a4, a6], 0));
+  const odd = matmul(a, add(matmul(a6, combined([a2, a4, a6], 9)), combined([identity, a2, a4, a6], 1)));
+  const even = add(matmul(a6, combined([a2, a4, a6], 8)), combined([identity, a2, a4, a6], 0));
   return solved(sub(even, odd), add(even, odd));
 }
 
-/** Squares each matrix as often as its number says: as many rounds as the largest of them. */
+/** Squares each matrix as many times as its number in `times` says. */
 function squared(x: Node, times: Node): Node {
   const types = [x, times].map((node) => node.types[0] as TensorType);
   const specs = [{ dtype: "i32" as const, shape: [] }, ...types].map((type, index) => ({ name: `x${index}`, type }));
@@ -63,13 +64,13 @@ function squared(x: Node, times: Node): Node {
   return whileLoop([x, times], { condition, body, carries: 1 })[0] as Node;
 }
 
-/** Of f64. */
+/** The exponentials of f64 matrices. */
 function exponential(a: Node): Node {
   if (a.shape.at(-1) === 0) return a;
   const size = columnNorm(a);
   const finite = ops.isFinite(size);
   const times = ops.maximum(ops.ceil(ops.log2(select(finite, mul(size, 1 / radius), 1))), 0);
-  // In two steps, as 2^-times may itself be no number.
+  // In two steps, as 2^-times may be out of the range of f64.
   const steps = ops.floor(mul(times, 0.5));
   const [half, rest] = [ops.exp2(ops.neg(steps)), ops.exp2(sub(steps, times))];
   const scaled = mul(mul(select(spread(finite, a), a, 0), spread(half, a)), spread(rest, a));
@@ -78,12 +79,12 @@ function exponential(a: Node): Node {
 
 /**
  * The derivative of exp at A along E: exp([[A, E], [0, A]]) has it above the diagonal (I. Najfeld and T. Havel, "Derivatives of
- * the matrix exponential and their computation", 1995). Its adjoint is that at Aᵀ.
+ * the matrix exponential and their computation", 1995). Its adjoint is the derivative at Aᵀ.
  */
 function derivative(a: Node, e: Node): Node {
   const n = a.shape.at(-1) as number;
   if (n === 0) return e;
-  // Of size 1, so that it hardly takes more squarings: the derivative is linear in it.
+  // E is scaled to size 1, so that it hardly takes more squarings: the derivative is linear in E.
   const size = columnNorm(e);
   const usable = ops.and(ops.isFinite(size), ops.gt(size, 0));
   const scale = spread(ops.call("stopGradient", [select(usable, size, 1)]), e);
@@ -101,13 +102,13 @@ function derivative(a: Node, e: Node): Node {
 const matrixExpOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({
   name: "matrixExp",
   doc: "The exponential of a square matrix, by scaling, Padé's approximant and squaring, computed in f64. NaN all over for a matrix with numbers that are not finite.",
-  example: { inputs: [f32([2, 2], 0, 1, 0, 0)], attrs: {}, outputs: [f32([2, 2], 1, 1, 0, 1)] },
+  example: { inputs: [f32([2, 2], [0, 1, 0, 0])], attrs: {}, outputs: [f32([2, 2], [1, 1, 0, 1])] },
   check: (inputs) => {
     checked("matrixExp", inputs, 1, true);
   },
-  body: ([given]) => {
-    const a = ops.cast(given as Node, "f64");
-    return [ops.cast(exponential(a), (given as Node).dtype)];
+  body: ([matrix]) => {
+    const a = ops.cast(matrix as Node, "f64");
+    return [ops.cast(exponential(a), (matrix as Node).dtype)];
   },
   equation: ([input]) => batchEquation(input as TensorType, [2], [2]),
   linear: [],

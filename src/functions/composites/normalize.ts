@@ -1,4 +1,4 @@
-/** @module Normalising by mean and variance: what all norm layers are made of. */
+/** @module Normalising by mean and variance, as all norm layers do. */
 
 import { isFloat, wideDType } from "../../ir/dtype.ts";
 import { absent, type Node, type OpDef } from "../../ir/node.ts";
@@ -14,12 +14,12 @@ import { checkNumber, checkOptions } from "../../util/options.ts";
 import type { Dims } from "../methods/reductions.ts";
 
 /**
- * Distances from the mean over `dims`. The first mean is rounded to a value's last place, which for values far from 0 is
- * more than they differ by, so the mean of what remains is taken off too; the first one is any constant near the values.
+ * Distances from the mean over `dims`. The first mean is rounded, which for values far from 0 may be more than their differences,
+ * so the mean of the remaining differences is subtracted too. The first mean may be any constant near the values.
  */
 function centred(x: Node, dims: readonly number[]): { mean: Node; rest: Node } {
   const first = ops.call("stopGradient", [ops.mean(x, dims, { keepDims: true })]);
-  // Where it is not finite, the differences would be NaN even for values that are; the second mean says what it is.
+  // If the first mean is not finite, differences would be NaN even for finite values; the second mean is right.
   const shift = ops.select(ops.isFinite(first), first, 0);
   const near = ops.sub(x, shift);
   const second = ops.mean(near, dims, { keepDims: true });
@@ -27,8 +27,8 @@ function centred(x: Node, dims: readonly number[]): { mean: Node; rest: Node } {
 }
 
 /**
- * Mean and variance (by the count, not less one) over `dims`, which stay as size 1; 16-bit floats give them in f32. The
- * variance is that of distances from the mean, exact also where values are far from 0.
+ * Mean and variance (divided by the count) over `dims`, which stay as size 1; 16-bit floats give f32. The variance is that of the
+ * distances from the mean, exact also for values far from 0.
  */
 export function momentsNode(x: Node, dims: readonly number[]): { readonly mean: Node; readonly variance: Node } {
   const { mean, rest } = centred(ops.cast(x, wideDType(x.dtype)), dims);
@@ -58,9 +58,9 @@ const normalizeOp: OpDef<NormalizeAttrs> = defineComposite<NormalizeAttrs>({
     });
     return [result];
   },
-  equation: absent("that of its body"),
+  equation: absent("the planner sees its body"),
   linear: [],
-  gradient: absent("that of its body"),
+  gradient: absent("its body is differentiated"),
   batch: absent("its body is batched"),
   form: absent("its body is one walk over rows"),
 });
@@ -74,15 +74,15 @@ const listOf = (dims: Dims): readonly number[] => (typeof dims === "number" ? [d
 export interface NormalizeOptions {
   /** Added to the variance; default 1e-5. */
   readonly epsilon?: number;
-  /** Whether the mean is taken off; default true. */
+  /** Whether the mean is subtracted; default true. */
   readonly centre?: boolean;
 }
 
 /**
- * `(x - mean) / sqrt(variance + epsilon)` over dims, or, with `centre: false`, `x / sqrt(mean(x²) + epsilon)`. Exact also where
- * values are far from 0 and near to each other.
+ * `(x - mean) / sqrt(variance + epsilon)` over dims, or, with `centre: false`, `x / sqrt(mean(x²) + epsilon)`, in the shape and dtype
+ * of x. Exact also for values far from 0 and close to each other.
  *
- * @throws HeddleError `dtype` unless x is float; `shape` when a dim is not there
+ * @throws HeddleError `dtype` unless x is float; `shape` for a dim that is out of range
  */
 export function normalize(x: Tensor, dims: Dims, options: NormalizeOptions = {}): Tensor {
   checkWhole("normalize", "dims", dims, true);
@@ -96,8 +96,10 @@ const meanOf = (x: Node, dims: readonly number[]): Node => momentsNode(x, dims).
 const varianceOf = (x: Node, dims: readonly number[]): Node => momentsNode(x, dims).variance;
 
 /**
- * Mean and variance of floats over dims, which stay as size 1. The variance is by the count, and that of distances from the mean,
- * so values far from 0 lose nothing; that of one value is 0.
+ * Mean and variance of floats over dims, which stay as size 1. The variance is divided by the count; the variance of one value is 0.
+ * It is computed from distances from the mean, so it is exact also for values far from 0. 16-bit floats give f32.
+ *
+ * @throws HeddleError `argument` for dims that are not whole numbers; `shape` for a dim that is out of range
  */
 export function moments(x: Tensor, dims: Dims): { readonly mean: Tensor; readonly variance: Tensor } {
   checkWhole("moments", "dims", dims, true);

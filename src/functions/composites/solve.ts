@@ -6,10 +6,11 @@ import { formatType, sameShape, type TensorType } from "../../ir/shape.ts";
 import { apply } from "../../ir/trace.ts";
 import { batchByEquation } from "../../ops/batch.ts";
 import { defineComposite } from "../../ops/composite.ts";
-import { checked, f32 } from "../../ops/factor.ts";
+import { checked } from "../../ops/factor.ts";
 import { turned } from "../../ops/factor-gradient.ts";
 import * as ops from "../../ops/index.ts";
 import { luPacked } from "../../ops/lu.ts";
+import { f32 } from "../../ops/movement.ts";
 import { operate, type Tensor } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkFloats, checkSquare, inDouble, last, rows, told, unit } from "../matrices.ts";
@@ -19,11 +20,11 @@ type SolveAttrs = { transpose: boolean };
 
 const solveOp: OpDef<SolveAttrs> = defineComposite<SolveAttrs>({
   name: "solve",
-  doc: "X with op(A) X = B for square A, by lu, op being the transpose if `transpose`. An exact 0 on U's diagonal is an error of the run.",
+  doc: "X with op(A) X = B for square A, by lu; op is the transpose if `transpose`. An exact 0 on U's diagonal is an error of the run.",
   example: {
-    inputs: [f32([2, 2], 0, 2, 4, 4), f32([2, 1], 2, 8)],
+    inputs: [f32([2, 2], [0, 2, 4, 4]), f32([2, 1], [2, 8])],
     attrs: { transpose: false },
-    outputs: [f32([2, 1], 1, 1)],
+    outputs: [f32([2, 1], [1, 1])],
   },
   check: (inputs) => {
     checked("solve", inputs, 2, true);
@@ -61,7 +62,7 @@ const solveOp: OpDef<SolveAttrs> = defineComposite<SolveAttrs>({
 /** X with A X = B, or with Aᵀ X = B. */
 export const solved = (a: Node, b: Node, transpose = false): Node => apply(solveOp, [a, b], { transpose });
 
-/** The right side of systems: as many rows as the matrices have, and one for each matrix. */
+/** Checks the right sides of systems: as many rows as the matrices have, and one right side per matrix. */
 function checkSystem(name: string, a: Node, b: Node): void {
   checkFloats(name, a, b);
   if (a.shape.length < 2)
@@ -73,12 +74,12 @@ function checkSystem(name: string, a: Node, b: Node): void {
     [...lead, count, "n"],
     [...lead, count],
   ].map((shape) => `[${shape.join(",")}]`);
-  throw new HeddleError("shape", `${name}: ${formatType(a)} and ${formatType(b)} are no systems`, {
+  throw new HeddleError("shape", `${name}: ${formatType(a)} and ${formatType(b)} do not form systems of equations`, {
     hint: `the second operand is ${wanted.join(" or ")}`,
   });
 }
 
-/** A vector for each matrix, where the second operand has one dim less, as a matrix of one column. */
+/** The second operand as matrices; vectors, which have one dim less, become matrices of one column. */
 function columnOf(a: Node, b: Node): { b: Node; vector: boolean } {
   const vector = b.shape.length === a.shape.length - 1 && sameShape(b.shape, a.shape.slice(0, -1));
   return { b: vector ? ops.reshape(b, [...b.shape, 1]) : b, vector };
@@ -86,46 +87,48 @@ function columnOf(a: Node, b: Node): { b: Node; vector: boolean } {
 
 const answer = (x: Node, vector: boolean): Node => (vector ? ops.reshape(x, x.shape.slice(0, -1)) : x);
 
-function solveNode(a: Node, given: Node): Node {
+function solveNode(a: Node, right: Node): Node {
   checkSquare("solve", a, "lstsq solves systems that are not square");
-  checkSystem("solve", a, given);
-  const { b, vector } = columnOf(a, given);
-  const [x] = inDouble([a, b], ([matrix, right]) => [solved(matrix as Node, right as Node)]);
+  checkSystem("solve", a, right);
+  const { b, vector } = columnOf(a, right);
+  const [x] = inDouble([a, b], ([matrix, column]) => [solved(matrix as Node, column as Node)]);
   return answer(x as Node, vector);
 }
 
 /**
- * X with A X = B for square A, by elimination with partial pivoting; B [..., n, k], or [..., n], a vector for each matrix.
+ * X with A X = B for square A [..., n, n], by elimination with partial pivoting; B is [..., n, k], or [..., n] with a vector for each
+ * matrix, and X has its shape. f32 or f64.
  *
- * @throws HeddleError `value` from the run, with the index in the batch and the pivot, when a pivot is exactly 0.
+ * @throws HeddleError `dtype` or `shape` if A and B do not fit; `value` when it runs and a pivot is exactly 0, with the index in the
+ * batch and the pivot.
  */
 export const solve = (a: Tensor, b: Tensor): Tensor => told("solve", a, () => operate("solve", solveNode, [a, b]));
 
-function choleskySolveNode(a: Node, given: Node): Node {
+function choleskySolveNode(a: Node, right: Node): Node {
   checkSquare("choleskySolve", a);
-  checkSystem("choleskySolve", a, given);
-  const { b, vector } = columnOf(a, given);
-  const [x] = inDouble([a, b], ([matrix, right]) => {
+  checkSystem("choleskySolve", a, right);
+  const { b, vector } = columnOf(a, right);
+  const [x] = inDouble([a, b], ([matrix, column]) => {
     const l = ops.cholesky(matrix as Node);
-    return [ops.triangularSolve(l, ops.triangularSolve(l, right as Node), { transpose: true })];
+    return [ops.triangularSolve(l, ops.triangularSolve(l, column as Node), { transpose: true })];
   });
   return answer(x as Node, vector);
 }
 
-/** {@link solve} for symmetric positive definite A, by `cholesky`: faster. */
+/** {@link solve} for symmetric positive definite A, by `cholesky`: faster. @throws HeddleError `value` when it runs and A is not positive definite */
 export const choleskySolve = (a: Tensor, b: Tensor): Tensor =>
   told("choleskySolve", a, () => operate("choleskySolve", choleskySolveNode, [a, b]));
 
-function lstsqNode(a: Node, given: Node): Node {
-  checkSystem("lstsq", a, given);
-  const { b, vector } = columnOf(a, given);
+function lstsqNode(a: Node, right: Node): Node {
+  checkSystem("lstsq", a, right);
+  const { b, vector } = columnOf(a, right);
   if (rows(a) < last(a))
     throw new HeddleError("shape", `lstsq: ${formatType(a)} has fewer rows than columns`, {
       hint: "pinv(a).matmul(b) is the shortest of many solutions",
     });
-  const [x] = inDouble([a, b], ([matrix, right]) => {
+  const [x] = inDouble([a, b], ([matrix, column]) => {
     const [q, r] = ops.qr(matrix as Node) as [Node, Node];
-    return [ops.triangularSolve(r, ops.matmul(turned(q), right as Node), { lower: false })];
+    return [ops.triangularSolve(r, ops.matmul(turned(q), column as Node), { lower: false })];
   });
   return answer(x as Node, vector);
 }
@@ -135,7 +138,7 @@ const deficient = "columns of the matrix depend on each other: pinv(a).matmul(b)
 /**
  * X with the least |A X - B|, by QR, for A of full rank with at least as many rows as columns.
  *
- * @throws HeddleError `value` from the run, with the pivot, when a pivot of R is exactly 0
+ * @throws HeddleError `shape` for fewer rows than columns; `value` from the run, with the pivot, when a pivot of R is exactly 0
  */
 export const lstsq = (a: Tensor, b: Tensor): Tensor =>
   told("lstsq", a, () => operate("lstsq", lstsqNode, [a, b]), deficient);
@@ -145,5 +148,9 @@ function inverseNode(a: Node): Node {
   return solveNode(a, unit(a));
 }
 
-/** The inverse of square A; {@link solve} is better where a product with it is wanted. */
+/**
+ * The inverse of square A [..., n, n]; {@link solve} is better for a product with the inverse.
+ *
+ * @throws HeddleError `value` when it runs and a pivot is exactly 0
+ */
 export const inverse = (a: Tensor): Tensor => told("inverse", a, () => operate("inverse", inverseNode, [a]));

@@ -1,4 +1,4 @@
-/** @module Indexing in NumPy's spirit. */
+/** @module Indexing as in NumPy. */
 
 import type { Node } from "../../ir/node.ts";
 import { formatType } from "../../ir/shape.ts";
@@ -12,10 +12,10 @@ import { squeezeNode, wrapped } from "../nodes.ts";
 type Bound = number | "";
 /** `"from:to"` or `"from:to:step"`, as in Python: `":"`, `"1:"`, `":-1"`, `"::2"`, `"::-1"`. */
 export type RangeText = `${Bound}:${Bound}` | `${Bound}:${Bound}:${Bound}`;
-/** What {@link at} takes for a dim: an index, a range, an i32 tensor of indices; `"..."` stands for as many whole dims as fit. */
+/** What {@link at} takes for a dim: an index, a range, an i32 tensor of indices; `"..."` stands for all dims in between, whole. */
 export type IndexLike = number | RangeText | "..." | Tensor;
 
-/** One dim's part: a place, which drops the dim; elements from, from + step, …; or the tensor of indices. */
+/** The part of one dim: one place, which drops the dim; elements from, from + step, …; or the tensor of indices. */
 type Part =
   | { readonly kind: "place"; readonly from: number }
   | { readonly kind: "range"; readonly from: number; readonly count: number; readonly step: number }
@@ -24,12 +24,13 @@ type Part =
 const rangeForm = /^(-?\d+)?:(-?\d+)?(?::(-?\d+)?)?$/;
 
 /**
- * Elements by an index for each dim, from the first on; dims that none is given for are whole. A number picks one slice and
- * drops the dim, from the end where negative; a string is a range as in Python, whose bounds are cut to what the dim has; an i32
- * tensor of indices [i…] takes these slices, its dims in place of the dim (one tensor: NumPy pairs the elements of several); `"..."` leaves the dims in the middle whole.
+ * Elements by an index for each dim, from the first dim on; dims without an index are whole. A number picks one slice and drops the
+ * dim; a negative number counts from the end. A string is a range as in Python, whose bounds are clamped to the dim. An i32 tensor of
+ * indices [i…] takes these slices, and its dims replace the dim (at most one tensor: NumPy pairs the elements of several). `"..."`
+ * leaves the dims in the middle whole.
  *
- * @throws HeddleError `shape` for a number outside and for too many indices, `argument` for what is no index and a second tensor; `value` from the
- * run where a tensor's index lies outside
+ * @throws HeddleError `shape` for a number outside and for too many indices, `argument` for anything that is not an index and for a
+ * second tensor, `dtype` for indices that are not i32; `value` when it runs and a tensor's index lies outside
  * @example x.at(0), x.at("1:"), x.at(":", -1), x.at("...", "::-1"), x.at(tensor([2, 0], { dtype: "i32" }))
  */
 export function at(x: Tensor, ...indices: IndexLike[]): Tensor {
@@ -50,13 +51,16 @@ export function at(x: Tensor, ...indices: IndexLike[]): Tensor {
 /** One index per dim. */
 function spelledOut({ shape }: Tensor, indices: readonly IndexLike[]): readonly IndexLike[] {
   const dots = indices.indexOf("...");
-  const given = indices.filter((index) => index !== "...");
-  if (indices.length - given.length > 1) throw new HeddleError("argument", 'at: "..." can stand once');
-  if (given.length > shape.length)
-    throw new HeddleError("shape", `at: ${given.length} indices are given for the ${shape.length} dims of [${shape}]`);
-  const whole = new Array<IndexLike>(shape.length - given.length).fill(":");
-  const before = dots === -1 ? given.length : dots;
-  return [...given.slice(0, before), ...whole, ...given.slice(before)];
+  const written = indices.filter((index) => index !== "...");
+  if (indices.length - written.length > 1) throw new HeddleError("argument", 'at: "..." can stand once');
+  if (written.length > shape.length)
+    throw new HeddleError(
+      "shape",
+      `at: ${written.length} indices are given for the ${shape.length} dims of [${shape}]`,
+    );
+  const whole = new Array<IndexLike>(shape.length - written.length).fill(":");
+  const before = dots === -1 ? written.length : dots;
+  return [...written.slice(0, before), ...whole, ...written.slice(before)];
 }
 
 function partOf(x: Tensor, index: IndexLike, dim: number): Part {
@@ -78,7 +82,7 @@ function partOf(x: Tensor, index: IndexLike, dim: number): Part {
   return rangeOf(size, from, to, Number(step));
 }
 
-/** Python's rule: bounds count from the end where negative and are cut to the dim. */
+/** Python's rule: negative bounds count from the end, and bounds are clamped to the dim. */
 function rangeOf(size: number, from: string | undefined, to: string | undefined, step: number): Part {
   const [lowest, highest] = step > 0 ? [0, size] : [-1, size - 1];
   const bound = (text: string | undefined, otherwise: number): number => {
@@ -95,7 +99,7 @@ function build(x: Node, ...rest: (Node | readonly Part[])[]): Node {
   const parts = rest.at(-1) as readonly Part[];
   const [index] = rest.slice(0, -1) as Node[];
   const sliced = cut(x, parts);
-  // From the last dim on, so that what a tensor brings in does not move the dims that follow.
+  // From the last dim on, so that the dims of a tensor of indices do not move dims that follow.
   return parts.reduceRight((node, { kind }, dim) => {
     if (kind === "place") return squeezeNode(node, dim);
     if (kind === "range") return node;
@@ -103,7 +107,7 @@ function build(x: Node, ...rest: (Node | readonly Part[])[]): Node {
   }, sliced);
 }
 
-/** The ranges, as one slice and one reversal; places as ranges of one. */
+/** Takes the ranges by one slice and one reversal; places are ranges of one element. */
 function cut(x: Node, parts: readonly Part[]): Node {
   const bounds = parts.map((part, dim) => {
     if (part.kind === "tensor") return [0, x.shape[dim] as number, 1] as const;
@@ -112,8 +116,8 @@ function cut(x: Node, parts: readonly Part[]): Node {
     const last = from + (count - 1) * step;
     return step > 0 ? ([from, last + 1, step] as const) : ([last, from + 1, -step] as const);
   });
-  const turned = parts.flatMap((part, dim) => (part.kind === "range" && part.step < 0 ? [dim] : []));
+  const backwards = parts.flatMap((part, dim) => (part.kind === "range" && part.step < 0 ? [dim] : []));
   const sliced = ops.slice(x, ...([0, 1, 2].map((which) => bounds.map((bound) => bound[which] as number)) as Bounds));
-  return turned.length === 0 ? sliced : ops.reverse(sliced, turned);
+  return backwards.length === 0 ? sliced : ops.reverse(sliced, backwards);
 }
 type Bounds = [number[], number[], number[]];

@@ -3,8 +3,8 @@ import type { Tensor, TensorLike } from "../../tensor/tensor.ts";
 import { type CloseOptions, closeness } from "../close.ts";
 
 /**
- * Whether |actual - expected| <= atol + rtol |expected|, elementwise, with broadcasting: NumPy's and PyTorch's rule; bool. Infinities
- * are close to themselves. Computed in f64.
+ * Whether |actual - expected| <= atol + rtol |expected|, elementwise, with broadcasting: NumPy's and PyTorch's rule; the result is bool. Infinities
+ * are close to themselves. Computed in f64. Defaults: rtol 1e-5, atol 1e-8, and NaN is not close to NaN.
  */
 export const isClose = (actual: TensorLike, expected: TensorLike, options: CloseOptions = {}): Tensor =>
   closeness("isClose", actual, expected, options);

@@ -1,4 +1,4 @@
-/** @module Elements up to each one of a dim, combined. */
+/** @module Cumulative sums, products and extremes along a dim. */
 
 import type { DType } from "../../ir/dtype.ts";
 import type { Node } from "../../ir/node.ts";
@@ -38,11 +38,11 @@ export const cumsum: WideCumulative = wideCumulative("cumsum", "sum");
  */
 export const cumprod: WideCumulative = wideCumulative("cumprod", "prod");
 
-/** Largest of the elements up to and including each one; NaN stays; the first of ties takes the gradient. */
+/** Largest of the elements up to and including each one, along a dim (default the last); NaN wins; the first of ties takes the gradient. */
 export const cummax: (x: Tensor, dim?: number) => Tensor = cumulative("cummax", "max");
 
-/** Smallest of the elements up to and including each one; NaN stays; the first of ties takes the gradient. */
+/** Smallest of the elements up to and including each one, along a dim (default the last); NaN wins; the first of ties takes the gradient. */
 export const cummin: (x: Tensor, dim?: number) => Tensor = cumulative("cummin", "min");
 
-/** log of the sum of exp of the elements up to and including each one, without overflow. */
+/** log of the sum of exp of the elements up to and including each one, along a dim (default the last), of floats, without overflow. */
 export const logcumsumexp: (x: Tensor, dim?: number) => Tensor = cumulative("logcumsumexp", "logSumExp");

@@ -1,8 +1,8 @@
-/** @module The scalar functions over tensors: made of src/ops/scalar*.ts by `npx vitest run test/ops/spelled -u`. */
+/** @module The elementwise functions over tensors: made of src/ops/function-table.ts by `npx vitest run test/ops/spelled -u`. */
 import * as ops from "../../ops/index.ts";
 import { type Binary, binary, comparison, type Unary, unary } from "../spelling.ts";
 
-/** -x; integers wrap, unsigned ones too: of 1 in u8 it is 255. Not defined for bool. */
+/** -x; integers wrap, unsigned integers too: the negative of 1 in u8 is 255. Not defined for bool. */
 export const neg: Unary = unary("neg", ops.neg);
 /** |x| of floats and signed integers; the lowest integer stays as it is. The gradient at 0 is 0. */
 export const abs: Unary = unary("abs", ops.abs);
@@ -16,9 +16,9 @@ export const expm1: Unary = unary("expm1", ops.expm1);
 export const log: Unary = unary("log", ops.log);
 /** log(1 + x), of floats, which keeps its digits near 0: -Infinity at -1, NaN below. */
 export const log1p: Unary = unary("log1p", ops.log1p);
-/** Square root, of floats: NaN below 0, and -0 of -0. The gradient at 0 is infinite. */
+/** Square root, of floats: NaN below 0, -0 at -0. The gradient at 0 is infinite. */
 export const sqrt: Unary = unary("sqrt", ops.sqrt);
-/** 1 / sqrt(x), of floats: NaN below 0, and infinite at zeros, with their sign. */
+/** 1 / sqrt(x), of floats: NaN below 0, Infinity at 0, -Infinity at -0. */
 export const rsqrt: Unary = unary("rsqrt", ops.rsqrt);
 /** Hyperbolic tangent, sinh(x) / cosh(x), of floats, in [-1, 1]. */
 export const tanh: Unary = unary("tanh", ops.tanh);
@@ -36,9 +36,9 @@ export const cos: Unary = unary("cos", ops.cos);
 export const floor: Unary = unary("floor", ops.floor);
 /** Smallest integer not below x, of floats and as floats. Its gradient is 0. */
 export const ceil: Unary = unary("ceil", ops.ceil);
-/** Nearest integer, of floats and as floats; halves go to the even one, and the sign of zero is kept. Its gradient is 0. */
+/** Nearest integer, of floats and as floats; halves round to even, and zero keeps its sign. Its gradient is 0. */
 export const round: Unary = unary("round", ops.round);
-/** The opposite of bool, and all bits of integers turned. Not defined for floats. */
+/** Logical not of bool, bitwise not of integers. Not defined for floats. */
 export const not: Unary = unary("not", ops.not);
 /** The integer part of floats: rounds toward 0 and keeps the sign of zero. Its gradient is 0. */
 export const trunc: Unary = unary("trunc", ops.trunc);
@@ -64,7 +64,7 @@ export const atanh: Unary = unary("atanh", ops.atanh);
 export const exp2: Unary = unary("exp2", ops.exp2);
 /** Logarithm to base 2, of floats, exact at powers of 2: -Infinity at 0, NaN below. */
 export const log2: Unary = unary("log2", ops.log2);
-/** Cube root of floats, negative ones too; keeps -0. The gradient at 0 is infinite. */
+/** Cube root of floats, also of negative numbers; keeps -0. The gradient at 0 is infinite. */
 export const cbrt: Unary = unary("cbrt", ops.cbrt);
 /** 1 - erf(x), of floats, which keeps its digits where erf is near 1. */
 export const erfc: Unary = unary("erfc", ops.erfc);
@@ -72,65 +72,79 @@ export const erfc: Unary = unary("erfc", ops.erfc);
 export const erfInv: Unary = unary("erfInv", ops.erfInv);
 /** Logarithm of |gamma(x)|, of floats; infinite at 0, -1, -2, …. */
 export const lgamma: Unary = unary("lgamma", ops.lgamma);
-/** Derivative of {@link lgamma}, of floats; at 0 infinite with the sign against that of zero, NaN at -1, -2, …. */
+/** Derivative of {@link lgamma}, of floats: -Infinity at 0, Infinity at -0, NaN at -1, -2, …. */
 export const digamma: Unary = unary("digamma", ops.digamma);
-/** How many bits of an integer are set, in its dtype. */
+/** The number of set bits of an integer, in its dtype. */
 export const popcount: Unary = unary("popcount", ops.popcount);
-/** How many zero bits of an integer are before the highest one that is set, in its dtype; all bits of 0. */
+/** The number of zero bits above the highest set bit of an integer, in its dtype; the width of the dtype for 0. */
 export const countLeadingZeros: Unary = unary("countLeadingZeros", ops.countLeadingZeros);
-/** x + y, with broadcasting; integers wrap. Not defined for bool: {@link or} or {@link xor}. */
+/** Whether x is neither infinite nor NaN; bool. Of floats only. */
+export const isFinite: Unary = unary("isFinite", ops.isFinite);
+/** max(x, 0), of floats and integers; NaN stays. The gradient at 0 is 0, as in PyTorch. */
+export const relu: Unary = unary("relu", ops.relu);
+/** x itself, as a constant: no derivative flows through it, in forward or reverse mode. */
+export const stopGradient: Unary = unary("stopGradient", ops.stopGradient);
+/** 1 / x, of floats; integers truncate toward 0. */
+export const reciprocal: Unary = unary("reciprocal", ops.reciprocal);
+/** x times x; integers wrap. */
+export const square: Unary = unary("square", ops.square);
+/** Whether x is NaN; bool, false for all but floats. */
+export const isNaN: Unary = unary("isNaN", ops.isNaN);
+/** Whether x is infinite; bool. Of floats only. */
+export const isInf: Unary = unary("isInf", ops.isInf);
+/** x + y, with broadcasting; integers wrap. Not defined for bool: use {@link or} or {@link xor}. */
 export const add: Binary = binary("add", ops.add);
-/** x - y, with broadcasting; integers wrap, unsigned ones too. Not defined for bool. */
+/** x - y, with broadcasting; integers wrap, unsigned integers too. Not defined for bool. */
 export const sub: Binary = binary("sub", ops.sub);
-/** x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: {@link and}. */
+/** x times y, elementwise, with broadcasting; integers wrap. Not defined for bool: use {@link and}. */
 export const mul: Binary = binary("mul", ops.mul);
 /**
  * x / y, with broadcasting. Integers stay integers and truncate toward 0.
  *
- * @throws HeddleError `value` from the run where an integer is divided by 0.
+ * @throws HeddleError `value` when the graph runs and divides an integer by 0.
  */
 export const div: Binary = binary("div", ops.div);
 /**
- * Remainder of x / y with the sign of x, with broadcasting; NaN for floats by 0.
+ * Remainder of x / y with the sign of x, with broadcasting; NaN for a float divided by 0.
  *
- * @throws HeddleError `value` from the run where an integer is divided by 0.
+ * @throws HeddleError `value` when the graph runs and divides an integer by 0.
  */
 export const rem: Binary = binary("rem", ops.rem);
 /**
- * x to the y, with broadcasting. Of floats 1 for y = 0 and for x = 1, whatever the other is, and NaN for x < 0 unless y
- * is whole or infinite. The gradient by x is 0 where y = 0; that by y is 0 where x = 0 and y is no less, and where x <
- * 0 has a power. Integers stay integers and wrap; to a power that turns out negative, 1 is 1, -1 is 1 or -1, and all
- * others are 0.
+ * x to the y, with broadcasting. Floats: 1 if y = 0 or x = 1, whatever the other operand is; NaN if x < 0, unless y is
+ * whole or infinite. The gradient by x is 0 if y = 0. The gradient by y is 0 if x = 0 and y >= 0, and if x < 0 and the
+ * power is not NaN. Integers stay integers and wrap; to a negative element of an integer y, 1 gives 1, -1 gives 1 or
+ * -1, and other integers give 0.
  *
- * @throws HeddleError `dtype` for integers to a negative number.
+ * @throws HeddleError `dtype` for an integer tensor to a negative JavaScript number.
  */
 export const pow: Binary = binary("pow", ops.pow);
-/** The larger of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
+/** The larger of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool. */
 export const maximum: Binary = binary("maximum", ops.maximum);
-/** The smaller of x and y, with broadcasting; NaN wins. Equal ones share the gradient. Not defined for bool. */
+/** The smaller of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool. */
 export const minimum: Binary = binary("minimum", ops.minimum);
-/** Both, of bool, or the bits that are set in both, of integers; with broadcasting. Not defined for floats. */
+/** Logical and of bool, bitwise and of integers, with broadcasting. Not defined for floats. */
 export const and: Binary = binary("and", ops.and);
-/** Either or both, of bool, or the bits that are set in either, of integers; with broadcasting. Not defined for floats. */
+/** Logical or of bool, bitwise or of integers, with broadcasting. Not defined for floats. */
 export const or: Binary = binary("or", ops.or);
-/** One and not the other, of bool, or the bits that differ, of integers; with broadcasting. Not defined for floats. */
+/** Logical exclusive or of bool, bitwise exclusive or of integers, with broadcasting. Not defined for floats. */
 export const xor: Binary = binary("xor", ops.xor);
-/** x shifted left by y bits, of integers; y of the width or more gives 0. */
+/** Integers x shifted left by y bits; 0 if y is the width or more. */
 export const shiftLeft: Binary = binary("shiftLeft", ops.shiftLeft);
 /**
- * The angle of the point (second, first) from the first axis, of floats, in [-pi, pi] by the signs of both; y first:
+ * The angle of the point (x, y) from the x axis, of floats, in [-pi, pi]. The first operand is y, the second is x:
  * atan2(y, x). Gradients at the origin are 0.
  */
 export const atan2: Binary = binary("atan2", ops.atan2);
-/** x shifted right by y bits, of integers, filled with 0 whatever the sign; y of the width or more gives 0. */
+/** Integers x shifted right by y bits and filled with 0, whatever the sign; 0 if y is the width or more. */
 export const shiftRightLogical: Binary = binary("shiftRightLogical", ops.shiftRightLogical);
-/** x shifted right by y bits, of integers, filled with the highest bit, of unsigned ones too. */
+/** Integers x shifted right by y bits and filled with the highest bit, also of unsigned integers. */
 export const shiftRightArithmetic: Binary = binary("shiftRightArithmetic", ops.shiftRightArithmetic);
 /** Whether x = y, elementwise, with broadcasting; bool, false for NaN. -0 and 0 are equal. No gradient flows. */
 export const eq: Binary = comparison("eq");
 /** Whether x and y differ, elementwise, with broadcasting; bool, true for NaN. -0 and 0 are equal. No gradient flows. */
 export const ne: Binary = comparison("ne");
-/** Whether x < y, elementwise, with broadcasting; bool, false for NaN; of bool, false is the less. No gradient flows. */
+/** Whether x < y, elementwise, with broadcasting; bool, false for NaN; false is less than true. No gradient flows. */
 export const lt: Binary = comparison("lt");
 /** Whether x <= y, elementwise, with broadcasting; bool, false for NaN. No gradient flows. */
 export const le: Binary = comparison("le");

@@ -14,6 +14,5 @@ export * from "./products.ts";
 export * from "./rearrange.ts";
 export * from "./reductions.ts";
 export * from "./shapes.ts";
-export * from "./singles.ts";
 export * from "./softmax.ts";
 export * from "./statistics.ts";

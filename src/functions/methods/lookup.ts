@@ -1,7 +1,7 @@
 /**
- * @module Elements by index, and updates at indices. An index is a position: a negative one counts from the end of its dim, as in
- * NumPy and JAX, whether its value is known or traced, and one outside is an error of the run. Ids and labels
- * (`nn.embedding`, segments, losses) name a row and are none; for them there is `rowsById`.
+ * @module Elements by index, and updates at indices. An index is a position: a negative index counts from the end of its dim, as in
+ * NumPy and JAX, whether its value is known or traced; an index outside is an error of the run. Ids and labels (`nn.embedding`,
+ * segments, losses) name rows and are not positions; they use `rowsById`.
  */
 
 import type { Node } from "../../ir/node.ts";
@@ -15,7 +15,7 @@ import { shown } from "../../util/show.ts";
 import { counted } from "../counted.ts";
 import { sliceDim, squeezeNode, wrapped } from "../nodes.ts";
 
-/** What becomes of a held element and an update: their sum, product, maximum, minimum, or the update. */
+/** How an element and an update are combined: their sum, product, maximum, minimum, or the update. */
 export type ScatterOp = ops.ScatterOp;
 
 const scatterOps: readonly ScatterOp[] = ["sum", "prod", "max", "min", "replace"];
@@ -25,11 +25,11 @@ function checkScatterOp(what: string, op: unknown): void {
     throw new HeddleError("option", `${what}: op is ${shown(op)}`, { hint: `it can be ${scatterOps.join(", ")}` });
 }
 
-/** Indices of a dim, counted from its start. */
+/** Indices along a dim, negative ones resolved from its end. */
 const inDim = (x: Node, indices: Node, dim: number): Node =>
   wrapped(indices, x.shape[normalizeDim(dim, x.shape.length, "dim")] as number);
 
-/** Indices of whole rows, -1 where a part is out of its range; `indices[…, c]` holds a place in the first dims, from the end where negative. */
+/** Row numbers from `indices[…, c]`, which hold a place in each of the first dims (negative: from its end); -1 for one outside. */
 function flatIndices(what: string, indices: Node, shape: Shape): Node {
   const parts = indices.shape.at(-1);
   if (parts === undefined || parts > shape.length || indices.dtype !== "i32")
@@ -43,8 +43,8 @@ function flatIndices(what: string, indices: Node, shape: Shape): Node {
     wrapped(squeezeNode(sliceDim(indices, last, at, at + 1), last), shape[at] as number);
   const flat = range(parts).map((at) => ops.mul(part(at), strides[at] as number));
   const inside = range(parts).map((at) => ops.and(ops.ge(part(at), 0), ops.lt(part(at), shape[at] as number)));
-  const total = flat.reduce((sum, one) => ops.add(sum, one), ops.full("i32", indices.shape.slice(0, -1), 0));
-  const legal = inside.reduce((both, one) => ops.and(both, one), ops.full("bool", indices.shape.slice(0, -1), 1));
+  const total = flat.reduce((sum, part) => ops.add(sum, part), ops.full("i32", indices.shape.slice(0, -1), 0));
+  const legal = inside.reduce((both, part) => ops.and(both, part), ops.full("bool", indices.shape.slice(0, -1), 1));
   return ops.select(legal, total, -1);
 }
 
@@ -72,7 +72,7 @@ function scatterAlong(x: Node, indices: Node, updates: Node, dim: number, op: op
   return rows.back(ops.scatter(op, rows.rows, places.rows, values.rows, 1));
 }
 
-/** Elements at the i32 `indices` along a dim (default the first); negative ones count from the end. */
+/** Elements at the i32 `indices` along a dim (default the first): the dims of `indices` replace the dim. Negative indices count from the end. @throws HeddleError `value` when it runs and an index lies outside */
 export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor =>
   counted("take", () =>
     operate(
@@ -83,7 +83,10 @@ export const take = (x: Tensor, indices: Tensor, dim = 0): Tensor =>
     ),
   );
 
-/** Rows by i32 index after `batchDims` common dims; negative indices count from the end. */
+/**
+ * Rows by i32 index: out[b…, i…, r…] = x[b…, indices[b…, i…], r…], with `batchDims` (default 0) dims b. Negative indices count from
+ * the end. @throws HeddleError `value` when it runs and an index lies outside
+ */
 export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
   counted("gather", () =>
     operate(
@@ -94,7 +97,7 @@ export const gather = (x: Tensor, indices: Tensor, batchDims = 0): Tensor =>
     ),
   );
 
-/** Element `indices[…, i, …]` (i32) of each line along a dim, from the end where negative; other dims of both must agree. */
+/** Element `indices[…, i, …]` (i32) of each line along a dim (default the last); all other dims agree. Negative indices count from the end. */
 export const takeAlongDim = (x: Tensor, indices: Tensor, dim = -1): Tensor =>
   counted("takeAlongDim", () =>
     operate(
@@ -105,27 +108,27 @@ export const takeAlongDim = (x: Tensor, indices: Tensor, dim = -1): Tensor =>
     ),
   );
 
-/** TensorFlow's gather_nd: `out[i…, r…] = x[indices[i…, 0], indices[i…, 1], …, r…]`, indices i32, from the end where negative. */
+/** TensorFlow's gather_nd: `out[i…, r…] = x[indices[i…, 0], indices[i…, 1], …, r…]`, with i32 indices. Negative indices count from the end. */
 export const gatherNd = (x: Tensor, indices: Tensor): Tensor =>
   placed("gatherNd", x, indices, () => operate("gatherNd", gatherNdNode, [x, indices]));
 
-/** Runs what looks up by several indices each: the op sees one number for them. */
+/** Runs a lookup by several indices per row. The op sees one number for them; the error shows all. */
 function placed(name: string, x: Tensor, indices: Tensor, body: () => Tensor): Tensor {
   if (!isTensor(x) || !isTensor(indices)) return body();
   const parts = indices.shape.at(-1) as number;
   const { isTraced } = indices;
-  const says = (found: OutsideIndex): Fault => {
-    const { position } = found;
+  const says = (outside: OutsideIndex): Fault => {
+    const { position } = outside;
     const values = isTraced ? undefined : valuesAtHand(indices)?.slice(position * parts, (position + 1) * parts);
     const what = values === undefined ? "indices" : `indices [${[...values].join(", ")}]`;
-    return inWords(`${what} at position ${position} are outside ${formatShape(x.shape.slice(0, parts))}`, found);
+    return inWords(`${what} at position ${position} are outside ${formatShape(x.shape.slice(0, parts))}`, outside);
   };
   return retold(name, says, body);
 }
 
 /** Options of {@link scatter}, {@link scatterNd} and {@link scatterAlongDim}. */
 export interface ScatterOptions {
-  /** What becomes of a held element and an update; updates come in order of position. Default `"replace"`. */
+  /** How an element and an update are combined; updates are applied in order of position. Default `"replace"`. */
   readonly op?: ScatterOp;
 }
 
@@ -137,9 +140,9 @@ function opOf(what: string, options: ScatterOptions): ScatterOp {
 }
 
 /**
- * A copy of x in which rows are combined with `updates[i…, r…]` at `indices[i…]` (i32), from the end where negative.
+ * A copy of x in which rows are combined with `updates[i…, r…]` at `indices[i…]` (i32). Negative indices count from the end.
  *
- * @throws HeddleError `value` from the run when an index lies outside.
+ * @throws HeddleError `shape` or `dtype` for operands that do not fit; `value` when it runs and an index lies outside.
  */
 export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
   counted("scatter", () =>
@@ -151,13 +154,13 @@ export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: Sc
     ),
   );
 
-/** {@link scatter} with `indices[i…, c]` into the first dims: a copy of x with `updates[i…, r…]` combined there. */
+/** {@link scatter} at places in the first c dims, `indices[i…, c]` (i32): a copy of x with `updates[i…, r…]` combined there. */
 export const scatterNd = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
   placed("scatterNd", x, indices, () =>
     operate("scatterNd", scatterNdNode, [x, indices, updates], opOf("scatterNd", options)),
   );
 
-/** PyTorch's scatter_reduce: updates go into their own line along a dim, where indices of the same shape say. */
+/** PyTorch's scatter_reduce: each update goes into its own line along a dim (default the last), at the i32 index of the same place in `indices`. */
 export const scatterAlongDim = (
   x: Tensor,
   indices: Tensor,

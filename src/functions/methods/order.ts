@@ -1,4 +1,4 @@
-/** @module Sorting and Fourier transforms of tensors. */
+/** @module Sorting, the k largest elements, and quantiles. */
 
 import { isFloat } from "../../ir/dtype.ts";
 import type { Node } from "../../ir/node.ts";
@@ -11,11 +11,14 @@ import type { ReduceOptions } from "./reductions.ts";
 
 /** Options of {@link sort} and {@link argsort}. */
 export interface SortOptions {
-  /** From the largest on; default false. NaN is above all numbers: last, or first when descending. */
+  /** Whether the largest element comes first; default false. NaN is above all numbers: last, or first when descending. */
   readonly descending?: boolean;
 }
 
-/** The elements of x in order along a dim (default the last), any dtype, stable: -0 and 0 stay as they stand. Its gradient puts cotangents back in place. */
+/**
+ * The elements of x in order along a dim (default the last), any dtype, stable; -0 and 0 are equal. The gradient moves cotangents
+ * back to where the elements were.
+ */
 export function sort(x: Tensor, dim = -1, options: SortOptions = {}): Tensor {
   checkOptions("sort", options, ["descending"]);
   return operate("sort", ops.sort, [x], dim, options);
@@ -28,10 +31,10 @@ export function argsort(x: Tensor, dim = -1, options: SortOptions = {}): Tensor 
 }
 
 /**
- * The k largest elements along a dim (default the last), from the largest on, and their indices (i32); of equal ones the
- * lowest index first, NaN above all numbers. The gradient by the values goes to where they were.
+ * The k largest elements along a dim (default the last), from the largest on, and their indices (i32). Equal elements come in order
+ * of their indices; NaN is above all numbers. The gradient by the values goes to the elements that were taken.
  *
- * @throws HeddleError `shape` when k is above the size of the dim.
+ * @throws HeddleError `option` for a k that is not a whole number from 0 on; `shape` if k is above the size of the dim.
  */
 export function topK(x: Tensor, k: number, dim = -1): { readonly values: Tensor; readonly indices: Tensor } {
   checkInteger("topK", "k", k, 0);
@@ -69,13 +72,18 @@ function quantileNode(x: Node, share: number, dim = -1, options: { keepDims?: bo
 const medianNode = (x: Node, dim = -1, options: { keepDims?: boolean } = {}): Node =>
   quantileNode(x, 0.5, dim, options);
 
-/** The middle element of floats along a dim (default the last), or the mean of the two; NaN if one is NaN. */
+/** The middle element of floats along a dim (default the last), or the mean of the two middle ones; NaN if an element is NaN. */
 export function median(x: Tensor, dim = -1, options: ReduceOptions = {}): Tensor {
   checkOptions("median", options, ["keepDims"]);
   return operate("median", medianNode, [x], dim, options);
 }
 
-/** The value below which a share from 0 to 1 of the floats along a dim lies, between two by line (NumPy's `linear`); NaN if one is NaN. */
+/**
+ * The value below which a share from 0 to 1 of the floats along a dim (default the last) lies, interpolated between two elements
+ * (NumPy's `linear`); NaN if an element is NaN.
+ *
+ * @throws HeddleError `argument` for another share; `dtype` unless x is float; `shape` for a dim without elements
+ */
 export function quantile(x: Tensor, share: number, dim = -1, options: ReduceOptions = {}): Tensor {
   checkOptions("quantile", options, ["keepDims"]);
   return operate("quantile", quantileNode, [x], share, dim, options);

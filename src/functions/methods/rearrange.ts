@@ -38,22 +38,22 @@ const triuNode = (x: Node, k = 0): Node => ops.select(ops.ge(offDiagonal("triu",
 
 const trilNode = (x: Node, k = 0): Node => ops.select(ops.le(offDiagonal("tril", x.shape), k), x, ops.zerosLike(x));
 
-/** Elements move `shift` places on along a dim, and those that leave come in at the other end. */
+/** Moves elements by `shift` places along a dim (default the last); elements that leave at one end come in at the other. */
 export const roll = (x: Tensor, shift: number, dim = -1): Tensor => operate("roll", rollNode, [x], shift, dim);
 
-/** NumPy's tile, PyTorch's repeat: the whole tensor `counts[dim]` times along each dim. */
+/** NumPy's tile, PyTorch's repeat: the whole tensor `counts[dim]` times along each dim; further counts add dims in front. */
 export function tile(x: Tensor, counts: readonly number[]): Tensor {
   checkWhole("tile", "counts", counts);
   return operate("tile", tileNode, [x], counts);
 }
 
-/** NumPy's repeat, PyTorch's repeat_interleave: each element `count` times along a dim. */
+/** NumPy's repeat, PyTorch's repeat_interleave: each element `count` times, one after another, along a dim (default the last). */
 export function repeat(x: Tensor, count: number, dim = -1): Tensor {
   checkInteger("repeat", "count", count, 0);
   return operate("repeat", repeatNode, [x], count, dim);
 }
 
-/** The slices along a dim, which goes. */
+/** The slices along a dim (default 0), which is removed. */
 export function unstack(x: Tensor, dim = 0): Tensor[] {
   checkTensor("unstack", x);
   const at = normalizeDim(dim, x.shape.length, "unstack");
@@ -61,10 +61,10 @@ export function unstack(x: Tensor, dim = 0): Tensor[] {
 }
 
 /**
- * Slice `index` along a dim (default the last), which goes: NumPy's `x[..., index]`, PyTorch's `x.select(dim, index)`. From the end
- * for a negative index.
+ * Slice `index` along a dim (default the last), which is removed: NumPy's `x[..., index]`, PyTorch's `x.select(dim, index)`. A
+ * negative index counts from the end.
  *
- * @throws HeddleError `shape` when there is no such slice.
+ * @throws HeddleError `shape` for an index outside.
  */
 export function pick(x: Tensor, index: number, dim = -1): Tensor {
   checkTensor("pick", x);
@@ -82,7 +82,11 @@ export function pick(x: Tensor, index: number, dim = -1): Tensor {
 
 const pickNode = (node: Node, at: number, index: number): Node => squeezeNode(sliceDim(node, at, index, index + 1), at);
 
-/** Parts along a dim: of these sizes, or of one size, the last being what is left. */
+/**
+ * Parts along a dim (default 0), of these sizes, or all of one size except for the last, which has the rest.
+ *
+ * @throws HeddleError `shape` for sizes that do not add up to the dim
+ */
 export function split(x: Tensor, sizes: number | readonly number[], dim = 0): Tensor[] {
   checkTensor("split", x);
   checkWhole("split", "sizes", sizes, true);
@@ -102,7 +106,7 @@ export function split(x: Tensor, sizes: number | readonly number[], dim = 0): Te
   });
 }
 
-/** The order of elements turned around along dims (default all): NumPy's name of {@link reverse}. */
+/** The elements in reverse order along dims (default all): NumPy's name of {@link reverse}. */
 export const flip = (x: Tensor, dims?: Dims): Tensor =>
   operate(
     "flip",
@@ -111,11 +115,11 @@ export const flip = (x: Tensor, dims?: Dims): Tensor =>
     dims,
   );
 
-/** Zeros below diagonal `k` of the last two dims. */
+/** x with zeros below diagonal `k` (default 0, the main one) of the last two dims. */
 export const triu = (x: Tensor, k = 0): Tensor => operate("triu", triuNode, [x], k);
 
-/** Zeros above diagonal `k` of the last two dims. */
+/** x with zeros above diagonal `k` (default 0, the main one) of the last two dims. */
 export const tril = (x: Tensor, k = 0): Tensor => operate("tril", trilNode, [x], k);
 
-/** Diagonal `k` of the last two dims. */
+/** Diagonal `k` (default 0, the main one) of the last two dims, as one last dim. */
 export const diagonal = (x: Tensor, k = 0): Tensor => operate("diagonal", diagonalNode, [x], k);

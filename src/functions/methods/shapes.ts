@@ -15,15 +15,17 @@ function sliceFromEnd(x: Node, start: readonly number[], limit: readonly number[
   return ops.slice(x, counted(start), counted(limit), stride);
 }
 
-/** Another shape for the same elements; one size may be -1. Outside of compiled functions a view: it shares memory with x. */
+/** The same elements in row-major order under another shape; one size may be -1. Outside of compiled functions the result is a view: it shares memory with x. @throws HeddleError `shape` if the sizes do not fit */
 export function reshape(x: Tensor, shape: Shape): Tensor {
   checkShape("reshape", shape, true);
   return operate("reshape", ops.reshape, [x], shape);
 }
 
 /**
- * Output dim i is input dim order[i]; all dims reversed by default. Outside of compiled functions a view, which operations read
- * by strides.
+ * Permutes dims: dim i of the result is dim order[i] of x; default: all dims reversed. Outside of compiled functions the result is a
+ * view, which operations read by strides.
+ *
+ * @throws HeddleError `shape` for an order that is not a permutation of the dims
  */
 export function transpose(x: Tensor, order?: readonly number[]): Tensor {
   if (order !== undefined) checkWhole("transpose", "order", order);
@@ -31,10 +33,10 @@ export function transpose(x: Tensor, order?: readonly number[]): Tensor {
 }
 
 /**
- * Repeats along new first dims, and along dims of size 1, to fill `shape`: NumPy's rule. The gradient is summed over the
+ * Repeats x along new first dims, and along dims of size 1, to fill `shape`: NumPy's rule. The gradient is summed over the
  * repeats.
  *
- * @throws HeddleError `shape` when another size differs.
+ * @throws HeddleError `shape` if another size differs.
  */
 export function broadcastTo(x: Tensor, shape: Shape): Tensor {
   checkShape("broadcastTo", shape);
@@ -42,9 +44,9 @@ export function broadcastTo(x: Tensor, shape: Shape): Tensor {
 }
 
 /**
- * Elements start, start + stride, … below `limit`, along each dim; `stride` is 1 by default. One number per dim in each; a
+ * Elements start, start + stride, … below `limit`, along each dim. Each list has one number per dim; `stride` is 1 by default. A
  * negative `start` or `limit` counts from the end: `x.slice([-2], [5])` of five elements is the last two. Outside of compiled
- * functions whole rows are a view, which shares memory with x.
+ * functions a slice of whole rows is a view, which shares memory with x.
  *
  * @throws HeddleError `shape` unless start <= limit, both are within the dim, and the stride is positive.
  */
@@ -61,8 +63,10 @@ export function slice(
 }
 
 /**
- * Pads with a value: `amounts[dim] = [low, high]`, or `[low, high, interior]` with that many between neighbours; negative
- * `low` and `high` cut off.
+ * Pads with a value (default 0): `amounts[dim] = [low, high]`, or `[low, high, interior]` with `interior` values between neighbours.
+ * Negative `low` and `high` cut elements off.
+ *
+ * @throws HeddleError `argument` unless amounts are a list; `shape` if amounts do not fit the dims
  */
 export function pad(
   x: Tensor,
@@ -90,13 +94,13 @@ export function pad(
   );
 }
 
-/** A dim of size 1 before dim `dim` of the result: PyTorch's unsqueeze. */
+/** Inserts a dim of size 1 as dim `dim` of the result: PyTorch's unsqueeze. */
 export const expandDims = (x: Tensor, dim: number): Tensor => operate("expandDims", expandDim, [x], dim);
 
-/** Without a dim of size 1, or without all of them. */
+/** Removes a dim of size 1, or all of them. @throws HeddleError `shape` for a dim of another size */
 export const squeeze = (x: Tensor, dim?: number): Tensor => operate("squeeze", squeezeNode, [x], dim);
 
-/** A dim moved to another place; the others keep their order. */
+/** Moves a dim to another place; the other dims keep their order. */
 export const moveDim = (x: Tensor, from: number, to: number): Tensor =>
   operate(
     "moveDim",

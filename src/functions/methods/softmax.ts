@@ -24,15 +24,15 @@ function logSoftmaxNode(x: Node, dim = -1): Node {
 
 /**
  * exp(x) / sum(exp(x)) over a dim (default the last), of floats, after the largest is subtracted, so that nothing overflows.
- * NaN all over where the largest is infinite: all elements are -Infinity, or one is Infinity.
+ * All NaN if the largest is infinite: all elements are -Infinity, or one is Infinity.
  */
 export const softmax = (x: Tensor, dim?: number): Tensor => operate("softmax", softmaxNode, [x], dim);
 
-/** x - logSumExp(x) over a dim (default the last), of floats: the logarithm of softmax, finite where that rounds to 0. */
+/** x - logSumExp(x) over a dim (default the last), of floats: the logarithm of softmax, finite also where softmax rounds to 0. */
 export const logSoftmax = (x: Tensor, dim?: number): Tensor => operate("logSoftmax", logSoftmaxNode, [x], dim);
 
 /**
- * log(sum(exp(x))) over a dim (default the last), of floats, without overflow: -Infinity where all elements are. The dim is
+ * log(sum(exp(x))) over a dim (default the last), of floats, without overflow: -Infinity if all elements are. The dim is
  * removed, or stays as size 1 with `keepDims`.
  */
 export function logSumExp(x: Tensor, dim?: number, options: ReduceOptions = {}): Tensor {

@@ -1,4 +1,4 @@
-/** @module Variance and what is made of it. */
+/** @module Variance and standard deviation. */
 
 import { isFloat } from "../../ir/dtype.ts";
 import type { Node } from "../../ir/node.ts";
@@ -12,7 +12,7 @@ import type { Dims, ReduceOptions } from "./reductions.ts";
 
 /** Options of {@link variance} and {@link std}. */
 export interface VarianceOptions extends ReduceOptions {
-  /** Taken off the count that squares are divided by; default 0, as in NumPy and JAX. PyTorch's default is 1. */
+  /** Subtracted from the count that the sum of squares is divided by; default 0, as in NumPy and JAX. PyTorch's default is 1. */
   readonly correction?: number;
 }
 
@@ -21,7 +21,7 @@ function varianceNode(x: Node, dims: Dims | undefined, correction: number, keepD
   const over = ops.resolveDims("variance", dims, x.shape.length);
   const count = over.reduce((product, dim) => product * (x.shape[dim] as number), 1);
   const { variance } = momentsNode(isFloat(x.dtype) ? x : ops.cast(x, "f32"), over);
-  // Nothing left to divide by gives 0 / 0, NaN, as in NumPy.
+  // If nothing is left to divide by, 0 / 0 is NaN, as in NumPy.
   const scaled = correction === 0 ? variance : ops.mul(variance, count / Math.max(0, count - correction));
   return keepDims
     ? scaled
@@ -44,12 +44,14 @@ function spread(name: "variance" | "std", x: Tensor, dims: Dims | undefined, opt
 }
 
 /**
- * Variance over `dims` (default all), which are removed, or stay as size 1 with `keepDims`: the mean of squared distances from
- * the mean, which is exact also where values are far from 0. NaN where no more elements are than `correction`. Integers and
- * bool give f32; 16-bit floats are computed in f32.
+ * Variance over `dims` (default all), which are removed, or stay as size 1 with `keepDims`: the mean of squared distances from the
+ * mean, exact also for values far from 0. NaN unless there are more elements than `correction`. Integers and bool give f32; 16-bit
+ * floats are computed in f32.
+ *
+ * @throws HeddleError `option` for a correction that is not a whole number from 0 on; `shape` for a dim that is out of range
  */
 export const variance = (x: Tensor, dims?: Dims, options: VarianceOptions = {}): Tensor =>
   spread("variance", x, dims, options);
 
-/** Standard deviation: the root of {@link variance}. Where that is 0, so is the gradient, as in PyTorch. */
+/** Standard deviation: the root of {@link variance}, with the same options. If it is 0, so is the gradient, as in PyTorch. */
 export const std = (x: Tensor, dims?: Dims, options: VarianceOptions = {}): Tensor => spread("std", x, dims, options);

@@ -1,23 +1,24 @@
-/** @module Files that grow by whole pieces: a line or a record is there or it is not, also on a disk that is full. */
-import { mkdir, open } from "node:fs/promises";
+/** @module Appends whole lines or records to files: even on a full disk no part of a record remains. */
+import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { makeFolder } from "../../io/make-folder.ts";
 import { HeddleError } from "../../util/errors.ts";
 
 /** A file open for appending; tests put faults here. */
 export interface AppendFile {
   size(): Promise<number>;
-  /** Writes at the end, maybe only a part; gives how many bytes. */
+  /** Writes at the end, possibly only a part; resolves with the number of written bytes. */
   append(bytes: Uint8Array): Promise<number>;
   truncate(size: number): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens a file, which is made when missing, and so is its folder. */
+/** Opens a file for appending; creates the file and its folder if missing. */
 export type OpenAppend = (path: string) => Promise<AppendFile>;
 
-/** On this machine's disks. */
+/** Opens a file of this machine. */
 export const openAppend: OpenAppend = async (path) => {
-  await mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   const handle = await open(path, "a");
   return {
     size: async () => (await handle.stat()).size,
@@ -28,9 +29,9 @@ export const openAppend: OpenAppend = async (path) => {
 };
 
 /**
- * Appends a piece to a file in one write where the system takes it whole. When that fails the file is cut back to what it was.
+ * Appends bytes to a file, in one write if the system accepts all of them. If a write fails, the file is truncated to its old size.
  *
- * @throws HeddleError `disk` when there is no room, `file` for any other reason
+ * @throws HeddleError `disk` if the disk has no room, `file` for any other reason
  */
 export async function appendWhole(what: string, path: string, bytes: Uint8Array, openFile = openAppend): Promise<void> {
   try {
@@ -51,7 +52,7 @@ export async function appendWhole(what: string, path: string, bytes: Uint8Array,
   }
 }
 
-/** The error of a file that cannot be written, with its path. */
+/** The error for a file that cannot be written, with its path. */
 export function writeError(what: string, path: string, error: unknown): HeddleError {
   const { code, message } = error as NodeJS.ErrnoException;
   const full = code === "ENOSPC" || code === "EDQUOT";

@@ -10,26 +10,27 @@ import { appendWhole, type OpenAppend, openAppend, writeError } from "./append.t
 
 /** Options of {@link csvLogger}. */
 export interface CsvLoggerOptions {
-  /** The file; made when missing. */
+  /** The file; created if missing. */
   readonly path: string;
-  /** Whether the lines of earlier runs stay, above the new ones; default true. With false the file begins anew. */
+  /** Whether to keep the lines of earlier runs above the new lines; default true. With false the file is overwritten. */
   readonly append?: boolean;
-  /** Between two fields; default `","`. */
+  /** The character between two fields; default `","`. */
   readonly separator?: string;
 }
 
 /**
  * Writes a line per epoch (`epoch`, counted from 1, then the numbers of the epoch by their names, `learning_rate` and `seconds`) on
- * rank 0, as Keras' `CSVLogger` (which counts epochs from 0). Lines are whole whenever the file is read: one that a disk takes only in part is taken back, one
- * that a killed process left in part is removed. A run that is resumed removes the lines of the epochs that it trains again.
+ * rank 0, as Keras' `CSVLogger` (which counts epochs from 0). The file has only complete lines: if a full disk or a killed process leaves
+ * a part of a line, the part is removed. A resumed run removes the lines of the epochs that it trains again.
  *
- * @throws HeddleError `option`; from the training `disk` or `file` when the file cannot be written, `data` when it has other columns
+ * @throws HeddleError `option`; `file` in a browser; from the training `disk` or `file` if the file cannot be written, `data` if it has
+ * other columns
  */
 export function csvLogger(options: CsvLoggerOptions): Callbacks {
   return csvLoggerOn(openAppend, options);
 }
 
-/** {@link csvLogger} on given files. */
+/** {@link csvLogger} with a function that opens files; tests put faults there. */
 export function csvLoggerOn(openFile: OpenAppend, options: CsvLoggerOptions): Callbacks {
   checkOptions("csvLogger", options, ["path", "append", "separator"]);
   const { path, append = true, separator = "," } = options;
@@ -76,10 +77,10 @@ interface Form {
   readonly separator: string;
 }
 
-/** Writes the header, or brings a file that is gone on with into order. */
+/** Writes the header, or removes incomplete and repeated lines from an existing file. */
 async function begin(path: string, { header, append, separator }: Form, start: TrainStart): Promise<void> {
   const before = append || start.resumed ? await textOf(path) : "";
-  // A killed process may have left a part of a line.
+  // A killed process may leave a part of a line.
   const whole = before.slice(0, before.lastIndexOf("\n") + 1);
   if (whole !== "" && !whole.startsWith(header))
     throw new HeddleError(
@@ -91,8 +92,9 @@ async function begin(path: string, { header, append, separator }: Form, start: T
     );
   const lines = whole === "" ? [header] : whole.split(/(?<=\n)/);
   if (start.resumed) {
-    const again = (text: string): boolean => Number.parseInt(text.split(separator, 1)[0] as string, 10) >= start.epoch;
-    while (lines.length > 1 && again(lines.at(-1) as string)) lines.pop();
+    const isRepeated = (text: string): boolean =>
+      Number.parseInt(text.split(separator, 1)[0] as string, 10) >= start.epoch;
+    while (lines.length > 1 && isRepeated(lines.at(-1) as string)) lines.pop();
   }
   const text = lines.join("");
   if (text === before) return;

@@ -6,24 +6,27 @@ import { formatMetric } from "../metrics.ts";
 
 /** Options of {@link earlyStopping}. */
 export interface EarlyStoppingOptions extends MonitorOptions {
-  /** Epochs without progress after which the training ends; 0 (default) and 1 are the first one. */
+  /** Number of epochs without progress after which the training ends; with 0 (default) and 1 the first such epoch ends it. */
   readonly patience?: number;
-  /** By how much a value must be better than the best one; default 0. */
+  /** By how much a value must be better than the best value; default 0. */
   readonly minDelta?: number;
-  /** Put the values of the best epoch back at the end, whether it was ended or not; default false. They are kept in memory. */
+  /**
+   * Restore the values of the best epoch at the end, even if the training was not ended early; default false. The values are kept in
+   * memory.
+   */
   readonly restoreBest?: boolean;
-  /** A value that must be passed for an epoch to count as progress; default none. */
+  /** Only values better than this one count as progress; default none. */
   readonly baseline?: number;
-  /** Epochs of the beginning that count for nothing; default 0. */
+  /** Number of first epochs that are ignored; default 0. */
   readonly startFromEpoch?: number;
 }
 
 /**
- * Ends the training when what it watches has not become better for `patience` epochs, as Keras' `EarlyStopping`. NaN is no
- * progress. After a resume it knows the epochs before from their history, but not their values: if none later is better,
- * `restoreBest` leaves the last ones. It says which epoch was restored.
+ * Ends the training if the monitored number has not become better for `patience` epochs, as Keras' `EarlyStopping`. NaN is never
+ * better. A resumed run knows the numbers of earlier epochs from its history, but not their parameters: if no later epoch is better,
+ * `restoreBest` keeps the last parameters. The callback prints which epoch was restored.
  *
- * @throws HeddleError `option`; when the training begins, for a `monitor` that it does not have
+ * @throws HeddleError `option`; when the training begins, for an unknown `monitor`
  */
 export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
   const what = "earlyStopping";
@@ -37,24 +40,24 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
   if (baseline !== undefined) checkNumber(what, "baseline", baseline);
   let watch: Watched;
   let print: (text: string) => void;
-  let known: { value: number; epoch: number } | undefined;
+  let best: { value: number; epoch: number } | undefined;
   let waited = 0;
-  let kept: Snapshot | undefined;
+  let snapshot: Snapshot | undefined;
 
-  /** Counts an epoch; tells whether it is the best. */
+  /** Counts an epoch; returns whether it is the best so far. */
   const count = (record: EpochRecord): boolean => {
     if (record.epoch <= startFromEpoch) return false;
     const value = logsOf(record)[watch.name] as number;
     waited++;
-    if (!watch.better(value, known?.value, minDelta)) return false;
-    known = { value, epoch: record.epoch };
+    if (!watch.better(value, best?.value, minDelta)) return false;
+    best = { value, epoch: record.epoch };
     if (baseline === undefined || watch.better(value, baseline, 0)) waited = 0;
     return true;
   };
   const onEpoch = (record: EpochRecord, control: TrainControl): void => {
     if (count(record)) {
-      kept?.dispose();
-      kept = restoreBest ? control.snapshot() : undefined;
+      snapshot?.dispose();
+      snapshot = restoreBest ? control.snapshot() : undefined;
       return;
     }
     // As in Keras, the first epoch never ends a training.
@@ -69,22 +72,20 @@ export function earlyStopping(options: EarlyStoppingOptions = {}): Callbacks {
     onBegin: (start) => {
       watch = watched(what, options, start);
       ({ print } = start);
-      [known, waited, kept] = [undefined, 0, undefined];
+      [best, waited, snapshot] = [undefined, 0, undefined];
       for (const record of start.history) count(record);
     },
     onEpoch,
     onEnd: (_end, control) => {
-      if (!restoreBest || known === undefined) return;
-      if (kept === undefined) {
-        print(
-          `earlyStopping: epoch ${known.epoch} was the best, before the training was resumed; its values are not here`,
-        );
+      if (!restoreBest || best === undefined) return;
+      if (snapshot === undefined) {
+        print(`earlyStopping: epoch ${best.epoch} was the best, before the training was resumed; its values are lost`);
         return;
       }
-      control.restore(kept);
-      print(`earlyStopping: restored the values of epoch ${known.epoch}, ${formatMetric(watch.name, known.value)}`);
-      kept.dispose();
-      kept = undefined;
+      control.restore(snapshot);
+      print(`earlyStopping: restored the values of epoch ${best.epoch}, ${formatMetric(watch.name, best.value)}`);
+      snapshot.dispose();
+      snapshot = undefined;
     },
   };
 }

@@ -7,10 +7,10 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 
-/** What an event tells. */
+/** The content of an event. */
 export type EventValue =
   | { readonly kind: "version" }
-  /** A run goes on here: events of this step and later ones that were written before are void. */
+  /** A resumed run continues here: earlier events of this step and of later steps are void. */
   | { readonly kind: "start" }
   | { readonly kind: "scalar"; readonly tag: string; readonly value: number }
   | { readonly kind: "histogram"; readonly tag: string; readonly values: ArrayLike<number> }
@@ -31,7 +31,7 @@ const f32 = 5;
 const varint = 0;
 const tag = (field: number, wireType: number): number => (field << 3) | wireType;
 
-/** An event as one record of a file. */
+/** The record of an event in a file. */
 export const eventRecord = (event: Event): Uint8Array => framed(encodeEvent(event));
 
 /** An `Event` message. */
@@ -45,15 +45,15 @@ export function encodeEvent({ wallTime, step, value }: Event): Uint8Array {
     const log = new BinaryWriter().uint32(tag(1, varint)).int32(sessionStart).finish();
     return event.uint32(tag(7, bytes)).bytes(log).finish();
   }
-  const one = new BinaryWriter();
-  one.uint32(tag(1, bytes)).string(value.tag);
-  if (value.kind === "scalar") one.uint32(tag(2, f32)).float(value.value);
-  if (value.kind === "histogram") one.uint32(tag(5, bytes)).bytes(histogram(value.values));
+  const entry = new BinaryWriter();
+  entry.uint32(tag(1, bytes)).string(value.tag);
+  if (value.kind === "scalar") entry.uint32(tag(2, f32)).float(value.value);
+  if (value.kind === "histogram") entry.uint32(tag(5, bytes)).bytes(histogram(value.values));
   if (value.kind === "text") {
-    one.uint32(tag(8, bytes)).bytes(textTensor(value.text));
-    one.uint32(tag(9, bytes)).bytes(textMetadata());
+    entry.uint32(tag(8, bytes)).bytes(textTensor(value.text));
+    entry.uint32(tag(9, bytes)).bytes(textMetadata());
   }
-  const summary = new BinaryWriter().uint32(tag(1, bytes)).bytes(one.finish()).finish();
+  const summary = new BinaryWriter().uint32(tag(1, bytes)).bytes(entry.finish()).finish();
   return event.uint32(tag(5, bytes)).bytes(summary).finish();
 }
 
@@ -80,7 +80,7 @@ const limits: readonly number[] = (() => {
   return [...positive.map((value) => -value).reverse(), 0, ...positive];
 })();
 
-/** A `HistogramProto` of finite values; buckets that are empty stand for all their empty neighbours. */
+/** A `HistogramProto` of the finite values; one empty bucket represents a range of empty buckets. */
 function histogram(values: ArrayLike<number>): Uint8Array {
   const counts = new Map<number, number>();
   let [min, max, count, sum, squares] = [Infinity, -Infinity, 0, 0, 0];
@@ -100,7 +100,7 @@ function histogram(values: ArrayLike<number>): Uint8Array {
   doubles.forEach((value, index) => {
     if (value !== 0) writer.uint32(tag(index + 1, f64)).double(value);
   });
-  // Each bucket with something in it, and an empty one that ends where it begins.
+  // Each bucket with values, and before it an empty bucket that ends where it begins.
   const used = [...counts.keys()].sort((left, right) => left - right);
   const shown = [...new Set(used.flatMap((bucket) => (bucket === 0 ? [bucket] : [bucket - 1, bucket])))];
   const packed = (field: number, numbers: readonly number[]): void => {
@@ -119,7 +119,7 @@ function histogram(values: ArrayLike<number>): Uint8Array {
   return writer.finish();
 }
 
-/** The bucket of a value: the first whose end is above it; the last takes the largest number too. */
+/** The bucket of a value: the first whose upper end is above the value; the last bucket includes its end. */
 function firstAbove(value: number): number {
   let [low, high] = [0, limits.length - 1];
   while (low < high) {
@@ -141,7 +141,7 @@ export function framed(data: Uint8Array): Uint8Array {
   return record;
 }
 
-/** Checksums of records are rotated and moved, since data may hold checksums themselves. */
+/** The checksum of a record: the CRC-32C is rotated and shifted, as data may contain checksums themselves. */
 export function maskedCrc32c(data: Uint8Array): number {
   const crc = crc32c(data);
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;
@@ -163,7 +163,7 @@ export function crc32c(data: Uint8Array): number {
 
 let files = 0;
 
-/** A name for a new file that TensorBoard finds in a folder, later ones after earlier ones. */
+/** The path of a new event file, as TensorBoard expects it; names sort by time. */
 export function eventFilePath(folder: string, now: number): string {
   const seconds = String(Math.floor(now)).padStart(10, "0");
   return join(folder, `events.out.tfevents.${seconds}.${hostname()}.${process.pid}.${files++}.heddle`);

@@ -1,4 +1,4 @@
-/** @module Callbacks for `train` and `fit`: ready ones; any object with `onBegin`, `onStep`, `onEpoch` or `onEnd` is one. */
+/** @module Callbacks for `train` and `fit`. Any object with `onBegin`, `onStep`, `onEpoch` or `onEnd` is a callback, too. */
 export { csvLogger, modelCheckpoint, tensorBoard } from "../host.ts";
 export type { CsvLoggerOptions } from "./csv-logger.ts";
 export { type EarlyStoppingOptions, earlyStopping } from "./early-stopping.ts";

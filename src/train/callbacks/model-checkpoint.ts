@@ -1,4 +1,4 @@
-/** @module Weights written after epochs: of the best so far, or of each. */
+/** @module Writes the weights after epochs: of the best epoch so far, or of each epoch. */
 
 import { savedBy } from "../../io/safetensors.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -12,22 +12,22 @@ import { checkMonitor, logNames, logsOf, type MonitorOptions, type Watched, watc
 /** Options of {@link modelCheckpoint}. */
 export interface ModelCheckpointOptions extends MonitorOptions {
   /**
-   * The file, such as `"best.safetensors"`; `{epoch}` and the numbers of the epoch, such as `{val_loss}`, stand
-   * for their values. As in Keras, `{epoch:03d}` has at least so many digits, `{val_loss:.2f}` so many after the point; default
+   * The file, such as `"best.safetensors"`. `{epoch}` and the numbers of the epoch, such as `{val_loss}`, are replaced by
+   * their values. As in Keras, `{epoch:03d}` has at least 3 digits, `{val_loss:.2f}` has 2 digits after the point; default
    * `02d` and `.4f`.
    */
   readonly path: string;
-  /** Write only when what is watched is better than ever before; default true. With false after every epoch. */
+  /** Write only if the monitored number is better than ever before; default true. With false write after every epoch. */
   readonly bestOnly?: boolean;
-  /** By how much it must be better; default 0. */
+  /** By how much the number must be better; default 0. */
   readonly minDelta?: number;
 }
 
 /**
- * Writes the weights (those that are evaluated: with `ema` their average) after epochs, on rank 0, as safetensors with PyTorch's
- * names. What a run needs to go on is in the checkpoints of the option `checkpoint`.
+ * Writes the weights (with `ema` their average) after epochs, on rank 0, as safetensors with PyTorch's names. To resume a run, use the
+ * option `checkpoint` of `train`.
  *
- * @throws HeddleError `option`; from the training `disk` or `file` when a file cannot be written
+ * @throws HeddleError `option`; `file` in a browser; from the training `disk` or `file` if a file cannot be written
  */
 export function modelCheckpoint(options: ModelCheckpointOptions): Callbacks {
   const what = "modelCheckpoint";
@@ -72,12 +72,12 @@ export function modelCheckpoint(options: ModelCheckpointOptions): Callbacks {
 const placeholder = /\{([^{}]*)\}/g;
 const form = /^(\w+)(?::(?:0?(\d*)d|\.(\d+)f))?$/;
 
-/** A placeholder's name and digits; undefined where it has no such form. */
+/** The name and digits of a placeholder; undefined if it is malformed. */
 function parsed(text: string): { name: string; digits: number | undefined; decimals: number | undefined } | undefined {
   const match = form.exec(text);
   if (match === null) return undefined;
   const [, name = "", digits, decimals] = match;
-  // Counts have digits, other numbers decimals.
+  // Only counts have a number of digits, only other numbers have decimals.
   if (name === "epoch" ? decimals !== undefined : digits !== undefined) return undefined;
   const count = (text: string | undefined) =>
     text === undefined || text === "" ? undefined : Math.min(Number(text), 100);
@@ -88,11 +88,11 @@ function checkPlaceholders(path: string, names: readonly string[]): void {
   for (const [all, text = ""] of path.matchAll(placeholder)) {
     const name = parsed(text)?.name;
     if (name === undefined)
-      throw new HeddleError("option", `modelCheckpoint: path has ${all}, which is no placeholder`, {
+      throw new HeddleError("option", `modelCheckpoint: path has the malformed placeholder ${all}`, {
         hint: `write {epoch}, {epoch:03d}, {${names.at(-1)}} or {${names.at(-1)}:.2f}`,
       });
     if (!names.includes(name))
-      throw new HeddleError("option", `modelCheckpoint: path has {${name}}, which is no number of this training`, {
+      throw new HeddleError("option", `modelCheckpoint: path has {${name}}, which is not a number of this training`, {
         hint: `it has ${listed(names, 24)}`,
       });
   }

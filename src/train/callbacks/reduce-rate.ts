@@ -1,4 +1,4 @@
-/** @module A learning rate that falls when training no longer gets better: Keras' `ReduceLROnPlateau`. */
+/** @module Reduces the learning rate if training does not improve: Keras' `ReduceLROnPlateau`. */
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
 import type { Callbacks, EpochRecord } from "../history.ts";
@@ -6,23 +6,23 @@ import { checkMonitor, logsOf, type MonitorOptions, type Watched, watched } from
 
 /** Options of {@link reduceLROnPlateau}. */
 export interface ReduceRateOptions extends MonitorOptions {
-  /** What the rate is multiplied by, below 1; default 0.1. */
+  /** Factor of the learning rate, below 1; default 0.1. */
   readonly factor?: number;
-  /** Epochs without progress after which it falls; default 10. */
+  /** Number of epochs without progress after which the rate is reduced; default 10. */
   readonly patience?: number;
-  /** By how much a value must be better than the best one; default 1e-4. */
+  /** By how much a value must be better than the best value; default 1e-4. */
   readonly minDelta?: number;
-  /** Epochs after a fall in which nothing is counted; default 0. */
+  /** Number of epochs after a reduction that do not count; default 0. */
   readonly cooldown?: number;
-  /** The rate does not fall below; default 0. */
+  /** Lower bound of the rate; default 0. */
   readonly minLearningRate?: number;
 }
 
 /**
- * Multiplies the learning rate of all later steps by `factor` when what it watches has not become better for `patience` epochs,
- * with Keras' counting. It works on top of a schedule, too. (`optim.schedules.plateau` is PyTorch's, a schedule of its own.)
+ * Multiplies the learning rate of all later steps by `factor` if the monitored number has not become better for `patience` epochs,
+ * which are counted as in Keras. It can be combined with a schedule. (`optim.schedules.plateau` is a schedule that follows PyTorch.)
  *
- * @throws HeddleError `option`; when the training begins, for a `monitor` that it does not have
+ * @throws HeddleError `option`; when the training begins, for an unknown `monitor`
  */
 export function reduceLROnPlateau(options: ReduceRateOptions = {}): Callbacks {
   const what = "reduceLROnPlateau";
@@ -38,7 +38,7 @@ export function reduceLROnPlateau(options: ReduceRateOptions = {}): Callbacks {
   let waited = 0;
   let resting = 0;
 
-  /** Counts an epoch; tells whether the rate is to fall. */
+  /** Counts an epoch; returns whether to reduce the rate. */
   const count = (record: EpochRecord, rate: number): boolean => {
     if (resting > 0) {
       resting--;
@@ -62,7 +62,7 @@ export function reduceLROnPlateau(options: ReduceRateOptions = {}): Callbacks {
       watch = watched(what, options, start);
       ({ print } = start);
       [best, waited, resting] = [undefined, 0, 0];
-      // The falls of these epochs are in the checkpoint.
+      // The checkpoint has the reductions of these epochs.
       for (const record of start.history) count(record, record.learningRate);
     },
     onEpoch: (record, control) => {

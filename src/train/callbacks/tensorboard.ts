@@ -1,4 +1,4 @@
-/** @module Curves for TensorBoard. */
+/** @module Writes event files for TensorBoard. */
 import { join } from "node:path";
 import { isTensor, type Tensor, type Tensors } from "../../functions/index.ts";
 import { checkInteger, checkOptions, checkPlace } from "../../util/options.ts";
@@ -10,22 +10,22 @@ import { type EventValue, eventFilePath, eventRecord } from "./event-file.ts";
 
 /** Options of {@link tensorBoard}. */
 export interface TensorBoardOptions {
-  /** The folder to point `tensorboard --logdir` at: `train` and `validation` are made in it. Default `"logs"`. */
+  /** The folder for `tensorboard --logdir`, with the subfolders `train` and `validation`. Default `"logs"`. */
   readonly directory?: string;
-  /** After every epoch (default); a number: also the loss and the learning rate of every so many steps. */
+  /** `"epoch"` (default) writes after every epoch; a number also writes loss and learning rate each time after this number of steps. */
   readonly updateFrequency?: "epoch" | number;
-  /** Epochs between two histograms of the parameters; default 0, none. */
+  /** Number of epochs between two histograms of the parameters; default 0, which writes none. */
   readonly histogramFrequency?: number;
-  /** Texts by name, in Markdown, shown once: what the run is about. */
+  /** Texts by name, in Markdown, such as a description of the run; written once. */
   readonly texts?: { readonly [name: string]: string };
 }
 
 /**
  * Writes the numbers of each epoch as events, on rank 0, with the tags of Keras' `TensorBoard`: `epoch_loss`, `epoch_accuracy`,
- * `epoch_learning_rate` by epoch, `batch_loss` and `batch_learning_rate` by step. What is written after a resume goes to a file of
- * its own, which begins by voiding what was written of the steps that are done again.
+ * `epoch_learning_rate` by epoch, `batch_loss` and `batch_learning_rate` by step. A resumed run writes a new file, whose first event voids
+ * the earlier events of the steps that are trained again.
  *
- * @throws HeddleError `option`; from the training `disk` or `file` when a file cannot be written
+ * @throws HeddleError `option`; `file` in a browser; from the training `disk` or `file` if a file cannot be written
  */
 export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
   const what = "tensorBoard";
@@ -50,7 +50,7 @@ export function tensorBoard(options: TensorBoardOptions = {}): Callbacks {
   return {
     onBegin: async (start) => {
       ({ rank } = start);
-      // The number of the first event that comes again; by step, those by epoch are smaller.
+      // The number of the first event that is repeated. Events by step have larger numbers than events by epoch.
       const [step, epoch] = start.resumed ? [start.steps + 1, start.epoch] : [];
       train = new EventLog(join(directory, "train"), updateFrequency === "epoch" ? epoch : step);
       validation = new EventLog(join(directory, "validation"), epoch);
@@ -85,7 +85,7 @@ async function valuesOf(params: Tensors): Promise<[string, ArrayLike<number>][]>
 
 const flushMilliseconds = 2000;
 
-/** A file of events, made when the first are written. */
+/** A file of events, created when the first events are written. */
 class EventLog {
   private readonly folder: string;
   private path: string | undefined;
@@ -93,7 +93,7 @@ class EventLog {
   private flushed = performance.now();
   private readonly restart: number | undefined;
 
-  /** `restart`: the first step that is written again; default none. */
+  /** `restart` is the first step that is written again, in a resumed run. */
   constructor(folder: string, restart?: number) {
     this.folder = folder;
     this.restart = restart;
@@ -103,13 +103,13 @@ class EventLog {
     this.waiting.push(eventRecord({ wallTime: Date.now() / 1000, step, value }));
   }
 
-  /** Numbers of an epoch. */
+  /** Adds the numbers of an epoch. */
   scalars(epoch: number, values: { readonly [name: string]: number }): void {
     for (const [name, value] of Object.entries(values))
       this.add(epoch, { kind: "scalar", tag: `epoch_${name}`, value });
   }
 
-  /** Writes what has waited for long; steps are often too short for a write each. */
+  /** Writes events if the last write was some time ago: steps are often too short to write after each. */
   async flushSometimes(): Promise<void> {
     if (performance.now() - this.flushed > flushMilliseconds) await this.flush();
   }

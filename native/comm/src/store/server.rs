@@ -136,11 +136,11 @@ fn accept(inner: &Arc<Inner>, listener: &TcpListener) {
     while !inner.stopping.load(Ordering::Acquire) {
         readable_or_woken(listener.as_fd(), &inner.waker, Duration::from_secs(60));
         let Ok((stream, _)) = listener.accept() else {
-            // Out of descriptors, say: do not spin on it.
+            // For example without free descriptors: wait instead of spinning.
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };
-        // Beyond the limit there is a margin for the polite refusal; past that, connections just close.
+        // Up to a margin above the limit, clients get a refusal; further connections are closed at once.
         if inner.open().len() >= MAX_CONNECTIONS + 64 || stream.set_nonblocking(false).is_err() {
             continue;
         }

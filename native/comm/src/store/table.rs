@@ -9,7 +9,7 @@ use super::wire::{Answer, MAX_ANSWER, Request};
 
 const MAX_ENTRIES: usize = 1 << 20;
 const MAX_BYTES: usize = 256 << 20;
-/// A client asks again after this; so a thread never waits long for one that is gone.
+/// A client repeats its request after this time, so that no thread waits long for a client that is gone.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Default)]

@@ -20,8 +20,8 @@ pub(crate) trait Transport: Send {
     /// Takes some bytes from `peer`; 0 when none are here now.
     fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> Result<usize, LinkError>;
 
-    /// Bytes from `peer` that are here now and lie in one piece, at most `most`, to be read where they are and then taken;
-    /// nothing where a link has no memory of its own.
+    /// The address and count of bytes from `peer` that have arrived and are contiguous, at most `most`: the caller reads them
+    /// in place and then calls `take`. `None` where the link has no memory of its own.
     fn here(&mut self, _peer: usize, _most: usize) -> Result<Option<(*const u8, usize)>, LinkError> {
         Ok(None)
     }

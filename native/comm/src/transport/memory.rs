@@ -34,13 +34,13 @@ impl Pipe {
 
 /// Where one rank sleeps.
 #[derive(Default)]
-struct Bed {
+struct Sleeper {
     asleep: AtomicBool,
     lock: Mutex<()>,
     wake: Condvar,
 }
 
-impl Bed {
+impl Sleeper {
     fn wake(&self) {
         // Orders what was published before against the sleeper's flag; the sleeper fences the other way round.
         fence(Ordering::SeqCst);
@@ -63,7 +63,7 @@ impl Bed {
 
 struct Hub {
     pipes: Vec<OnceLock<Pipe>>,
-    beds: Vec<Bed>,
+    beds: Vec<Sleeper>,
     left: Vec<AtomicBool>,
     signals: Vec<Arc<Signals>>,
 }
@@ -91,7 +91,7 @@ type Ends = (Box<dyn Transport>, Box<dyn Control>, Arc<Signals>);
 pub(crate) fn in_process(size: usize) -> Vec<Ends> {
     let hub = Arc::new(Hub {
         pipes: (0..size * size).map(|_| OnceLock::new()).collect(),
-        beds: (0..size).map(|_| Bed::default()).collect(),
+        beds: (0..size).map(|_| Sleeper::default()).collect(),
         left: (0..size).map(|_| AtomicBool::new(false)).collect(),
         signals: (0..size).map(|_| Arc::new(Signals::new(size))).collect(),
     });
@@ -116,7 +116,7 @@ impl Transport for MemoryTransport {
     }
 
     fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> Result<usize, LinkError> {
-        // Looked at first: a peer that left after its last bytes must not hide them.
+        // Checked before the ring: the last bytes of a peer that left must still be read.
         let left = self.hub.left[peer].load(Ordering::Acquire);
         let got = receive_all(&self.hub.ring(peer, self.rank), bytes)?;
         if got > 0 {
@@ -171,6 +171,6 @@ impl Control for MemoryControl {
 
     fn close(&self) {
         self.hub.left[self.rank].store(true, Ordering::Release);
-        self.hub.beds.iter().for_each(Bed::wake);
+        self.hub.beds.iter().for_each(Sleeper::wake);
     }
 }

@@ -86,7 +86,7 @@ impl Transport for TcpTransport {
     }
 }
 
-/// What control frames of this world carry, so that nothing from a dead life is taken.
+/// The run and epoch that control frames carry, so that frames of an earlier epoch are refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp {
     pub(crate) run: u64,
@@ -246,7 +246,7 @@ impl Watch {
         match word {
             1 => self.raise(Notice::Peer { rank, reason: text }),
             2 => self.raise(Notice::Mismatch(text)),
-            // An orderly end: whoever still needs this peer sees its data link end.
+            // An orderly end: a rank that still needs this peer sees the end of the data link.
             3 => inbox.ended = true,
             _ => self.signals.hear_waiting(rank, &text),
         }

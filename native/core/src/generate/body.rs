@@ -1,4 +1,4 @@
-//! One pass over a vector of lanes: gives values registers, and spills the one that is needed last.
+//! The code for one vector of lanes: assigns registers to values, and spills the value whose next use is last.
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
@@ -14,7 +14,7 @@ enum Class {
     Mask,
 }
 
-/// Where an input of an instruction is.
+/// The place of an instruction's input.
 enum Place {
     Register(Register),
     Memory(MemoryOperand),
@@ -35,7 +35,7 @@ pub struct Body<'a, 'b, 'c> {
 }
 
 impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
-    /// Registers that are given out: k0 means "no mask", k7 holds the tail, as ymm15 does; ymm14 packs bytes.
+    /// Registers that values may have: k0 means "no mask", k7 and ymm15 hold the mask of the tail; ymm14 packs bytes.
     pub const VECTORS: usize = 32;
     pub const VECTORS_AVX2: usize = 14;
     pub const MASKS: usize = 6;
@@ -60,7 +60,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         }
         let held = writer.graph.held.len() * HELD;
         let (vectors, n) = (if writer.wide { Self::VECTORS - held } else { Self::VECTORS_AVX2 }, nodes.len());
-        // Held registers lie beyond those that are given out.
+        // Held registers have the numbers above those of values.
         let number = |node: &Node| match node.what {
             Do::Held(i) => Some(31 - i - turn.ahead / 16),
             _ => None,
@@ -79,7 +79,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         }
     }
 
-    /// The label is where a turn goes that the list is not for.
+    /// Writes the list. A turn for which the list does not hold jumps to the label.
     pub fn write(mut self, leave: Option<Label>) -> Done {
         for i in 0..self.list.nodes.len() {
             let node = self.list.nodes[i];
@@ -105,7 +105,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         Ok(())
     }
 
-    /// Jumps away if a condition for that holds in a lane: nothing has been stored yet.
+    /// Leaves the turn if one of the list's conditions holds in a lane; nothing has been stored by then.
     fn leave(&mut self, to: Label) -> Done {
         let (list, count) = (self.list, self.list.nodes.len());
         for id in &list.leave {
@@ -113,7 +113,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
             let test = match (self.writer.wide, self.writer.graph.long) {
                 (false, _) => Code::VEX_Vptest_ymm_ymmm256,
                 (true, false) => Code::VEX_Kortestw_kr_kr,
-                // Of conditions on narrower values the upper lanes are nobody's.
+                // Conditions on 8-byte values have 8 lanes; the upper bits of the mask are undefined.
                 (true, true) => Code::VEX_Kortestb_kr_kr,
             };
             self.push(Instruction::with2(test, mask, mask))?;
@@ -161,7 +161,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         self.writer.assembler.push(instruction)
     }
 
-    /// A register for a value; what is needed last gives way.
+    /// A register for a value. Without a free register, the value whose next use is last is spilled.
     fn take(&mut self, id: Id) -> Done<Register> {
         let class = self.class(id);
         let bank = if class == Class::Mask { &self.masks } else { &self.vectors };
@@ -201,7 +201,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         self.push(Instruction::with2(code, to, from))
     }
 
-    /// Where a value lies in memory, if it does.
+    /// The memory of a value, if the value is in memory.
     fn stored(&mut self, id: Id) -> Option<MemoryOperand> {
         let node = self.list.nodes[id];
         match node.what {
@@ -232,7 +232,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         Ok(to)
     }
 
-    /// A value where it is: in its register or in memory.
+    /// The place of a value: a register or memory.
     fn place(&mut self, id: Id) -> Done<Place> {
         if self.register[id].is_some() || self.class(id) == Class::Mask {
             return Ok(Place::Register(self.fetch(id)?));
@@ -243,7 +243,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         }
     }
 
-    /// One use is over; frees the register after the last.
+    /// Ends one use of a value; frees the register after the last use.
     fn consume(&mut self, id: Id, at: usize) {
         while self.uses[id].last().is_some_and(|u| *u <= at) {
             self.uses[id].pop();
@@ -281,7 +281,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         node.inputs[..node.arity].iter().for_each(|input| self.consume(*input, at));
     }
 
-    /// Between f32 and the bits of f16 in as many lanes: the bits are packed before, or spread out after, the conversion.
+    /// Converts between f32 and the bits of f16, which are packed before, or unpacked after, the conversion.
     fn half(&mut self, id: Id, node: Node) -> Done {
         let wide = self.writer.wide;
         let from = self.fetch(node.inputs[0])?;
@@ -397,7 +397,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         self.push(Ok(instruction))
     }
 
-    /// `a·b + c` overwrites one of its inputs: one that nothing needs any more, if there is such.
+    /// `a·b + c` overwrites one of its inputs, preferably an input at its last use.
     fn fma(&mut self, id: Id, node: Node) -> Done {
         let [mut a, mut b, c] = node.inputs;
         let [_, f213, f231] = encode::fma(node.kind, self.writer.wide);
@@ -436,7 +436,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         })
     }
 
-    /// Whether a use is a value's last.
+    /// Whether a use is the last use of a value.
     fn dies(&self, id: Id, at: usize) -> bool {
         self.uses[id].first().is_none_or(|last| *last <= at)
     }

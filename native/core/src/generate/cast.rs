@@ -4,7 +4,7 @@ use super::value::{Builder, Compare, Do, Id, Kind, Lanes};
 use crate::dtype::DType;
 use crate::scalar::ops::Ops;
 
-/// A value of one dtype as one of another; none where there is no such instruction.
+/// Casts a value to another dtype; `None` where no instruction does that.
 pub fn cast(b: &mut Builder, from: DType, to: DType, x: Id) -> Option<Id> {
     use DType::{Bf16, Bool, F16, F32, F64, I32, I64, I8, U32, U64, U8};
     Some(match (from, to) {
@@ -78,7 +78,7 @@ fn to_bf16(b: &mut Builder, x: Id) -> Id {
     b.push(Do::ShiftRight(16), Kind::Word, &[kept])
 }
 
-/// Truncates and saturates; NaN gives 0. The instruction gives the lowest integer for all that does not fit.
+/// Truncates and saturates; NaN gives 0. The instruction itself gives the lowest integer for numbers out of range.
 fn to_integer(b: &mut Builder, x: Id) -> Id {
     let plain = b.push(Do::ToInt, Kind::Word, &[x]);
     let (highest, zero) = (b.constant(0x7fff_ffff, Kind::Word), b.constant(0, Kind::Word));
@@ -90,7 +90,7 @@ fn to_integer(b: &mut Builder, x: Id) -> Id {
     o.select(undefined, zero, fitted)
 }
 
-/// An i8 as an i32; a u8 is one already.
+/// Extends the sign of an i8; other dtypes stay as they are.
 pub fn sign_extended(b: &mut Builder, dtype: DType, x: Id) -> Id {
     if dtype != DType::I8 {
         return x;

@@ -1,4 +1,4 @@
-//! Which instruction does an operation.
+//! The instructions of operations.
 
 use iced_x86::Code;
 
@@ -6,140 +6,83 @@ use super::value::{Compare, Do, Kind};
 use crate::scalar::ops::Rounding;
 
 /// The instruction of an operation on vectors of 64 bytes (`wide`, AVX-512) or 32 (AVX2), if there is one.
+#[rustfmt::skip]
 pub fn code(what: Do, kind: Kind, wide: bool) -> Option<Code> {
-    float(what, kind, wide).or_else(|| integer(what, kind, wide))
-}
-
-#[rustfmt::skip]
-fn float(what: Do, kind: Kind, wide: bool) -> Option<Code> {
-    Some(match (what, kind, wide) {
-        (Do::Add, Kind::Word, true) => Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
-        (Do::Add, Kind::Word, false) => Code::VEX_Vaddps_ymm_ymm_ymmm256,
-        (Do::Add, Kind::Long, true) => Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er,
-        (Do::Add, Kind::Long, false) => Code::VEX_Vaddpd_ymm_ymm_ymmm256,
-        (Do::Sub, Kind::Word, true) => Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
-        (Do::Sub, Kind::Word, false) => Code::VEX_Vsubps_ymm_ymm_ymmm256,
-        (Do::Sub, Kind::Long, true) => Code::EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er,
-        (Do::Sub, Kind::Long, false) => Code::VEX_Vsubpd_ymm_ymm_ymmm256,
-        (Do::Mul, Kind::Word, true) => Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
-        (Do::Mul, Kind::Word, false) => Code::VEX_Vmulps_ymm_ymm_ymmm256,
-        (Do::Mul, Kind::Long, true) => Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er,
-        (Do::Mul, Kind::Long, false) => Code::VEX_Vmulpd_ymm_ymm_ymmm256,
-        (Do::Div, Kind::Word, true) => Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
-        (Do::Div, Kind::Word, false) => Code::VEX_Vdivps_ymm_ymm_ymmm256,
-        (Do::Div, Kind::Long, true) => Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er,
-        (Do::Div, Kind::Long, false) => Code::VEX_Vdivpd_ymm_ymm_ymmm256,
-        (Do::Lesser, Kind::Word, true) => Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
-        (Do::Lesser, Kind::Word, false) => Code::VEX_Vminps_ymm_ymm_ymmm256,
-        (Do::Lesser, Kind::Long, true) => Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae,
-        (Do::Lesser, Kind::Long, false) => Code::VEX_Vminpd_ymm_ymm_ymmm256,
-        (Do::Greater, Kind::Word, true) => Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
-        (Do::Greater, Kind::Word, false) => Code::VEX_Vmaxps_ymm_ymm_ymmm256,
-        (Do::Greater, Kind::Long, true) => Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae,
-        (Do::Greater, Kind::Long, false) => Code::VEX_Vmaxpd_ymm_ymm_ymmm256,
-        (Do::Scale, Kind::Word, true) => Code::EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er,
-        (Do::Scale, Kind::Long, true) => Code::EVEX_Vscalefpd_zmm_k1z_zmm_zmmm512b64_er,
-        (Do::Sqrt, Kind::Word, true) => Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
-        (Do::Sqrt, Kind::Word, false) => Code::VEX_Vsqrtps_ymm_ymmm256,
-        (Do::Sqrt, Kind::Long, true) => Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er,
-        (Do::Sqrt, Kind::Long, false) => Code::VEX_Vsqrtpd_ymm_ymmm256,
-        (Do::Round(_), Kind::Word, true) => Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
-        (Do::Round(_), Kind::Word, false) => Code::VEX_Vroundps_ymm_ymmm256_imm8,
-        (Do::Round(_), Kind::Long, true) => Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
-        (Do::Round(_), Kind::Long, false) => Code::VEX_Vroundpd_ymm_ymmm256_imm8,
-        (Do::ToFloat, Kind::Word, true) => Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
-        (Do::ToFloat, Kind::Word, false) => Code::VEX_Vcvtdq2ps_ymm_ymmm256,
-        (Do::ToInt, Kind::Word, true) => Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae,
-        (Do::ToInt, Kind::Word, false) => Code::VEX_Vcvttps2dq_ymm_ymmm256,
-        (Do::Widen, Kind::Long, true) => Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae,
-        (Do::Widen, Kind::Long, false) => Code::VEX_Vcvtps2pd_ymm_xmmm128,
-        (Do::Narrow, Kind::Word, true) => Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er,
-        (Do::Narrow, Kind::Word, false) => Code::VEX_Vcvtpd2ps_xmm_ymmm256,
+    use Code::*;
+    use Kind::{Long, Mask, Word};
+    // Both instructions of an operation; `INVALID` stands for none.
+    let (wider, narrower) = match (what, kind) {
+        (Do::Add, Word) => (EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vaddps_ymm_ymm_ymmm256),
+        (Do::Add, Long) => (EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vaddpd_ymm_ymm_ymmm256),
+        (Do::Sub, Word) => (EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vsubps_ymm_ymm_ymmm256),
+        (Do::Sub, Long) => (EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vsubpd_ymm_ymm_ymmm256),
+        (Do::Mul, Word) => (EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vmulps_ymm_ymm_ymmm256),
+        (Do::Mul, Long) => (EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vmulpd_ymm_ymm_ymmm256),
+        (Do::Div, Word) => (EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vdivps_ymm_ymm_ymmm256),
+        (Do::Div, Long) => (EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vdivpd_ymm_ymm_ymmm256),
+        (Do::Lesser, Word) => (EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae, VEX_Vminps_ymm_ymm_ymmm256),
+        (Do::Lesser, Long) => (EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae, VEX_Vminpd_ymm_ymm_ymmm256),
+        (Do::Greater, Word) => (EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae, VEX_Vmaxps_ymm_ymm_ymmm256),
+        (Do::Greater, Long) => (EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae, VEX_Vmaxpd_ymm_ymm_ymmm256),
+        (Do::Scale, Word) => (EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er, INVALID),
+        (Do::Scale, Long) => (EVEX_Vscalefpd_zmm_k1z_zmm_zmmm512b64_er, INVALID),
+        (Do::Sqrt, Word) => (EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, VEX_Vsqrtps_ymm_ymmm256),
+        (Do::Sqrt, Long) => (EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, VEX_Vsqrtpd_ymm_ymmm256),
+        (Do::Round(_), Word) => (EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, VEX_Vroundps_ymm_ymmm256_imm8),
+        (Do::Round(_), Long) => (EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae, VEX_Vroundpd_ymm_ymmm256_imm8),
+        (Do::ToFloat, Word) => (EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, VEX_Vcvtdq2ps_ymm_ymmm256),
+        (Do::ToInt, Word) => (EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, VEX_Vcvttps2dq_ymm_ymmm256),
+        (Do::Widen, Long) => (EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, VEX_Vcvtps2pd_ymm_xmmm128),
+        (Do::Narrow, Word) => (EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, VEX_Vcvtpd2ps_xmm_ymmm256),
+        (Do::And, Word) => (EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, VEX_Vpand_ymm_ymm_ymmm256),
+        (Do::And, Long) => (EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64, VEX_Vpand_ymm_ymm_ymmm256),
+        (Do::Or, Word) => (EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, VEX_Vpor_ymm_ymm_ymmm256),
+        (Do::Or, Long) => (EVEX_Vporq_zmm_k1z_zmm_zmmm512b64, VEX_Vpor_ymm_ymm_ymmm256),
+        (Do::Xor, Word) => (EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, VEX_Vpxor_ymm_ymm_ymmm256),
+        (Do::Xor, Long) => (EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64, VEX_Vpxor_ymm_ymm_ymmm256),
+        (Do::Plus, Word) => (EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, VEX_Vpaddd_ymm_ymm_ymmm256),
+        (Do::Plus, Long) => (EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, VEX_Vpaddq_ymm_ymm_ymmm256),
+        (Do::Minus, Word) => (EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsubd_ymm_ymm_ymmm256),
+        (Do::Minus, Long) => (EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64, VEX_Vpsubq_ymm_ymm_ymmm256),
+        (Do::Times, Word) => (EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, VEX_Vpmulld_ymm_ymm_ymmm256),
+        (Do::Times, Long) => (EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, INVALID),
+        (Do::ShiftLeftBy, Word) => (EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsllvd_ymm_ymm_ymmm256),
+        (Do::ShiftLeftBy, Long) => (EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64, VEX_Vpsllvq_ymm_ymm_ymmm256),
+        (Do::ShiftRightBy, Word) => (EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsrlvd_ymm_ymm_ymmm256),
+        (Do::ShiftRightBy, Long) => (EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64, INVALID),
+        (Do::ShiftSignedBy, Word) => (EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsravd_ymm_ymm_ymmm256),
+        (Do::ShiftSignedBy, Long) => (EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64, INVALID),
+        (Do::Smaller, Word) => (EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32, VEX_Vpminsd_ymm_ymm_ymmm256),
+        (Do::Smaller, Long) => (EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64, INVALID),
+        (Do::Larger, Word) => (EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32, VEX_Vpmaxsd_ymm_ymm_ymmm256),
+        (Do::Larger, Long) => (EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64, INVALID),
+        (Do::SmallerUnsigned, Word) => (EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32, VEX_Vpminud_ymm_ymm_ymmm256),
+        (Do::SmallerUnsigned, Long) => (EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64, INVALID),
+        (Do::LargerUnsigned, Word) => (EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32, VEX_Vpmaxud_ymm_ymm_ymmm256),
+        (Do::LargerUnsigned, Long) => (EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64, INVALID),
+        (Do::ShiftLeft(_), Word) => (EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, VEX_Vpslld_ymm_ymm_imm8),
+        (Do::ShiftLeft(_), Long) => (EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8, VEX_Vpsllq_ymm_ymm_imm8),
+        (Do::ShiftRight(_), Word) => (EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, VEX_Vpsrld_ymm_ymm_imm8),
+        (Do::ShiftRight(_), Long) => (EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, VEX_Vpsrlq_ymm_ymm_imm8),
+        (Do::MaskAnd, Mask) => (VEX_Kandw_kr_kr_kr, VEX_Vpand_ymm_ymm_ymmm256),
+        (Do::MaskOr, Mask) => (VEX_Korw_kr_kr_kr, VEX_Vpor_ymm_ymm_ymmm256),
+        (Do::MaskXor, Mask) => (VEX_Kxorw_kr_kr_kr, VEX_Vpxor_ymm_ymm_ymmm256),
         _ => return None,
-    })
-}
-
-#[rustfmt::skip]
-fn integer(what: Do, kind: Kind, wide: bool) -> Option<Code> {
-    Some(match (what, kind, wide) {
-        (Do::And, Kind::Word, true) => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
-        (Do::And, Kind::Word, false) => Code::VEX_Vpand_ymm_ymm_ymmm256,
-        (Do::And, Kind::Long, true) => Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64,
-        (Do::And, Kind::Long, false) => Code::VEX_Vpand_ymm_ymm_ymmm256,
-        (Do::Or, Kind::Word, true) => Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
-        (Do::Or, Kind::Word, false) => Code::VEX_Vpor_ymm_ymm_ymmm256,
-        (Do::Or, Kind::Long, true) => Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64,
-        (Do::Or, Kind::Long, false) => Code::VEX_Vpor_ymm_ymm_ymmm256,
-        (Do::Xor, Kind::Word, true) => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
-        (Do::Xor, Kind::Word, false) => Code::VEX_Vpxor_ymm_ymm_ymmm256,
-        (Do::Xor, Kind::Long, true) => Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64,
-        (Do::Xor, Kind::Long, false) => Code::VEX_Vpxor_ymm_ymm_ymmm256,
-        (Do::Plus, Kind::Word, true) => Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
-        (Do::Plus, Kind::Word, false) => Code::VEX_Vpaddd_ymm_ymm_ymmm256,
-        (Do::Plus, Kind::Long, true) => Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
-        (Do::Plus, Kind::Long, false) => Code::VEX_Vpaddq_ymm_ymm_ymmm256,
-        (Do::Minus, Kind::Word, true) => Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
-        (Do::Minus, Kind::Word, false) => Code::VEX_Vpsubd_ymm_ymm_ymmm256,
-        (Do::Minus, Kind::Long, true) => Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64,
-        (Do::Minus, Kind::Long, false) => Code::VEX_Vpsubq_ymm_ymm_ymmm256,
-        (Do::Times, Kind::Word, true) => Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32,
-        (Do::Times, Kind::Word, false) => Code::VEX_Vpmulld_ymm_ymm_ymmm256,
-        (Do::Times, Kind::Long, true) => Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64,
-        (Do::ShiftLeftBy, Kind::Long, true) => Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64,
-        (Do::ShiftLeftBy, Kind::Long, false) => Code::VEX_Vpsllvq_ymm_ymm_ymmm256,
-        (Do::ShiftRightBy, Kind::Long, true) => Code::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64,
-        (Do::ShiftSignedBy, Kind::Long, true) => Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64,
-        (Do::Smaller, Kind::Long, true) => Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64,
-        (Do::Larger, Kind::Long, true) => Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64,
-        (Do::SmallerUnsigned, Kind::Long, true) => Code::EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64,
-        (Do::LargerUnsigned, Kind::Long, true) => Code::EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64,
-        (Do::ShiftLeftBy, Kind::Word, true) => Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32,
-        (Do::ShiftLeftBy, Kind::Word, false) => Code::VEX_Vpsllvd_ymm_ymm_ymmm256,
-        (Do::ShiftRightBy, Kind::Word, true) => Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32,
-        (Do::ShiftRightBy, Kind::Word, false) => Code::VEX_Vpsrlvd_ymm_ymm_ymmm256,
-        (Do::ShiftSignedBy, Kind::Word, true) => Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
-        (Do::ShiftSignedBy, Kind::Word, false) => Code::VEX_Vpsravd_ymm_ymm_ymmm256,
-        (Do::Smaller, Kind::Word, true) => Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32,
-        (Do::Smaller, Kind::Word, false) => Code::VEX_Vpminsd_ymm_ymm_ymmm256,
-        (Do::Larger, Kind::Word, true) => Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32,
-        (Do::Larger, Kind::Word, false) => Code::VEX_Vpmaxsd_ymm_ymm_ymmm256,
-        (Do::SmallerUnsigned, Kind::Word, true) => Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32,
-        (Do::SmallerUnsigned, Kind::Word, false) => Code::VEX_Vpminud_ymm_ymm_ymmm256,
-        (Do::LargerUnsigned, Kind::Word, true) => Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32,
-        (Do::LargerUnsigned, Kind::Word, false) => Code::VEX_Vpmaxud_ymm_ymm_ymmm256,
-        (Do::ShiftLeft(_), Kind::Word, true) => Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8,
-        (Do::ShiftLeft(_), Kind::Word, false) => Code::VEX_Vpslld_ymm_ymm_imm8,
-        (Do::ShiftLeft(_), Kind::Long, true) => Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
-        (Do::ShiftLeft(_), Kind::Long, false) => Code::VEX_Vpsllq_ymm_ymm_imm8,
-        (Do::ShiftRight(_), Kind::Word, true) => Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8,
-        (Do::ShiftRight(_), Kind::Word, false) => Code::VEX_Vpsrld_ymm_ymm_imm8,
-        (Do::ShiftRight(_), Kind::Long, true) => Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8,
-        (Do::ShiftRight(_), Kind::Long, false) => Code::VEX_Vpsrlq_ymm_ymm_imm8,
-        (Do::MaskAnd, Kind::Mask, true) => Code::VEX_Kandw_kr_kr_kr,
-        (Do::MaskAnd, Kind::Mask, false) => Code::VEX_Vpand_ymm_ymm_ymmm256,
-        (Do::MaskOr, Kind::Mask, true) => Code::VEX_Korw_kr_kr_kr,
-        (Do::MaskOr, Kind::Mask, false) => Code::VEX_Vpor_ymm_ymm_ymmm256,
-        (Do::MaskXor, Kind::Mask, true) => Code::VEX_Kxorw_kr_kr_kr,
-        (Do::MaskXor, Kind::Mask, false) => Code::VEX_Vpxor_ymm_ymm_ymmm256,
-        _ => return None,
-    })
+    };
+    Some(if wide { wider } else { narrower }).filter(|code| *code != INVALID)
 }
 
 /// The comparison of inputs of a kind, with its predicate.
 #[rustfmt::skip]
 pub fn comparison(what: Do, kind: Kind, wide: bool) -> Option<(Code, Option<u32>)> {
-    let float = |how| match how {
-        Compare::Equal => 0x00,
-        Compare::Less => 0x11,
-        Compare::LessEqual => 0x12,
-        Compare::Unequal => 0x04,
-    };
     let whole = |how| match how {
         Compare::Equal => 0,
         Compare::Less => 1,
         Compare::LessEqual => 2,
         Compare::Unequal => 4,
     };
+    // The same predicates, without the signal of NaN for the orders.
+    let float = |how| whole(how) | if matches!(how, Compare::Less | Compare::LessEqual) { 0x10 } else { 0 };
     Some(match (what, kind, wide) {
         (Do::Compare(how), Kind::Word, true) => (Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, Some(float(how))),
         (Do::Compare(how), Kind::Word, false) => (Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8, Some(float(how))),
@@ -152,7 +95,7 @@ pub fn comparison(what: Do, kind: Kind, wide: bool) -> Option<(Code, Option<u32>
         (Do::CompareInt(Compare::Equal), Kind::Long, false) => (Code::VEX_Vpcmpeqq_ymm_ymm_ymmm256, None),
         (Do::CompareInt(Compare::Less), Kind::Long, false) => (Code::VEX_Vpcmpgtq_ymm_ymm_ymmm256, None),
         (Do::CompareInt(Compare::Equal), Kind::Word, false) => (Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, None),
-        // Its operands change places: it tests for "greater".
+        // The operands are swapped: the instruction tests for "greater".
         (Do::CompareInt(Compare::Less), Kind::Word, false) => (Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256, None),
         _ => return None,
     })

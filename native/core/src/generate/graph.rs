@@ -1,4 +1,4 @@
-//! What a kernel does, before it is written: lists of operations for the vectors of a row and for its end.
+//! A kernel before its code is written: lists of operations for the vectors of a row and for the end of the row.
 
 use super::value::{Id, Node};
 use crate::dtype::DType;
@@ -8,20 +8,20 @@ pub struct View {
     pub dtype: DType,
     /// Neighbours in a row are neighbours in memory; else the row has one value.
     pub along: bool,
-    /// Written past the caches.
+    /// Written by streaming stores, which bypass the caches.
     pub streamed: bool,
-    /// What the row is folded into starts from these bits: lanes, which may stay in registers for the length of a row.
+    /// For a fold: the bits of its identity. The lanes of the fold may stay in registers for the length of a row.
     pub lanes: Option<u64>,
 }
 
-/// Where a value goes: an operand, and which vector of a turn; or a held register.
+/// The target of a value: an operand, with the number of the vector in a turn, or a held register.
 #[derive(Clone, Copy)]
 pub enum Target {
     Operand(usize, usize),
     Held(usize),
 }
 
-/// Operations in the order in which they run, and what is done with their values.
+/// Operations in the order in which they run, and the targets of their values.
 #[derive(Default)]
 pub struct List {
     pub nodes: Vec<Node>,
@@ -33,14 +33,14 @@ pub struct List {
 pub struct Graph {
     /// For each vector of a row.
     pub each: List,
-    /// The same in fewer steps for most numbers; turns with others leave it for `each`.
+    /// The same with fewer operations, for near numbers; turns with other numbers run `each`.
     pub near: Option<List>,
     /// At the end of a row: the held registers, combined and written.
     pub last: List,
-    /// What each group of [`HELD`] held registers starts from.
+    /// The identity of each fold, which has [`HELD`] held registers.
     pub held: Vec<u64>,
     pub views: Vec<View>,
-    /// Values of 8 bytes occur, so that a vector has half as many lanes.
+    /// Whether there are values of 8 bytes, so that a vector has half as many lanes.
     pub long: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The loops around a body: rows, whole vectors, and the masked rest of a row; behind the return, the turns that were left.
+//! The loops around a body: rows, whole vectors, and the masked rest of a row; behind the return, the code for turns that were left.
 //!
 //! Registers: rdi the arguments, rbx the constants, rcx the element within the row, rdx a limit, rax and r15 for
 //! anything; rsi and r8 to r14 hold the first addresses, the others stay among the arguments. k7 or ymm15 is the mask of
@@ -106,12 +106,12 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What most turns run.
+    /// The list that most turns run.
     fn usual(&self) -> &List {
         self.graph.near.as_ref().unwrap_or(&self.graph.each)
     }
 
-    /// Writes a list for the vectors of a turn; if it may be left, what is done then is written behind the function.
+    /// Writes a list for the vectors of a turn. If the turn may be left, the code for that is written behind the function.
     fn turn(&mut self, list: &List, turn: Turn, vectors: usize) -> Done {
         if list.leave.is_empty() {
             return Body::new(self, list, turn).write(None);
@@ -131,9 +131,9 @@ impl Writer<'_> {
         self.usual().breadth(vectors, masks)
     }
 
-    /// Turns of so many groups of so many vectors side by side.
+    /// Loops over turns of `groups` groups of `breadth` vectors side by side.
     fn vectors(&mut self, breadth: usize, groups: usize) -> Done {
-        let woven = self.usual().woven(breadth);
+        let interleaved = self.usual().interleaved(breadth);
         let step = (groups * breadth * self.lanes) as i32;
         let (top, end) = (self.assembler.label(), self.assembler.label());
         self.push(Instruction::with2(Code::Mov_r64_rm64, Register::RDX, self.argument(1)))?;
@@ -143,7 +143,7 @@ impl Writer<'_> {
         self.assembler.place(top);
         for i in 0..groups {
             let turn = Turn { ahead: i * breadth * self.lanes, tail: false };
-            self.turn(&woven, turn, breadth)?;
+            self.turn(&interleaved, turn, breadth)?;
         }
         self.push(Instruction::with2(Code::Add_rm64_imm32, Register::RCX, step))?;
         self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
@@ -166,7 +166,7 @@ impl Writer<'_> {
             let from = memory(Register::RBX, Register::RAX, size, 0);
             self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, Register::YMM15, from))?;
         }
-        let one = self.usual().woven(1);
+        let one = self.usual().interleaved(1);
         self.turn(&one, Turn { ahead: 0, tail: true }, 1)?;
         self.assembler.place(end);
         Ok(())
@@ -191,7 +191,7 @@ impl Writer<'_> {
         let breadth = self.breadth();
         self.vectors(breadth, HELD / breadth)?;
         let end = self.assembler.label();
-        let one = self.usual().woven(1);
+        let one = self.usual().interleaved(1);
         self.rest_of_row()?;
         for i in 0..HELD {
             let (tail, next) = (self.assembler.label(), self.assembler.label());
@@ -208,7 +208,7 @@ impl Writer<'_> {
             self.mask()?;
             self.turn(&one, Turn { tail: true, ..turn }, 1)?;
             self.assembler.jump(Code::Jmp_rel32_64, end)?;
-            // The flags there are those of the subtraction.
+            // The flags at this label are those of the subtraction.
             self.assembler.place(next);
         }
         self.assembler.place(end);

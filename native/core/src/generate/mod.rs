@@ -1,6 +1,6 @@
 //! Kernels generated for fused groups: straight-line vector code for AVX-512 and AVX2.
 //!
-//! The interpreter of tiles gives the same bits and takes over where a kernel cannot be had: on other processors, for
+//! The interpreter of tiles gives the same bits and takes over where no kernel can be generated: on other processors, for
 //! functions that are library calls, and where the system forbids executable memory.
 
 mod assembler;
@@ -8,11 +8,12 @@ mod body;
 mod cast;
 mod encode;
 mod graph;
+mod interleave;
 mod kernel;
 mod memory;
 mod translate;
 mod value;
-mod weave;
+
 mod writer;
 
 use std::collections::HashMap;
@@ -33,12 +34,12 @@ pub enum Generate {
 }
 
 impl Generate {
-    /// What `HEDDLE_JIT` says: `on` (the default) or `off`.
+    /// The value of `HEDDLE_JIT`: `on` (the default) or `off`.
     pub fn choose() -> Result<Generate> {
         Generate::parse(std::env::var("HEDDLE_JIT").ok().as_deref())
     }
 
-    /// What a value of that variable says.
+    /// Reads a value of that variable.
     pub fn parse(value: Option<&str>) -> Result<Generate> {
         match value {
             None | Some("" | "on") => Ok(Generate::On),
@@ -52,15 +53,15 @@ impl Generate {
 pub struct Kernel {
     pages: memory::Pages,
     constants: Vec<u64>,
-    /// Lanes of folds stay in registers: a row ends with 16 of them for each fold, and nothing need be there before.
+    /// Whether lanes of folds stay in registers: a row then writes 16 lanes for each fold and reads none.
     pub holds: bool,
 }
 
 impl Kernel {
-    /// Runs rows of columns: see [`HEAD`] for the arguments, of which the constants are filled in here.
+    /// Runs rows of columns. See [`HEAD`] for the arguments; this function sets the address of the constants.
     ///
     /// # Safety
-    /// The addresses and strides must stay inside live memory, of which nobody else uses what is written.
+    /// The addresses and strides must stay inside live memory, and no other code may access what the kernel writes.
     pub unsafe fn call(&self, arguments: &mut [u64]) {
         arguments[2] = self.constants.as_ptr() as u64;
         #[cfg(target_arch = "x86_64")]
@@ -85,7 +86,7 @@ struct Cache {
 
 static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 
-/// The kernel of a group, made or found; none where there cannot be one.
+/// The kernel of a group, from the cache or generated now; `None` where none can be generated.
 pub fn kernel(description: &Description, isa: Isa) -> Option<Arc<Kernel>> {
     let wide = match isa {
         _ if !cfg!(target_arch = "x86_64") => return None,
@@ -109,14 +110,14 @@ pub fn kernel(description: &Description, isa: Isa) -> Option<Arc<Kernel>> {
     Some(kernel)
 }
 
-/// A group and its kernels for AVX2 and AVX-512, made when they are first asked for.
+/// A group and its kernels for AVX2 and AVX-512, generated at first use.
 pub struct Prepared {
     pub description: Description,
     kernels: [OnceLock<Option<Arc<Kernel>>>; 2],
 }
 
 impl Prepared {
-    /// Makes the kernel for the set that this process runs by.
+    /// Generates the kernel for the instruction set of this process.
     pub fn new(description: Description) -> Prepared {
         let prepared = Prepared { description, kernels: Default::default() };
         if let Ok(isa) = Isa::choose(None) {

@@ -1,4 +1,4 @@
-//! From the instructions of a fused group to vector operations; what has none is left to the interpreter.
+//! Translates the instructions of a fused group to vector operations. The interpreter runs groups with other instructions.
 
 use super::cast::{cast, low_byte, sign_extended};
 use super::graph::{Graph, List, Target, View, HELD};
@@ -19,7 +19,7 @@ pub enum Instruction {
     Compute(String, Vec<usize>),
 }
 
-/// What a generated kernel depends on; equal ones share it.
+/// All that a generated kernel depends on; equal descriptions share a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Description {
     pub views: Vec<View>,
@@ -164,7 +164,7 @@ fn compute(b: &mut Builder, name: &str, dtype: DType, from: DType, inputs: &[Id]
             DType::F64 => float_binary(&mut Lanes::<f64>::new(b, Kind::Long), name, *x, *y),
             DType::I32 | DType::U32 | DType::I64 | DType::U64 => integer_binary(b, name, from, *x, *y),
             DType::U8 | DType::I8 => {
-                // What is shifted, by its sign or without one.
+                // The shifted operand is extended with its sign or with zeros.
                 let of_x = match name {
                     "shiftRightArithmetic" => DType::I8,
                     "shiftRightLogical" => DType::U8,
@@ -219,7 +219,7 @@ fn is_periodic(name: &str) -> bool {
     unary_functions!(periodic_match name)
 }
 
-/// Numbers that are not near, NaN among them, are for the other list. Bits of magnitudes have their order.
+/// Makes turns with numbers that are not near, NaN included, run the other list. The bits of magnitudes have their order.
 fn leave_out_far<'a, T>(o: &mut Lanes<'a, T>, x: Id)
 where
     Lanes<'a, T>: Ops<F = Id, M = Id, I = Id>,
@@ -266,7 +266,7 @@ where
         _ => return None,
     };
     match (name, bits) {
-        // The larger of -0 and 0 is 0: adding it makes -0 that.
+        // The larger of -0 and 0 is 0: adding 0 turns -0 into 0.
         ("max", 0) => {
             let r = o.greater(y, x);
             Some(o.add(r, y))
@@ -301,7 +301,7 @@ fn integer_unary(b: &mut Builder, name: &str, dtype: DType, x: Id) -> Option<Id>
         ("abs", DType::U32 | DType::U64) => x,
         ("abs", DType::I32) => {
             let minus = b.push(Do::Minus, Kind::Word, &[zero, x]);
-            // The lowest integer stays, as it does when wrapped.
+            // The lowest integer stays, as its negation wraps.
             b.push(Do::Larger, Kind::Word, &[x, minus])
         }
         ("sign", DType::I32) => {

@@ -32,11 +32,11 @@ pub enum Compare {
 pub enum Do {
     /// The same bits in all lanes.
     Constant(u64),
-    /// From an operand a vector, by its number in a turn.
+    /// Loads a vector of an operand, by the number of the vector in a turn.
     Load(usize, usize),
-    /// From an operand one value for the whole row.
+    /// The value of an operand that has one value per row.
     Row(usize),
-    /// A register that stays from turn to turn, by number; in later vectors of a turn the ones after it.
+    /// A held register, which keeps its value from turn to turn, by number; later vectors of a turn use the next numbers.
     Held(usize),
     Add,
     Sub,
@@ -65,7 +65,7 @@ pub enum Do {
     Larger,
     SmallerUnsigned,
     LargerUnsigned,
-    /// Of integers; only with the processor's own operands.
+    /// Comparisons of integers; AVX2 has only some of them.
     CompareInt(Compare),
     CompareUnsigned(Compare),
     ToFloat,
@@ -95,9 +95,9 @@ pub struct Builder {
     known: HashMap<Node, Id>,
     /// Whether the processor has AVX-512.
     pub wide: bool,
-    /// Whether functions are to be those of near numbers only.
+    /// Whether functions are written for near numbers only.
     pub near: bool,
-    /// Where numbers are not near.
+    /// The condition that a number is not near.
     pub far: Option<Id>,
 }
 
@@ -106,7 +106,7 @@ impl Builder {
         Builder { wide, ..Builder::default() }
     }
 
-    /// One that writes functions for near numbers alone.
+    /// A builder that writes functions for near numbers alone.
     pub fn near(wide: bool) -> Builder {
         Builder { wide, near: true, ..Builder::default() }
     }
@@ -125,7 +125,7 @@ impl Builder {
         self.push(Do::Constant(bits), kind, &[])
     }
 
-    /// Notes that near numbers alone are served where a condition does not hold.
+    /// Notes the condition of lanes for which the list, written for near numbers, does not hold.
     pub fn leave_out(&mut self, far: Id) {
         self.far = Some(match self.far {
             Some(other) => self.push(Do::MaskOr, Kind::Mask, &[other, far]),
@@ -177,10 +177,6 @@ impl<'a, T> Lanes<'a, T> {
     fn one(&mut self, what: Do, inputs: &[Id]) -> Id {
         self.builder.push(what, self.kind, inputs)
     }
-
-    fn condition(&mut self, how: Compare, inputs: &[Id]) -> Id {
-        self.builder.push(Do::Compare(how), Kind::Mask, inputs)
-    }
 }
 
 // Functions are written out into thousands of these, which run once for each kernel: calls, not copies, compile quickly.
@@ -189,6 +185,15 @@ macro_rules! simple {
         #[inline(never)]
         fn $name(&mut self, $($a: Id),+) -> Id {
             self.one(Do::$what, &[$($a),+])
+        }
+    )+ };
+}
+
+macro_rules! conditions {
+    ($($name:ident $how:ident)+) => { $(
+        #[inline(never)]
+        fn $name(&mut self, a: Id, b: Id) -> Id {
+            self.builder.push(Do::Compare(Compare::$how), Kind::Mask, &[a, b])
         }
     )+ };
 }
@@ -253,24 +258,11 @@ macro_rules! lanes {
                 value
             }
 
-            #[inline(never)]
-            fn less(&mut self, a: Id, b: Id) -> Id {
-                self.condition(Compare::Less, &[a, b])
-            }
-
-            #[inline(never)]
-            fn less_equal(&mut self, a: Id, b: Id) -> Id {
-                self.condition(Compare::LessEqual, &[a, b])
-            }
-
-            #[inline(never)]
-            fn equal(&mut self, a: Id, b: Id) -> Id {
-                self.condition(Compare::Equal, &[a, b])
-            }
-
-            #[inline(never)]
-            fn unequal(&mut self, a: Id, b: Id) -> Id {
-                self.condition(Compare::Unequal, &[a, b])
+            conditions! {
+                less Less
+                less_equal LessEqual
+                equal Equal
+                unequal Unequal
             }
 
             fn to_bits(&mut self, a: Id) -> Id {

@@ -12,20 +12,14 @@ pub type Done<T = ()> = Result<T, IcedError>;
 
 /// Words of the arguments before the operands: rows, columns, constants. Each operand has its address and row stride.
 pub const HEAD: usize = 3;
-pub const ADDRESSES: [Register; 8] = [
-    Register::RSI,
-    Register::R8,
-    Register::R9,
-    Register::R10,
-    Register::R11,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-];
+pub const ADDRESSES: [Register; 8] = {
+    use Register::*;
+    [RSI, R8, R9, R10, R11, R12, R13, R14]
+};
 
-/// The stack: one slot for bytes in passing, then the values of a row, then spilled ones.
+/// The stack frame: one slot for temporary bytes, then the values of a row, then spilled values.
 pub struct Frame {
-    /// Operands that have one value a row.
+    /// Operands with one value per row.
     pub row_operands: Vec<usize>,
     pub rows: usize,
     pub spills: usize,
@@ -47,7 +41,7 @@ pub struct Writer<'a> {
     pub lanes: usize,
     pub pool: Vec<u8>,
     pub places: HashMap<(u64, Kind), usize>,
-    /// Turns that may be left: where to, and back from there.
+    /// Turns that may jump to code behind the function.
     pub left: Vec<Left>,
 }
 
@@ -59,7 +53,7 @@ pub struct Turn {
     pub tail: bool,
 }
 
-/// A turn that is done vector by vector, out of the way, if it is left.
+/// A turn whose vectors are computed one by one behind the function, if the turn is left.
 pub struct Left {
     pub from: Label,
     pub back: Label,
@@ -67,7 +61,7 @@ pub struct Left {
 }
 
 impl Writer<'_> {
-    /// Every value has a place by construction; this stands for a mistake in it, and the interpreter takes over.
+    /// The error of a value without a place, which is a defect of this module; the interpreter then runs the group.
     pub fn bug(&self) -> IcedError {
         match Instruction::with1(Code::INVALID, Register::RAX) {
             Err(error) => error,
@@ -110,7 +104,7 @@ impl Writer<'_> {
         Ok(Register::RAX)
     }
 
-    /// A register's part of half the width, and that of a quarter.
+    /// The lower half and the lower quarter of a register.
     fn parts(&self, register: Register) -> (Register, Register) {
         let number = register as u32 - if self.wide { Register::ZMM0 } else { Register::YMM0 } as u32;
         (Register::YMM0 + number, Register::XMM0 + number)

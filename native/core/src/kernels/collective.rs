@@ -1,4 +1,4 @@
-//! Steps that involve other devices, or the device's own place among them.
+//! Collectives, the waits for them, and the coordinates of this device.
 
 use crate::async_collectives::Started;
 use crate::calls::{AxisIndexJson, CollectiveJson, WaitJson};
@@ -35,7 +35,7 @@ pub struct Collective {
     handle: Option<(u32, usize)>,
 }
 
-/// The members' positions, seen from `me`, of an exchange.
+/// The positions of the members of an exchange; relative positions count from `me`.
 fn counts(call: &CollectiveJson, me: i32, size: usize) -> Result<(Counts, Counts)> {
     let absolute = |list: &Option<Vec<(i64, usize)>>| -> Result<Counts> {
         let place = |&(member, count): &(i64, usize)| {
@@ -61,7 +61,7 @@ impl Collective {
             let [part] = call.parts.as_slice() else { bail!("an exchange has one part, not {}", call.parts.len()) };
             let sends = call.sends.as_deref().unwrap_or_default();
             if total(sends)? != part.count {
-                bail!("{} elements are not what {sends:?} add up to", part.count);
+                bail!("the counts of {sends:?} do not add up to {} elements", part.count);
             }
         }
         if call.members == Some(0) {
@@ -113,7 +113,7 @@ impl Collective {
             let input_bytes = part.count * dtype.size();
             let room = self.spaces[part.out.space as usize].saturating_sub(part.out.offset);
             if bytes > room {
-                bail!("parts[{i}].out: {bytes} bytes for {size} members, but only {room} are there");
+                bail!("parts[{i}].out: {bytes} bytes for {size} members, but the buffer has only {room}");
             }
             let output = (part.out.space, part.out.offset, part.out.offset + bytes);
             let input = (part.input.space, part.input.offset, part.input.offset + input_bytes);

@@ -1,4 +1,4 @@
-//! Loops and branches: steps that hold steps.
+//! Loops and branches: steps that contain steps.
 
 use crate::calls::{BranchJson, LoopJson};
 use crate::reader::{kernels, Reader};
@@ -11,7 +11,7 @@ kernels! {
     branch(reader) = Branch::new;
 }
 
-/// Runs steps a number of times, or as long as a condition holds. The count is there for the steps to read.
+/// Runs steps a number of times, or as long as a condition holds. The steps can read the number of the iteration.
 pub(crate) struct Loop {
     times: Option<i32>,
     reverse: bool,

@@ -1,5 +1,5 @@
-//! Convolutions without unrolled columns: images are padded once into scratch that stays in cache, and the register
-//! tile walks them in place, a segment of the kernel at a time.
+//! Convolutions without an im2col matrix: images are padded once into scratch that stays in cache, and the register tile
+//! reads them in place, one segment of the kernel at a time.
 
 use super::conv_spread::{self, spreads};
 use super::dot::tree;
@@ -18,8 +18,8 @@ kernels! {
     convFilter = ConvFilter::new;
 }
 
-/// How an image is read: in place, padded into a slot, or as unrolled columns in a slot; or pixel by pixel, its products
-/// in the slot.
+/// How an image is read: in place, padded into a slot, as im2col columns in a slot, or pixel by pixel with the products in
+/// the slot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Reading {
     InPlace,
@@ -31,7 +31,7 @@ enum Reading {
 struct Geometry {
     s: ConvSizes,
     reading: Reading,
-    /// Size of what is read: planes, rows and columns of pixels.
+    /// The size of the padded image: planes, rows and columns of pixels.
     extent: [usize; 3],
     /// Elements between pixels, rows and planes as read.
     pixel: usize,
@@ -45,7 +45,7 @@ struct Geometry {
     slot: usize,
 }
 
-/// What must hold of the sizes of every convolution.
+/// Checks the sizes that all convolution kernels share.
 pub fn check_sizes(s: &ConvSizes) -> Result<()> {
     if !s.dtype.is_float() {
         bail!("a convolution of {} is not supported", s.dtype.name());
@@ -62,7 +62,7 @@ pub fn check_sizes(s: &ConvSizes) -> Result<()> {
     }
     count(&[s.n, s.g, s.od, s.oh, s.ow, s.kd, s.kh, s.kw, s.c, s.o, 8])?;
     count(&[s.n, s.g, s.d, s.h, s.w, s.c, 8])?;
-    // Each tap, and each row of outputs, has an offset of its own.
+    // Every tap and every row of outputs takes an offset in a table.
     if count(&[s.kd, s.kh, s.kw])? > 1 << 24 || count(&[s.od, s.oh])? > 1 << 26 {
         bail!("windows of {} x {} x {} taps on {} x {} rows are too many", s.kd, s.kh, s.kw, s.od, s.oh);
     }
@@ -122,7 +122,7 @@ impl Geometry {
         (0..s.od * s.oh).map(|at| at / s.oh * s.strides[0] * self.plane + at % s.oh * s.strides[1] * self.row)
     }
 
-    /// Makes group `group` of image `i` readable; `slot` is this worker's scratch.
+    /// Prepares group `group` of image `i` for reading; `slot` is the scratch of this worker.
     unsafe fn image<T: Real>(&self, x: *const T, i: usize, group: usize, slot: *mut T) -> *const T {
         let s = &self.s;
         let image = x.add(i * s.d * s.h * s.w * s.g * s.c + group * s.c);
@@ -261,10 +261,10 @@ impl Conv {
                 Reading::Spread => conv_spread::image(run, s, image, packed, slot, out),
                 _ => self.product(run, image, packed, out),
             }
-            let made = Matrix { ptr: out.cast_const(), rows: (s.g * s.o) as isize, columns: 1 };
-            self.epilogue.apply(run, made, g.pixels(), group * s.o, s.o);
+            let result = Matrix { ptr: out.cast_const(), rows: (s.g * s.o) as isize, columns: 1 };
+            self.epilogue.apply(run, result, g.pixels(), group * s.o, s.o);
         };
-        // Small images go several to a task.
+        // A task takes several small images.
         let work = g.pixels() * g.taps() * s.o;
         let (images, group) = (s.n * s.g, ((1 << 19) / work.max(1)).clamp(1, s.n * s.g));
         run.pool.run(images.div_ceil(group), s.slots, |worker, task| {

@@ -124,7 +124,7 @@ pub(super) fn check(s: &ConvSizes) -> Result<()> {
     let limits: [&[usize]; 3] =
         [&[s.d, s.h, s.w, s.c, s.g, 8], &[s.kd, s.kh, s.kw, s.c, s.o, s.g, 8], &[s.od, s.oh, s.ow, s.o, s.g, 8]];
     for sizes in limits {
-        if sizes.iter().fold(1usize, |all, one| all.saturating_mul(*one)) > 1 << 46 {
+        if sizes.iter().fold(1usize, |product, size| product.saturating_mul(*size)) > 1 << 46 {
             bail!("a convolution of sizes {sizes:?} is too large");
         }
     }
@@ -293,8 +293,8 @@ impl ConvGroups {
                     };
                     make_row::<T>(run.isa, &row);
                 }
-                let made = Matrix { ptr: out.cast_const(), rows: (s.o * s.g) as isize, columns: 1 };
-                call.epilogue.apply(run, made, s.ow, 0, s.o * s.g);
+                let result = Matrix { ptr: out.cast_const(), rows: (s.o * s.g) as isize, columns: 1 };
+                call.epilogue.apply(run, result, s.ow, 0, s.o * s.g);
             }
         });
     }

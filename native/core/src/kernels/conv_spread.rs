@@ -13,7 +13,7 @@ use crate::step::Run;
 /// Weights packed by one task.
 const PACKED: usize = 1 << 15;
 
-/// Whether a convolution is done so, where `room` elements are there for the products of a row of pixels.
+/// Whether this kernel runs a convolution, if there are `room` elements for the products of a row of pixels.
 pub(super) fn spreads(s: &ConvSizes, room: usize) -> bool {
     let window = [s.kd, s.kh, s.kw];
     // So many products are added to a result one after another.

@@ -55,7 +55,7 @@ impl Dot {
         let extra = if pieces > 1 { pieces * b * m * n * dtype.size() } else { 0 };
         // Three strides each, as many as the operands have dims.
         let [x, y, out] =
-            [&call.x, &call.y, &call.out].map(|one| (one.at, [one.strides[0], one.strides[1], one.strides[2]]));
+            [&call.x, &call.y, &call.out].map(|view| (view.at, [view.strides[0], view.strides[1], view.strides[2]]));
         Ok(Dot { x, y, out, pieces, extra, call })
     }
 }
@@ -85,11 +85,11 @@ impl Kernel for Dot {
 impl Dot {
     unsafe fn whole<T: Whole>(&self, run: &Run) {
         let sizes = Sizes { m: self.call.m, k: self.call.k2, n: self.call.n };
-        products::<T>(run, self.call.b, sizes, |batch| [self.x, self.y, self.out].map(|one| matrix(run, one, batch)));
+        products::<T>(run, self.call.b, sizes, |batch| [self.x, self.y, self.out].map(|view| matrix(run, view, batch)));
     }
 
     unsafe fn typed<T: Real>(&self, run: &Run) {
-        let matrix = |one: (At, [isize; 3]), batch: usize| matrix::<T>(run, one, batch);
+        let matrix = |view: (At, [isize; 3]), batch: usize| matrix::<T>(run, view, batch);
         let ck = self.pieces;
         let (cm, cn) = self.cut::<T>(run.pool.threads());
         let parts = cm * cn * ck;
@@ -130,7 +130,7 @@ impl Dot {
         if threads == 1 {
             return cut;
         }
-        // What packing costs an element: a copy, or a transposed one.
+        // The cost of packing an element: a copy, or a transposed copy.
         let left = match self.x.1 {
             [_, row, 1] => usize::from(conflicting::<T>(row)),
             _ => 2,

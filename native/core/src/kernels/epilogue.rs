@@ -1,4 +1,4 @@
-//! What a product or convolution does to its results while they are still in cache: the bits are those of the same
+//! Operations of a product or convolution on its results while they are in cache. The bits are equal to those of the same
 //! operations in a fused step.
 
 use super::product::Matrix;

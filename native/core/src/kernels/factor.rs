@@ -39,7 +39,7 @@ fn sides(json: &FactorJson) -> (Vec<usize>, Vec<usize>) {
     }
 }
 
-/// The dtype of a result: the rows of `lu` are counted, all else is numbers.
+/// The dtype of a result: i32 for the row order of `lu`, else that of the call.
 fn result(kind: FactorKind, output: usize, dtype: DType) -> DType {
     if kind == FactorKind::Lu && output == 1 {
         DType::I32
@@ -125,12 +125,12 @@ impl Factor {
         }
     }
 
-    /// Factors one matrix; says whether it has what is asked for.
+    /// Factors one matrix; returns whether the factorisation exists.
     unsafe fn one(&self, run: &Run, index: usize, memory: &mut Memory) -> bool {
         let (m, n) = (self.call.m, self.call.n);
         let first = memory.take(self.inputs[0].1);
         self.read(run, self.inputs[0], index, first);
-        // Decompositions that iterate bring memory of their own.
+        // Iterative decompositions allocate their memory.
         let found = match self.call.what {
             FactorKind::Cholesky => {
                 let done = cholesky(first, m, memory.take(m));
@@ -207,7 +207,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Numbers that a factorisation needs beside its inputs.
+/// The count of numbers that a factorisation needs besides its inputs.
 fn work(json: &FactorJson, outputs: &[usize]) -> usize {
     let (m, n) = (json.m, json.n);
     match json.what {
@@ -218,7 +218,7 @@ fn work(json: &FactorJson, outputs: &[usize]) -> usize {
     }
 }
 
-/// Column after column, each taken at once from the rows below it; says whether the matrix is positive definite.
+/// Factors column after column and subtracts each from the rows below; returns whether the matrix is positive definite.
 fn cholesky(a: &mut [f64], n: usize, column: &mut [f64]) -> bool {
     for k in 0..n {
         let pivot = a[k * n + k];
@@ -240,7 +240,7 @@ fn cholesky(a: &mut [f64], n: usize, column: &mut [f64]) -> bool {
     true
 }
 
-/// What a matrix with numbers that are not finite decomposes into.
+/// The results for a matrix with numbers that are not finite.
 fn undefined(sizes: &[usize]) -> Vec<Vec<f64>> {
     sizes.iter().map(|size| vec![f64::NAN; *size]).collect()
 }
@@ -260,7 +260,7 @@ fn eigh(isa: Isa, a: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
     if n == 0 {
         return Some(vec![Vec::new(), Vec::new()]);
     }
-    // The lower triangle stands for both.
+    // Only the lower triangle is read.
     if (0..n).any(|i| a[i * n..=i * n + i].iter().any(|x| !x.is_finite())) {
         return Some(undefined(&[n, n * n]));
     }

@@ -196,7 +196,7 @@ impl Fft {
 }
 
 /// Complex numbers that a worker needs for a line and its transform, as src/lower/partials.ts has it: the plans of
-/// lengths with small factors ask for less than two lines, those of others for less than eight. What asks for more, or is
+/// lengths with small factors need less than two lines, plans of other lengths less than eight. A line that needs more, or is
 /// longer than the longest, gets memory of its own.
 fn scratch(n: usize) -> usize {
     if n > LONGEST {

@@ -20,32 +20,32 @@ pub trait Fold: 'static {
     const ROUNDS: bool = false;
     fn identity<T: Element>() -> T;
     fn fold<T: Element>(a: T, b: T) -> T;
-    /// Folds a value into a total, with what its roundings have lost so far.
+    /// Folds a value into a total; `lost` is the rounding error of the total so far.
     #[inline(always)]
     fn join<T: Element>(total: T, lost: T, value: T) -> (T, T) {
         (Self::fold(total, value), lost)
     }
-    /// The total with what was lost.
+    /// The total, corrected by its rounding error.
     #[inline(always)]
     fn settle<T: Element>(total: T, _lost: T) -> T {
         total
     }
 }
 
-/// Folds by what they start from, and what they make of two values.
+/// Folds, each with its identity and its result for two values.
 macro_rules! folds {
-    ($($(#[$doc:meta])* $name:ident from $first:expr, |$a:ident, $b:ident| $made:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident from $identity:expr, |$a:ident, $b:ident| $folded:expr;)*) => {$(
         $(#[$doc])*
         pub struct $name;
 
         impl Fold for $name {
             #[inline(always)]
             fn identity<T: Element>() -> T {
-                $first
+                $identity
             }
             #[inline(always)]
             fn fold<T: Element>($a: T, $b: T) -> T {
-                $made
+                $folded
             }
         }
     )*};
@@ -57,7 +57,7 @@ folds! {
     And from T::ALL, |a, b| a.bit_and(b);
     Or from T::ZERO, |a, b| a.bit_or(b);
     Prod from T::ONE, |a, b| a.mul(b);
-    /// The last one.
+    /// Keeps the last value.
     Replace from T::ZERO, |_a, b| b;
 }
 
@@ -81,7 +81,7 @@ impl Fold for Sum {
         let sum = total.add(value);
         let part = sum.sub(total);
         let error = total.sub(sum.sub(part)).add(value.sub(part));
-        // That of an infinite sum is NaN.
+        // The error of an infinite sum is NaN.
         (sum, if error.nan() { T::ZERO } else { error })
     }
     #[inline(always)]
@@ -105,12 +105,12 @@ unsafe fn join_rows_body<L: Level, T: Element>(totals: &mut [T], lost: &mut [T],
     join::<T, Sum>(totals, lost, values);
 }
 
-/// Joins values to sums, side by side, with all that the processor has.
+/// Joins values to sums, side by side, with the vectors of the instruction set.
 pub fn add_rows<T: Element>(isa: Isa, totals: &mut [T], lost: &mut [T], values: &[T]) {
     unsafe { join_rows(isa, totals, lost, values) }
 }
 
-/// Makes results of totals.
+/// Corrects totals by their rounding errors.
 #[inline(always)]
 pub fn settle<T: Element, F: Fold>(totals: &mut [T], lost: &[T]) {
     totals.iter_mut().zip(lost).for_each(|(t, l)| *t = F::settle(*t, *l));
@@ -119,30 +119,18 @@ pub fn settle<T: Element, F: Fold>(totals: &mut [T], lost: &[T]) {
 /// Runs a block with `$f` standing for the operation and `$t` for the type of the numbers, one type for all dtypes of which
 /// the operation makes the same bits.
 macro_rules! for_fold {
-    (($op:expr, $dtype:expr), $t:ident, $f:ident => $body:expr) => {
+    (($op:expr, $dtype:expr), $t:ident, $f:ident => $body:expr) => {{
+        use $crate::calls::ReduceOp;
+        use $crate::dtype::{for_bits, for_number, for_wrapping, with_type};
+        use $crate::kernels::fold;
         match $op {
-            $crate::calls::ReduceOp::Sum => $crate::dtype::with_type!(
-                $f = $crate::kernels::fold::Sum,
-                $crate::dtype::for_wrapping!($dtype, $t => $body)
-            ),
-            $crate::calls::ReduceOp::Max => $crate::dtype::with_type!(
-                $f = $crate::kernels::fold::Max,
-                $crate::dtype::for_number!($dtype, $t => $body)
-            ),
-            $crate::calls::ReduceOp::Min => $crate::dtype::with_type!(
-                $f = $crate::kernels::fold::Min,
-                $crate::dtype::for_number!($dtype, $t => $body)
-            ),
-            $crate::calls::ReduceOp::And => $crate::dtype::with_type!(
-                $f = $crate::kernels::fold::And,
-                $crate::dtype::for_bits!($dtype, $t => $body)
-            ),
-            $crate::calls::ReduceOp::Or => $crate::dtype::with_type!(
-                $f = $crate::kernels::fold::Or,
-                $crate::dtype::for_bits!($dtype, $t => $body)
-            ),
+            ReduceOp::Sum => with_type!($f = fold::Sum, for_wrapping!($dtype, $t => $body)),
+            ReduceOp::Max => with_type!($f = fold::Max, for_number!($dtype, $t => $body)),
+            ReduceOp::Min => with_type!($f = fold::Min, for_number!($dtype, $t => $body)),
+            ReduceOp::And => with_type!($f = fold::And, for_bits!($dtype, $t => $body)),
+            ReduceOp::Or => with_type!($f = fold::Or, for_bits!($dtype, $t => $body)),
         }
-    };
+    }};
 }
 pub(crate) use for_fold;
 
@@ -223,7 +211,7 @@ pub unsafe fn finish(
     for_fold!((op, dtype), T, F => trees::<T, F>(isa, lanes.cast(), used, rows, out.cast()));
 }
 
-/// Fills with the value that a fold starts from; truth values are 0 or 1.
+/// Fills with the identity of a fold; truth values are 0 or 1.
 ///
 /// # Safety
 /// There must be `n` elements to write at `to`.

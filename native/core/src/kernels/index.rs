@@ -22,11 +22,11 @@ kernels! {
 /// Bytes moved by one task.
 const TASK: usize = 1 << 16;
 
-/// Of a table that is a block of a larger one: rows outside the block but inside the larger one belong to another device.
+/// A table may be a block of a larger table: rows outside of the block, but inside of the larger table, are on other devices.
 impl GatherJson {
     fn checked(&self) -> Result<()> {
         if self.start.is_some() != self.total.is_some() {
-            bail!("start and total come together");
+            bail!("`start` and `total` must be given together");
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Elimination with partial pivoting (Golub and Van Loan, "Matrix Computations", 3.4.1), the pivots those of LAPACK's getrf.
+//! Elimination with partial pivoting (Golub and Van Loan, "Matrix Computations", 3.4.1), with the pivots of LAPACK's getrf.
 
 /// Columns that are eliminated together: a block of rows stays in cache while the rest of the matrix goes by once.
 const WIDTH: usize = 32;
 
 /// Packs L, whose diagonal of ones is left out, and U into a row-major square matrix, with `order` the rows of the matrix in
-/// the order in which they became those of L U. Gives the sign of that permutation. A column without a pivot is left as it is.
+/// the order in which they became those of L U. Returns the sign of that permutation. A column without a pivot is left as it is.
 /// The steps that reach an element come in order, whatever the blocks are, so the reference has the same bits.
 pub fn lu(a: &mut [f64], n: usize, order: &mut [f64]) -> f64 {
     order.iter_mut().enumerate().for_each(|(i, place)| *place = i as f64);
@@ -30,7 +30,7 @@ pub fn lu(a: &mut [f64], n: usize, order: &mut [f64]) -> f64 {
     sign
 }
 
-/// The row of the largest number in a column from the diagonal on: the first of equal ones, NaN above all.
+/// The row of the largest number in a column from the diagonal on: the first row of equal numbers; NaN counts as largest.
 fn pivot(a: &[f64], n: usize, column: usize) -> usize {
     let mut best = column;
     for row in column + 1..n {

@@ -2,7 +2,7 @@
 //!
 //! The left operand is read by broadcast, so any strides do; its contracted index runs over segments, which lets a
 //! convolution read a padded image in place. The right operand has contiguous columns. Every output element is the sum
-//! of chains of multiply-adds in order of the contracted index, cut by it alone: how rows and columns are cut never changes bits.
+//! of chains of multiply-adds in order of the contracted index, cut along the contracted index alone: the cuts of rows and columns never change bits.
 
 use super::fold::{join, settle, Sum, CHAIN};
 use crate::isa::{by_isa, Isa, Level};
@@ -36,17 +36,17 @@ pub struct Block<'a, T> {
 
 /// Some steps of the contracted index: whole segments, or a part of one.
 pub struct Piece {
-    /// Segments, from where in each.
+    /// The range of segments, and the first step in each.
     pub segments: std::ops::Range<usize>,
     pub from: usize,
     pub length: usize,
-    /// Steps before it.
+    /// The number of steps before this span.
     pub before: usize,
 }
 
 /// Cuts `count` segments of `length` steps into pieces of about `size` steps.
 pub fn pieces(count: usize, length: usize, size: usize) -> impl Iterator<Item = Piece> {
-    // Of short segments some together, of long ones parts.
+    // A piece is several short segments, or a part of a long one.
     let together = ((size + length / 2) / length.max(1)).clamp(1, count.max(1));
     let parts = if together > 1 { 1 } else { ((length + size / 2) / size).max(1) };
     let part = length.div_ceil(parts).next_multiple_of(4);
@@ -99,12 +99,12 @@ unsafe fn leveled_body<L: Level, T: Lanes<L>>(x: &Block<T>) {
     block_body::<T::S, T>(x)
 }
 
-/// Steps whose sums are one value of a total where there are more: 2^12.
+/// Steps whose sum is one value of a total, where the contracted index is longer: 2^12.
 pub const SPAN: usize = 1 << 12;
 /// Most elements of a register tile.
 const TILE: usize = 14 * 32;
 
-/// A block whose left side is not packed, with any number of steps: sums of spans go to totals that keep what is lost.
+/// A block whose left side is not packed, with any number of steps: sums of spans go to totals that keep their rounding errors.
 ///
 /// # Safety
 /// All addresses that the block describes must be valid.

@@ -13,7 +13,7 @@ use crate::isa::Isa;
 pub const DEPTH: usize = 256;
 /// Slivers of right columns that are packed together: with `DEPTH` rows a part of L2.
 const GROUP: usize = 8;
-/// Rows that are asked for ahead while a group is packed.
+/// Rows that are prefetched while a group is packed.
 const AHEAD: isize = 4;
 
 pub struct Matrix<T> {
@@ -22,7 +22,7 @@ pub struct Matrix<T> {
     pub columns: isize,
 }
 
-// Derived copies would ask the same of `T`.
+// A derived `Clone` would require `T: Clone`.
 impl<T> Clone for Matrix<T> {
     fn clone(&self) -> Self {
         *self
@@ -87,7 +87,7 @@ pub unsafe fn product<T: Real>(
     short(isa, [m, n, k], [a, b, out], (accumulate, DEPTH));
 }
 
-/// Sums of spans of the contracted dim, in totals that keep what rounding takes from them.
+/// Sums of spans of the contracted dim, in totals that keep their rounding errors.
 unsafe fn long<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
     totals(isa, m * n, |tally| {
         let target = Matrix { ptr: tally.sums.as_ptr(), rows: n as isize, columns: 1 };

@@ -109,7 +109,7 @@ impl Kernel for Reduce {
         }
         unsafe { self.fold(run) };
         if self.dtype == DType::Bool {
-            // The identities of and and min are not truth values.
+            // The identities of `and` and `min` are not truth values.
             let out = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(self.out), self.outputs) };
             out.iter_mut().for_each(|o| *o = u8::from(*o != 0));
         }
@@ -225,7 +225,7 @@ fn choose(keep: &[Dim], over: &[Dim], outputs: usize) -> Way {
     Way::Columns { outer, columns, rows, chunks }
 }
 
-/// Into how many chunks rows are cut that are folded to `outer` times `columns` values.
+/// The number of chunks of the rows that are folded to `outer` times `columns` values.
 pub(super) fn chunks(outer: usize, columns: usize, rows: usize) -> usize {
     let tasks = outer * columns.div_ceil(WIDTH);
     if tasks >= 16 {
@@ -265,7 +265,7 @@ by_isa! {
 
 #[inline(always)]
 unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
-    // Only what rounds is cut.
+    // Only folds that round are cut into runs.
     let most = if F::ROUNDS { RUN } else { usize::MAX };
     let mut totals = [F::identity::<T>(); LANES];
     let mut lost = [T::ZERO; LANES];

@@ -1,5 +1,5 @@
-//! Scratch of a step's workers, behind the arena of the program: as much as the step's shape asks for, whatever the number
-//! of threads.
+//! Scratch for the workers of a step, after the arena of the program. Its size depends on the shape of the step, not on the
+//! number of threads.
 
 use crate::step::Run;
 use crate::{bail, Result};
@@ -10,7 +10,7 @@ const WORKERS: usize = 16;
 pub struct Room {
     /// Bytes of one worker.
     each: usize,
-    /// No more may take part.
+    /// The most workers that may take part.
     pub workers: usize,
 }
 

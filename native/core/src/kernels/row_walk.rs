@@ -6,13 +6,13 @@ use crate::dtype::Element;
 use crate::step::Run;
 use crate::{bail, Result};
 
-/// Where indices go, and how the work is dealt out.
+/// The shape of the table, and how the work is divided.
 pub(super) struct RowWalk {
     pub outer: usize,
     pub size: usize,
     pub count: usize,
     pub inner: usize,
-    /// Index of the first row that is here; indices of others are passed over.
+    /// Index of the first row on this device; indices of rows on other devices are skipped.
     pub start: i64,
     pub ranges: usize,
 }
@@ -22,13 +22,13 @@ pub(super) fn ranges_of(elements: usize, rows: usize) -> usize {
     (elements / (1 << 14)).clamp(1, 16).min(rows.max(1))
 }
 
-/// Positions whose rows are added one after another, and nothing more. A longer sum of floats keeps what its roundings lose, in a
-/// table of its own; so many as there are rows, so that to go through that table costs no more than the positions do.
+/// The most positions whose rows are added without a correction. A longer sum of floats keeps its rounding errors in a second
+/// table. The limit is at least the number of rows, so that the second table costs no more than the positions do.
 fn plain_positions(size: usize) -> usize {
     size.max(1 << 8)
 }
 
-/// Checks that long sums of floats have a second table, and no others.
+/// Checks that long sums of floats, and only these, have a second table.
 pub(super) fn check_scratch(call: &GatherJson) -> Result<()> {
     if call.scratch.is_some() != (call.dtype.is_float() && call.count > plain_positions(call.size)) {
         bail!("scratch is for sums of floats by more than {} indices", plain_positions(call.size));
@@ -37,8 +37,8 @@ pub(super) fn check_scratch(call: &GatherJson) -> Result<()> {
 }
 
 impl RowWalk {
-    /// Combines rows of `updates` with those of `out`, which `begin` fills: it gets a part of the table and its offset. Tasks own
-    /// ranges of target rows and walk all positions in order. Where there is a table for what is lost, the rows are summed.
+    /// Combines rows of `updates` with rows of `out`. `begin` fills `out`: it gets a part of the table and its offset. Tasks own
+    /// ranges of target rows and walk all positions in order. With a table `lost` for rounding errors, the rows are summed.
     pub unsafe fn combine<T: Element, F: Fold>(
         &self,
         run: &Run,

@@ -32,7 +32,7 @@ impl Scatter {
         if op == ScatterOp::Sum {
             check_scratch(&call)?;
         } else if call.scratch.is_some() {
-            bail!("scratch is for sums");
+            bail!("only sums may have `scratch`");
         }
         Ok(Scatter { op, input: required("in", call.input)?, updates: required("updates", call.updates)?, call })
     }
@@ -61,7 +61,7 @@ impl Kernel for Scatter {
 }
 
 impl Scatter {
-    /// What is not copied costs nothing: in place, the updates alone are the work.
+    /// The number of ranges. In place nothing is copied, so the updates alone are the work.
     fn ranges(&self, in_place: bool) -> usize {
         ranges_of(
             if in_place { self.call.count.min(self.call.size) } else { self.call.size } * self.call.inner,
@@ -69,7 +69,7 @@ impl Scatter {
         )
     }
 
-    /// Where there is scratch it is for sums, the only ones that lose anything.
+    /// Only sums have scratch: other folds have no rounding errors to keep.
     unsafe fn typed<T: Element, F: Fold>(&self, run: &Run, indices: &[i32]) {
         let (input, out) = (run.ptr::<T>(self.input) as usize, run.ptr::<T>(self.call.out) as usize);
         let GatherJson { outer, size, count, inner, .. } = self.call;

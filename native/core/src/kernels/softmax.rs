@@ -16,7 +16,7 @@ kernels! {
     softmaxCrossEntropyGrad = CrossEntropy::new;
 }
 
-/// With cotangents it is the gradient.
+/// With `dy` the kernel computes the gradient.
 pub struct CrossEntropy(CrossEntropyJson);
 
 impl CrossEntropy {

@@ -33,7 +33,7 @@ macro_rules! float_key {
                 if self.is_nan() {
                     return $u::MAX as u64;
                 }
-                // Adding 0 makes -0 that.
+                // Adding 0 turns -0 into 0.
                 let bits = (self + 0.0).to_bits();
                 let flip = if bits >> ($bits - 1) == 1 { $u::MAX } else { 1 << ($bits - 1) };
                 (bits ^ flip) as u64
@@ -62,7 +62,7 @@ integer_key!(i8, u8, 8, 1 << 7);
 integer_key!(i64, u64, 64, 1 << 63);
 integer_key!(u64, u64, 64, 0);
 
-/// Lowering makes f32 of them.
+/// Lowering casts 16-bit floats to f32.
 fn refuse_half(dtype: DType) -> Result<()> {
     if dtype.is_half() {
         bail!("sorting {} is not supported", dtype.name());
@@ -84,7 +84,7 @@ unsafe fn fill<T: Key>(row: *const T, pairs: &mut [Pair], descending: bool) {
     }
 }
 
-/// Least significant digit first, from one side to the other; a digit that all keys share is passed over.
+/// Sorts by the least significant digit first, between two buffers; a digit that all keys share is skipped.
 fn radix<'a>(mut pairs: &'a mut [Pair], mut other: &'a mut [Pair], bits: u32) -> &'a [Pair] {
     let digits = (bits / 8) as usize;
     let mut counts = [[0usize; 256]; 8];
@@ -160,7 +160,7 @@ fn per_task(cols: usize) -> usize {
 
 impl Sort {
     pub fn new(call: SortJson) -> Result<Sort> {
-        let Some(keys) = call.operands.first() else { bail!("there is nothing to sort") };
+        let Some(keys) = call.operands.first() else { bail!("`operands` is empty: there is nothing to sort") };
         refuse_half(keys.dtype)?;
         positions(call.cols)?;
         let room = Room::new::<Pair>(call.rows.div_ceil(per_task(call.cols)), room(call.cols))?;

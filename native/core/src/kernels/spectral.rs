@@ -6,7 +6,7 @@ use crate::isa::{by_isa, Isa, Level};
 
 /// Turns of an eigenvalue or singular value after which a decomposition gives up.
 const TURNS: usize = 100;
-/// Beside numbers near 1 as good as 0; the square root of what is above has all its digits.
+/// Negligible beside numbers near 1; the square root of a larger number has all its digits.
 const NOTHING: f64 = 1e-280;
 const LANES: usize = 8;
 
@@ -16,7 +16,7 @@ pub struct Eigen {
     pub vectors: Vec<f64>,
 }
 
-/// Of the symmetric n x n matrix whose lower triangle is that of the rows of `a`; none if it does not converge.
+/// The eigenvalues of the symmetric n x n matrix with the lower triangle of `a`; `None` if the iteration does not converge.
 ///
 /// Reflections make it tridiagonal, implicit QL steps make it diagonal (A. Dubrulle, R. S. Martin, J. H. Wilkinson, The
 /// implicit QL algorithm, 1968).
@@ -117,7 +117,7 @@ pub struct Singular {
     pub right: Vec<f64>,
 }
 
-/// Of the m x n matrix with the rows of `a`; none if it does not converge.
+/// The singular values of the m x n matrix with the rows of `a`; `None` if the iteration does not converge.
 ///
 /// Reflections from both sides leave two diagonals, QR steps one (G. H. Golub, C. Reinsch, Singular value decomposition and
 /// least squares solutions, 1970).
@@ -130,7 +130,7 @@ pub fn singular(isa: Isa, a: &[f64], m: usize, n: usize) -> Option<Singular> {
     let scale = power_below(a);
     let mut work: Vec<f64> = a.iter().map(|x| scale * x).collect();
     if m > 2 * n {
-        // Of a tall matrix the vectors are those of R, turned by Q.
+        // For a tall matrix: the vectors of R, multiplied by Q.
         let (mut q, mut r) = (vec![0.0; m * n], vec![0.0; n * n]);
         qr(&mut work, (m, n), &mut q, &mut r, &mut vec![0.0; qr_work(m, n)]);
         let Singular { mut values, left, right } = singular(isa, &r, n, n)?;

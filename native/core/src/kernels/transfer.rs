@@ -1,4 +1,4 @@
-//! Values that travel from one device of a mesh axis to another.
+//! Sends and receives between two devices of a mesh axis.
 
 use crate::calls::{ReceiveJson, SendJson};
 use crate::collectives::{Part, TransferCall, Way};

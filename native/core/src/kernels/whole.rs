@@ -71,7 +71,7 @@ whole!(u32, 16);
 whole!(u64, 8);
 
 thread_local! {
-    // Grows to the largest block seen and stays, as that of `product` does.
+    // Grows to the largest block seen and stays, like the memory of `product`.
     static PACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 

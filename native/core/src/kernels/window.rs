@@ -154,7 +154,7 @@ impl WindowJson {
     }
 }
 
-/// Of each axis the first and past-last tap inside, and the input coordinate of tap 0.
+/// For each axis the first and past-last tap inside, and the input coordinate of tap 0.
 type Taps = [(usize, usize, i64); 3];
 
 struct Pointers<T> {
@@ -170,6 +170,19 @@ by_isa! {
 
 /// Channels at a time; their running values stay in registers.
 const GROUP: usize = 32;
+
+/// Runs a block with `$n` standing for a count of channels, which is a constant where the group is full.
+macro_rules! with_count {
+    ($count:expr, $n:ident => $body:expr) => {
+        if $count == GROUP {
+            let $n = GROUP;
+            $body
+        } else {
+            let $n = $count;
+            $body
+        }
+    };
+}
 
 #[inline(always)]
 unsafe fn reduce_body<L: Level, T: Element, F: Fold>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) {
@@ -187,15 +200,9 @@ unsafe fn reduce_body<L: Level, T: Element, F: Fold>(w: &WindowJson, p: &Pointer
                 }
                 tap += 1;
                 let from = p.input.add(offset + channel);
-                if n == GROUP {
-                    for (l, b) in best.iter_mut().enumerate() {
-                        *b = F::fold(*b, *from.add(l));
-                    }
-                } else {
-                    for (l, b) in best.iter_mut().enumerate().take(n) {
-                        *b = F::fold(*b, *from.add(l));
-                    }
-                }
+                with_count!(n, count => for (l, b) in best.iter_mut().enumerate().take(count) {
+                    *b = F::fold(*b, *from.add(l));
+                });
             });
             if tap > CHAIN {
                 join::<T, F>(&mut totals, &mut lost, &best);
@@ -213,19 +220,18 @@ trait Extreme: Fold {
     fn beats<T: Element>(value: T, best: T) -> bool;
 }
 
-impl Extreme for Max {
-    #[inline(always)]
-    fn beats<T: Element>(value: T, best: T) -> bool {
-        value > best
-    }
+macro_rules! extreme {
+    ($fold:ident, |$value:ident, $best:ident| $beats:expr) => {
+        impl Extreme for $fold {
+            #[inline(always)]
+            fn beats<T: Element>($value: T, $best: T) -> bool {
+                $beats
+            }
+        }
+    };
 }
-
-impl Extreme for Min {
-    #[inline(always)]
-    fn beats<T: Element>(value: T, best: T) -> bool {
-        value < best
-    }
-}
+extreme!(Max, |value, best| value > best);
+extreme!(Min, |value, best| value < best);
 
 /// Adds each value of the source where its window has the extreme, or takes the value of the source that lies there.
 unsafe fn select<T: Element, F: Extreme, const SCATTER: bool>(
@@ -247,11 +253,7 @@ unsafe fn select<T: Element, F: Extreme, const SCATTER: bool>(
             let mut tap = 0;
             w.each_tap(image, taps, |offset| {
                 let from = p.input.add(offset + channel);
-                if n == GROUP {
-                    improve::<T, F>(&mut best, &mut which, from, tap, GROUP);
-                } else {
-                    improve::<T, F>(&mut best, &mut which, from, tap, n);
-                }
+                with_count!(n, count => improve::<T, F>(&mut best, &mut which, from, tap, count));
                 tap += 1;
             });
             tap = 0;
@@ -262,11 +264,7 @@ unsafe fn select<T: Element, F: Extreme, const SCATTER: bool>(
                 } else {
                     (p.source.add(large), p.out.add(small + channel))
                 };
-                if n == GROUP {
-                    route::<T, SCATTER>(&which, from, to, tap, GROUP);
-                } else {
-                    route::<T, SCATTER>(&which, from, to, tap, n);
-                }
+                with_count!(n, count => route::<T, SCATTER>(&which, from, to, tap, count));
                 tap += 1;
             });
             if tap == 0 && !SCATTER {
@@ -296,11 +294,7 @@ unsafe fn scatter_body<L: Level, T: Element, F: Extreme>(w: &WindowJson, p: &Poi
             while channel < w.c {
                 let n = GROUP.min(w.c - channel);
                 let at = corner * w.c + channel;
-                if n == GROUP {
-                    scatter_group::<T, F>(w, p, (rows, columns), at, small + channel, GROUP);
-                } else {
-                    scatter_group::<T, F>(w, p, (rows, columns), at, small + channel, n);
-                }
+                with_count!(n, count => scatter_group::<T, F>(w, p, (rows, columns), at, small + channel, count));
                 channel += n;
             }
         }
@@ -326,19 +320,19 @@ unsafe fn scatter_group<T: Element, F: Extreme>(
     }
     let mut values = [T::ZERO; GROUP];
     for (l, v) in values.iter_mut().enumerate().take(n) {
-        // What adding to zeros gives: 0 for -0.
+        // As if added to zeros, which turns -0 into 0.
         *v = T::ZERO.add(*p.source.add(source + l));
     }
     for y in 0..rows {
         for x in 0..columns {
             let tap = (y * columns + x) as i32;
             let place = at + (y * w.w + x) * w.c;
-            let mut made = [T::ZERO; GROUP];
+            let mut gradients = [T::ZERO; GROUP];
             for l in 0..n {
                 let hit = which[l] == tap && !(w.gate && *p.input.add(place + l) <= T::ZERO);
-                made[l] = if hit { values[l] } else { T::ZERO };
+                gradients[l] = if hit { values[l] } else { T::ZERO };
             }
-            std::ptr::copy_nonoverlapping(made.as_ptr(), p.out.add(place), n);
+            std::ptr::copy_nonoverlapping(gradients.as_ptr(), p.out.add(place), n);
         }
     }
 }
@@ -371,19 +365,9 @@ unsafe fn route<T: Element, const SCATTER: bool>(which: &[i32; GROUP], from: *co
         *v = *to.add(l);
     }
     for l in 0..n {
-        let hit = which[l] == tap;
-        old[l] = if SCATTER {
-            // Adding zero would turn -0 into 0 and spread NaN: keep the old value instead.
-            if hit {
-                old[l].add(values[l])
-            } else {
-                old[l]
-            }
-        } else if hit {
-            values[l]
-        } else {
-            old[l]
-        };
+        let value = if SCATTER { old[l].add(values[l]) } else { values[l] };
+        // Adding zero would turn -0 into 0 and spread NaN: the old value is kept instead.
+        old[l] = if which[l] == tap { value } else { old[l] };
     }
     for (l, v) in old.iter().enumerate().take(n) {
         *to.add(l) = *v;

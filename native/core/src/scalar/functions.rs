@@ -7,14 +7,33 @@ use super::ops::{Ops, Rounding, Steps};
 pub use super::powers::{cbrt, exp2, log, log1p, log2, pow, softplus};
 pub use super::trigonometric::{cos, sin, tan};
 
-#[inline(always)]
-pub fn neg<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    o.negated(x)
+/// Functions that are one operation.
+macro_rules! operations {
+    ($($name:ident($($x:ident)+) -> $out:ident = $operation:ident($($argument:expr),+);)+) => { $(
+        #[inline(always)]
+        pub fn $name<O: Ops>(o: &mut O, $($x: O::F),+) -> O::$out {
+            o.$operation($($argument),+)
+        }
+    )+ };
 }
 
-#[inline(always)]
-pub fn abs<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    o.magnitude(x)
+operations! {
+    neg(x) -> F = negated(x);
+    abs(x) -> F = magnitude(x);
+    sqrt(x) -> F = sqrt(x);
+    floor(x) -> F = round(x, Rounding::Down);
+    ceil(x) -> F = round(x, Rounding::Up);
+    round(x) -> F = round(x, Rounding::HalfToEven);
+    add(x y) -> F = add(x, y);
+    sub(x y) -> F = sub(x, y);
+    mul(x y) -> F = mul(x, y);
+    div(x y) -> F = div(x, y);
+    eq(x y) -> M = equal(x, y);
+    ne(x y) -> M = unequal(x, y);
+    lt(x y) -> M = less(x, y);
+    le(x y) -> M = less_equal(x, y);
+    gt(x y) -> M = less(y, x);
+    ge(x y) -> M = less_equal(y, x);
 }
 
 /// Keeps zeros and NaN.
@@ -28,29 +47,9 @@ pub fn sign<O: Ops>(o: &mut O, x: O::F) -> O::F {
 }
 
 #[inline(always)]
-pub fn sqrt<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    o.sqrt(x)
-}
-
-#[inline(always)]
 pub fn rsqrt<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let (one, root) = (o.number(1.0), o.sqrt(x));
     o.div(one, root)
-}
-
-#[inline(always)]
-pub fn floor<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    o.round(x, Rounding::Down)
-}
-
-#[inline(always)]
-pub fn ceil<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    o.round(x, Rounding::Up)
-}
-
-#[inline(always)]
-pub fn round<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    o.round(x, Rounding::HalfToEven)
 }
 
 /// Towards zero; keeps the sign of zero.
@@ -67,78 +66,20 @@ pub fn is_finite<O: Ops>(o: &mut O, x: O::F) -> O::M {
     o.less(a, infinity)
 }
 
-#[inline(always)]
-pub fn add<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
-    o.add(x, y)
+/// The larger or smaller of two; NaN wins, and 0 is larger than -0.
+macro_rules! extremes {
+    ($($name:ident $pick:ident $both:ident)+) => { $(
+        #[inline(always)]
+        pub fn $name<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
+            let picked = o.$pick(x, y);
+            let (a, b) = (o.to_bits(x), o.to_bits(y));
+            let both = o.$both(a, b);
+            let both = o.of_bits(both);
+            let same = o.equal(x, y);
+            let r = o.select(same, both, picked);
+            let undefined = o.unequal(x, x);
+            o.select(undefined, x, r)
+        }
+    )+ };
 }
-
-#[inline(always)]
-pub fn sub<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
-    o.sub(x, y)
-}
-
-#[inline(always)]
-pub fn mul<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
-    o.mul(x, y)
-}
-
-#[inline(always)]
-pub fn div<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
-    o.div(x, y)
-}
-
-/// NaN wins, and 0 is larger than -0.
-#[inline(always)]
-pub fn max<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
-    let larger = o.greater(x, y);
-    let (a, b) = (o.to_bits(x), o.to_bits(y));
-    let both = o.and(a, b);
-    let both = o.of_bits(both);
-    let same = o.equal(x, y);
-    let r = o.select(same, both, larger);
-    let undefined = o.unequal(x, x);
-    o.select(undefined, x, r)
-}
-
-/// NaN wins, and -0 is smaller than 0.
-#[inline(always)]
-pub fn min<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
-    let smaller = o.lesser(x, y);
-    let (a, b) = (o.to_bits(x), o.to_bits(y));
-    let both = o.or(a, b);
-    let both = o.of_bits(both);
-    let same = o.equal(x, y);
-    let r = o.select(same, both, smaller);
-    let undefined = o.unequal(x, x);
-    o.select(undefined, x, r)
-}
-
-#[inline(always)]
-pub fn eq<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::M {
-    o.equal(x, y)
-}
-
-#[inline(always)]
-pub fn ne<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::M {
-    o.unequal(x, y)
-}
-
-#[inline(always)]
-pub fn lt<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::M {
-    o.less(x, y)
-}
-
-#[inline(always)]
-pub fn le<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::M {
-    o.less_equal(x, y)
-}
-
-#[inline(always)]
-pub fn gt<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::M {
-    o.less(y, x)
-}
-
-#[inline(always)]
-pub fn ge<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::M {
-    o.less_equal(y, x)
-}
+extremes! { max greater and min lesser or }

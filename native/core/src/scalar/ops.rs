@@ -182,7 +182,7 @@ pub trait Steps: Ops {
 
 impl<O: Ops> Steps for O {}
 
-/// `x` within [low, high]; NaN stays.
+/// Clamps `x` to [low, high]; NaN stays.
 #[inline(always)]
 pub fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
     // The constant comes first, for NaN.
@@ -206,13 +206,13 @@ pub trait Float:
 pub trait Family: Float {
     /// The bit of the sign.
     const SIGN: u64;
-    /// Bits of a number, and those of them that are stored.
+    /// Bits of the significand, and how many of them are stored.
     const BITS: i32;
     const MANTISSA: u32;
     const BIAS: f64;
     /// The least normal number.
     const LEAST: f64;
-    /// Rounds to an integer when added and taken away: 1.5·2^MANTISSA.
+    /// Adding and subtracting this number rounds to an integer: 1.5·2^MANTISSA.
     const MAGIC: f64;
     const MAGIC_BITS: u64;
     /// Bits of the least mantissa of which logarithms are taken.
@@ -231,9 +231,9 @@ pub trait Family: Float {
     fn exp_of<O: Ops<N = Self>>(o: &mut O, r: O::F) -> O::F;
     /// log(1 + f) + n·ln2 for 1 + f from [`Self::START`] to twice that.
     fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F;
-    /// log gamma(a) for `a` from 0; for those below 1, where the condition holds, that of 1 + a.
+    /// log gamma(a) for `a` from 0. Below 1 the condition holds, and the result is log gamma(1 + a).
     fn lgamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
-    /// digamma in the same way.
+    /// digamma(a), with the condition as in `lgamma_of`.
     fn digamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
 }
 

@@ -4,7 +4,7 @@ pub use super::errors::single::{erf, erf_inv, erfc};
 pub use super::gamma::single::{digamma_of, lgamma_of};
 use super::ops::{clamp, Ops, Steps};
 
-/// Rounds to an integer when added and taken away: 1.5·2^23.
+/// Adding and subtracting this number rounds to an integer: 1.5·2^23.
 const MAGIC: f64 = 12582912.0;
 const LN2_HIGH: f64 = 0.693_147_182_464_599_6;
 const LN2_LOW: f64 = -1.904_654_323_148_236e-9;

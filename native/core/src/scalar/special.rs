@@ -43,7 +43,7 @@ fn zeta(s: f64, q: f64) -> f64 {
     if q == f64::INFINITY {
         return 0.0;
     }
-    // Far below 0 the terms near 0 are all that counts, and walking there would take for ever.
+    // Far below 0 only the terms near 0 matter, and the steps to them would take too long.
     let mut a = if q < -1e5 { q - libm::floor(q) - 1e5 } else { q };
     let mut sum = 0.0;
     // The series converges where a is well above s.

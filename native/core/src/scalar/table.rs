@@ -1,9 +1,9 @@
 //! The table of float functions: one row each. `src/ops/scalar.ts` has the row with the meaning and the gradient.
 //!
-//! A list calls the macro it is given with its rows, so that the interpreter and the generator read the same ones:
-//! `steps` are written in operations, and so are those that are `periodic`, which take fewer for numbers that are not huge
-//! (`trigonometric::near`); `library` are calls, which only the interpreter can make: `rem` takes as many steps as
-//! its quotient has digits, and `polygamma` as many as its order asks for.
+//! A list calls a given macro with its rows, so that the interpreter and the generator read the same rows. Functions in `steps`
+//! and `periodic` are written in operations; periodic ones take fewer operations for numbers that are not huge
+//! (`trigonometric::near`). Functions in `library` are calls, which only the interpreter can make: `rem` takes as many steps as
+//! its quotient has digits, and `polygamma` as many as its order.
 
 macro_rules! unary_functions {
     ($visit:ident $($with:tt)*) => {

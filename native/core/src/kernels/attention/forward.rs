@@ -36,7 +36,7 @@ pub(super) struct Shape {
     pub(super) call: AttentionJson,
     /// The dims of groups with the repeats of a group behind them.
     pub(super) heads: Vec<usize>,
-    /// Distances of scores in the whole of which words are drawn.
+    /// Strides of the whole tensor of scores for which random words are drawn.
     pub(super) strides: Vec<isize>,
     /// Bytes of a worker's scratch.
     pub(super) slot: usize,
@@ -128,7 +128,7 @@ impl Shape {
         }
     }
 
-    /// Multiplies a row's values by 0 where its weight is dropped, else by what makes up for it.
+    /// Multiplies the values of a row by 0 where dropout applies, else by the factor of the call.
     pub(super) unsafe fn drop<T: Real>(
         &self,
         run: &Run,
@@ -165,7 +165,7 @@ impl Shape {
         }
     }
 
-    /// Refuses a block that is not within the whole of which words are drawn.
+    /// Refuses a block that is outside of the whole tensor for which random words are drawn.
     pub(super) unsafe fn check(&self, run: &Run) -> Result<()> {
         let Some(dropout) = &self.call.dropout else { return Ok(()) };
         let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
@@ -198,7 +198,7 @@ by_isa! { pub(super) fn weigh<T: Float>(row: &mut [T], lse: T) => weigh_body }
 by_isa! { pub(super) fn change<T: Float>(weights: &[T], changes: &mut [T], delta: T, scale: T) => change_body }
 by_isa! { fn times<T: Float>(row: &mut [T], by: T) => times_body }
 
-/// Scales what a row sees, and hides the rest.
+/// Scales the visible scores of a row, and masks the others.
 #[inline(always)]
 unsafe fn scale_body<L: Level, T: Float>(by: T, sight: usize, row: &mut [T]) {
     let (seen, hidden) = row.split_at_mut(sight);
@@ -208,7 +208,7 @@ unsafe fn scale_body<L: Level, T: Float>(by: T, sight: usize, row: &mut [T]) {
     hidden.fill(T::LOWEST);
 }
 
-/// Makes weights of scores, relative to the largest so far; gives what earlier ones are to be multiplied by.
+/// Turns scores into weights relative to the largest score so far; returns the factor for earlier weights.
 #[inline(always)]
 unsafe fn advance_body<L: Level, T: Float>(row: &mut [T], top: &mut T, sum: &mut T) -> T {
     let mut lanes = [*top; LANES];
@@ -218,7 +218,7 @@ unsafe fn advance_body<L: Level, T: Float>(row: &mut [T], top: &mut T, sum: &mut
         }
     }
     let high = lanes.iter().fold(T::LOWEST, |a, b| a.max_nan(*b));
-    // A row that has seen nothing yet: every difference to its maximum would be NaN.
+    // A row without visible scores: every difference to its maximum would be NaN.
     let shift = if high == T::LOWEST { T::ZERO } else { high };
     let before = (*top - shift).exp();
     let mut sums = [T::ZERO; LANES];

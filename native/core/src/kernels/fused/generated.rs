@@ -5,9 +5,9 @@ use crate::generate::{Description, Generate, Instruction, Kernel, Prepared, View
 use crate::step::Run;
 use crate::verify::MAX_RANK;
 
-/// More operands than this are left to the interpreter.
+/// The interpreter runs groups of more operands.
 pub(crate) const OPERANDS: usize = 40;
-/// Rows of fewer elements are left to the interpreter, whose tiles hold several.
+/// The interpreter runs groups of shorter rows: its tiles hold several.
 const SHORTEST: usize = 8;
 /// Outputs of steps that touch more bytes than this are written past the caches, which would not keep them.
 const STREAMED: usize = 16 << 20;
@@ -50,7 +50,7 @@ impl Generated {
         Generated { prepared, rows, columns, width, height: height.min(rows) }
     }
 
-    /// Whether a generated kernel did the step.
+    /// Runs the step by a generated kernel; returns whether there was one.
     pub fn run(&self, dims: &[usize], operands: &[Operand], run: &Run) -> bool {
         let Some(kernel) = self.prepared.as_ref().and_then(|p| p.kernel(run.isa)) else { return false };
         let outer: usize = dims[..dims.len().saturating_sub(2)].iter().product();
@@ -123,7 +123,7 @@ pub(crate) fn streams<'a>(
     bytes > STREAMED && alone && size > 2 && steps.all(|s| (s * size as isize) % 64 == 0)
 }
 
-/// The group without its sizes and addresses, if its views are ones that generated kernels walk.
+/// The group without its sizes and addresses, if generated kernels can read and write its views.
 fn describe(
     total: usize,
     dims: &[usize],

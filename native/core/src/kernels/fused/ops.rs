@@ -16,7 +16,7 @@ pub trait Unary {
     type Out: Element;
     fn apply(a: Self::In) -> Self::Out;
 
-    /// Whether there are numbers, the near ones, for which `apply_near` gives the same bits in fewer steps.
+    /// Whether `apply_near` gives the same bits in fewer steps for numbers that are near.
     const NEAR: bool = false;
 
     #[inline(always)]
@@ -177,7 +177,7 @@ macro_rules! float_unary {
     };
 }
 
-/// What gives the same bits with a sign or without.
+/// Functions that give the same bits for signed and unsigned integers.
 macro_rules! wrapping_unary {
     ($name:expr, $t:ident) => {
         match $name {
@@ -232,7 +232,7 @@ pub fn find_unary(name: &str, dtype: DType) -> Option<Loop> {
         DType::I8 => signed_unary!(name, i8),
         DType::I64 => signed_unary!(name, i64),
         DType::U64 => unsigned_unary!(name, u64),
-        // Nothing is computed in them.
+        // Kernels compute nothing in 16-bit floats.
         DType::F16 | DType::Bf16 => return None,
         DType::Bool => match name {
             "not" => one!(u8 => u8, |a| u8::from(a == 0)),
@@ -262,7 +262,7 @@ macro_rules! float_compare {
     };
 }
 
-/// What gives the same bits with a sign or without.
+/// Functions that give the same bits for signed and unsigned integers.
 macro_rules! wrapping_binary {
     ($name:expr, $t:ident, $signed:ident, $wide:ident) => {
         match $name {
@@ -272,7 +272,7 @@ macro_rules! wrapping_binary {
             "and" => Some(two!($t => $t, |a, b| a & b)),
             "or" => Some(two!($t => $t, |a, b| a | b)),
             "xor" => Some(two!($t => $t, |a, b| a ^ b)),
-            // Amounts that are negative count as huge.
+            // Negative amounts count as large ones.
             "shiftLeft" => Some(two!($t => $t, |a, b| {
                 let by = b as $signed as $wide;
                 if by < $t::BITS as $wide { a << (by % $t::BITS as $wide) } else { 0 }
@@ -317,7 +317,7 @@ fn find_wrapping_binary(name: &str, dtype: DType) -> Option<Loop> {
     }
 }
 
-/// Wraps; a negative exponent gives the truncated quotient.
+/// Wraps around; a negative exponent gives the truncated quotient.
 #[inline(never)]
 fn int_pow(base: i128, exponent: i128) -> i128 {
     if exponent < 0 {
@@ -425,7 +425,7 @@ macro_rules! cast_to {
     };
 }
 
-/// Floats end at the ends of an integer's range.
+/// Casts of floats to integers saturate.
 macro_rules! float_cast {
     ($to:expr, $from:ident, $number:ident, |$a:ident| $read:expr) => {
         cast_to!($to, $from, $number, |$a| $read, |to| match to {

@@ -209,6 +209,7 @@ fn period(dims: &[usize], tile: usize) -> usize {
 }
 
 /// Gives registers places and actions an order.
+#[derive(Default)]
 struct Builder<'a> {
     dims: &'a [usize],
     operands: &'a [Operand],
@@ -256,11 +257,7 @@ fn build<'a>(
         uses,
         places: vec![None; registers.len()],
         stored: vec![false; outputs.len()],
-        free: Vec::new(),
-        slots: 0,
-        constants: Vec::new(),
-        once: Vec::new(),
-        actions: Vec::new(),
+        ..Builder::default()
     };
     for r in 0..registers.len() {
         builder.compute(r);
@@ -342,7 +339,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Where a register is; an input or constant gets its place at its first use.
+    /// The place of a register; inputs and constants get their place at the first use.
     fn place(&mut self, r: usize) -> Option<Place> {
         if self.places[r].is_some() {
             return self.places[r];

@@ -66,7 +66,7 @@ pub(crate) fn read(
     Ok((registers, operands))
 }
 
-/// Checks that an output is of a register that there is.
+/// Checks the register and the dtype of an output.
 pub(crate) fn check(out: &FusedOut, registers: &[Register]) -> Result<()> {
     match registers.get(out.reg) {
         None => bail!("register {} does not exist", out.reg),
@@ -92,7 +92,7 @@ fn instruction(op: &[Value], shape: &[usize], registers: &[Register], operands: 
     let mut inputs = Vec::with_capacity(3);
     for argument in arguments {
         match argument.as_u64() {
-            // That of `iota` is a dim.
+            // The argument of `iota` is a dim.
             Some(i) if (name, arguments.len()) == ("iota", 1) || i < registers.len() as u64 => inputs.push(i as usize),
             _ => bail!("{name}: {argument} is not a register before {}", registers.len()),
         }
@@ -157,7 +157,7 @@ fn constant(value: &Value, dtype: DType) -> Result<Value8> {
     let number = match value {
         Value::Number(n) => n.as_f64(),
         Value::Bool(b) => Some(f64::from(u8::from(*b))),
-        // Integers that no JSON number holds.
+        // Integers that a JSON number cannot represent.
         Value::String(s) if matches!(dtype, DType::I64 | DType::U64) => {
             let Ok(x) = s.parse::<i128>() else { bail!("const: {value} is not an integer") };
             return Ok(Value8 { bits: x as u64, size: 8 });

@@ -147,11 +147,11 @@ unsafe fn load(step: &Fused, run: &Run, operand: &Operand, tile: &Tile, to: *mut
     if operand.at.is_none() {
         return iota(step, operand, tile, to);
     }
-    for_size!(operand.dtype.size(), T => walk(step, run, operand, tile, to.cast::<T>(), read_run, read_block))
+    for_size!(operand.dtype.size(), T => walk(step, run, operand, tile, to.cast::<T>(), read_run, move_block::<T, true>))
 }
 
 unsafe fn store(step: &Fused, run: &Run, operand: &Operand, tile: &Tile, from: *mut u8) {
-    for_size!(operand.dtype.size(), T => walk(step, run, operand, tile, from.cast::<T>(), write_run, write_block))
+    for_size!(operand.dtype.size(), T => walk(step, run, operand, tile, from.cast::<T>(), write_run, move_block::<T, false>))
 }
 
 type RunOf<T> = unsafe fn(memory: *mut T, stride: isize, register: *mut T, n: usize);
@@ -206,7 +206,8 @@ unsafe fn write_run<T: Copy>(memory: *mut T, stride: isize, register: *mut T, n:
     }
 }
 
-unsafe fn read_block<T: Copy>(
+/// Reads a block of rows into a register, or writes the block from the register.
+unsafe fn move_block<T: Copy, const READ: bool>(
     memory: *mut T,
     rows: usize,
     row: isize,
@@ -215,26 +216,15 @@ unsafe fn read_block<T: Copy>(
     register: *mut T,
 ) {
     if row == 1 && column.abs() > 1 {
-        return transpose(memory, column, rows, columns, register, columns as isize);
+        return if READ {
+            transpose(memory, column, rows, columns, register, columns as isize)
+        } else {
+            transpose(register, columns as isize, columns, rows, memory, column)
+        };
     }
+    let move_run: RunOf<T> = if READ { read_run } else { write_run };
     for i in 0..rows {
-        read_run(memory.offset(i as isize * row), column, register.add(i * columns), columns);
-    }
-}
-
-unsafe fn write_block<T: Copy>(
-    memory: *mut T,
-    rows: usize,
-    row: isize,
-    columns: usize,
-    column: isize,
-    register: *mut T,
-) {
-    if row == 1 && column.abs() > 1 {
-        return transpose(register, columns as isize, columns, rows, memory, column);
-    }
-    for i in 0..rows {
-        write_run(memory.offset(i as isize * row), column, register.add(i * columns), columns);
+        move_run(memory.offset(i as isize * row), column, register.add(i * columns), columns);
     }
 }
 

@@ -63,7 +63,7 @@ impl FusedColumns {
         let pass = builder.finish(reader.generate)?;
         let columns = *group.dims.last().unwrap_or(&1);
         let chunks = chunks(group.rows / columns.max(1), columns, group.length);
-        // Lowering knows this too: src/lower/partials.ts.
+        // src/lower/partials.ts computes the same number.
         let bytes = folds.iter().map(|(_, dtype, _)| (chunks * group.rows * dtype.size()).next_multiple_of(64));
         let extra = if chunks > 1 { bytes.sum() } else { 0 };
         Ok(FusedColumns { group, pass, folds, chunks, extra })
@@ -97,7 +97,7 @@ impl Kernel for FusedColumns {
 }
 
 impl FusedColumns {
-    /// Elements of an operand before those of outer dims number `outer`.
+    /// The offset of an operand at index `outer` of the outer dims.
     fn before(&self, operand: usize, outer: usize) -> isize {
         let dims = &self.group.dims;
         offset_of(&dims[..dims.len() - 1], &self.group.operands[operand].strides, outer)
@@ -111,7 +111,7 @@ impl FusedColumns {
     unsafe fn part(&self, run: &Run, outer: usize, chunk: usize, column: usize, n: usize) {
         let group = &self.group;
         let mut room = [const { Lanes(MaybeUninit::uninit()) }; 3];
-        let [lanes, totals, lost] = room.each_mut().map(|one| one.0.as_mut_ptr().cast::<u8>());
+        let [lanes, totals, lost] = room.each_mut().map(|part| part.0.as_mut_ptr().cast::<u8>());
         let first = group.length * chunk / self.chunks;
         let rows = group.length * (chunk + 1) / self.chunks - first;
         let mut at: [Address; VIEWS] = [(0, 0); VIEWS];
@@ -178,7 +178,7 @@ impl FusedColumns {
                 let (to, by) = self.out(run, *operand, outer, 0);
                 let size = dtype.size();
                 let from = self.partial(run, f).add(outer * self.chunks * columns * size);
-                // Of each column by a tree.
+                // The chunks of each column combine by a tree.
                 for c in 0..columns {
                     let value = |i: usize| read_bits(size, from.add((i * columns + c) * size));
                     let combined = pairwise(pair(*op, *dtype), 0, self.chunks, &value);

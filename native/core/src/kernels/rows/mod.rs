@@ -35,14 +35,14 @@ const SCRATCH: usize = 160 << 10;
 /// What rows keep from pass to pass should fit L1, and must fit this.
 const KEPT: usize = 32 << 10;
 const MOST_KEPT: usize = 64 << 10;
-/// Values that took fewer steps than this are computed anew in a later pass.
+/// Values that take fewer steps than this are computed again in a later pass.
 const WORTH: usize = 4;
 
 pub struct FusedRows {
     group: Group,
     /// Of each level, registers with one value per row, then the pass that ends in the folds of the next level.
     levels: Vec<(Vec<usize>, Option<Pass>)>,
-    /// Place of a register's values among the rows' values.
+    /// The place of a register's values among the values of the rows.
     singles: Vec<usize>,
     /// Registers that are kept from pass to pass.
     kept: Vec<usize>,
@@ -75,8 +75,8 @@ impl FusedRows {
         let mut singles = vec![0; group.registers.len()];
         let mut count = 0;
         for (level, pass) in passes.into_iter().enumerate() {
-            let own = |r: &usize| group.natures[*r].single && group.natures[*r].level == level;
-            let registers: Vec<usize> = (0..group.registers.len()).filter(own).collect();
+            let of_level = |r: &usize| group.natures[*r].single && group.natures[*r].level == level;
+            let registers: Vec<usize> = (0..group.registers.len()).filter(of_level).collect();
             for register in &registers {
                 singles[*register] = count;
                 count += 1;
@@ -180,13 +180,13 @@ impl<'a> Plan<'a> {
 
     fn value(&mut self, level: usize, register: usize) -> usize {
         let group = self.group;
-        let (before, own) = self.passes.split_at_mut(level);
+        let (before, from_level) = self.passes.split_at_mut(level);
         let kept = &mut self.kept;
-        own[0].value(register, &mut |r| {
+        from_level[0].value(register, &mut |r| {
             if let Some(i) = kept.iter().position(|k| *k == r) {
                 return Some(Place::Kept(i));
             }
-            // Computed already?
+            // An earlier pass may have computed the value.
             let (from, value) = before.iter().enumerate().find_map(|(k, b)| b.known[r].map(|v| (k, v)))?;
             let held: usize = kept.iter().map(|k| group.registers[*k].dtype.size() * group.length).sum();
             let dtype = group.registers[r].dtype;
@@ -232,18 +232,18 @@ fn effort(group: &Group, register: usize) -> usize {
         return 0;
     }
     let Source::Compute { name, inputs, .. } = &group.registers[register].source else { return 0 };
-    let own = match name.as_str() {
+    let steps = match name.as_str() {
         "add" | "sub" | "mul" | "max" | "min" | "neg" | "abs" | "select" | "cast" | "not" | "and" | "or" | "xor" => 1,
         "eq" | "ne" | "lt" | "le" | "gt" | "ge" => 1,
         _ => WORTH,
     };
-    inputs.iter().fold(own, |sum: usize, i| sum.saturating_add(effort(group, *i)).min(WORTH))
+    inputs.iter().fold(steps, |sum: usize, i| sum.saturating_add(effort(group, *i)).min(WORTH))
 }
 
 #[repr(align(64))]
 struct Scratch(MaybeUninit<[u8; SCRATCH]>);
 
-/// Some rows on their way through the passes.
+/// Rows that go through the passes together.
 struct Block<'a> {
     step: &'a FusedRows,
     run: &'a Run<'a>,
@@ -302,7 +302,7 @@ impl Block<'_> {
                 inputs.iter().enumerate().for_each(|(k, i)| p[k] = self.values(*i));
                 function(self.run.isa, p[0], p[1], p[2], to, self.rows);
             }
-            // The pass before has left it there.
+            // The pass before has written the value.
             Source::Fold(..) => {}
         }
     }
@@ -341,7 +341,7 @@ impl Block<'_> {
         }
     }
 
-    /// Folds `n` elements of each row; the results are those of the rows if there is but one piece.
+    /// Folds `n` elements of each row. With a single piece, the results are the values of the rows.
     unsafe fn folds(&self, pass: &Pass, at: &[Address], n: usize, piece: usize) {
         let isa = self.run.isa;
         let kernel = pass.kernel(isa, at);
@@ -349,7 +349,7 @@ impl Block<'_> {
         if !holds {
             (0..pass.folds.len()).for_each(|f| start(self.fold(pass, f), self.lanes(f), self.rows * LANES));
         }
-        // The interpreter knows lanes.
+        // The interpreter folds into lanes itself.
         if holds || kernel.is_none() || n <= LANES {
             pass.call(isa, (self.rows, n), at);
         } else {

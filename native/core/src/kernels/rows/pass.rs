@@ -49,7 +49,7 @@ pub(super) struct Builder<'a> {
     pub known: Vec<Option<usize>>,
     /// Registers of the group that are folds and end with this pass.
     pub folds: Vec<usize>,
-    /// Lanes are those of one row, and may stay in registers.
+    /// Whether lanes belong to one row, so that they may stay in registers.
     holds: bool,
 }
 
@@ -93,25 +93,25 @@ impl<'a> Builder<'a> {
     pub fn read(&mut self, register: usize, place: Place, along: isize) -> usize {
         let dtype = self.group.registers[register].dtype;
         let view = self.view(place, dtype, along);
-        let own = self.push(Instruction::Input(view), dtype, None);
-        self.known[register] = Some(own);
-        own
+        let value = self.push(Instruction::Input(view), dtype, None);
+        self.known[register] = Some(value);
+        value
     }
 
     /// Computes a constant, or a register whose inputs are known.
     pub fn compute(&mut self, register: usize) -> usize {
         let group = self.group;
         let dtype = group.registers[register].dtype;
-        let made = match &group.registers[register].source {
+        let value = match &group.registers[register].source {
             Source::Constant(value) => self.push(Instruction::Constant(value.bits), dtype, None),
             Source::Compute { name, function, inputs, .. } => {
-                let own = inputs.iter().filter_map(|i| self.known[*i]).collect();
-                self.push(Instruction::Compute(name.clone(), own), dtype, Some(*function))
+                let known = inputs.iter().filter_map(|i| self.known[*i]).collect();
+                self.push(Instruction::Compute(name.clone(), known), dtype, Some(*function))
             }
-            Source::Input(_) | Source::Fold(..) => unreachable!("it is read or folded"),
+            Source::Input(_) | Source::Fold(..) => unreachable!("inputs are read and folds are folded elsewhere"),
         };
-        self.known[register] = Some(made);
-        made
+        self.known[register] = Some(value);
+        value
     }
 
     /// Makes a register of the group known, with all it needs; `kept` says where some are already.
@@ -209,7 +209,7 @@ impl<'a> Builder<'a> {
 
 pub(super) struct Pass {
     prepared: Option<Prepared>,
-    /// Where there is nothing to generate.
+    /// The description, where no code is generated.
     described: Option<Description>,
     pub places: Vec<Place>,
     /// Elements from neighbour to neighbour in a row, of each view.
@@ -229,11 +229,11 @@ impl Pass {
         match (&self.prepared, &self.described) {
             (Some(prepared), _) => &prepared.description,
             (_, Some(description)) => description,
-            _ => unreachable!("one of them is there"),
+            _ => unreachable!("a pass is prepared or described"),
         }
     }
 
-    /// Generated code for these views, if there is some.
+    /// The generated kernel for these views, if there is one.
     pub fn kernel(&self, isa: Isa, at: &[Address]) -> Option<&Kernel> {
         // Streaming stores need whole cache lines.
         let lines = |(view, (at, by)): (&View, &Address)| !view.streamed || (at | *by as usize).is_multiple_of(64);

@@ -1,7 +1,7 @@
-//! Several vectors of a turn side by side, step by step: what comes next to each other does not depend on each other.
+//! Interleaves the operations of several vectors of a turn, so that neighbouring operations do not depend on each other.
 //!
-//! A function is one long chain of steps, each waiting for the one before. A processor keeps some hundred steps that wait for
-//! others, which is hardly one vector of a larger group: written one vector after the other, its units are mostly idle.
+//! A function is one long chain of dependent operations. A processor holds a few hundred waiting operations, hardly one vector of
+//! a larger group: with the vectors one after another, its units would be mostly idle.
 
 use super::graph::{List, Target};
 use super::value::{Do, Id, Kind};
@@ -13,13 +13,13 @@ const ROOM: usize = 5;
 const MOST_STEPS: usize = 400;
 
 impl List {
-    /// What is done for one vector, for `count` of them; constants are shared.
-    pub fn woven(&self, count: usize) -> List {
-        let mut woven = List::default();
+    /// The list for `count` vectors instead of one; constants are shared.
+    pub fn interleaved(&self, count: usize) -> List {
+        let mut interleaved = List::default();
         let mut places: Vec<Vec<Id>> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             let copies = if matches!(node.what, Do::Constant(_) | Do::Row(_)) { 1 } else { count };
-            let first = woven.nodes.len();
+            let first = interleaved.nodes.len();
             for vector in 0..copies {
                 let mut copy = *node;
                 for input in &mut copy.inputs[..node.arity] {
@@ -30,21 +30,21 @@ impl List {
                     Do::Held(i) => Do::Held(i + vector),
                     what => what,
                 };
-                woven.nodes.push(copy);
+                interleaved.nodes.push(copy);
             }
             places.push((0..count).map(|vector| first + vector.min(copies - 1)).collect());
         }
-        woven.leave = self.leave.iter().flat_map(|id| places[*id].clone()).collect();
+        interleaved.leave = self.leave.iter().flat_map(|id| places[*id].clone()).collect();
         for (target, id) in &self.stores {
             for (vector, place) in places[*id].iter().enumerate() {
                 let target = match target {
                     Target::Operand(operand, at) => Target::Operand(*operand, at + vector),
                     Target::Held(i) => Target::Held(i + vector),
                 };
-                woven.stores.push((target, *place));
+                interleaved.stores.push((target, *place));
             }
         }
-        woven
+        interleaved
     }
 
     /// How many vectors are best written side by side: 4, 2 or 1, as many as have room in registers.
@@ -57,7 +57,7 @@ impl List {
         [4, 2].into_iter().find(|count| fits(*count)).unwrap_or(1)
     }
 
-    /// Steps that take time.
+    /// The number of operations that cost time.
     pub fn work(&self) -> usize {
         self.nodes.iter().filter(|n| !matches!(n.what, Do::Constant(_) | Do::Row(_) | Do::Held(_))).count()
     }

@@ -1,1 +1,0 @@
-import * as h from "heddle"; console.log("uptime", performance.now().toFixed(0), Object.keys(h).length)
