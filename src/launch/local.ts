@@ -78,9 +78,9 @@ export interface LaunchResult {
   readonly plan?: string;
   /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
   readonly apart?: boolean;
-  /** The mesh that was given, where all ended well and nothing ran on it. */
+  /** The given mesh, if the run succeeded and nothing ran on the mesh. */
   readonly unusedMesh?: string | undefined;
-  /** The plan that was given, where all ended well and no worker went by it. */
+  /** The file of the given plan, if the run succeeded and no worker used the plan. */
   readonly unusedPlan?: string | undefined;
 }
 

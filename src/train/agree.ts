@@ -32,7 +32,7 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
   await runtime.processes.agree("program", lines.join("\n"));
 }
 
-/** A dataset's description, and a digest of the rows of each column that a run reads. */
+/** A dataset's description, and a hash of the rows of each column that a run reads. */
 export async function datasetLines(
   what: string,
   dataset: Dataset,

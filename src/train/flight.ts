@@ -15,9 +15,14 @@ export interface Launched {
 export class InFlight {
   private readonly queue: Launched[] = [];
 
+  /** Whether no more run can be launched now. */
+  get isFull(): boolean {
+    return this.queue.length >= mostInFlight;
+  }
+
   /** Waits until one more run can be launched. */
   async room(): Promise<void> {
-    while (this.queue.length >= mostInFlight) await this.settleFirst();
+    while (this.isFull) await this.settleFirst();
   }
 
   add(run: Launched): void {

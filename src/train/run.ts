@@ -59,6 +59,7 @@ export class Run {
   private readonly broken = new Set<Callbacks>();
   /** The learning rate of the last launched step. */
   private lastRate = 0;
+  private summarise: (() => void) | undefined;
 
   constructor(parts: RunParts, values: TrainState, key: Tensor, position: RunPosition, resumed = false) {
     this.resumed = resumed;
@@ -97,13 +98,21 @@ export class Run {
     }
   }
 
-  /** Trains to the last epoch, until a callback ends the training, or for `steps` steps. Throws the reason of an abort. */
-  async train(steps = Infinity): Promise<void> {
+  /**
+   * Trains to the last epoch, until a callback ends the training, or for `steps` steps. Throws the reason of an abort. `summarise` is
+   * called once: when the first steps are in flight, since it compiles programs that are needed later.
+   */
+  async train(steps: number, summarise: () => void): Promise<void> {
     const { position, parts } = this;
     this.lastStep = position.steps + steps;
+    this.summarise = () => {
+      this.summarise = undefined;
+      summarise();
+    };
     try {
       await this.begin();
       while (position.epoch < parts.settings.epochs && !this.stopped) await this.epoch();
+      this.summarise?.();
       if (this.savedAt !== position.steps) await this.save();
       await parts.saver?.finished();
       const { history, steps: taken } = position;
@@ -181,6 +190,7 @@ export class Run {
         break;
       }
       await this.launched(batch);
+      if (this.flight.isFull || position.batch === settings.data.batchesPerEpoch) this.summarise?.();
       if (position.steps >= this.lastStep) this.endAt = position.steps;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });

@@ -176,7 +176,6 @@ const saveMilliseconds = 500;
 async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
   const { reporter, settings, runtime } = parts;
   await agree(parts);
-  summarise(parts);
   if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
   const folder: { lock?: FolderLock } = {};
   try {
@@ -200,7 +199,7 @@ async function trainFrom(
   try {
     const run = await beginRun(parts, checkpoint);
     const profiled = host.process?.profiledSteps();
-    await run.train(profiled);
+    await run.train(profiled ?? Infinity, () => summarise(parts));
     if (profiled !== undefined) await endProfile(runtime);
     return resultOf(run, parts);
   } catch (error) {
