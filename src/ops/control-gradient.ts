@@ -3,10 +3,10 @@ import { isFloat } from "../ir/dtype.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { GradientContext, Graph, Node, Pullback } from "../ir/node.ts";
 import { range, type TensorType } from "../ir/shape.ts";
+import { type ScanAttrs, scanWithSums } from "./control-stacks.ts";
 import * as emit from "./emit.ts";
 import { resultsOf as results } from "./results.ts";
 
-export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
 export type CondAttrs = { onTrue: Graph; onFalse: Graph };
 
 export const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
@@ -14,13 +14,6 @@ const zeros = ({ dtype, shape }: TensorType): Node => emit.full(dtype, shape, 0)
 const floats = (nodes: readonly Node[]): number[] =>
   nodes.flatMap(({ dtype }, place) => (isFloat(dtype) ? [place] : []));
 const pick = <T>(list: readonly T[], places: readonly number[]): T[] => places.map((place) => list[place] as T);
-
-/** A scan body that also stacks its carries before each iteration, for the gradient. */
-export function withStackedCarries(body: Graph, carries: number): Graph {
-  if (!body.outputs.some(({ dtype }) => isFloat(dtype))) return body;
-  const missing = body.inputs.slice(1, carries + 1).filter((input) => body.outputs.indexOf(input, carries) < 0);
-  return { ...body, outputs: [...body.outputs, ...missing] };
-}
 
 /** The carries before each iteration, stacked: results of the node if it has them, else of a scan that adds them. */
 function stackedCarries(node: Node<ScanAttrs>): Node[] {
@@ -71,19 +64,17 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
   ];
   // A loop over integers only has no cotangents.
   if (whole.outputs.length === 0) return inputs.map(() => undefined);
-  const stacked = [...context.stacks(), ...xs];
   const flowing = stackPlaces.map((place) => context.cotangents[carries + place] as Node);
-  const body = context.count === undefined ? whole : onlyBelow(whole, first.length);
+  const stacked = [...context.stacks(), ...xs, ...flowing];
   const counts = context.count === undefined ? [] : [context.count];
-  const outputs = results(
-    emit.call("scan", [...first, ...stacked, ...flowing, ...constants, ...counts], {
-      body: withStackedCarries(body, first.length),
-      length: attrs.length,
-      carries: first.length,
-      slices: stacked.length + flowing.length,
-      reverse: !attrs.reverse,
-    }),
-  );
+  const loop: ScanAttrs = {
+    body: context.count === undefined ? whole : onlyBelow(whole, first.length),
+    length: attrs.length,
+    carries: first.length,
+    slices: stacked.length,
+    reverse: !attrs.reverse,
+  };
+  const outputs = scanWithSums([...first, ...stacked, ...constants, ...counts], loop, by.start.length);
   const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
   const store = (places: readonly number[], offset: number, from: number): void =>
     places.forEach((place, index) => {
