@@ -75,15 +75,12 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
     reverse: !attrs.reverse,
   };
   const outputs = scanWithSums([...first, ...stacked, ...constants, ...counts], loop, by.start.length);
-  const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
-  const store = (places: readonly number[], offset: number, from: number): void =>
-    places.forEach((place, index) => {
-      cotangents[offset + place] = outputs[from + index];
-    });
-  store(by.start, 0, 0);
-  store(by.constants, carries + slices, by.start.length);
-  store(by.xs, carries, first.length);
-  return cotangents;
+  const places = [
+    ...by.start,
+    ...by.constants.map((place) => carries + slices + place),
+    ...by.xs.map((place) => carries + place),
+  ];
+  return inputs.map((_input, place) => outputs[places.indexOf(place)]);
 }
 
 /**
@@ -136,21 +133,11 @@ function backwardBody(
       at += part.length;
       return rest.slice(at - part.length, at) as Node[];
     };
-    const [carry, sums, values, flowing, constants] = Object.values(parts).map(next) as [
-      Node[],
-      Node[],
-      Node[],
-      Node[],
-      Node[],
-    ];
+    const [carry = [], sums = [], values = [], flowing = [], constants = []] = Object.values(parts).map(next);
     const outputs = inlineGraph(body, [index as Node, ...values, ...constants]);
-    const cotangents = new Array<Node | undefined>(outputs.length).fill(undefined);
-    by.start.forEach((place, order) => {
-      cotangents[place] = carry[order];
-    });
-    stackPlaces.forEach((place, order) => {
-      cotangents[carries + place] = flowing[order];
-    });
+    const cotangents = outputs.map((_output, place) =>
+      place < carries ? carry[by.start.indexOf(place)] : flowing[stackPlaces.indexOf(place - carries)],
+    );
     const wrt = [...pick(values, by.start), ...pick(constants, by.constants), ...pick(values.slice(carries), by.xs)];
     const pulled = pullback(outputs, cotangents, wrt).map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
     return pulled.map((value, order) => {
@@ -175,10 +162,8 @@ export function branchGradient(context: GradientContext<CondAttrs>): (Node | und
     return traceGraph(`gradient-of-${graph.name}`, specs, (...nodes) => {
       const values = nodes.slice(0, operands.length);
       const outputs = inlineGraph(graph, values);
-      const cotangents = new Array<Node | undefined>(outputs.length).fill(undefined);
-      resultPlaces.forEach((place, order) => {
-        cotangents[place] = nodes[operands.length + order];
-      });
+      const flowing = nodes.slice(operands.length);
+      const cotangents = outputs.map((_output, place) => flowing[resultPlaces.indexOf(place)]);
       const wrt = pick(values, by);
       return context
         .pullback(outputs, cotangents, wrt)
@@ -189,9 +174,5 @@ export function branchGradient(context: GradientContext<CondAttrs>): (Node | und
   const outputs = results(
     emit.call("cond", [...inputs, ...flowing], { onTrue: branch(attrs.onTrue), onFalse: branch(attrs.onFalse) }),
   );
-  const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
-  by.forEach((place, order) => {
-    cotangents[place + 1] = outputs[order];
-  });
-  return cotangents;
+  return inputs.map((_input, place) => outputs[by.indexOf(place - 1)]);
 }

@@ -10,7 +10,6 @@ import { bytesOf, range } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import * as emit from "./emit.ts";
-import type { DotAttrs } from "./product.ts";
 import { resultsOf } from "./results.ts";
 
 export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
@@ -25,106 +24,72 @@ export function withStackedCarries(body: Graph, carries: number): Graph {
   return { ...body, outputs: [...body.outputs, ...missing] };
 }
 
-/** A value of an iteration, summed over all iterations behind the loop. */
-interface Lifted {
-  /** The values of an iteration that it needs stacked. */
-  readonly needs: readonly Node[];
-  /** Whether a product is part of it. */
-  readonly product: boolean;
-  readonly sum: (stackOf: (value: Node) => Node) => Node;
+/** Ops that a sum over the iterations passes through. */
+const passing = ["add", "transpose", "reshape"];
+
+/** What a value adds up: nodes of other ops. */
+const termsOf = (value: Node): Node[] => (passing.includes(value.op.name) ? value.inputs.flatMap(termsOf) : [value]);
+
+/** A product or a sum over all iterations, of the stacks of its operands. */
+function overAll({ op, attrs }: Node, stacks: readonly Node[]): Node {
+  const shifted = Object.entries(attrs).map(([key, dims]) => {
+    if (typeof dims === "string") return [key, dims];
+    const behind = (dims as readonly number[]).map((dim) => dim + 1);
+    return [key, key.endsWith("Batch") ? behind : [0, ...behind]];
+  });
+  return emit.call(op.name, stacks, Object.fromEntries(shifted));
 }
 
 /**
  * The results of a scan, whose carries from place `from` on only add up values, from zeros, and are read by nothing else.
- * A sum with products is lifted if its stacks take at most four times the bytes of the sum in each iteration; another sum if it needs no
- * further stacks.
+ * A sum with products is lifted if its stacks take at most four times the bytes of the sum in each iteration; another sum if it
+ * needs no further stacks.
  */
 export function scanWithSums(inputs: readonly Node[], attrs: ScanAttrs, from: number): Node[] {
   const { body, carries, slices, length } = attrs;
-  const sliced = body.inputs.slice(1 + carries, 1 + carries + slices);
-  const stacks = [...sliced, ...body.outputs.slice(carries)];
-  const given = stacks.length;
+  const stacks = [...body.inputs.slice(1 + carries, 1 + carries + slices), ...body.outputs.slice(carries)];
   // The other outputs may be dropped, if nothing reads them: they count as stacks for the sums, too.
-  const paid = new Set(sliced);
-  const lifted = new Map<number, Lifted>();
-  const varying = varyingIn(attrs);
-  let total = 0;
-  // What a sum adds up, such as the cotangent of a bias, may be stacked for a product: products come first.
-  for (const products of [true, false])
-    for (const place of range(carries).slice(from)) {
-      const { op, inputs: terms } = body.outputs[place] as Node;
-      if (lifted.has(place) || op.name !== "add" || terms[0] !== body.inputs[1 + place]) continue;
-      const value = liftedValue(terms[1] as Node, varying);
-      if (value === undefined || value.product !== products) continue;
-      const needs = [...new Set(value.needs)].filter((node) => !paid.has(node));
-      const bytes = needs.reduce((sum, node) => sum + bytesOf(node), 0);
-      if (bytes > (products ? 4 * bytesOf(terms[1] as Node) : 0) || length * (total + bytes) > stackLimit) continue;
-      total += bytes;
-      for (const node of needs) paid.add(node);
-      stacks.push(...needs.filter((node) => !stacks.includes(node)));
-      lifted.set(place, value);
-    }
-  const kept = range(carries).filter((place) => !lifted.has(place));
-  const outputs = [...body.outputs, ...stacks.slice(given)];
-  const [takes, gives] = [inputs, outputs].map((list) => [...kept, ...range(list.length).slice(carries)]) as [
-    number[],
-    number[],
-  ];
-  const smaller = narrowGraph({ ...body, outputs }, [0, ...takes.map((place) => place + 1)], gives);
-  const operands = takes.map((place) => inputs[place] as Node);
-  const node = emit.call("scan", operands, {
-    ...attrs,
-    body: withStackedCarries(smaller, kept.length),
-    carries: kept.length,
-  });
-  const results = resultsOf(node);
-  const stackOf = (value: Node): Node => {
-    const place = stacks.indexOf(value);
-    return place < slices ? (inputs[carries + place] as Node) : (results[kept.length + place - slices] as Node);
-  };
-  return body.outputs.map((_output, place) =>
-    place < carries
-      ? (lifted.get(place)?.sum(stackOf) ?? (results[kept.indexOf(place)] as Node))
-      : (results[kept.length + place - carries] as Node),
-  );
-}
-
-/** Values in the body that are not the same in every iteration. */
-function varyingIn({ body, carries, slices }: ScanAttrs): ReadonlySet<Node> {
+  const paid = new Set(stacks.slice(0, slices));
   const varying = new Set(body.inputs.slice(0, 1 + carries + slices));
   for (const node of topological(body.outputs)) if (node.inputs.some((input) => varying.has(input))) varying.add(node);
-  return varying;
-}
-
-const behind = (dims: readonly number[]): number[] => dims.map((dim) => dim + 1);
-
-function liftedValue(value: Node, varying: ReadonlySet<Node>): Lifted | undefined {
-  const { op, inputs, attrs } = value;
-  if (op.name === "dot") {
-    const [x, y] = inputs as [Node, Node];
-    const { xBatch, yBatch, xContract, yContract } = attrs as DotAttrs;
-    const over = { xContract: [0, ...behind(xContract)], yContract: [0, ...behind(yContract)] };
-    const dims = { xBatch: behind(xBatch), yBatch: behind(yBatch), ...over };
-    if (!varying.has(x) || !varying.has(y)) return undefined;
-    return { needs: inputs, product: true, sum: (stackOf) => emit.dotGeneral(stackOf(x), stackOf(y), dims) };
-  }
-  if (op.name === "reduce" && attrs["op"] === "sum") {
-    const [x] = inputs as [Node];
-    const dims = [0, ...behind(attrs["dims"] as readonly number[])];
-    return varying.has(x) ? { needs: inputs, product: false, sum: (stackOf) => emit.sum(stackOf(x), dims) } : undefined;
-  }
-  if (!["add", "transpose", "reshape", "cast"].includes(op.name)) return undefined;
-  const parts = inputs.map((input) => liftedValue(input, varying));
-  if (parts.includes(undefined)) return undefined;
-  const whole = parts as Lifted[];
-  return {
-    needs: whole.flatMap(({ needs }) => needs),
-    product: whole.some(({ product }) => product),
-    sum: (stackOf) =>
-      apply(
-        op,
-        whole.map(({ sum }) => sum(stackOf)),
-        attrs,
-      ),
+  const lifted = new Map<number, Node>();
+  let total = 0;
+  const tryLifting = (place: number, products: boolean): void => {
+    const { op, inputs: added } = body.outputs[place] as Node;
+    if (lifted.has(place) || op.name !== "add" || added[0] !== body.inputs[1 + place]) return;
+    const value = added[1] as Node;
+    const terms = termsOf(value);
+    if (terms.some(({ op: { name }, attrs: { op } }) => name !== "dot" && !(name === "reduce" && op === "sum"))) return;
+    const needs = [...new Set(terms.flatMap((term) => term.inputs))].filter((node) => !paid.has(node));
+    const bytes = needs.reduce((sum, node) => sum + bytesOf(node), 0);
+    const most = products && terms.some((term) => term.op.name === "dot") ? 4 * bytesOf(value) : 0;
+    if (bytes > most || length * (total + bytes) > stackLimit || needs.some((node) => !varying.has(node))) return;
+    total += bytes;
+    for (const node of needs) paid.add(node);
+    stacks.push(...needs.filter((node) => !stacks.includes(node)));
+    lifted.set(place, value);
   };
+  // What another sum adds up, such as the cotangent of a bias, may be stacked for a product.
+  for (const products of [true, false]) for (let place = from; place < carries; place++) tryLifting(place, products);
+  const kept = range(carries).filter((place) => !lifted.has(place));
+  const outputs = [...body.outputs.slice(0, carries), ...stacks.slice(slices)];
+  const keptOf = (count: number): number[] => [...kept, ...range(count).slice(carries)];
+  const taken = keptOf(inputs.length);
+  const smaller = narrowGraph({ ...body, outputs }, [0, ...taken.map((place) => place + 1)], keptOf(outputs.length));
+  const operands = taken.map((place) => inputs[place] as Node);
+  const loop = { ...attrs, body: withStackedCarries(smaller, kept.length), carries: kept.length };
+  const results = resultsOf(emit.call("scan", operands, loop));
+  const ofStacks = [...inputs.slice(carries, carries + slices), ...results.slice(kept.length)];
+  const behindLoop = (value: Node): Node =>
+    passing.includes(value.op.name)
+      ? apply(value.op, value.inputs.map(behindLoop), value.attrs)
+      : overAll(
+          value,
+          value.inputs.map((input) => ofStacks[stacks.indexOf(input)] as Node),
+        );
+  const sums = range(carries).map((place) => {
+    const value = lifted.get(place);
+    return value === undefined ? (results[kept.indexOf(place)] as Node) : behindLoop(value);
+  });
+  return [...sums, ...results.slice(kept.length)];
 }

@@ -3,12 +3,11 @@
  * the value from a stack of the other scan. Values that are cheap to compute from what the loop has at hand, and values that
  * are the same in every iteration, are computed again.
  */
-import { controlOf } from "../ir/control.ts";
-import { type InputSpec, inlineGraph, inputSpecs, interpretGraph, traceGraph } from "../ir/graph.ts";
+import { inlineGraph, inputSpecs, mapGraph, mapGraphs, type NodeMapper, traceGraph } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
-import type { Attrs, Graph, Node } from "../ir/node.ts";
+import type { Graph, Node } from "../ir/node.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
-import { apply, atPositionOf, currentTrace, isGraph } from "../ir/trace.ts";
+import { apply, currentTrace } from "../ir/trace.ts";
 import { flopsOf, nodesWithin, topological, usersOf } from "../ir/walk.ts";
 import { resultsOf, type ScanAttrs, stackLimit } from "../ops/index.ts";
 import { prune } from "./prune.ts";
@@ -16,152 +15,99 @@ import { prune } from "./prune.ts";
 /** A value of at most this many operations per element is computed again. */
 const cheapFlops = 20;
 
-/** A result of a node. */
-interface Ref {
+/** A scan as it becomes: its body has further slices, in front of the others. */
+interface Loop {
   readonly node: Node;
-  readonly place: number;
+  readonly attrs: ScanAttrs;
+  body: Graph;
+  readonly added: Node[];
 }
-
-/** A scan as it will be, with its inputs as results of nodes as they were. */
-interface Draft {
-  attrs: ScanAttrs;
-  inputs: readonly Ref[];
-}
-
-type Drafts = Map<Node, Draft>;
-
-const refOf = (node: Node): Ref =>
-  node.op === elementOp ? { node: node.inputs[0] as Node, place: node.attrs["index"] as number } : { node, place: 0 };
-
-const placeOf = (refs: readonly Ref[], { node, place }: Ref): number =>
-  refs.findIndex((ref) => ref.node === node && ref.place === place);
-
-const isSlice = ({ carries, slices }: ScanAttrs, place: number): boolean =>
-  place >= carries && place < carries + slices;
 
 /** The graph whose scans read the stacks of earlier scans instead of computing their values again, at any depth. */
-export function residuals(graph: Graph): Graph {
-  if (!nodesWithin(graph).some(({ op }) => op.name === "scan")) return graph;
-  return prune(withResiduals(graph));
-}
+export const residuals = (graph: Graph): Graph =>
+  nodesWithin(graph).some(({ op }) => op.name === "scan") ? prune(withResiduals(graph)) : graph;
 
 function withResiduals(graph: Graph): Graph {
-  const drafts: Drafts = new Map();
-  const inner = (node: Node): Attrs =>
-    Object.fromEntries(
-      Object.entries(node.attrs).map(([key, value]) => [key, isGraph(value) ? withResiduals(value) : value]),
-    );
-  for (const node of topological(graph.outputs)) {
-    if (node.op.name !== "scan") continue;
-    drafts.set(node, { attrs: inner(node) as ScanAttrs, inputs: node.inputs.map(refOf) });
-    for (const source of drafts.keys()) if (source !== node) readStacks(node, source, drafts);
-  }
-  return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
-    const copies = new Map<Node, readonly Node[]>(graph.inputs.map((input, place) => [input, [inputs[place] as Node]]));
-    const copyOf = ({ node, place }: Ref): Node => {
-      // A stack of a slice is the value that is sliced.
-      const { attrs, inputs: operands } = drafts.get(node) ?? {};
-      const slice = attrs?.body.inputs.indexOf(attrs.body.outputs[place] as Node) ?? 0;
-      return attrs !== undefined && place >= attrs.carries && isSlice(attrs, slice - 1)
-        ? copyOf(operands?.[slice - 1] as Ref)
-        : (copies.get(node)?.[place] as Node);
-    };
-    for (const node of topological(graph.outputs)) {
-      if (copies.has(node) || node.op === elementOp) continue;
-      const draft = drafts.get(node);
-      const operands = (draft?.inputs ?? node.inputs.map(refOf)).map(copyOf);
-      const attrs = draft?.attrs ?? (controlOf(node) === undefined ? node.attrs : inner(node));
-      copies.set(
-        node,
-        atPositionOf(node, () => resultsOf(apply(node.op, operands, attrs))),
-      );
-    }
-    return graph.outputs.map((output) => copyOf(refOf(output)));
+  const loops = topological(graph.outputs).flatMap((node): Loop[] => {
+    const attrs = mapGraphs(node.attrs, withResiduals) as ScanAttrs;
+    return node.op.name === "scan" ? [{ node, attrs, body: attrs.body, added: [] }] : [];
+  });
+  return mapGraph(graph, (node, inputs) => {
+    if (node.op === elementOp) return resultOf(inputs[0] as Node, node.attrs["index"] as number);
+    const loop = loops.find((one) => one.node === node);
+    return loop === undefined
+      ? apply(node.op, inputs, mapGraphs(node.attrs, withResiduals))
+      : loopWithStacks(loop, loops, inputs);
   });
 }
 
-/** Replaces values in the body of `loop` by stacks of `source`, where that saves work and the stacks are not too large. */
-function readStacks(loop: Node, source: Node, drafts: Drafts): void {
-  const [reader, writer] = [drafts.get(loop), drafts.get(source)] as [Draft, Draft];
-  const { body, carries, slices, length } = reader.attrs;
-  const reads = reader.inputs.slice(carries, carries + slices);
-  if (writer.attrs.length !== length || !reads.some(({ node }) => node === source)) return;
-  const specs = inputSpecs(writer.attrs.body);
-  let stacked: readonly Node[] = [];
+/** A result of a node; a stack of a slice is the value that is sliced. */
+function resultOf(node: Node, place: number): Node {
+  const { body, carries, slices } = node.attrs as ScanAttrs;
+  const at = node.op.name === "scan" && place >= carries ? body.inputs.indexOf(body.outputs[place] as Node) - 1 : -1;
+  return (at >= carries && at < carries + slices ? node.inputs[at] : resultsOf(node)[place]) as Node;
+}
+
+/** The loop, which stacks what later loops compute again; those get the stacks as further slices. */
+function loopWithStacks(loop: Loop, loops: readonly Loop[], inputs: readonly Node[]): Node {
+  const { carries, slices, length } = loop.attrs;
+  const reads = loops.flatMap((reader) =>
+    reader.attrs.length === length && reader.node.inputs.some((input) => input.inputs[0] === loop.node)
+      ? [{ reader, places: stacksFor(reader, loop) }]
+      : [],
+  );
+  const operands = [...inputs.slice(0, carries), ...loop.added, ...inputs.slice(carries)];
+  const attrs = { ...loop.attrs, body: loop.body, slices: slices + loop.added.length };
+  const node = apply(loop.node.op, operands, attrs);
+  for (const { reader, places } of reads) reader.added.unshift(...places.map((place) => resultOf(node, place)));
+  return node;
+}
+
+/** Makes the writer stack values that the reader then slices, unless the stacks are too large; their places in the writer's results. */
+function stacksFor(reader: Loop, writer: Loop): readonly number[] {
+  const { carries, length } = reader.attrs;
+  let kept: readonly Node[] = [];
   let places: readonly number[] = [];
-  const extended = traceGraph(writer.attrs.body.name, specs, (...inputs) => {
-    const outputs = inlineGraph(writer.attrs.body, inputs);
-    const images = imagesOf(reader, { draft: writer, source, inputs, outputs });
-    stacked = expensive(body, images, body.inputs.slice(1 + carries, 1 + carries + slices));
-    const all = [...outputs];
-    places = stacked.map((node) => {
-      const image = images.get(node) as Node;
-      const known = all.indexOf(image, writer.attrs.carries);
-      return known < 0 ? all.push(image) - 1 : known;
+  const extended = traceGraph(writer.body.name, inputSpecs(writer.body), (...inputs) => {
+    const outputs = inlineGraph(writer.body, inputs);
+    const images = imagesOf(reader, writer, inputs, outputs);
+    kept = keptOf(reader, images);
+    places = kept.map((node) => {
+      const known = outputs.indexOf(images.get(node) as Node, writer.attrs.carries);
+      return known < 0 ? outputs.push(images.get(node) as Node) - 1 : known;
     });
-    return all;
+    return outputs;
   });
-  const fresh = extended.outputs.slice(writer.attrs.body.outputs.length);
-  if (stacked.length === 0 || length * fresh.reduce((sum, node) => sum + bytesOf(node), 0) > stackLimit) return;
-  writer.attrs = { ...writer.attrs, body: extended };
-  const end = carries + slices;
-  const added = stacked.map((node, order): InputSpec => ({ name: `residual${slices + order}`, type: node }));
-  reader.inputs = [
-    ...reader.inputs.slice(0, end),
-    ...places.map((place) => ({ node: source, place })),
-    ...reader.inputs.slice(end),
-  ];
-  reader.attrs = {
-    ...reader.attrs,
-    slices: slices + stacked.length,
-    body: withSlices(body, 1 + end, added, stacked),
-  };
-}
-
-/** The body with further slices, after the first `at` inputs, in place of these nodes. */
-function withSlices(body: Graph, at: number, added: readonly InputSpec[], replaced: readonly Node[]): Graph {
-  const specs = inputSpecs(body);
-  return traceGraph(body.name, [...specs.slice(0, at), ...added, ...specs.slice(at)], (...nodes) => {
+  const fresh = extended.outputs.slice(writer.body.outputs.length).map(bytesOf);
+  if (length * fresh.reduce((sum, bytes) => sum + bytes, 0) > stackLimit) return [];
+  const [specs, at] = [inputSpecs(reader.body), 1 + carries];
+  const added = kept.map((node, order) => ({ name: `residual${reader.added.length + order}`, type: node }));
+  writer.body = extended;
+  reader.body = traceGraph(reader.body.name, [...specs.slice(0, at), ...added, ...specs.slice(at)], (...nodes) => {
     const given = nodes.splice(at, added.length);
-    return interpretGraph<Node>(body, nodes, (node, inputs) => {
-      const place = replaced.indexOf(node);
-      return place < 0 ? apply(node.op, inputs, node.attrs) : (given[place] as Node);
-    });
+    const read: NodeMapper = (node, inputs) => given[kept.indexOf(node)] ?? apply(node.op, inputs, node.attrs);
+    return inlineGraph(reader.body, nodes, read);
   });
+  return places;
 }
 
-/** The scan that may stack more: its inputs and outputs in the trace of its body. */
-interface Writer {
-  readonly draft: Draft;
-  readonly source: Node;
-  readonly inputs: readonly Node[];
-  readonly outputs: readonly Node[];
-}
-
-/** For each node of a body that the writer computes in the same iteration, the writer's node, in the trace in progress. */
-function imagesOf({ attrs, inputs }: Draft, writer: Writer): Map<Node, Node> {
-  const { carries, slices, body } = attrs;
-  const { draft } = writer;
-  const end = draft.attrs.carries + draft.attrs.slices;
-  const [xs, constants] = [draft.inputs.slice(draft.attrs.carries, end), draft.inputs.slice(end)];
-  const images = new Map<Node, Node>([[body.inputs[0] as Node, writer.inputs[0] as Node]]);
-  const given = (place: number): Node | undefined => {
-    const ref = inputs[place] as Ref;
-    if (place >= carries + slices) return at(constants, 1 + end, ref);
-    if (ref.node !== writer.source) return at(xs, 1 + draft.attrs.carries, ref);
-    return ref.place < draft.attrs.carries ? undefined : writer.outputs[ref.place];
-  };
-  const at = (refs: readonly Ref[], from: number, ref: Ref): Node | undefined => {
-    const place = placeOf(refs, ref);
-    return place < 0 ? undefined : writer.inputs[from + place];
-  };
-  for (let place = carries; place < inputs.length; place++) {
-    const image = given(place);
-    if (image !== undefined) images.set(body.inputs[1 + place] as Node, image);
-  }
+/** For each node of the reader's body that the writer computes in the same iteration, the writer's node, in the trace in progress. */
+function imagesOf(reader: Loop, writer: Loop, inputs: readonly Node[], outputs: readonly Node[]): Map<Node, Node> {
+  const { carries, slices } = reader.attrs;
+  const { node: source, attrs, added } = writer;
+  const constants = attrs.carries + attrs.slices;
+  const images = new Map<Node, Node>([[reader.body.inputs[0] as Node, inputs[0] as Node]]);
+  reader.node.inputs.slice(carries).forEach((input, place) => {
+    const isSlice = place < slices;
+    const stack = isSlice && input.inputs[0] === source ? (input.attrs["index"] as number) : -1;
+    const same = source.inputs.indexOf(input, isSlice ? attrs.carries : constants);
+    const given = same >= 0 && (!isSlice || same < constants) ? inputs[1 + added.length + same] : undefined;
+    const image = stack >= attrs.carries ? outputs[stack] : given;
+    if (image !== undefined) images.set(reader.body.inputs[1 + carries + reader.added.length + place] as Node, image);
+  });
   // Nodes are interned: what the writer does not compute is a new node.
   const next = currentTrace()?.size as number;
-  for (const node of topological(body.outputs)) {
+  for (const node of topological(reader.body.outputs)) {
     const operands = node.inputs.map((input) => images.get(input));
     if (node.op === parameterOp || operands.includes(undefined)) continue;
     const image = apply(node.op, operands as Node[], node.attrs);
@@ -171,36 +117,33 @@ function imagesOf({ attrs, inputs }: Draft, writer: Writer): Map<Node, Node> {
 }
 
 /**
- * The values to read from stacks, so that the rest of the body needs nothing of `known` but what is cheap to compute or depends on no
+ * The values to read from stacks, so that the rest of the body needs nothing that the writer computes but what is cheap or depends on no
  * slice. The planner does not split what depends on no slice, such as random bits: each device would stack all of it.
  */
-function expensive({ outputs }: Graph, known: ReadonlyMap<Node, Node>, slices: readonly Node[]): readonly Node[] {
-  const nodes = topological(outputs);
+function keptOf({ body, added, attrs }: Loop, images: ReadonlyMap<Node, Node>): readonly Node[] {
+  const nodes = topological(body.outputs);
   const users = usersOf(nodes);
-  const varying = new Set(slices);
+  const isOutput = (node: Node): boolean => body.outputs.includes(node);
+  const first = 1 + attrs.carries;
+  const varying = new Set(body.inputs.slice(first, first + added.length + attrs.slices));
   for (const node of nodes) if (node.inputs.some((input) => varying.has(input))) varying.add(node);
-  const found = new Set<Node>();
-  const seen = new Set<Node>();
-  const visit = (node: Node): void => {
-    if (seen.has(node) || !varying.has(node) || node.op === parameterOp) return;
-    seen.add(node);
-    if (isCheap(node) || node.types.length > 1) {
-      node.inputs.forEach(visit);
-      return;
-    }
-    // What is computed from the value alone and is no larger serves better.
-    let kept = node;
-    for (;;) {
-      const [user, another] = users.get(kept) as Node[];
-      if (user === undefined || another !== undefined || outputs.includes(kept)) break;
-      if (!known.has(user) || !isCheap(user) || bytesOf(user) > bytesOf(kept)) break;
-      kept = user;
-    }
-    found.add(kept);
+  const needed = new Set(
+    nodes.filter((node) => images.has(node) && (isOutput(node) || users.get(node)?.some((user) => !images.has(user)))),
+  );
+  // What is computed from a value alone, cheaply, and is no larger, serves better than the value.
+  const behind = (node: Node): Node => {
+    const [user, another] = isOutput(node) ? [] : (users.get(node) as Node[]);
+    const serves = user !== undefined && another === undefined && images.has(user) && isCheap(user);
+    return serves && bytesOf(user) <= bytesOf(node) ? behind(user) : node;
   };
-  for (const node of nodes)
-    if (known.has(node) && (outputs.includes(node) || users.get(node)?.some((user) => !known.has(user)))) visit(node);
-  return [...found];
+  const kept = new Set<Node>();
+  // What is needed grows by the operands of what is cheap.
+  for (const node of needed) {
+    if (node.op === parameterOp || !varying.has(node)) continue;
+    if (isCheap(node) || node.types.length > 1) for (const input of node.inputs) needed.add(input);
+    else kept.add(behind(node));
+  }
+  return [...kept];
 }
 
 /** Whether a value costs about as much to compute as to read. */
