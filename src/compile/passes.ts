@@ -10,6 +10,7 @@ import { expand, expandOrder } from "../passes/expand.ts";
 import { open } from "../passes/open.ts";
 import type { GraphPass } from "../passes/pass.ts";
 import { prune } from "../passes/prune.ts";
+import { residuals } from "../passes/residuals.ts";
 import { simplify, simplifyOrder } from "../passes/simplify.ts";
 import { type BucketSizes, formBuckets } from "../plan/buckets.ts";
 import { RewriteTrace } from "../rewrite/index.ts";
@@ -50,6 +51,11 @@ const everyGraph: readonly Pass[] = [
     why: "gradients are written for clarity and leave ones, zeros and transposes behind",
     order: simplifyOrder,
     run: simplify,
+  },
+  {
+    name: "residuals",
+    why: "the gradient of a scan computes the iterations again; after simplify, which writes both computations alike",
+    run: residuals,
   },
 ];
 

@@ -5,7 +5,7 @@ import { parameterOp } from "./leaf.ts";
 import type { Attrs, Graph, Node } from "./node.ts";
 import { printGraph } from "./print.ts";
 import type { TensorType } from "./shape.ts";
-import { apply, atPositionOf, currentTrace, Trace, withTrace } from "./trace.ts";
+import { apply, atPositionOf, currentTrace, isGraph, Trace, withTrace } from "./trace.ts";
 import { topological } from "./walk.ts";
 
 /** Names and types of a graph's inputs. */
@@ -76,6 +76,10 @@ export function interpretGraph<Value>(
 export function mapGraph(graph: Graph, map: NodeMapper): Graph {
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => inlineGraph(graph, inputs, map));
 }
+
+/** Attributes with other graphs. */
+export const mapGraphs = (attrs: Attrs, change: (graph: Graph) => Graph): Attrs =>
+  Object.fromEntries(Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? change(value) : value]));
 
 /** A text that two graphs share only if they are the same function, whatever trace made them. */
 export function graphFingerprint(graph: Graph): string {

@@ -6,7 +6,8 @@
 
 import type { Attrs, BatchContext, Batched, Graph, Node } from "../ir/node.ts";
 import { batchByLoop, batchedGraph, isBatched, moveDim, spreadBatch } from "./batch.ts";
-import { type CondAttrs, type ScanAttrs, withStackedCarries } from "./control-gradient.ts";
+import type { CondAttrs } from "./control-gradient.ts";
+import { type ScanAttrs, withStackedCarries } from "./control-stacks.ts";
 import { emitWhile, plainWhile, type WhileAttrs } from "./control-while.ts";
 import * as emit from "./emit.ts";
 import { resultsOf } from "./results.ts";

@@ -5,7 +5,8 @@
 
 import { type InputSpec, inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { Attrs, Dual, ForwardContext, Graph, Node } from "../ir/node.ts";
-import { type CondAttrs, type ScanAttrs, withStackedCarries } from "./control-gradient.ts";
+import type { CondAttrs } from "./control-gradient.ts";
+import { type ScanAttrs, withStackedCarries } from "./control-stacks.ts";
 import { emitWhile, plainWhile, type WhileAttrs } from "./control-while.ts";
 import * as emit from "./emit.ts";
 import { resultsOf } from "./results.ts";

@@ -3,10 +3,10 @@ import { isFloat } from "../ir/dtype.ts";
 import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
 import type { GradientContext, Graph, Node, Pullback } from "../ir/node.ts";
 import { range, type TensorType } from "../ir/shape.ts";
+import { type ScanAttrs, scanWithSums } from "./control-stacks.ts";
 import * as emit from "./emit.ts";
 import { resultsOf as results } from "./results.ts";
 
-export type ScanAttrs = { body: Graph; length: number; carries: number; slices: number; reverse: boolean };
 export type CondAttrs = { onTrue: Graph; onFalse: Graph };
 
 export const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
@@ -14,13 +14,6 @@ const zeros = ({ dtype, shape }: TensorType): Node => emit.full(dtype, shape, 0)
 const floats = (nodes: readonly Node[]): number[] =>
   nodes.flatMap(({ dtype }, place) => (isFloat(dtype) ? [place] : []));
 const pick = <T>(list: readonly T[], places: readonly number[]): T[] => places.map((place) => list[place] as T);
-
-/** A scan body that also stacks its carries before each iteration, for the gradient. */
-export function withStackedCarries(body: Graph, carries: number): Graph {
-  if (!body.outputs.some(({ dtype }) => isFloat(dtype))) return body;
-  const missing = body.inputs.slice(1, carries + 1).filter((input) => body.outputs.indexOf(input, carries) < 0);
-  return { ...body, outputs: [...body.outputs, ...missing] };
-}
 
 /** The carries before each iteration, stacked: results of the node if it has them, else of a scan that adds them. */
 function stackedCarries(node: Node<ScanAttrs>): Node[] {
@@ -71,28 +64,23 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
   ];
   // A loop over integers only has no cotangents.
   if (whole.outputs.length === 0) return inputs.map(() => undefined);
-  const stacked = [...context.stacks(), ...xs];
   const flowing = stackPlaces.map((place) => context.cotangents[carries + place] as Node);
-  const body = context.count === undefined ? whole : onlyBelow(whole, first.length);
+  const stacked = [...context.stacks(), ...xs, ...flowing];
   const counts = context.count === undefined ? [] : [context.count];
-  const outputs = results(
-    emit.call("scan", [...first, ...stacked, ...flowing, ...constants, ...counts], {
-      body: withStackedCarries(body, first.length),
-      length: attrs.length,
-      carries: first.length,
-      slices: stacked.length + flowing.length,
-      reverse: !attrs.reverse,
-    }),
-  );
-  const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
-  const store = (places: readonly number[], offset: number, from: number): void =>
-    places.forEach((place, index) => {
-      cotangents[offset + place] = outputs[from + index];
-    });
-  store(by.start, 0, 0);
-  store(by.constants, carries + slices, by.start.length);
-  store(by.xs, carries, first.length);
-  return cotangents;
+  const loop: ScanAttrs = {
+    body: context.count === undefined ? whole : onlyBelow(whole, first.length),
+    length: attrs.length,
+    carries: first.length,
+    slices: stacked.length,
+    reverse: !attrs.reverse,
+  };
+  const outputs = scanWithSums([...first, ...stacked, ...constants, ...counts], loop, by.start.length);
+  const places = [
+    ...by.start,
+    ...by.constants.map((place) => carries + slices + place),
+    ...by.xs.map((place) => carries + place),
+  ];
+  return inputs.map((_input, place) => outputs[places.indexOf(place)]);
 }
 
 /**
@@ -145,21 +133,11 @@ function backwardBody(
       at += part.length;
       return rest.slice(at - part.length, at) as Node[];
     };
-    const [carry, sums, values, flowing, constants] = Object.values(parts).map(next) as [
-      Node[],
-      Node[],
-      Node[],
-      Node[],
-      Node[],
-    ];
+    const [carry = [], sums = [], values = [], flowing = [], constants = []] = Object.values(parts).map(next);
     const outputs = inlineGraph(body, [index as Node, ...values, ...constants]);
-    const cotangents = new Array<Node | undefined>(outputs.length).fill(undefined);
-    by.start.forEach((place, order) => {
-      cotangents[place] = carry[order];
-    });
-    stackPlaces.forEach((place, order) => {
-      cotangents[carries + place] = flowing[order];
-    });
+    const cotangents = outputs.map((_output, place) =>
+      place < carries ? carry[by.start.indexOf(place)] : flowing[stackPlaces.indexOf(place - carries)],
+    );
     const wrt = [...pick(values, by.start), ...pick(constants, by.constants), ...pick(values.slice(carries), by.xs)];
     const pulled = pullback(outputs, cotangents, wrt).map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
     return pulled.map((value, order) => {
@@ -184,10 +162,8 @@ export function branchGradient(context: GradientContext<CondAttrs>): (Node | und
     return traceGraph(`gradient-of-${graph.name}`, specs, (...nodes) => {
       const values = nodes.slice(0, operands.length);
       const outputs = inlineGraph(graph, values);
-      const cotangents = new Array<Node | undefined>(outputs.length).fill(undefined);
-      resultPlaces.forEach((place, order) => {
-        cotangents[place] = nodes[operands.length + order];
-      });
+      const flowing = nodes.slice(operands.length);
+      const cotangents = outputs.map((_output, place) => flowing[resultPlaces.indexOf(place)]);
       const wrt = pick(values, by);
       return context
         .pullback(outputs, cotangents, wrt)
@@ -198,9 +174,5 @@ export function branchGradient(context: GradientContext<CondAttrs>): (Node | und
   const outputs = results(
     emit.call("cond", [...inputs, ...flowing], { onTrue: branch(attrs.onTrue), onFalse: branch(attrs.onFalse) }),
   );
-  const cotangents = new Array<Node | undefined>(inputs.length).fill(undefined);
-  by.forEach((place, order) => {
-    cotangents[place + 1] = outputs[order];
-  });
-  return cotangents;
+  return inputs.map((_input, place) => outputs[by.indexOf(place - 1)]);
 }

@@ -12,13 +12,14 @@ import { flopsTo } from "../ir/walk.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchBranch, batchScan, batchWhile } from "./control-batch.ts";
 import { forwardBranch, forwardScan, forwardWhile } from "./control-forward.ts";
-import type { CondAttrs, ScanAttrs } from "./control-gradient.ts";
-import { branchGradient, scanGradient, typeOf, withStackedCarries } from "./control-gradient.ts";
+import { branchGradient, type CondAttrs, scanGradient, typeOf } from "./control-gradient.ts";
+import { type ScanAttrs, withStackedCarries } from "./control-stacks.ts";
 import { checkedWhile, emitWhile, type WhileAttrs, whileGradient } from "./control-while.ts";
 import { sliceOf } from "./host-arrays.ts";
 import { resultsOf } from "./results.ts";
 
-export type { CondAttrs, ScanAttrs } from "./control-gradient.ts";
+export type { CondAttrs } from "./control-gradient.ts";
+export { type ScanAttrs, stackLimit } from "./control-stacks.ts";
 export type { WhileAttrs } from "./control-while.ts";
 
 const planned = absent("the planner plans its graphs");

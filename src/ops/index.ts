@@ -34,6 +34,7 @@ export {
   cond,
   type ScanAttrs,
   scan,
+  stackLimit,
   type WhileAttrs,
   whileLoop,
 } from "./control.ts";

@@ -2,7 +2,7 @@
 
 import { type Control, controlOf } from "../ir/control.ts";
 import { equationOf, letters } from "../ir/equation.ts";
-import { inputSpecs, interpretGraph, traceGraph } from "../ir/graph.ts";
+import { inputSpecs, interpretGraph, mapGraphs, traceGraph } from "../ir/graph.ts";
 import type { View } from "../ir/kernel.ts";
 import type { Graph, HostTensor, Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -161,9 +161,7 @@ function foldOwned(node: Node, operands: readonly Folded[], count: Node): Folded
           return results.map((result) => result.node);
         },
       );
-    const attrs = Object.fromEntries(
-      Object.entries(node.attrs).map(([name, value]) => [name, isGraph(value) ? replaced(value) : value]),
-    );
+    const attrs = mapGraphs(node.attrs, replaced);
     const next = loop ? outputs.get(control.body) : undefined;
     const grown = flags.map((varies, place) => varies || (loop && place < control.carries && next?.[place] === true));
     if (grown.every((varies, place) => varies === flags[place])) {

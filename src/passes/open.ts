@@ -1,5 +1,5 @@
 /** @module Replaces composites that own a graph by that graph: the transforms, which they instruct, have run by now. */
-import { inputSpecs, interpretGraph, traceGraph } from "../ir/graph.ts";
+import { inputSpecs, interpretGraph, mapGraphs, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { apply, atPositionOf, isGraph } from "../ir/trace.ts";
@@ -34,7 +34,4 @@ function openInto(graph: Graph, inputs: readonly Node[]): Node[] {
   return results.map(([result]) => result as Node);
 }
 
-const openAttrs = (attrs: Attrs): Attrs =>
-  Object.values(attrs).some(isGraph)
-    ? Object.fromEntries(Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? open(value) : value]))
-    : attrs;
+const openAttrs = (attrs: Attrs): Attrs => (Object.values(attrs).some(isGraph) ? mapGraphs(attrs, open) : attrs);

@@ -6,10 +6,10 @@
  * by the machine's roofline. Costs use the declared capacity, since only shapes are known; a mesh divides both alike.
  */
 import { costOfTasks, type Machine, tasksOf } from "../cost/index.ts";
-import { mapGraph } from "../ir/graph.ts";
+import { mapGraph, mapGraphs } from "../ir/graph.ts";
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { apply, isGraph } from "../ir/trace.ts";
+import { apply } from "../ir/trace.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
 import { formatRules, isByEntries, simplify } from "../passes/index.ts";
@@ -58,9 +58,7 @@ function decidedWithin(attrs: Attrs, machine: Machine, formats: ValueFormat[]): 
     formats.push(...formatted.formats);
     return formatted.graph;
   };
-  return Object.fromEntries(
-    Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? decided(value) : value]),
-  );
+  return mapGraphs(attrs, decided);
 }
 
 /** The ids of the rows and columns of entries, sorted, so that their order does not matter. */

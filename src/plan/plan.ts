@@ -2,10 +2,10 @@
 
 import { costOfTasks, type Machine, machineFor, type Traffic, tasksOf } from "../cost/index.ts";
 import { communicationOf } from "../ir/communication.ts";
-import { inputSpecs, mapGraph, narrowGraph } from "../ir/graph.ts";
-import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
+import { inputSpecs, mapGraph, mapGraphs, narrowGraph } from "../ir/graph.ts";
+import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { range, sameType, type TensorType } from "../ir/shape.ts";
-import { apply, isGraph } from "../ir/trace.ts";
+import { apply } from "../ir/trace.ts";
 import { verifyGraph } from "../ir/verify.ts";
 import { nodesWithin, topological } from "../ir/walk.ts";
 import { expandNode } from "../ops/index.ts";
@@ -228,13 +228,11 @@ function planOnAllDevices(source: Graph, mesh: Mesh, options: PlanOptions): Plan
 function expandUnplannable(graph: Graph): Graph {
   const unplannable = (node: Node): boolean => !isAbsent(node.op.body) && isAbsent(node.op.equation);
   if (!nodesWithin(graph).some(unplannable)) return graph;
-  const expandBodies = (attrs: Attrs): Attrs =>
-    Object.fromEntries(
-      Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? expandUnplannable(value) : value]),
-    );
   return expandUnplannable(
     mapGraph(graph, (node, inputs) =>
-      unplannable(node) ? (expandNode(node, inputs)[0] as Node) : apply(node.op, inputs, expandBodies(node.attrs)),
+      unplannable(node)
+        ? (expandNode(node, inputs)[0] as Node)
+        : apply(node.op, inputs, mapGraphs(node.attrs, expandUnplannable)),
     ),
   );
 }

@@ -6,11 +6,11 @@
  * each rank runs its part of that order. The first pending item of the order can always run, since its ranks have nothing
  * to do before it. So sends may wait for their receivers without a deadlock.
  */
-import { inputSpecs, traceGraph } from "../ir/graph.ts";
+import { inputSpecs, mapGraphs, traceGraph } from "../ir/graph.ts";
 import { parameterOp } from "../ir/leaf.ts";
-import type { Attrs, Graph, Node } from "../ir/node.ts";
+import type { Graph, Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
-import { apply, isGraph } from "../ir/trace.ts";
+import { apply } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
 import * as emit from "../ops/emit.ts";
 import { formBuckets } from "../plan/buckets.ts";
@@ -380,10 +380,11 @@ function copyNode(node: Node, copies: ReadonlyMap<Node, Node>, microBatch: numbe
   if (node.op.name === "axisIndex" && node.attrs["axis"] === microAxis)
     return emit.constant("i32", microBatch as number);
   const inputs = node.inputs.map((input) => copies.get(input) as Node);
-  const attrs = Object.fromEntries(
-    Object.entries(node.attrs).map(([key, value]) => [key, isGraph(value) ? copyBody(value, microBatch) : value]),
+  return apply(
+    node.op,
+    inputs,
+    mapGraphs(node.attrs, (body) => copyBody(body, microBatch)),
   );
-  return apply(node.op, inputs, attrs as Attrs);
 }
 
 /** A body in which the index on the axis of micro-batches is the number of the micro-batch. */

@@ -1,5 +1,5 @@
 /** @module Rewriting of a graph by rules until none applies. */
-import { inlineGraph, inputSpecs, traceGraph } from "../ir/graph.ts";
+import { inlineGraph, inputSpecs, mapGraphs, traceGraph } from "../ir/graph.ts";
 import type { Attrs, Graph, Node } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
 import { apply, atPositionOf, isGraph } from "../ir/trace.ts";
@@ -67,7 +67,7 @@ function firstStep(rules: RuleIndex, node: Node, trace: RewriteTrace | undefined
 function rewriteOwned(graph: Graph, begin: () => (node: Node) => Node, owned: Map<Graph, Graph>): Graph {
   const attrsOf = (attrs: Attrs): Attrs => {
     if (!Object.values(attrs).some(isGraph)) return attrs;
-    return Object.fromEntries(Object.entries(attrs).map(([key, value]) => [key, isGraph(value) ? body(value) : value]));
+    return mapGraphs(attrs, body);
   };
   const body = (value: Graph): Graph => {
     const known = owned.get(value) ?? rewriteOwned(value, begin, owned);

@@ -22,6 +22,7 @@ import {
   traced,
   withSameCaptured,
 } from "./nested.ts";
+import { remat } from "./remat.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 
 export interface LoopOptions {
@@ -29,6 +30,11 @@ export interface LoopOptions {
   readonly reverse?: boolean;
   /** The number of iterations, if no tensors are sliced. */
   readonly length?: number;
+  /**
+   * Whether the gradient computes the values of each iteration again from its carry ({@link remat}): less memory, more time. Default
+   * false: values that are expensive to compute are kept in stacks, if the stacks of the loop take at most 1 GiB.
+   */
+  readonly remat?: boolean;
 }
 
 const index = { name: "index", type: { dtype: "i32", shape: [] } as TensorType };
@@ -95,7 +101,8 @@ export function scan<Carry, X, Y>(
   xs: X,
   options: LoopOptions = {},
 ): [Carry, Y] {
-  checkOptions("scan", options, ["reverse", "length"]);
+  checkOptions("scan", options, ["reverse", "length", "remat"]);
+  const iteration = options.remat === true ? remat(fn) : fn;
   return traced("scan", () => {
     const [start, inputs] = [flattenTree(init, isTensor), flattenTree(xs, isTensor)];
     const length = lengthOf(inputs, options.length);
@@ -105,7 +112,7 @@ export function scan<Carry, X, Y>(
     let stacked: FlatTree<Tensor> | undefined;
     const body = traceBody(graphName(fn, "scan"), specs, ([count, ...leaves]) => {
       const carry = unflattenTree(start.shape, leaves.slice(0, carries)) as Carry;
-      const result = fn(carry, unflattenTree(inputs.shape, leaves.slice(carries)) as X, count as Tensor);
+      const result = iteration(carry, unflattenTree(inputs.shape, leaves.slice(carries)) as X, count as Tensor);
       if (!Array.isArray(result) || result.length !== 2)
         throw new HeddleError("argument", "scan: the function must give [carry, y]");
       const next = flattenTree(result[0], isTensor);
