@@ -31,10 +31,10 @@ const shared = {
 };
 
 /** Rows and columns of a block of scores. */
-const [rows, columns] = [64, 128] as const;
+const [rows, columns] = [32, 128] as const;
 
-/** The scratch of a worker: two blocks of scores, four numbers per row, and the random words of a row. */
-const slot = `(2 * ${rows} * ${columns} + 4 * ${rows}) * bytes(dtype) + 4 * ${columns}`;
+/** The scratch of a worker: two blocks of scores, the queries of a block and their cotangents, and the random words of a row. */
+const slot = `${rows} * (2 * ${columns} + d + e) * bytes(dtype) + 4 * ${columns}`;
 
 const facts = {
   derived: { bytes: "slots * slot" },
@@ -47,7 +47,7 @@ export const attention = is.kernel(
   { ...shared, out: is.writes("[lead r n e]"), lse: is.writes("[lead r n]") },
   {
     ...facts,
-    doc: "`softmax(scale · q kᵀ) v` of f32 and f64 for each of the `r` heads of a group, and the log of each row's sum of exponentials. `causal`: row i sees columns up to i. A bool `mask` sets the scores where it is 0 to -inf; a mask of `dtype` is added to the scores. A row that sees no column gives zeros, and -inf as its log. `dropout`: a weight is 0 if its word of `randomBits` (with this key and start, stream 0) is not below the threshold; the other weights are multiplied by the factor. Computed in blocks of 64 rows and 128 columns, in order, with a running maximum and sum; scratch per slot: two such blocks, four numbers a row, 128 words.",
+    doc: "`softmax(scale · q kᵀ) v` of f32 and f64 for each of the `r` heads of a group, and the log of each row's sum of exponentials. `causal`: row i sees columns up to i. A bool `mask` sets the scores where it is 0 to -inf; a mask of `dtype` is added to the scores. A row that sees no column gives zeros, and -inf as its log. `dropout`: a weight is 0 if its word of `randomBits` (with this key and start, stream 0) is not below the threshold; the other weights are multiplied by the factor. Computed in blocks of 32 rows and 128 columns, in order, with a running maximum and sum; scratch per slot: two such blocks, 32 rows of query and of out, 128 words.",
     struct: "AttentionForward",
   },
 );

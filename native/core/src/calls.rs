@@ -352,7 +352,7 @@ structs! {
 
 impl AttentionJson {
     pub fn slot(&self) -> Size {
-        (Size::of(2) * Size::of(64) * Size::of(128) + Size::of(4) * Size::of(64)) * Size::of(self.dtype.size()) + Size::of(4) * Size::of(128)
+        Size::of(32) * (Size::of(2) * Size::of(128) + Size::of(self.d) + Size::of(self.e)) * Size::of(self.dtype.size()) + Size::of(4) * Size::of(128)
     }
 }
 

@@ -73,25 +73,38 @@ impl CrossEntropy {
 by_isa! { fn loss<T: Float>(logits: &[T], label: usize) -> T => loss_body }
 by_isa! { fn gradient<T: Float>(logits: &[T], label: usize, dy: T, out: &mut [T]) => gradient_body }
 
-/// The largest logit and the sum of exponentials relative to it, in fixed lanes.
+/// The largest logit, and the sum of exponentials relative to it in fixed lanes. The exponentials go to `out`, if `KEEP`.
 #[inline(always)]
-fn normaliser<T: Float>(logits: &[T]) -> (T, T) {
+fn normaliser<T: Float, const KEEP: bool>(logits: &[T], out: &mut [T]) -> (T, T) {
     const LANES: usize = 16;
-    let top = logits.iter().fold(T::LOWEST, |a, b| a.max_nan(*b));
+    // NaN among logits makes the sum NaN.
+    let mut tops = [T::LOWEST; 4 * LANES];
+    for chunk in logits.chunks(4 * LANES) {
+        for (top, x) in tops.iter_mut().zip(chunk) {
+            *top = if *x > *top { *x } else { *top };
+        }
+    }
+    let top = tops.iter().fold(T::LOWEST, |a, b| a.max_nan(*b));
     // An infinite maximum would make every difference NaN.
     let shift = if top == T::LOWEST { T::ZERO } else { top };
     let [mut totals, mut lost] = [[T::ZERO; LANES]; 2];
-    for run in logits.chunks(CHAIN * LANES) {
+    for first in (0..logits.len()).step_by(CHAIN * LANES) {
         let mut lanes = [T::ZERO; LANES];
-        let chunks = run.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            for l in 0..LANES {
-                lanes[l] = lanes[l] + (chunk[l] - shift).exp();
+        for at in (first..logits.len().min(first + CHAIN * LANES)).step_by(LANES) {
+            let mut x = [T::LOWEST; LANES];
+            match logits[at..].first_chunk() {
+                Some(whole) => x = *whole,
+                None => x[..logits.len() - at].copy_from_slice(&logits[at..]),
             }
-        }
-        for (l, x) in rest.iter().enumerate() {
-            lanes[l] = lanes[l] + (*x - shift).exp();
+            for l in 0..LANES {
+                x[l] = (x[l] - shift).decay();
+                lanes[l] = lanes[l] + x[l];
+            }
+            match out[if KEEP { at } else { 0 }..].first_chunk_mut() {
+                _ if !KEEP => {}
+                Some(whole) => *whole = x,
+                None => out[at..].copy_from_slice(&x[..logits.len() - at]),
+            }
         }
         join::<T, Sum>(&mut totals, &mut lost, &lanes);
     }
@@ -101,18 +114,14 @@ fn normaliser<T: Float>(logits: &[T]) -> (T, T) {
 
 #[inline(always)]
 unsafe fn loss_body<L: Level, T: Float>(logits: &[T], label: usize) -> T {
-    let (top, sum) = normaliser(logits);
+    let (top, sum) = normaliser::<T, false>(logits, &mut []);
     (top - logits[label]) + sum.log()
 }
 
 #[inline(always)]
 unsafe fn gradient_body<L: Level, T: Float>(logits: &[T], label: usize, dy: T, out: &mut [T]) {
-    let (top, sum) = normaliser(logits);
-    for (o, x) in out.iter_mut().zip(logits) {
-        *o = (*x - top).exp() / sum;
-    }
-    out[label] = out[label] - T::ONE;
-    for o in out.iter_mut() {
-        *o = *o * dy;
-    }
+    let (_, sum) = normaliser::<T, true>(logits, out);
+    let (own, factor) = ((out[label] / sum - T::ONE) * dy, dy / sum);
+    out.iter_mut().for_each(|o| *o = *o * factor);
+    out[label] = own;
 }

@@ -2,7 +2,7 @@
 
 pub use super::errors::double::{erf, erf_inv, erfc};
 pub use super::gamma::double::{digamma_of, lgamma_of};
-use super::ops::{clamp, Ops, Steps};
+use super::ops::{clamp, exp, Ops, Steps};
 
 const MAGIC: f64 = 6755399441055744.0;
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
@@ -51,23 +51,12 @@ pub fn exp_of<O: Ops>(o: &mut O, r: O::F) -> O::F {
     o.add(one, m)
 }
 
-/// e^a / 2 for a from 0, which is a number where e^a no longer is.
+/// `n` and exp(r).
 #[inline(always)]
-pub fn half_exp<O: Ops>(o: &mut O, a: O::F) -> O::F {
-    let a = clamp(o, a, -746.0, 711.0);
-    let (n, m) = reduce(o, a);
-    let one = o.number(1.0);
-    let (m, n) = (o.add(one, m), o.sub(n, one));
-    o.scale(m, n)
-}
-
-#[inline(always)]
-pub fn exp<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    let x = clamp(o, x, -746.0, 710.0);
+pub fn parts<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     let (n, m) = reduce(o, x);
     let one = o.number(1.0);
-    let m = o.add(one, m);
-    o.scale(m, n)
+    (n, o.add(one, m))
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 pub use super::gamma::{digamma, lgamma};
 pub use super::inverse::{acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh};
-pub use super::ops::{erf, erf_inv, erfc, exp, expm1, half_exp, logistic, tanh};
+pub use super::ops::{decay, erf, erf_inv, erfc, exp, expm1, half_exp, logistic, tanh};
 use super::ops::{Ops, Rounding, Steps};
 pub use super::powers::{cbrt, exp2, log, log1p, log2, pow, softplus};
 pub use super::trigonometric::{cos, sin, tan};

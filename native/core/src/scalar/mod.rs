@@ -18,7 +18,7 @@ pub use ops::{Family, Float};
 use ops::{Ops, Plain};
 
 macro_rules! float {
-    ($t:ident, $module:ident, $bits:expr, $start:expr, $fits:expr, $($name:ident)+) => {
+    ($t:ident, $module:ident, $bits:expr, $start:expr, $fits:expr, $exp:expr, $($name:ident)+) => {
         impl Float for $t {
             #[inline(always)]
             fn from_f64(number: f64) -> Self {
@@ -35,8 +35,8 @@ macro_rules! float {
             }
 
             #[inline(always)]
-            fn exp(self) -> Self {
-                functions::exp(&mut Plain::<$t>::new(), self)
+            fn decay(self) -> Self {
+                functions::decay(&mut Plain::<$t>::new(), self)
             }
 
             #[inline(always)]
@@ -55,6 +55,12 @@ macro_rules! float {
             const MAGIC_BITS: u64 = (Self::MAGIC as $t).to_bits() as u64;
             const START: u64 = $start;
             const FITS: fits::Fits = $fits;
+            const EXP: [f64; 2] = $exp;
+
+            #[inline(always)]
+            fn parts<O: Ops<N = Self>>(o: &mut O, x: O::F) -> (O::F, O::F) {
+                $module::parts(o, x)
+            }
 
             #[inline(always)]
             fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F {
@@ -81,5 +87,5 @@ macro_rules! float {
 }
 
 // Mantissas from 2/3, and from sqrt(2)/2.
-float!(f32, single, 24, 0x3f2a_aaab, fits::SINGLE, exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);
-float!(f64, double, 53, 0x3fe6_a09e_0000_0000, fits::DOUBLE, exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);
+float!(f32, single, 24, 0x3f2a_aaab, fits::SINGLE, [-104.0, 89.0], expm1 tanh logistic erf erfc erf_inv exp_of);
+float!(f64, double, 53, 0x3fe6_a09e_0000_0000, fits::DOUBLE, [-746.0, 710.0], expm1 tanh logistic erf erfc erf_inv exp_of);

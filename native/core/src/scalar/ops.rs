@@ -178,6 +178,16 @@ pub trait Steps: Ops {
         let both = self.or(value, sign);
         self.of_bits(both)
     }
+
+    /// 2^n for integers whose power is a normal number.
+    #[inline(always)]
+    fn power(&mut self, n: Self::F) -> Self::F {
+        let shift = self.number(<Self::N as Family>::MAGIC + <Self::N as Family>::BIAS);
+        let shifted = self.add(n, shift);
+        let bits = self.to_bits(shifted);
+        let bits = self.shift_left(bits, <Self::N as Family>::MANTISSA);
+        self.of_bits(bits)
+    }
 }
 
 impl<O: Ops> Steps for O {}
@@ -198,7 +208,7 @@ pub trait Float:
     fn from_f64(number: f64) -> Self;
     /// Fused where the level has it, else two roundings.
     fn mul_add<L: Level>(self, b: Self, c: Self) -> Self;
-    fn exp(self) -> Self;
+    fn decay(self) -> Self;
     fn log(self) -> Self;
 }
 
@@ -215,18 +225,19 @@ pub trait Family: Float {
     /// Adding and subtracting this number rounds to an integer: 1.5·2^MANTISSA.
     const MAGIC: f64;
     const MAGIC_BITS: u64;
+    /// e^x is 0 below the first and infinite above the second.
+    const EXP: [f64; 2];
     /// Bits of the least mantissa of which logarithms are taken.
     const START: u64;
     const FITS: Fits;
-    fn exp<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
+    /// `n` and e^r, where x = n·ln2 + r and |r| is at most ln2 / 2.
+    fn parts<O: Ops<N = Self>>(o: &mut O, x: O::F) -> (O::F, O::F);
     fn expm1<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn tanh<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn logistic<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn erf<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn erfc<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
     fn erf_inv<O: Ops<N = Self>>(o: &mut O, x: O::F) -> O::F;
-    /// e^a / 2.
-    fn half_exp<O: Ops<N = Self>>(o: &mut O, a: O::F) -> O::F;
     /// exp(r) for |r| at most ln2 / 2.
     fn exp_of<O: Ops<N = Self>>(o: &mut O, r: O::F) -> O::F;
     /// log(1 + f) + n·ln2 for 1 + f from [`Self::START`] to twice that.
@@ -245,7 +256,37 @@ macro_rules! by_type {
         }
     )+ };
 }
-by_type!(exp expm1 tanh logistic erf erfc erf_inv half_exp exp_of);
+by_type!(expm1 tanh logistic erf erfc erf_inv exp_of);
+
+#[inline(always)]
+pub fn exp<O: Ops>(o: &mut O, x: O::F) -> O::F {
+    let [low, high] = <O::N as Family>::EXP;
+    let x = clamp(o, x, low, high);
+    let (n, p) = <O::N as Family>::parts(o, x);
+    o.scale(p, n)
+}
+
+/// e^a / 2 for a from 0, which is a number where e^a no longer is.
+#[inline(always)]
+pub fn half_exp<O: Ops>(o: &mut O, a: O::F) -> O::F {
+    let [low, high] = <O::N as Family>::EXP;
+    let a = clamp(o, a, low, high + 1.0);
+    let (n, p) = <O::N as Family>::parts(o, a);
+    let one = o.number(1.0);
+    let n = o.sub(n, one);
+    o.scale(p, n)
+}
+
+/// The bits of e^x for x up to 88, in fewer steps; 0 where e^x is about to be subnormal, which takes processors a hundred times as long.
+#[inline(always)]
+pub fn decay<O: Ops>(o: &mut O, x: O::F) -> O::F {
+    let low = o.number((1.5 - <O::N as Family>::BIAS) * std::f64::consts::LN_2);
+    let inside = o.greater(low, x);
+    let (n, p) = <O::N as Family>::parts(o, inside);
+    let (scale, zero, outside) = (o.power(n), o.number(0.0), o.less(x, low));
+    let y = o.mul(p, scale);
+    o.select(outside, zero, y)
+}
 
 /// log(1 + f) + n·ln2.
 #[inline(always)]

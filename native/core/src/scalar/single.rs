@@ -23,23 +23,11 @@ fn reduce<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     (n, r)
 }
 
+/// `n` and exp(r).
 #[inline(always)]
-pub fn exp<O: Ops>(o: &mut O, x: O::F) -> O::F {
-    let x = clamp(o, x, -104.0, 89.0);
+pub fn parts<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     let (n, r) = reduce(o, x);
-    let p = exp_of(o, r);
-    o.scale(p, n)
-}
-
-/// e^a / 2 for a from 0, which is a number where e^a no longer is.
-#[inline(always)]
-pub fn half_exp<O: Ops>(o: &mut O, a: O::F) -> O::F {
-    let a = clamp(o, a, -104.0, 90.0);
-    let (n, r) = reduce(o, a);
-    let p = exp_of(o, r);
-    let one = o.number(1.0);
-    let n = o.sub(n, one);
-    o.scale(p, n)
+    (n, exp_of(o, r))
 }
 
 /// exp(r) for |r| at most ln2 / 2.
@@ -59,16 +47,6 @@ fn small_expm1<O: Ops>(o: &mut O, r: O::F) -> O::F {
     o.fma(p, square, r)
 }
 
-/// 2^n for integers whose power is a normal number.
-#[inline(always)]
-fn power<O: Ops>(o: &mut O, n: O::F) -> O::F {
-    let shift = o.number(MAGIC + 127.0);
-    let shifted = o.add(n, shift);
-    let bits = o.to_bits(shifted);
-    let bits = o.shift_left(bits, 23);
-    o.of_bits(bits)
-}
-
 #[inline(always)]
 pub fn expm1<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let clamped = clamp(o, x, -30.0, 89.0);
@@ -77,7 +55,7 @@ pub fn expm1<O: Ops>(o: &mut O, x: O::F) -> O::F {
     // Half of the result, because 2^128 is no number.
     let one = o.number(1.0);
     let lower = o.sub(n, one);
-    let scale = power(o, lower);
+    let scale = o.power(lower);
     let half = o.number(0.5);
     let rest = o.sub(scale, half);
     let y = o.fma(scale, m, rest);
@@ -95,7 +73,7 @@ pub fn tanh<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let double = o.greater(limit, double);
     let (n, r) = reduce(o, double);
     let m = small_expm1(o, r);
-    let scale = power(o, n);
+    let scale = o.power(n);
     let one = o.number(1.0);
     let (below, above) = (o.sub(one, scale), o.add(one, scale));
     let bottom = o.fma(scale, m, above);
@@ -114,7 +92,7 @@ pub fn logistic<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let m = small_expm1(o, r);
     let (shift, unit) = (o.number(24.0), o.number(5.960_464_477_539_063e-8));
     let n = o.sub(n, shift);
-    let scale = power(o, n);
+    let scale = o.power(n);
     let rest = o.fma(scale, m, unit);
     let bottom = o.add(rest, scale);
     o.div(unit, bottom)

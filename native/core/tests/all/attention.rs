@@ -15,8 +15,8 @@ struct Case {
 const GROUPS: usize = 2;
 const SLOTS: usize = 3;
 
-fn scratch(dtype: &str) -> usize {
-    SLOTS * (2 * 64 * 128 * size(dtype) + 4 * 64 * size(dtype) + 4 * 128)
+fn scratch(dtype: &str, case: &Case) -> usize {
+    SLOTS * (32 * (2 * 128 + case.d + case.e) * size(dtype) + 4 * 128)
 }
 
 /// The call, reading spaces 1 to 3, and the output that is checked last.
@@ -27,6 +27,24 @@ fn step(dtype: &str, case: &Case) -> Value {
         "key": { "at": [2, 0], "strides": strides(&[GROUPS, m, d]) },
         "value": { "at": [3, 0], "strides": strides(&[GROUPS, m, e]) },
         "scratch": [0, 0], "slots": SLOTS, "lse": [4, 0], "out": [5, 0] })
+}
+
+/// The weights of a query, and its place among the queries of all heads.
+fn weights(case: &Case, given: &[Vec<f64>], (g, h, i): (usize, usize, usize)) -> (usize, Vec<f64>) {
+    let Case { r, n, m, d, causal, .. } = *case;
+    let at = (g * r + h) * n + i;
+    let query = &given[0][at * d..][..d];
+    let seen = if causal { m.min(i + 1) } else { m };
+    let power = |j: usize| {
+        let key = &given[1][(g * m + j) * d..][..d];
+        (0.5 * query.iter().zip(key).map(|(a, b)| a * b).sum::<f64>()).exp()
+    };
+    (at, (0..seen).map(power).collect())
+}
+
+fn places(case: &Case) -> impl Iterator<Item = (usize, usize, usize)> {
+    let Case { r, n, .. } = *case;
+    (0..GROUPS).flat_map(move |g| (0..r).flat_map(move |h| (0..n).map(move |i| (g, h, i))))
 }
 
 fn contents(dtype: &str, case: &Case) -> (Vec<Vec<f64>>, Vec<Vec<u8>>) {
@@ -40,17 +58,10 @@ fn contents(dtype: &str, case: &Case) -> (Vec<Vec<f64>>, Vec<Vec<u8>>) {
 }
 
 fn naive(case: &Case, given: &[Vec<f64>]) -> Vec<f64> {
-    let Case { r, n, m, d, e, causal } = *case;
+    let Case { m, e, .. } = *case;
     let mut out = Vec::new();
-    for (g, h, i) in (0..GROUPS).flat_map(|g| (0..r).flat_map(move |h| (0..n).map(move |i| (g, h, i)))) {
-        let query = &given[0][((g * r + h) * n + i) * d..][..d];
-        let seen = if causal { m.min(i + 1) } else { m };
-        let weights: Vec<f64> = (0..seen)
-            .map(|j| {
-                let key = &given[1][(g * m + j) * d..][..d];
-                (0.5 * query.iter().zip(key).map(|(a, b)| a * b).sum::<f64>()).exp()
-            })
-            .collect();
+    for (g, h, i) in places(case) {
+        let (_, weights) = weights(case, given, (g, h, i));
         let total: f64 = weights.iter().sum();
         out.extend(
             (0..e).map(|c| {
@@ -61,6 +72,29 @@ fn naive(case: &Case, given: &[Vec<f64>]) -> Vec<f64> {
     out
 }
 
+/// The log of each sum, `delta`, and the gradients of query, key and value.
+fn naive_gradient(case: &Case, given: &[Vec<f64>], dy: &[f64]) -> [Vec<f64>; 5] {
+    let Case { m, d, e, .. } = *case;
+    let [mut lse, mut delta] = [vec![], vec![]];
+    let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|k: usize| vec![0.0; given[k].len()]);
+    for (g, h, i) in places(case) {
+        let (at, weights) = weights(case, given, (g, h, i));
+        let total: f64 = weights.iter().sum();
+        let (dy, key) = (&dy[at * e..][..e], |j: usize| g * m + j);
+        let dp = |j: usize| (0..e).map(|c| dy[c] * given[2][key(j) * e + c]).sum::<f64>();
+        let mean = weights.iter().enumerate().map(|(j, w)| w / total * dp(j)).sum::<f64>();
+        lse.push(total.ln());
+        delta.push(mean);
+        for (j, w) in weights.iter().enumerate() {
+            let ds = 0.5 * w / total * (dp(j) - mean);
+            (0..e).for_each(|c| dv[key(j) * e + c] += w / total * dy[c]);
+            (0..d).for_each(|c| dq[at * d + c] += ds * given[1][key(j) * d + c]);
+            (0..d).for_each(|c| dk[key(j) * d + c] += ds * given[0][at * d + c]);
+        }
+    }
+    [lse, delta, dq, dk, dv]
+}
+
 #[test]
 fn values_are_those_of_a_naive_loop_whatever_the_threads() {
     for dtype in ["f32", "f64"] {
@@ -69,7 +103,40 @@ fn values_are_those_of_a_naive_loop_whatever_the_threads() {
         {
             let case = Case { r, n, m, d, e, causal };
             let (given, buffers) = contents(dtype, &case);
-            check(dtype, tolerance(dtype), scratch(dtype), &buffers, step(dtype, &case), &naive(&case, &given));
+            check(dtype, tolerance(dtype), scratch(dtype, &case), &buffers, step(dtype, &case), &naive(&case, &given));
+        }
+    }
+}
+
+#[test]
+fn gradients_are_those_of_a_naive_loop_whatever_the_slots() {
+    for dtype in ["f32", "f64"] {
+        for (r, n, m, d, e, causal) in [(2, 65, 129, 5, 3, true), (1, 130, 20, 8, 17, true), (3, 7, 257, 4, 2, false)] {
+            let case = Case { r, n, m, d, e, causal };
+            let (given, mut buffers) = contents(dtype, &case);
+            let dy = hold(dtype, Random(3).floats(GROUPS * r * n * e));
+            let [lse, delta, want @ ..] = naive_gradient(&case, &given, &dy);
+            buffers.truncate(3);
+            buffers.extend([&lse, &delta, &dy].map(|values| encode(dtype, values)));
+            buffers.extend(want.iter().map(|values| zeros(dtype, values.len())));
+            // One slot has a group for each task; with three, tasks are parts of groups.
+            let results = [1, SLOTS].map(|slots| {
+                let mut call = step(dtype, &case);
+                let extra = json!({ "k": "attentionGrad", "slots": slots, "lse": [4, 0], "delta": [5, 0],
+                    "dy": { "at": [6, 0], "strides": strides(&[GROUPS, r, n, e]) }, "dq": [7, 0], "dk": [8, 0], "dv": [9, 0] });
+                let fields = call.as_object_mut().expect("a call");
+                fields.remove("out");
+                fields.extend(extra.as_object().expect("fields").clone());
+                run_all(scratch(dtype, &case), &buffers, &[call]).unwrap_or_else(|e| panic!("{e}"))
+            });
+            assert!(results[0] == results[1], "bits depend on the slots");
+            for (isa, buffers) in &results[0] {
+                let got = buffers[6..].iter().flat_map(|bytes| decode(dtype, bytes));
+                for (g, w) in got.zip(want.iter().flatten()) {
+                    let near = (g - w).abs() <= tolerance(dtype) * w.abs().max(1.0);
+                    assert!(near, "{}: {g}, not {w}", isa.name());
+                }
+            }
         }
     }
 }
@@ -94,7 +161,7 @@ fn malformed_calls_are_refused() {
         (changed("lead", json!([1u64 << 40, 1u64 << 40])), "query: 5 sizes but 4 strides"),
     ];
     for (step, text) in cases {
-        let error = program(scratch("f32"), &buffers, std::slice::from_ref(&step))
+        let error = program(scratch("f32", &case), &buffers, std::slice::from_ref(&step))
             .err()
             .unwrap_or_else(|| panic!("accepted: {step}"));
         assert!(error.to_string().contains(text), "{error}");

@@ -334,3 +334,17 @@ fn special_pairs() {
         assert!(same(f64::from(f::atan2(o, x, y)), angle), "atan2({x}, {y}) is not {angle}");
     }
 }
+
+#[test]
+fn decay_has_the_bits_of_exp_where_that_is_normal() {
+    use heddle_core::scalar::functions::decay;
+    for x in sweep().filter(|x| x.is_nan() || *x <= 88.0) {
+        let (got, want) = (decay(&mut Plain::<f32>::new(), x), exp(&mut Plain::<f32>::new(), x));
+        let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
+        assert!(same || (got == 0.0 && want < 2.0 * f32::MIN_POSITIVE), "{x}: {got}, not {want}");
+    }
+    for x in (-750_000..700_000).map(|i| f64::from(i) / 1000.0) {
+        let (got, want) = (decay(&mut Plain::<f64>::new(), x), exp(&mut Plain::<f64>::new(), x));
+        assert!(got == want || (got == 0.0 && want < 2.0 * f64::MIN_POSITIVE), "{x}: {got}, not {want}");
+    }
+}

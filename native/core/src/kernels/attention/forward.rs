@@ -1,12 +1,16 @@
-//! Attention without the matrix of scores: blocks of queries and keys with a running maximum and sum per row (Rabe and
-//! Staats, 2021; Dao et al., 2022). The gradient computes the weights of a block again from the log of each row's sum.
+//! Attention without the matrix of scores: blocks of queries and keys with a running maximum and sum per query (Rabe and
+//! Staats, 2021; Dao et al., 2022). The gradient computes the weights of a block again from the log of each query's sum.
 //! Blocks are of fixed size and go in order, so bits depend on shapes and the instruction set alone.
+//!
+//! A block has a row for each key and a lane for each query: maxima and sums of queries then need no sums across lanes, and
+//! of the operands of all products only the queries of a block, and their cotangents, are copied.
 
 use crate::calls::{AttentionForwardJson, AttentionJson, StridedJson};
 use crate::dtype::{for_float, DType};
-use crate::isa::{by_isa, Level};
-use crate::kernels::micro::Real;
-use crate::kernels::product::{product, Matrix};
+use crate::isa::{by_isa, Isa, Level};
+use crate::kernels::fold::CHAIN;
+use crate::kernels::micro::{long_block, Block, Real};
+use crate::kernels::product::{pack_right, product, Matrix, DEPTH};
 use crate::kernels::random::fill;
 use crate::scalar::Float;
 use crate::sizes::offset_of;
@@ -15,9 +19,13 @@ use crate::verify::{contiguous, count, At};
 use crate::{bail, Result};
 
 /// Queries and keys of a block.
-pub(super) const ROWS: usize = 64;
-pub(super) const COLUMNS: usize = 128;
+pub(super) const QUERIES: usize = 32;
+pub(super) const KEYS: usize = 128;
+/// Queries whose numbers are in registers together.
 const LANES: usize = 16;
+
+/// A number for each query of a block.
+pub(super) type Each<T> = [T; QUERIES];
 
 /// The matrix of a head: an operand's last two dims. The first element is found by the indices of the leading dims.
 pub(super) unsafe fn matrix<T>(run: &Run, at: At, strides: &[isize], lead: &[usize], head: usize) -> Matrix<T> {
@@ -46,8 +54,9 @@ pub(super) struct Shape {
 pub(super) struct Slot<T> {
     pub(super) weights: *mut T,
     pub(super) changes: *mut T,
-    pub(super) top: *mut T,
-    pub(super) sum: *mut T,
+    /// Queries and their cotangents, transposed.
+    pub(super) queries: *mut T,
+    pub(super) dy: *mut T,
     pub(super) words: *mut u32,
 }
 
@@ -80,9 +89,10 @@ impl Shape {
 
     pub(super) unsafe fn slot<T>(&self, run: &Run, worker: usize) -> Slot<T> {
         let weights = run.ptr::<u8>(self.call.scratch).add(worker * self.slot).cast::<T>();
-        let changes = weights.add(ROWS * COLUMNS);
-        let top = changes.add(ROWS * COLUMNS);
-        Slot { weights, changes, top, sum: top.add(ROWS), words: top.add(4 * ROWS).cast() }
+        let changes = weights.add(QUERIES * KEYS);
+        let queries = changes.add(QUERIES * KEYS);
+        let dy = queries.add(QUERIES * self.call.d);
+        Slot { weights, changes, queries, dy, words: dy.add(QUERIES * self.call.e).cast() }
     }
 
     /// Columns that the rows before `end` may see.
@@ -94,59 +104,64 @@ impl Shape {
         }
     }
 
-    /// The scores of a block, scaled and masked, `COLUMNS` apart.
+    /// Copies the queries of a block, scaled, to its slot.
+    pub(super) unsafe fn turn<T: Real>(&self, run: &Run, head: usize, (i0, i1): (usize, usize), slot: &Slot<T>) {
+        let queries = self.call.query.matrix::<T>(run, &self.heads, head).from(i0, 0);
+        pack_right(queries.transposed(), self.call.d, i1 - i0, slot.queries);
+        let copied = std::slice::from_raw_parts_mut(slot.queries, self.call.d * (i1 - i0));
+        times(run.isa, copied, &[T::from_f64(self.call.scale)]);
+    }
+
+    /// The scores of a block, scaled and masked, in the place of its weights.
     pub(super) unsafe fn scores<T: Real>(
         &self,
         run: &Run,
         head: usize,
         (i0, i1): (usize, usize),
         (j0, j1): (usize, usize),
-        to: *mut T,
+        slot: &Slot<T>,
     ) {
-        let q = self.call.query.matrix::<T>(run, &self.heads, head).from(i0, 0);
-        let k = self.call.key.matrix::<T>(run, &self.call.lead, head / self.call.r).from(j0, 0);
-        product(run.isa, i1 - i0, j1 - j0, self.call.d, q, k.transposed(), block(to), false);
-        for i in i0..i1 {
-            let row = std::slice::from_raw_parts_mut(to.add((i - i0) * COLUMNS), j1 - j0);
-            let sight = if self.call.causal { (i + 1).saturating_sub(j0).min(row.len()) } else { row.len() };
-            scale(run.isa, T::from_f64(self.call.scale), sight, row);
-            if let Some(mask) = &self.call.mask {
+        let to = slot.weights;
+        let keys = self.call.key.matrix::<T>(run, &self.call.lead, head / self.call.r).from(j0, 0);
+        let queries = whole(slot.queries, i1 - i0);
+        multiply(run.isa, [j1 - j0, i1 - i0, self.call.d], keys, queries, whole(to, QUERIES), false);
+        if let Some(mask) = &self.call.mask {
+            for i in i0..i1 {
+                let to = |j: usize| &mut *to.add(j * QUERIES + i - i0);
                 if mask.dtype == DType::Bool {
                     let kept: Matrix<u8> = matrix(run, mask.at, &mask.strides, &self.heads, head).from(i, j0);
-                    for (j, s) in row[..sight].iter_mut().enumerate() {
-                        if *kept.ptr.offset(j as isize * kept.columns) == 0 {
-                            *s = T::LOWEST;
-                        }
-                    }
+                    (0..j1 - j0).filter(|j| *kept.at(0, *j) == 0).for_each(|j| *to(j) = T::LOWEST);
                 } else {
                     let added: Matrix<T> = matrix(run, mask.at, &mask.strides, &self.heads, head).from(i, j0);
-                    for (j, s) in row[..sight].iter_mut().enumerate() {
-                        *s = *s + *added.ptr.offset(j as isize * added.columns);
-                    }
+                    (0..j1 - j0).for_each(|j| *to(j) = *to(j) + *added.at(0, j));
                 }
             }
         }
+        // Queries before a key do not see it.
+        for j in if self.call.causal { j0.max(i0 + 1)..j1 } else { 0..0 } {
+            std::slice::from_raw_parts_mut(to.add((j - j0) * QUERIES), (j - i0).min(i1 - i0)).fill(T::LOWEST);
+        }
     }
 
-    /// Multiplies the values of a row by 0 where dropout applies, else by the factor of the call.
+    /// Multiplies the numbers of a block by 0 where dropout applies, else by the factor of the call.
     pub(super) unsafe fn drop<T: Real>(
         &self,
         run: &Run,
         head: usize,
-        i: usize,
-        j0: usize,
+        (i0, i1): (usize, usize),
+        (j0, j1): (usize, usize),
         slot: &Slot<T>,
-        rows: &mut [&mut [T]],
+        block: *mut T,
     ) {
         let Some(dropout) = &self.call.dropout else { return };
-        let Some(length) = rows.first().map(|row| row.len()) else { return };
-        let words = std::slice::from_raw_parts_mut(slot.words, length);
+        let factor = T::from_f64(dropout.factor);
+        let words = std::slice::from_raw_parts_mut(slot.words, j1 - j0);
         let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
         let (rank, mut rest, mut index) = (dropout.total.len(), head, 0u64);
         for dim in (0..rank).rev() {
             let own = match rank - dim {
                 1 => j0,
-                2 => i,
+                2 => i0,
                 _ => {
                     let size = self.heads[dim];
                     let own = rest % size;
@@ -156,10 +171,11 @@ impl Shape {
             };
             index += (start[dim] as u64 + own as u64) * self.strides[dim] as u64;
         }
-        fill(run.isa, *run.ptr::<[u32; 2]>(dropout.words), 0, index, words);
-        let factor = T::from_f64(dropout.factor);
-        for row in rows {
-            for (x, word) in row.iter_mut().zip(words.iter()) {
+        for i in 0..i1 - i0 {
+            let index = index + i as u64 * self.strides[rank - 2] as u64;
+            fill(run.isa, *run.ptr::<[u32; 2]>(dropout.words), 0, index, words);
+            for (j, word) in words.iter().enumerate() {
+                let x = &mut *block.add(j * QUERIES + i);
                 *x = if *word < dropout.threshold { *x * factor } else { T::ZERO };
             }
         }
@@ -179,10 +195,7 @@ impl Shape {
     }
 }
 
-pub(super) fn block<T>(ptr: *const T) -> Matrix<T> {
-    Matrix { ptr, rows: COLUMNS as isize, columns: 1 }
-}
-
+/// A matrix without gaps.
 pub(super) fn whole<T>(ptr: *mut T, columns: usize) -> Matrix<T> {
     Matrix { ptr: ptr.cast_const(), rows: columns as isize, columns: 1 }
 }
@@ -192,73 +205,100 @@ pub(super) fn pieces(from: usize, to: usize, size: usize) -> impl Iterator<Item 
     (from..to).step_by(size).map(move |start| (start, to.min(start + size)))
 }
 
-by_isa! { fn scale<T: Float>(by: T, sight: usize, row: &mut [T]) => scale_body }
-by_isa! { fn advance<T: Float>(row: &mut [T], top: &mut T, sum: &mut T) -> T => advance_body }
-by_isa! { pub(super) fn weigh<T: Float>(row: &mut [T], lse: T) => weigh_body }
-by_isa! { pub(super) fn change<T: Float>(weights: &[T], changes: &mut [T], delta: T, scale: T) => change_body }
-by_isa! { fn times<T: Float>(row: &mut [T], by: T) => times_body }
-
-/// Scales the visible scores of a row, and masks the others.
-#[inline(always)]
-unsafe fn scale_body<L: Level, T: Float>(by: T, sight: usize, row: &mut [T]) {
-    let (seen, hidden) = row.split_at_mut(sight);
-    for s in seen {
-        *s = *s * by;
+/// `out = a · b`, or `out += a · b`, with `out` in rows. Both operands are read in place where rows of `b` have no gaps.
+pub(super) unsafe fn multiply<T: Real>(
+    isa: Isa,
+    [m, n, k]: [usize; 3],
+    a: Matrix<T>,
+    b: Matrix<T>,
+    out: Matrix<T>,
+    accumulate: bool,
+) {
+    if b.columns != 1 {
+        return product(isa, m, n, k, a, b, out, accumulate);
     }
-    hidden.fill(T::LOWEST);
+    let x = Block {
+        m,
+        n,
+        left: a.ptr,
+        left_row: a.rows,
+        left_step: a.columns,
+        left_packed: false,
+        segments: &[0],
+        segment: k,
+        chain: DEPTH,
+        right: b.ptr,
+        right_row: b.rows,
+        right_panel: T::columns(isa) as isize,
+        right_last_row: b.rows,
+        out: out.ptr.cast_mut(),
+        out_row: out.rows,
+        accumulate,
+    };
+    long_block(isa, &x);
 }
 
-/// Turns scores into weights relative to the largest score so far; returns the factor for earlier weights.
+by_isa! { fn advance<T: Float>(block: &mut [Each<T>], lanes: usize, tops: &mut Each<T>, sums: &mut Each<T>, before: &mut Each<T>) => advance_body }
+by_isa! { fn total<T: Float>(tops: &mut Each<T>, sums: &mut Each<T>) => total_body }
+by_isa! { fn times<T: Float>(rows: &mut [T], by: &[T]) => times_body }
+
+/// Turns scores into weights relative to the largest score so far; `before` gets the factors for earlier weights.
 #[inline(always)]
-unsafe fn advance_body<L: Level, T: Float>(row: &mut [T], top: &mut T, sum: &mut T) -> T {
-    let mut lanes = [*top; LANES];
-    for chunk in row.chunks(LANES) {
-        for (lane, s) in lanes.iter_mut().zip(chunk) {
-            *lane = lane.max_nan(*s);
+unsafe fn advance_body<L: Level, T: Float>(
+    block: &mut [Each<T>],
+    lanes: usize,
+    tops: &mut Each<T>,
+    sums: &mut Each<T>,
+    before: &mut Each<T>,
+) {
+    for first in (0..lanes).step_by(LANES) {
+        let part = |row: &Each<T>| row.as_ptr().add(first).cast::<[T; LANES]>().read();
+        // NaN among scores makes the sum NaN.
+        let mut high = part(tops);
+        for row in block.iter() {
+            let row = part(row);
+            (0..LANES).for_each(|l| high[l] = if row[l] > high[l] { row[l] } else { high[l] });
         }
-    }
-    let high = lanes.iter().fold(T::LOWEST, |a, b| a.max_nan(*b));
-    // A row without visible scores: every difference to its maximum would be NaN.
-    let shift = if high == T::LOWEST { T::ZERO } else { high };
-    let before = (*top - shift).exp();
-    let mut sums = [T::ZERO; LANES];
-    for chunk in row.chunks_mut(LANES) {
-        for (lane, s) in sums.iter_mut().zip(chunk) {
-            *s = (*s - shift).exp();
-            *lane = *lane + *s;
+        // A query without visible keys: every difference to its maximum would be NaN.
+        let shift = high.map(|high| if high == T::LOWEST { T::ZERO } else { high });
+        let mut sum = part(sums);
+        for l in 0..LANES {
+            before[first + l] = (tops[first + l] - shift[l]).decay();
+            sum[l] = sum[l] * before[first + l];
         }
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for l in 0..width {
-            sums[l] = sums[l] + sums[l + width];
+        for rows in block.chunks_mut(CHAIN / 4) {
+            let mut chain = [T::ZERO; LANES];
+            for row in rows {
+                let to = &mut *row.as_mut_ptr().add(first).cast::<[T; LANES]>();
+                for l in 0..LANES {
+                    to[l] = (to[l] - shift[l]).decay();
+                    chain[l] = chain[l] + to[l];
+                }
+            }
+            (0..LANES).for_each(|l| sum[l] = sum[l] + chain[l]);
         }
-        width /= 2;
-    }
-    *sum = *sum * before + sums[0];
-    *top = high;
-    before
-}
-
-#[inline(always)]
-unsafe fn weigh_body<L: Level, T: Float>(row: &mut [T], lse: T) {
-    let shift = if lse == T::LOWEST { T::ZERO } else { lse };
-    for s in row {
-        *s = (*s - shift).exp();
+        tops[first..first + LANES].copy_from_slice(&high);
+        sums[first..first + LANES].copy_from_slice(&sum);
     }
 }
 
+/// Turns maxima into logs of the sums of exponentials, and sums into the factors of weights.
 #[inline(always)]
-unsafe fn change_body<L: Level, T: Float>(weights: &[T], changes: &mut [T], delta: T, scale: T) {
-    for (c, w) in changes.iter_mut().zip(weights) {
-        *c = *w * (*c - delta) * scale;
+unsafe fn total_body<L: Level, T: Float>(tops: &mut Each<T>, sums: &mut Each<T>) {
+    for (top, sum) in tops.iter_mut().zip(sums) {
+        let nothing = *sum == T::ZERO;
+        let lse = sum.log() + *top;
+        *top = if nothing { T::LOWEST } else { lse };
+        *sum = T::ONE / if nothing { T::ONE } else { *sum };
     }
 }
 
+/// Multiplies equal parts of a slice by a factor each.
 #[inline(always)]
-unsafe fn times_body<L: Level, T: Float>(row: &mut [T], by: T) {
-    for x in row {
-        *x = *x * by;
+unsafe fn times_body<L: Level, T: Float>(rows: &mut [T], by: &[T]) {
+    let length = (rows.len() / by.len()).max(1);
+    for (row, by) in rows.chunks_exact_mut(length).zip(by) {
+        row.iter_mut().for_each(|x| *x = *x * *by);
     }
 }
 
@@ -285,42 +325,34 @@ impl Kernel for Attention {
 impl Attention {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (s, c) = (&self.s, &self.s.call);
-        let blocks = c.n.div_ceil(ROWS);
+        let blocks = c.n.div_ceil(QUERIES);
         let heads: usize = s.heads.iter().product();
         run.pool.run(heads * blocks, c.slots, |worker, task| {
-            let (head, i0) = (task / blocks, task % blocks * ROWS);
-            self.rows::<T>(run, head, (i0, c.n.min(i0 + ROWS)), &s.slot(run, worker));
+            let (head, i0) = (task / blocks, task % blocks * QUERIES);
+            self.rows::<T>(run, head, (i0, c.n.min(i0 + QUERIES)), &s.slot(run, worker));
         });
     }
 
     unsafe fn rows<T: Real>(&self, run: &Run, head: usize, (i0, i1): (usize, usize), slot: &Slot<T>) {
-        let (s, c) = (&self.s, &self.s.call);
+        let (s, c, count) = (&self.s, &self.s.call, i1 - i0);
         let out = run.ptr::<T>(self.out).add((head * c.n + i0) * c.e);
+        let rows = std::slice::from_raw_parts_mut(out, count * c.e);
         let values = c.value.matrix::<T>(run, &c.lead, head / c.r);
-        let tops = std::slice::from_raw_parts_mut(slot.top, i1 - i0);
-        let sums = std::slice::from_raw_parts_mut(slot.sum, i1 - i0);
-        tops.fill(T::LOWEST);
-        sums.fill(T::ZERO);
-        for (j0, j1) in pieces(0, s.seen(i1), COLUMNS) {
-            s.scores(run, head, (i0, i1), (j0, j1), slot.weights);
-            for i in 0..i1 - i0 {
-                let row = std::slice::from_raw_parts_mut(slot.weights.add(i * COLUMNS), j1 - j0);
-                let before = advance(run.isa, row, &mut tops[i], &mut sums[i]);
-                if j0 > 0 {
-                    times(run.isa, std::slice::from_raw_parts_mut(out.add(i * c.e), c.e), before);
-                }
-                s.drop(run, head, i0 + i, j0, slot, &mut [row]);
+        let (mut tops, mut sums, mut before) = ([T::LOWEST; QUERIES], [T::ZERO; QUERIES], [T::ZERO; QUERIES]);
+        s.turn(run, head, (i0, i1), slot);
+        for (j0, j1) in pieces(0, s.seen(i1), KEYS) {
+            s.scores(run, head, (i0, i1), (j0, j1), slot);
+            let block = std::slice::from_raw_parts_mut(slot.weights.cast(), j1 - j0);
+            advance(run.isa, block, count, &mut tops, &mut sums, &mut before);
+            if j0 > 0 {
+                times(run.isa, rows, &before[..count]);
             }
-            let weights = block(slot.weights.cast_const());
-            product(run.isa, i1 - i0, c.e, j1 - j0, weights, values.from(j0, 0), whole(out, c.e), j0 > 0);
+            s.drop(run, head, (i0, i1), (j0, j1), slot, slot.weights);
+            let weights = whole(slot.weights, QUERIES).transposed();
+            multiply(run.isa, [count, c.e, j1 - j0], weights, values.from(j0, 0), whole(out, c.e), j0 > 0);
         }
-        let lse = run.ptr::<T>(self.lse).add(head * c.n + i0);
-        for i in 0..i1 - i0 {
-            let row = std::slice::from_raw_parts_mut(out.add(i * c.e), c.e);
-            let nothing = sums[i] == T::ZERO;
-            let total = if nothing { T::ONE } else { sums[i] };
-            row.iter_mut().for_each(|x| *x = *x / total);
-            *lse.add(i) = if nothing { T::LOWEST } else { total.log() + tops[i] };
-        }
+        total(run.isa, &mut tops, &mut sums);
+        times(run.isa, rows, &sums[..count]);
+        run.ptr::<T>(self.lse).add(head * c.n + i0).copy_from_nonoverlapping(tops.as_ptr(), count);
     }
 }

@@ -1,10 +1,13 @@
-//! The gradient of attention: each task writes what no other does, rows of keys and values first, then rows of queries.
+//! The gradient of attention: each task writes what no other does. Where there are groups for all workers, a task has a group,
+//! and computes every block once. Else tasks are rows of keys and values first, then rows of queries, with the same bits.
 
-use super::forward::{block, change, pieces, weigh, whole, Shape, Slot, COLUMNS, ROWS};
+use super::forward::{multiply, pieces, whole, Each, Shape, Slot, KEYS, QUERIES};
 use crate::calls::{AttentionGradJson, StridedJson};
 use crate::dtype::for_float;
+use crate::isa::{by_isa, Level};
 use crate::kernels::micro::Real;
-use crate::kernels::product::product;
+use crate::kernels::product::pack_right;
+use crate::scalar::Float;
 use crate::step::{Kernel, Run};
 use crate::verify::At;
 use crate::Result;
@@ -38,15 +41,34 @@ impl AttentionGrad {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (s, c) = (&self.s, &self.s.call);
         let (groups, heads) = (c.lead.iter().product::<usize>(), s.heads.iter().product::<usize>());
-        let (columns, rows) = (c.m.div_ceil(COLUMNS), c.n.div_ceil(ROWS));
-        run.pool.run(groups * columns, c.slots, |worker, task| {
-            let (group, j0) = (task / columns, task % columns * COLUMNS);
-            self.keys::<T>(run, group, (j0, c.m.min(j0 + COLUMNS)), &s.slot(run, worker));
+        let (columns, rows) = (c.m.div_ceil(KEYS), c.n.div_ceil(QUERIES));
+        // Of a block's seven products in two walks, one walk needs five.
+        let single = groups.div_ceil(c.slots).saturating_mul(c.slots) * 5 <= groups * 7;
+        let parts = if single { 1 } else { columns };
+        run.pool.run(groups * parts, c.slots, |worker, task| {
+            let own = if single { 0..columns } else { task % parts..task % parts + 1 };
+            for j0 in own.map(|column| column * KEYS) {
+                self.keys::<T>(run, task / parts, (j0, c.m.min(j0 + KEYS)), single, &s.slot(run, worker));
+            }
         });
+        if single {
+            return;
+        }
         run.pool.run(heads * rows, c.slots, |worker, task| {
-            let (head, i0) = (task / rows, task % rows * ROWS);
-            self.queries::<T>(run, head, (i0, c.n.min(i0 + ROWS)), &s.slot(run, worker));
+            let (head, i0) = (task / rows, task % rows * QUERIES);
+            let (rows, slot) = ((i0, c.n.min(i0 + QUERIES)), s.slot::<T>(run, worker));
+            self.turn(run, head, rows, &slot);
+            for columns in pieces(0, s.seen(rows.1), KEYS) {
+                self.block(run, head, rows, columns, &slot);
+                self.queries(run, head, rows, columns, &slot);
+            }
         });
+    }
+
+    unsafe fn turn<T: Real>(&self, run: &Run, head: usize, rows: (usize, usize), slot: &Slot<T>) {
+        self.s.turn(run, head, rows, slot);
+        let dy = self.dy.matrix::<T>(run, &self.s.heads, head).from(rows.0, 0);
+        pack_right(dy.transposed(), self.s.call.e, rows.1 - rows.0, slot.dy);
     }
 
     /// Weights as they are kept, and the cotangents of scores before they are scaled.
@@ -59,50 +81,78 @@ impl AttentionGrad {
         slot: &Slot<T>,
     ) {
         let (s, c) = (&self.s, &self.s.call);
-        let ((i0, i1), (j0, j1)) = (rows, columns);
-        s.scores(run, head, rows, columns, slot.weights);
-        let dy = self.dy.matrix::<T>(run, &s.heads, head).from(i0, 0);
-        let values = c.value.matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
-        product(run.isa, i1 - i0, j1 - j0, c.e, dy, values.transposed(), block(slot.changes), false);
-        for i in 0..i1 - i0 {
-            let at = head * c.n + i0 + i;
-            let (lse, delta) = (*run.ptr::<T>(self.lse).add(at), *run.ptr::<T>(self.delta).add(at));
-            let weights = std::slice::from_raw_parts_mut(slot.weights.add(i * COLUMNS), j1 - j0);
-            let changes = std::slice::from_raw_parts_mut(slot.changes.add(i * COLUMNS), j1 - j0);
-            weigh(run.isa, weights, lse);
-            s.drop(run, head, i0 + i, j0, slot, &mut [changes]);
-            change(run.isa, weights, changes, delta, T::from_f64(c.scale));
-            s.drop(run, head, i0 + i, j0, slot, &mut [weights]);
-        }
+        let (first, count, keys) = (head * c.n + rows.0, rows.1 - rows.0, columns.1 - columns.0);
+        s.scores(run, head, rows, columns, slot);
+        let values = c.value.matrix::<T>(run, &c.lead, head / c.r).from(columns.0, 0);
+        multiply(run.isa, [keys, count, c.e], values, whole(slot.dy, count), whole(slot.changes, QUERIES), false);
+        s.drop(run, head, rows, columns, slot, slot.changes);
+        let [mut lse, mut delta] = [[T::ZERO; QUERIES]; 2];
+        lse.as_mut_ptr().copy_from_nonoverlapping(run.ptr::<T>(self.lse).add(first), count);
+        delta.as_mut_ptr().copy_from_nonoverlapping(run.ptr::<T>(self.delta).add(first), count);
+        let weights = std::slice::from_raw_parts_mut(slot.weights.cast(), keys);
+        let changes = std::slice::from_raw_parts_mut(slot.changes.cast(), keys);
+        change(run.isa, weights, changes, &lse, &delta, T::from_f64(c.scale));
+        s.drop(run, head, rows, columns, slot, slot.weights);
     }
 
-    unsafe fn keys<T: Real>(&self, run: &Run, group: usize, (j0, j1): (usize, usize), slot: &Slot<T>) {
+    unsafe fn keys<T: Real>(&self, run: &Run, group: usize, (j0, j1): (usize, usize), single: bool, slot: &Slot<T>) {
         let (s, c) = (&self.s, &self.s.call);
         let dk = whole(run.ptr::<T>(self.dk).add((group * c.m + j0) * c.d), c.d);
         let dv = whole(run.ptr::<T>(self.dv).add((group * c.m + j0) * c.e), c.e);
         std::slice::from_raw_parts_mut(dk.ptr.cast_mut(), (j1 - j0) * c.d).fill(T::ZERO);
         std::slice::from_raw_parts_mut(dv.ptr.cast_mut(), (j1 - j0) * c.e).fill(T::ZERO);
-        // Rows before the first key see none of them.
-        let first = if c.causal { j0 / ROWS * ROWS } else { 0 };
+        // Queries before the first key see none of them.
+        let first = if c.causal { j0 / QUERIES * QUERIES } else { 0 };
         for head in group * c.r..(group + 1) * c.r {
-            for (i0, i1) in pieces(first, c.n, ROWS) {
-                self.block(run, head, (i0, i1), (j0, j1), slot);
-                let q = c.query.matrix::<T>(run, &s.heads, head).from(i0, 0);
-                let dy = self.dy.matrix::<T>(run, &s.heads, head).from(i0, 0);
-                let (weights, changes) = (block(slot.weights.cast_const()), block(slot.changes.cast_const()));
-                product(run.isa, j1 - j0, c.e, i1 - i0, weights.transposed(), dy, dv, true);
-                product(run.isa, j1 - j0, c.d, i1 - i0, changes.transposed(), q, dk, true);
+            for rows in pieces(first, c.n, QUERIES) {
+                let columns = (j0, j1.min(s.seen(rows.1)));
+                self.turn(run, head, rows, slot);
+                self.block(run, head, rows, columns, slot);
+                let q = c.query.matrix::<T>(run, &s.heads, head).from(rows.0, 0);
+                let dy = self.dy.matrix::<T>(run, &s.heads, head).from(rows.0, 0);
+                let (keys, count) = (columns.1 - j0, rows.1 - rows.0);
+                multiply(run.isa, [keys, c.e, count], whole(slot.weights, QUERIES), dy, dv, true);
+                multiply(run.isa, [keys, c.d, count], whole(slot.changes, QUERIES), q, dk, true);
+                if single {
+                    self.queries(run, head, rows, columns, slot);
+                }
             }
         }
     }
 
-    unsafe fn queries<T: Real>(&self, run: &Run, head: usize, (i0, i1): (usize, usize), slot: &Slot<T>) {
-        let (s, c) = (&self.s, &self.s.call);
+    /// Adds a block's part of the gradient of its queries.
+    unsafe fn queries<T: Real>(
+        &self,
+        run: &Run,
+        head: usize,
+        (i0, i1): (usize, usize),
+        (j0, j1): (usize, usize),
+        slot: &Slot<T>,
+    ) {
+        let c = &self.s.call;
         let dq = whole(run.ptr::<T>(self.dq).add((head * c.n + i0) * c.d), c.d);
-        for (j0, j1) in pieces(0, s.seen(i1), COLUMNS) {
-            self.block(run, head, (i0, i1), (j0, j1), slot);
-            let k = c.key.matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
-            product(run.isa, i1 - i0, c.d, j1 - j0, block(slot.changes.cast_const()), k, dq, j0 > 0);
+        let k = c.key.matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
+        let changes = whole(slot.changes, QUERIES).transposed();
+        multiply(run.isa, [i1 - i0, c.d, j1 - j0], changes, k, dq, j0 > 0);
+    }
+}
+
+by_isa! { fn change<T: Float>(weights: &mut [Each<T>], changes: &mut [Each<T>], lse: &Each<T>, delta: &Each<T>, scale: T) => change_body }
+
+/// Turns scores into weights, and the cotangents of weights into those of scores.
+#[inline(always)]
+unsafe fn change_body<L: Level, T: Float>(
+    weights: &mut [Each<T>],
+    changes: &mut [Each<T>],
+    lse: &Each<T>,
+    delta: &Each<T>,
+    scale: T,
+) {
+    let shift = lse.map(|lse| if lse == T::LOWEST { T::ZERO } else { lse });
+    for (weights, changes) in weights.iter_mut().zip(changes) {
+        for l in 0..QUERIES {
+            weights[l] = (weights[l] - shift[l]).decay();
+            changes[l] = weights[l] * (changes[l] - delta[l]) * scale;
         }
     }
 }
