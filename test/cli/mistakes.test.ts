@@ -34,6 +34,13 @@ const mistakes: Mistake[] = [
     status: 1,
     says: /there is no executor 'nonsense'\n.*there are native, reference, auto;/s,
   },
+  {
+    // The launcher warns for its workers.
+    args: ["run", trains, "--executor", "gpu"],
+    variables: { HEDDLE_THREDS: "2" },
+    status: 1,
+    says: /^heddle: the environment variable HEDDLE_THREDS means nothing; did you mean HEDDLE_THREADS\?\n(?!.*THREDS)/s,
+  },
   { args: ["worker", "--executor", "remote"], status: 2, says: /Allowed choices are native, reference\./ },
   {
     args: ["worker"],
