@@ -12,7 +12,7 @@ import { type Cores, usableCores } from "../launch/cores.ts";
 import { loaderName, runtimeName } from "../launch/loader.ts";
 import { HeddleError } from "../util/errors.ts";
 import { launcherProblem } from "../util/launchers.ts";
-import { namedVariables, readEnvironment, unknownVariables } from "../util/settings.ts";
+import { meanings, ownVariables, readEnvironment, unknownVariables, type Variables } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";
 import { version } from "../util/version.ts";
 import type { CommandContext } from "./context.ts";
@@ -131,6 +131,14 @@ const choice = ({ isa, best }: { isa: string; best: string }): string =>
   isa === best ? "" : ` as HEDDLE_ISA says (the best here: ${best})`;
 
 const capital = (sentence: string): string => `${sentence[0]?.toUpperCase()}${sentence.slice(1)}`;
+
+/** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
+export function namedVariables(variables: Variables = ownVariables()): string[] {
+  return Object.entries(variables)
+    .filter(([name, value]) => Object.hasOwn(meanings, name) && name.startsWith("HEDDLE_") && value !== "")
+    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
+    .sort();
+}
 
 /** What is wrong with Heddle's environment variables. */
 function environmentProblems(): string[] {

@@ -46,7 +46,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .argument("[args...]", "arguments for the file, after --; with --diff the second plan")
     .option(
       "-m, --mesh <axes>",
-      "named axes with their sizes, such as data=8,model=4 (required); several are ranked by predicted time",
+      "named axes with their sizes, such as data=8,model=4 (required); give --mesh again for more meshes, ranked by predicted time",
       (text: string, meshes: readonly string[] = []) => [...meshes, meshText(text)],
     )
     .addOption(machineFlag())
@@ -76,6 +76,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
         after === undefined ? (forms.find((name) => flags[name] === true) ?? "summary") : `after:${after}`;
       if (mesh.length > 1 && planAs !== "summary" && planAs !== "json")
         throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
+      checkMeshes(command, args);
       const plan = mesh.join(";");
       const device = { ...(threads === undefined ? {} : { threads }), ...machineOption({ machine, threads }) };
       const result = await launchLocal({ file, args, plan, planAs, signal, ...device });
@@ -90,6 +91,16 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       }
       finish(result.status);
     });
+}
+
+/** Refuses a mesh that would be an argument of the file: `--mesh data=4 data=2` reads as two meshes. */
+function checkMeshes(command: Command, args: readonly string[]): void {
+  const own = process.argv.includes("--") ? [] : args;
+  const stray = own.find((text) => /^[a-z]\w*=\d/i.test(text));
+  if (stray === undefined) return;
+  command.error(
+    `error: '${stray}' is not a mesh but an argument of the file: write --mesh ${stray} for another mesh, or -- before it`,
+  );
 }
 
 function difference(file: string, [other, ...more]: readonly string[]): string {

@@ -52,9 +52,9 @@ export function checkPlanOf(
   const [planned, actual] = [plan.source, graphFingerprint(graph)];
   if (different.length === 0 && (planned === undefined || planned === actual)) return;
   const what = different.length > 0 ? listed(different) : "the values are the same, the computation differs";
-  const prints = planned === undefined ? "" : ` (graph ${planned} there, ${actual} here)`;
+  const prints = planned === undefined || planned === actual ? "" : ` (graph ${planned} there, ${actual} here)`;
   throw new HeddleError("plan", `${planTitle(plan)} is of another function than '${graph.name}'${prints}: ${what}`, {
-    hint: "print the plan again; the function has changed since",
+    hint: "correct the lines that differ; if the function has changed since, print the plan again",
   });
 }
 

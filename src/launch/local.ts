@@ -7,7 +7,7 @@ import { extname, join, resolve } from "node:path";
 import type { ProfileRequest } from "../executors/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { refuseOtherLaunchers } from "../util/launchers.ts";
-import { type PlanForm, readEnvironment } from "../util/settings.ts";
+import { type PlanForm, readEnvironment, unknownVariables } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import { type RunEnvironment, workerEnvironment } from "./environment.ts";
@@ -93,6 +93,7 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   const workers = options.workers ?? 1;
   checkOptions(options, workers);
   readEnvironment();
+  if (options.quiet !== true) for (const text of unknownVariables()) console.error(`heddle: ${text}`);
   if (options.plan === undefined) refuseOtherLaunchers();
   const stop = listenForStop(options.signal);
   const runDirectory = makeRunDirectory();

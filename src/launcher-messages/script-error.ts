@@ -150,12 +150,21 @@ function wrongSyntax(error: Error): string | undefined {
   const match = /^(\S.*):(\d+):(\d+): ERROR: (.*)$/m.exec(error.message);
   if (match !== null) {
     const [, file, line, column, text] = match as unknown as [string, string, string, string, string];
-    return described({ file: asPath(file), line: Number(line), column: Number(column) + 1 }, text);
+    const shown = described({ file: asPath(file), line: Number(line), column: Number(column) + 1 }, text);
+    return asCommonJs.test(text) ? `${shown}\n  hint: ${moduleHint}` : shown;
   }
   const place = placeAbove(error);
   if (place === undefined || !(error instanceof SyntaxError)) return undefined;
-  return described(place, error.message.split("\n", 1)[0] as string);
+  const [text = ""] = error.message.split("\n", 1);
+  const shown = described(place, text);
+  return asCommonJs.test(text) ? `${shown}\n  hint: ${moduleHint}` : shown;
 }
+
+/** What esbuild and Node say of a module that is read as CommonJS. */
+const asCommonJs = /^Top-level await .* "cjs" output format|^Cannot use import statement outside a module/;
+
+const moduleHint =
+  'the file is read as CommonJS: write "type": "module" in the package.json of the project, or name the file .mts (.mjs)';
 
 function missingModule(error: Error): string | undefined {
   const { code } = error as NodeJS.ErrnoException;

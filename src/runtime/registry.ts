@@ -4,7 +4,7 @@ import type { ExecutorPasses } from "../passes/pass.ts";
 import type { Mesh } from "../plan/mesh.ts";
 import { HeddleError, invariant } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
-import { readEnvironment } from "../util/settings.ts";
+import { readEnvironment, warnOfUnknown } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 
 import type { Runtime } from "./devices.ts";
@@ -102,6 +102,7 @@ export function defaultExecutor(): ExecutorPlugin {
  * @throws HeddleError `executor` for an unknown name, or an executor that cannot be used here.
  */
 export function chooseExecutor(name?: string): LocalPlugin {
+  warnOfUnknown();
   const plugin = name === undefined ? undefined : executorNamed(name);
   if (plugin === undefined) {
     for (const entry of plugins.values()) if (hasDevices(entry) && entry.unavailable() === undefined) return entry;

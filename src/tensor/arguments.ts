@@ -9,6 +9,14 @@ export function checkFunction(what: string, fn: unknown): void {
   if (typeof fn !== "function") throw new HeddleError("argument", `${what}: takes a function, got ${shown(fn)}`);
 }
 
+/** Passes on what a traced function returns. @throws HeddleError `trace` for a promise */
+export function returned<Result>(what: string, result: Result): Result {
+  if (!(result instanceof Promise)) return result;
+  // This error is the report; a rejection that nobody handles would end the process.
+  result.catch(() => undefined);
+  throw new HeddleError("trace", `${what}: returns a promise: it is async, or calls data(), array() or item()`);
+}
+
 /** Refuses surplus arguments, which would be ignored. @throws HeddleError `argument` */
 export function checkNoMore(what: string, more: readonly unknown[], hint: string): void {
   const [first] = more.filter((value) => value !== undefined);

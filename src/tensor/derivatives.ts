@@ -13,7 +13,7 @@ import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { checkFunction, checkNoMore } from "./arguments.ts";
+import { checkFunction, checkNoMore, returned } from "./arguments.ts";
 import { apart, capturedNodes, graphName, named, nodesOf, type Traced, traceBody, traced } from "./nested.ts";
 import { isTensor, Tensor } from "./tensor.ts";
 import { jit } from "./transforms.ts";
@@ -46,7 +46,7 @@ export function valueAndGrad<P, Rest extends any[], Result extends Tensor | read
     }
     const flat = flattenTree(params, isTensor);
     return apart(graphName(fn, "function"), flat, (leaves) => {
-      const value: unknown = fn(unflattenTree(flat.shape, leaves) as P, ...rest);
+      const value: unknown = returned(graphName(fn, "function"), fn(unflattenTree(flat.shape, leaves) as P, ...rest));
       const loss = Array.isArray(value) ? (value[0] as unknown) : value;
       if (!isTensor(loss)) {
         const message = "grad: the function must return a scalar tensor, or an array that begins with one";

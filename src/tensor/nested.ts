@@ -8,9 +8,8 @@ import { graphFingerprint, inlineGraph, inputSpecs, traceGraph } from "../ir/gra
 import type { Graph, Node } from "../ir/node.ts";
 import { type TensorType, typeOf } from "../ir/shape.ts";
 import { formatLayout } from "../plan/layout.ts";
-import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
-import { checkFunction } from "./arguments.ts";
+import { checkFunction, returned } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { isTensor, Tensor } from "./tensor.ts";
@@ -40,10 +39,7 @@ export function traceBody(
     name,
     specs,
     (nodes) => {
-      const result = fn(nodes.map(Tensor.ofNode));
-      if (result instanceof Promise)
-        throw new HeddleError("trace", `${name}: a function that is traced cannot be async`);
-      output = flattenTree(result, isTensor);
+      output = flattenTree(returned(name, fn(nodes.map(Tensor.ofNode))), isTensor);
       return nodesOf(output.leaves);
     },
     { nested: true },

@@ -12,7 +12,7 @@ import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { capturePosition } from "../util/source.ts";
 import { flattenTree, isRecord, type TreeShape, treeKey, unflattenTree } from "../util/tree.ts";
-import { checkFunction } from "./arguments.ts";
+import { checkFunction, returned } from "./arguments.ts";
 import { Cache } from "./cache.ts";
 import { Churn } from "./churn.ts";
 import { LastCall } from "./last-call.ts";
@@ -135,9 +135,7 @@ function traceTree(name: string, fn: AnyFunction, flat: Flat) {
     type: { shape, dtype },
   }));
   const traced = traceFunction<Tensor>(name, specs, (nodes) => {
-    const result = fn(...(unflattenTree(flat.shape, nodes.map(Tensor.ofNode)) as unknown[]));
-    if (result instanceof Promise)
-      throw new HeddleError("trace", `${name}: a function that is compiled cannot be async`);
+    const result = returned(name, fn(...(unflattenTree(flat.shape, nodes.map(Tensor.ofNode)) as unknown[])));
     const flatResult = flattenTree(result, isTensor);
     output = flatResult.shape;
     names = flatResult.paths;

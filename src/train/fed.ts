@@ -2,13 +2,14 @@
 import { formatLayout, type Layout, type PlanLayouts, sameLayout } from "../plan/index.ts";
 import { planTitle } from "../plan/plan.ts";
 import { HeddleError } from "../util/errors.ts";
+import { nearest } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 
 /**
  * Checks that a plan has the layouts in which a training keeps and feeds its values.
  *
  * @param fed names of all inputs of the step
- * @throws HeddleError `plan` naming a value with another layout; `parse` for a printed plan that lacks inputs
+ * @throws HeddleError `plan` naming a value with another layout, or with a misspelt name; `parse` for a printed plan that lacks inputs
  */
 export function checkFed(
   plan: PlanLayouts,
@@ -16,6 +17,7 @@ export function checkFed(
   fed: readonly string[],
 ): void {
   const named = new Set(plan.inputs.map(({ name }) => name));
+  checkNames(plan, fed, named);
   // Optimizer state that has the layout of its parameter is not printed. A hand-written plan may name any inputs.
   const missing = fed.filter((name) => !named.has(name) && !name.startsWith("optimizer."));
   if (plan.source !== undefined && missing.length > 0)
@@ -37,4 +39,19 @@ export function checkFed(
         },
       );
     }
+}
+
+/** @throws HeddleError `plan` for the name of no input that is similar to the name of an input that the plan lacks */
+function checkNames(plan: PlanLayouts, fed: readonly string[], named: ReadonlySet<string>): void {
+  const lacking = fed.filter((name) => !named.has(name));
+  const inputs = new Set(fed);
+  for (const { name, line } of plan.inputs) {
+    const near = inputs.has(name) ? undefined : nearest(name, lacking);
+    if (near !== undefined)
+      throw new HeddleError(
+        "plan",
+        `${planTitle(plan, line)} names '${name}', which the training does not have; did you mean '${near}'?`,
+        { hint: "heddle plan --layouts prints the names" },
+      );
+  }
 }

@@ -203,8 +203,8 @@ export const legalOf = (name: Name): string => readers[name].legal;
 
 type ValueOf<N extends Name> = NonNullable<ReturnType<(typeof readers)[N]["read"]>>;
 
-/** Variables that scripts and tests of a clone read, not the library. */
-const cloneVariables = ["HEDDLE_PYTHON", "HEDDLE_XLA_PYTHON", "HEDDLE_FUZZ_ROUNDS", "HEDDLE_TEST_SEED"];
+/** Variables that scripts and tests of a clone read, not the library, without `HEDDLE_`. */
+const cloneVariables = "PYTHON XLA_PYTHON FUZZ_ROUNDS TEST_SEED ONNX_CASES ONNX_PYTHON ONNX_UPDATE".split(" ");
 
 /** The variables of this process; none in a browser. */
 export const ownVariables = (): Variables => (typeof process === "undefined" ? {} : (process.env as Variables));
@@ -276,7 +276,7 @@ export function setFinalize(when: NonNullable<Environment["finalize"]>): void {
 
 /** A sentence for each `HEDDLE_…` variable that is set, but unknown. */
 export function unknownVariables(variables: Variables = ownVariables()): string[] {
-  const knownNames = [...Object.keys(readers), ...cloneVariables];
+  const knownNames = [...Object.keys(readers), ...cloneVariables.map((name) => `HEDDLE_${name}`)];
   const unknown = Object.keys(variables).filter((name) => name.startsWith("HEDDLE_") && !knownNames.includes(name));
   return unknown.sort().map((name) => {
     const suggestion = nearest(name, knownNames);
@@ -284,10 +284,11 @@ export function unknownVariables(variables: Variables = ownVariables()): string[
   });
 }
 
-/** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
-export function namedVariables(variables: Variables = ownVariables()): string[] {
-  return Object.entries(variables)
-    .filter(([name, value]) => Object.hasOwn(readers, name) && name.startsWith("HEDDLE_") && value !== "")
-    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
-    .sort();
+let warned = false;
+
+/** Warns once of {@link unknownVariables}. The launcher has done so for the processes that it starts. */
+export function warnOfUnknown(): void {
+  for (const text of warned || ownVariables()["HEDDLE_LAUNCHER"] ? [] : unknownVariables())
+    process.emitWarning(text, { type: "HeddleWarning", code: "HEDDLE_ENVIRONMENT" });
+  warned = true;
 }

@@ -34,6 +34,13 @@ const mistakes: Mistake[] = [
     status: 1,
     says: /there is no executor 'nonsense'\n.*there are native, reference, auto;/s,
   },
+  {
+    // The launcher warns for its workers.
+    args: ["run", trains, "--executor", "gpu"],
+    variables: { HEDDLE_THREDS: "2" },
+    status: 1,
+    says: /^heddle: the environment variable HEDDLE_THREDS means nothing; did you mean HEDDLE_THREADS\?\n(?!.*THREDS)/s,
+  },
   { args: ["worker", "--executor", "remote"], status: 2, says: /Allowed choices are native, reference\./ },
   {
     args: ["worker"],
@@ -130,6 +137,8 @@ describe("a file that does not start is told with its place", () => {
     mkdirSync(join(root, ".heddle"), { recursive: true });
     folder = mkdtempSync(join(root, ".heddle/mistakes-"));
     writeFileSync(join(folder, "helper.ts"), "export const tastes: number = 1;\n");
+    mkdirSync(join(folder, "common"));
+    writeFileSync(join(folder, "common/package.json"), '{ "type": "commonjs" }\n');
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -165,6 +174,11 @@ describe("a file that does not start is told with its place", () => {
       name: "syntax.ts",
       text: "const x: number = 1;\nconst y = = x;\n",
       says: /syntax\.ts:2:11: Unexpected "="\n {2}const y = = x;\n {12}\^\n$/,
+    },
+    {
+      name: "common/mine.ts",
+      text: "const x: number = 1;\nawait Promise.resolve(x);\n",
+      says: /mine\.ts:2:1: Top-level await .* "cjs" output format\n.*\n.*\n {2}hint: .*"type": "module" in the package\.json/,
     },
     {
       name: "nowhere.ts",

@@ -229,6 +229,11 @@ describe("a plan as a file", () => {
       text.replace("f32[3,4]", "f32[3,5]"),
       / \(\S+wrong\) is of .* 'params\.0\.weight' \(line 2\) is f32\[3,5\] in the plan and f32\[3,4\] here/,
     ],
+    ...[text, text.replace(/ of \w+ on/, " on")].map((whole, index): [string, string, RegExp] => [
+      `with a misspelt name, ${["with", "without"][index]} a fingerprint,`,
+      whole.replace("params.0.weight", "params.0.wieght"),
+      /\(\S+wrong:2\) names 'params\.0\.wieght', which .*; did you mean 'params\.0\.weight'\?\n/,
+    ]),
     ["of another step", text.replace(/of \w+ on/, "of 123 on"), /graph 123 there, \w+ here\): the values are the same/],
     [
       "with its batch elsewhere",

@@ -122,7 +122,7 @@ test.each<[string, () => unknown, RegExp]>([
   [
     "a misspelt value",
     () => go(edited("input w:", "input W:")),
-    /'W' \(line 2\) is in the plan only; did you mean 'w'\?/,
+    /another function than 'step': .*'W' \(line 2\) is in the plan only; did you mean 'w'\?[\s\S]*hint: correct the lines/,
   ],
   [
     "a value twice",

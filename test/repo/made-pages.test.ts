@@ -62,8 +62,9 @@ const rowsOf = (by: "run" | undefined): string[][] =>
 
 const environment = `# Environment variables
 
-A value that is none is an error that names the legal ones; a misspelt \`HEDDLE_…\` is told with the nearest. \`heddle doctor\` shows those that are
-set. [Flags](command-line.md) and options of \`train\` win over variables. \`NO_COLOR\` and \`FORCE_COLOR\` are read, too.
+A value that is none is an error that names the legal ones; a misspelt \`HEDDLE_…\` is a warning with the nearest, code \`HEDDLE_ENVIRONMENT\`.
+\`heddle doctor\` shows those that are set. [Flags](command-line.md) and options of \`train\` win over variables. \`NO_COLOR\` and \`FORCE_COLOR\` are
+read, too.
 
 ${table("| variable | values | |", rowsOf(undefined))}
 

@@ -24,6 +24,22 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, code: str
     /f32\[2\] cannot be written as JSON.*x\.array\(\)/s,
   ],
   ["an item of several", () => zeros([2]).itemSync(), "shape", /item: f32\[2\] has 2 elements, not one/],
+  // A promise that is refused must not reject by itself: the test run fails on a rejection that nobody handles.
+  [
+    "an item of a traced tensor",
+    () => jit((a: heddle.Tensor) => a.item())(tensor([1])),
+    "trace",
+    /function: returns a promise: it is async, or calls data\(\), array\(\) or item\(\)/,
+  ],
+  [
+    "an async loss",
+    () =>
+      grad(async function loss(a: heddle.Tensor) {
+        return (await a.data())[0];
+      })(tensor([1])),
+    "trace",
+    /loss: returns a promise: it is async/,
+  ],
   [
     "a system of other rows",
     () => h.linalg.solve(zeros([2, 2]), zeros([3])),

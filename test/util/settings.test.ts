@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
-import { namedVariables, readEnvironment, unknownVariables } from "../../src/util/settings.ts";
+import { describe, expect, test, vi } from "vitest";
+import { namedVariables } from "../../src/cli/doctor.ts";
+import { readEnvironment, unknownVariables } from "../../src/util/settings.ts";
 
 describe("the environment", () => {
   test("says nothing by default, and an empty variable says nothing", () => {
@@ -53,6 +54,22 @@ describe("the environment", () => {
       "HEDDLE_ISA=avx2",
       "HEDDLE_SECRET=…",
     ]);
+  });
+
+  test("a misspelt name is a warning, once", async () => {
+    vi.resetModules();
+    const { warnOfUnknown } = await import("../../src/util/settings.ts");
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => undefined);
+    vi.stubEnv("HEDDLE_THREDS", "2");
+    for (let round = 0; round < 2; round++) warnOfUnknown();
+    expect(warn.mock.calls).toEqual([
+      [
+        "the environment variable HEDDLE_THREDS means nothing; did you mean HEDDLE_THREADS?",
+        { type: "HeddleWarning", code: "HEDDLE_ENVIRONMENT" },
+      ],
+    ]);
+    warn.mockRestore();
+    vi.unstubAllEnvs();
   });
 
   test("is read in one place; the launcher hands it on whole", () => {
