@@ -62,8 +62,8 @@ const rowsOf = (by: "run" | undefined): string[][] =>
 
 const environment = `# Environment variables
 
-A value that is none is an error that names the legal ones; a misspelt \`HEDDLE_…\` is told with the nearest. \`heddle doctor\` shows those that are
-set. [Flags](command-line.md) and options of \`train\` win over variables. \`NO_COLOR\` and \`FORCE_COLOR\` are read, too.
+An invalid value is an error that lists the valid values; a misspelt \`HEDDLE_…\` is reported with the nearest name. \`heddle doctor\` shows the
+variables that are set. [Flags](command-line.md) and options of \`train\` win over variables. \`NO_COLOR\` and \`FORCE_COLOR\` are read, too.
 
 ${table("| variable | values | |", rowsOf(undefined))}
 
