@@ -13,7 +13,7 @@ export function positionOf(node: Node): SourcePosition | undefined {
   return positions.get(node);
 }
 
-/** What a fault at a node is told as: what its op says that it means, else what the function at work does. */
+/** The description of a fault at a node: by the node's op if it has one, otherwise by the given speaker. */
 export function meaningAt(node: Node | undefined, by: Speaker | undefined): Speaker["says"] {
   const { says } = node?.op ?? {};
   if (node === undefined || says === undefined) return by?.says;

@@ -17,7 +17,7 @@ import type { Plan, PlanLayouts, PlannedPipeline, PlannedValue } from "./plan.ts
  * output loss: f32[] R
  * ```
  *
- * An input that is used in another layout than it is kept in has `used` and that one after its layout. `of 1f2e3d` after the name is the fingerprint of the planned graph, where it is known. Matrices given by entries have a line each:
+ * If an input is used in a layout other than the one it is kept in, `used` and that layout follow. `of 1f2e3d` after the name is the fingerprint of the planned graph, if it is known. Each matrix given by its entries has a line:
  * `format f32[400,300] of 900 entries: entries` (or `dense`).
  *
  * Where devices are not alike, the graph of each class follows the line `devices 0 2` that names them; `inputs 0 1` and `outputs 2` name

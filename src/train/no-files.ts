@@ -1,4 +1,4 @@
-/** @module The error of what needs files on a machine that has none. */
+/** @module The error of features that need files, in an environment without files. */
 import { HeddleError } from "../util/errors.ts";
 
 /** The error for `what`, such as `"train: the option checkpoint writes files"`. */

@@ -104,7 +104,7 @@ export function checkNumber(
 ): void {
   const isNumber = typeof value === "number";
   if (isNumber && Number.isFinite(value) && value >= lowest && value <= highest) return;
-  // A bound that large is told only to whoever is above it.
+  // Such a large bound is named only if the value is above it.
   const below = highest >= Number.MAX_SAFE_INTEGER && !(isNumber && value > highest) ? "" : ` and at most ${highest}`;
   const above = lowest === Number.MIN_VALUE ? "finite and above 0" : `at least ${lowest}`;
   const range = lowest === -Number.MAX_VALUE ? "finite" : `${above}${below}`;

@@ -62,9 +62,8 @@ const rowsOf = (by: "run" | undefined): string[][] =>
 
 const environment = `# Environment variables
 
-A value that is none is an error that names the legal ones; a misspelt \`HEDDLE_…\` is a warning with the nearest, code \`HEDDLE_ENVIRONMENT\`.
-\`heddle doctor\` shows those that are set. [Flags](command-line.md) and options of \`train\` win over variables. \`NO_COLOR\` and \`FORCE_COLOR\` are
-read, too.
+An invalid value is an error that lists the valid values; a misspelt \`HEDDLE_…\` is a warning with the nearest name (\`HEDDLE_ENVIRONMENT\`). \`heddle doctor\` shows the
+variables that are set. [Flags](command-line.md) and options of \`train\` win over variables. \`NO_COLOR\` and \`FORCE_COLOR\` are read, too.
 
 ${table("| variable | values | |", rowsOf(undefined))}
 

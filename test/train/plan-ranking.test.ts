@@ -18,7 +18,7 @@ const ranked = (times: { readonly [name: string]: number }): string[] =>
     .sort(([, one], [, other]) => one - other)
     .map(([name]) => name);
 
-// Which mesh is the best is another one for the perceptron than for the other two.
+// The best mesh of the perceptron differs from the best mesh of the other two models.
 test.each(Object.entries(milliseconds))("the meshes of %s have the order that runs measured", (name, measured) => {
   const settings = resolveOptions({
     ...(trainings[name] as TrainOptions),

@@ -79,7 +79,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         }
     }
 
-    /// Writes the list. A turn for which the list does not hold jumps to the label.
+    /// Writes the list. An iteration for which the list does not hold jumps to the label.
     pub fn write(mut self, leave: Option<Label>) -> Done {
         for i in 0..self.list.nodes.len() {
             let node = self.list.nodes[i];

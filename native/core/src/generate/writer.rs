@@ -41,11 +41,11 @@ pub struct Writer<'a> {
     pub lanes: usize,
     pub pool: Vec<u8>,
     pub places: HashMap<(u64, Kind), usize>,
-    /// Turns that may jump to code behind the function.
+    /// Iterations that may jump to code behind the function.
     pub left: Vec<Left>,
 }
 
-/// Which lanes of which vector of the loop's turn.
+/// Which lanes of which vector of one iteration of the loop.
 #[derive(Clone, Copy)]
 pub struct Turn {
     /// Elements after the index register.
@@ -53,7 +53,7 @@ pub struct Turn {
     pub tail: bool,
 }
 
-/// A turn whose vectors are computed one by one behind the function, if the turn is left.
+/// An iteration whose vectors are computed one by one behind the function, if the iteration jumps there.
 pub struct Left {
     pub from: Label,
     pub back: Label,

@@ -73,7 +73,7 @@ impl Fold for Sum {
     fn fold<T: Element>(a: T, b: T) -> T {
         a.add(b)
     }
-    /// The error of a sum is a float: D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, theorem B. It goes into the
+    /// The rounding error of a sum is itself a float: D. E. Knuth, The Art of Computer Programming 2, section 4.2.2, theorem B. It goes into the
     /// next value (W. Kahan, Further remarks on reducing truncation errors, 1965), so that it stays small beside the total.
     #[inline(always)]
     fn join<T: Element>(total: T, lost: T, value: T) -> (T, T) {

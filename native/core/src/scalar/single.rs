@@ -52,7 +52,7 @@ pub fn expm1<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let clamped = clamp(o, x, -30.0, 89.0);
     let (n, r) = reduce(o, clamped);
     let m = small_expm1(o, r);
-    // Half of the result, because 2^128 is no number.
+    // Half of the result, because 2^128 is not representable.
     let one = o.number(1.0);
     let lower = o.sub(n, one);
     let scale = o.power(lower);
