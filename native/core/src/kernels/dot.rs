@@ -255,19 +255,29 @@ unsafe fn run_lanes<L: Level, T: Float>(row: &[T], vector: &[T]) -> [T; LANES] {
 
 #[inline(always)]
 unsafe fn column_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
-    const WIDTH: usize = 256;
+    // Long runs of each row, so that the processor reads ahead; the sums stay in L1.
+    const WIDTH: usize = 1024;
+    const ROWS: usize = 4;
     let [mut sums, mut totals, mut lost] = [[T::ZERO; WIDTH]; 3];
     for i in (0..m).step_by(WIDTH) {
         let n = WIDTH.min(m - i);
         let (sums, totals, lost) = (&mut sums[..n], &mut totals[..n], &mut lost[..n]);
         totals.fill(T::ZERO);
         lost.fill(T::ZERO);
+        let column = |p: usize| (std::slice::from_raw_parts(x.at(i, p), n), *y.at(p, 0));
         for first in (0..k).step_by(CHAIN) {
             sums.fill(T::ZERO);
-            for p in first..k.min(first + CHAIN) {
-                let scale = *y.at(p, 0);
-                let column = std::slice::from_raw_parts(x.at(i, p), n);
-                for (s, a) in sums.iter_mut().zip(column) {
+            let end = k.min(first + CHAIN);
+            let together = first + (end - first) / ROWS * ROWS;
+            for p in (first..together).step_by(ROWS) {
+                let [(a, u), (b, v), (c, w), (d, z)] = [column(p), column(p + 1), column(p + 2), column(p + 3)];
+                for (j, s) in sums.iter_mut().enumerate() {
+                    *s = d[j].mul_add::<L>(z, c[j].mul_add::<L>(w, b[j].mul_add::<L>(v, a[j].mul_add::<L>(u, *s))));
+                }
+            }
+            for p in together..end {
+                let (a, scale) = column(p);
+                for (s, a) in sums.iter_mut().zip(a) {
                     *s = a.mul_add::<L>(scale, *s);
                 }
             }

@@ -11,6 +11,8 @@ use crate::isa::Isa;
 
 /// Length of a block of the contracted dim: a group of right columns of this length fits L1.
 pub const DEPTH: usize = 256;
+/// Most steps of a block: blocks of equal length, so that none is short.
+const MOST: usize = 320;
 /// Slivers of right columns that are packed together: with `DEPTH` rows a part of L2.
 const GROUP: usize = 8;
 /// Rows that are prefetched while a group is packed.
@@ -126,8 +128,9 @@ unsafe fn short<T: Real>(
         } else {
             Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 }
         };
-        for p in (0..k).step_by(DEPTH) {
-            let depth = DEPTH.min(k - p);
+        let length = k.div_ceil(k.div_ceil(MOST)).next_multiple_of(4);
+        for p in (0..k).step_by(length) {
+            let depth = length.min(k - p);
             let add = p > 0 || (accumulate && direct);
             block(isa, [m, n, depth], [a.from(0, p), b.from(p, 0), target], (add, chain), [&mut *left, &mut *right]);
         }
@@ -169,7 +172,7 @@ unsafe fn block<T: Real>(
     };
     pack_left(isa, &mut x, n > 2 * width, left);
     // Narrow right sides are read in place when rows are contiguous and few panels would reuse a copy.
-    if (b.columns == 1 || n == 1) && m <= 2 * T::rows(isa) {
+    if (b.columns == 1 || n == 1) && m <= 4 * T::rows(isa) {
         return T::block(isa, &x);
     }
     // Rows without gaps are copied for several slivers at once, so that memory is read in long runs.
