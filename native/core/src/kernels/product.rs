@@ -128,7 +128,8 @@ unsafe fn short<T: Real>(
         } else {
             Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 }
         };
-        let length = k.div_ceil(k.div_ceil(MOST)).next_multiple_of(4);
+        // Long sums keep blocks of whole chains, in which sums of equal numbers are exact.
+        let length = if chain == DEPTH { k.div_ceil(k.div_ceil(MOST)).next_multiple_of(4) } else { DEPTH };
         for p in (0..k).step_by(length) {
             let depth = length.min(k - p);
             let add = p > 0 || (accumulate && direct);
