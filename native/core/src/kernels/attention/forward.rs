@@ -26,6 +26,8 @@ const LANES: usize = 16;
 
 /// A number for each query of a block.
 pub(super) type Each<T> = [T; QUERIES];
+/// The head of a block, its queries and its keys.
+pub(super) type Part = (usize, (usize, usize), (usize, usize));
 
 /// The matrix of a head: an operand's last two dims. The first element is found by the indices of the leading dims.
 pub(super) unsafe fn matrix<T>(run: &Run, at: At, strides: &[isize], lead: &[usize], head: usize) -> Matrix<T> {
@@ -113,18 +115,11 @@ impl Shape {
     }
 
     /// The scores of a block, scaled and masked, in the place of its weights.
-    pub(super) unsafe fn scores<T: Real>(
-        &self,
-        run: &Run,
-        head: usize,
-        (i0, i1): (usize, usize),
-        (j0, j1): (usize, usize),
-        slot: &Slot<T>,
-    ) {
+    pub(super) unsafe fn scores<T: Real>(&self, run: &Run, (head, (i0, i1), (j0, j1)): Part, slot: &Slot<T>) {
         let to = slot.weights;
         let keys = self.call.key.matrix::<T>(run, &self.call.lead, head / self.call.r).from(j0, 0);
         let queries = whole(slot.queries, i1 - i0);
-        multiply(run.isa, [j1 - j0, i1 - i0, self.call.d], keys, queries, whole(to, QUERIES), false);
+        multiply(run.isa, [j1 - j0, i1 - i0, self.call.d], [keys, queries, whole(to, QUERIES)], false);
         if let Some(mask) = &self.call.mask {
             for i in i0..i1 {
                 let to = |j: usize| &mut *to.add(j * QUERIES + i - i0);
@@ -144,16 +139,9 @@ impl Shape {
     }
 
     /// Multiplies the numbers of a block by 0 where dropout applies, else by the factor of the call.
-    pub(super) unsafe fn drop<T: Real>(
-        &self,
-        run: &Run,
-        head: usize,
-        (i0, i1): (usize, usize),
-        (j0, j1): (usize, usize),
-        slot: &Slot<T>,
-        block: *mut T,
-    ) {
+    pub(super) unsafe fn drop<T: Real>(&self, run: &Run, part: Part, slot: &Slot<T>, block: *mut T) {
         let Some(dropout) = &self.call.dropout else { return };
+        let (head, (i0, i1), (j0, j1)) = part;
         let factor = T::from_f64(dropout.factor);
         let words = std::slice::from_raw_parts_mut(slot.words, j1 - j0);
         let start = std::slice::from_raw_parts(run.ptr::<i32>(dropout.start), dropout.total.len());
@@ -206,14 +194,7 @@ pub(super) fn pieces(from: usize, to: usize, size: usize) -> impl Iterator<Item 
 }
 
 /// `out = a · b`, or `out += a · b`, with `out` in rows. Both operands are read in place where rows of `b` have no gaps.
-pub(super) unsafe fn multiply<T: Real>(
-    isa: Isa,
-    [m, n, k]: [usize; 3],
-    a: Matrix<T>,
-    b: Matrix<T>,
-    out: Matrix<T>,
-    accumulate: bool,
-) {
+pub(super) unsafe fn multiply<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
     if b.columns != 1 {
         return product(isa, m, n, k, a, b, out, accumulate);
     }
@@ -341,15 +322,16 @@ impl Attention {
         let (mut tops, mut sums, mut before) = ([T::LOWEST; QUERIES], [T::ZERO; QUERIES], [T::ZERO; QUERIES]);
         s.turn(run, head, (i0, i1), slot);
         for (j0, j1) in pieces(0, s.seen(i1), KEYS) {
-            s.scores(run, head, (i0, i1), (j0, j1), slot);
+            let part = (head, (i0, i1), (j0, j1));
+            s.scores(run, part, slot);
             let block = std::slice::from_raw_parts_mut(slot.weights.cast(), j1 - j0);
             advance(run.isa, block, count, &mut tops, &mut sums, &mut before);
             if j0 > 0 {
                 times(run.isa, rows, &before[..count]);
             }
-            s.drop(run, head, (i0, i1), (j0, j1), slot, slot.weights);
+            s.drop(run, part, slot, slot.weights);
             let weights = whole(slot.weights, QUERIES).transposed();
-            multiply(run.isa, [count, c.e, j1 - j0], weights, values.from(j0, 0), whole(out, c.e), j0 > 0);
+            multiply(run.isa, [count, c.e, j1 - j0], [weights, values.from(j0, 0), whole(out, c.e)], j0 > 0);
         }
         total(run.isa, &mut tops, &mut sums);
         times(run.isa, rows, &sums[..count]);

@@ -1,7 +1,7 @@
 //! The gradient of attention: each task writes what no other does. Where there are groups for all workers, a task has a group,
 //! and computes every block once. Else tasks are rows of keys and values first, then rows of queries, with the same bits.
 
-use super::forward::{multiply, pieces, whole, Each, Shape, Slot, KEYS, QUERIES};
+use super::forward::{multiply, pieces, whole, Each, Part, Shape, Slot, KEYS, QUERIES};
 use crate::calls::{AttentionGradJson, StridedJson};
 use crate::dtype::for_float;
 use crate::isa::{by_isa, Level};
@@ -59,8 +59,8 @@ impl AttentionGrad {
             let (rows, slot) = ((i0, c.n.min(i0 + QUERIES)), s.slot::<T>(run, worker));
             self.turn(run, head, rows, &slot);
             for columns in pieces(0, s.seen(rows.1), KEYS) {
-                self.block(run, head, rows, columns, &slot);
-                self.queries(run, head, rows, columns, &slot);
+                self.block(run, (head, rows, columns), &slot);
+                self.queries(run, (head, rows, columns), &slot);
             }
         });
     }
@@ -72,29 +72,23 @@ impl AttentionGrad {
     }
 
     /// Weights as they are kept, and the cotangents of scores before they are scaled.
-    unsafe fn block<T: Real>(
-        &self,
-        run: &Run,
-        head: usize,
-        rows: (usize, usize),
-        columns: (usize, usize),
-        slot: &Slot<T>,
-    ) {
-        let (s, c) = (&self.s, &self.s.call);
+    unsafe fn block<T: Real>(&self, run: &Run, part: Part, slot: &Slot<T>) {
+        let (s, c, (head, rows, columns)) = (&self.s, &self.s.call, part);
         let (first, count, keys) = (head * c.n + rows.0, rows.1 - rows.0, columns.1 - columns.0);
-        s.scores(run, head, rows, columns, slot);
+        s.scores(run, part, slot);
         let values = c.value.matrix::<T>(run, &c.lead, head / c.r).from(columns.0, 0);
-        multiply(run.isa, [keys, count, c.e], values, whole(slot.dy, count), whole(slot.changes, QUERIES), false);
-        s.drop(run, head, rows, columns, slot, slot.changes);
+        multiply(run.isa, [keys, count, c.e], [values, whole(slot.dy, count), whole(slot.changes, QUERIES)], false);
+        s.drop(run, part, slot, slot.changes);
         let [mut lse, mut delta] = [[T::ZERO; QUERIES]; 2];
         lse.as_mut_ptr().copy_from_nonoverlapping(run.ptr::<T>(self.lse).add(first), count);
         delta.as_mut_ptr().copy_from_nonoverlapping(run.ptr::<T>(self.delta).add(first), count);
         let weights = std::slice::from_raw_parts_mut(slot.weights.cast(), keys);
         let changes = std::slice::from_raw_parts_mut(slot.changes.cast(), keys);
         change(run.isa, weights, changes, &lse, &delta, T::from_f64(c.scale));
-        s.drop(run, head, rows, columns, slot, slot.weights);
+        s.drop(run, part, slot, slot.weights);
     }
 
+    /// The gradients of keys and values; of queries too, if this is the `single` walk.
     unsafe fn keys<T: Real>(&self, run: &Run, group: usize, (j0, j1): (usize, usize), single: bool, slot: &Slot<T>) {
         let (s, c) = (&self.s, &self.s.call);
         let dk = whole(run.ptr::<T>(self.dk).add((group * c.m + j0) * c.d), c.d);
@@ -105,35 +99,28 @@ impl AttentionGrad {
         let first = if c.causal { j0 / QUERIES * QUERIES } else { 0 };
         for head in group * c.r..(group + 1) * c.r {
             for rows in pieces(first, c.n, QUERIES) {
-                let columns = (j0, j1.min(s.seen(rows.1)));
+                let part = (head, rows, (j0, j1.min(s.seen(rows.1))));
                 self.turn(run, head, rows, slot);
-                self.block(run, head, rows, columns, slot);
+                self.block(run, part, slot);
                 let q = c.query.matrix::<T>(run, &s.heads, head).from(rows.0, 0);
                 let dy = self.dy.matrix::<T>(run, &s.heads, head).from(rows.0, 0);
-                let (keys, count) = (columns.1 - j0, rows.1 - rows.0);
-                multiply(run.isa, [keys, c.e, count], whole(slot.weights, QUERIES), dy, dv, true);
-                multiply(run.isa, [keys, c.d, count], whole(slot.changes, QUERIES), q, dk, true);
+                let (keys, count) = (part.2 .1 - j0, rows.1 - rows.0);
+                multiply(run.isa, [keys, c.e, count], [whole(slot.weights, QUERIES), dy, dv], true);
+                multiply(run.isa, [keys, c.d, count], [whole(slot.changes, QUERIES), q, dk], true);
                 if single {
-                    self.queries(run, head, rows, columns, slot);
+                    self.queries(run, part, slot);
                 }
             }
         }
     }
 
     /// Adds a block's part of the gradient of its queries.
-    unsafe fn queries<T: Real>(
-        &self,
-        run: &Run,
-        head: usize,
-        (i0, i1): (usize, usize),
-        (j0, j1): (usize, usize),
-        slot: &Slot<T>,
-    ) {
+    unsafe fn queries<T: Real>(&self, run: &Run, (head, (i0, i1), (j0, j1)): Part, slot: &Slot<T>) {
         let c = &self.s.call;
         let dq = whole(run.ptr::<T>(self.dq).add((head * c.n + i0) * c.d), c.d);
         let k = c.key.matrix::<T>(run, &c.lead, head / c.r).from(j0, 0);
         let changes = whole(slot.changes, QUERIES).transposed();
-        multiply(run.isa, [i1 - i0, c.d, j1 - j0], changes, k, dq, j0 > 0);
+        multiply(run.isa, [i1 - i0, c.d, j1 - j0], [changes, k, dq], j0 > 0);
     }
 }
 
