@@ -46,7 +46,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .argument("[args...]", "arguments for the file, after --; with --diff the second plan")
     .option(
       "-m, --mesh <axes>",
-      "named axes with their sizes, such as data=8,model=4 (required); give --mesh again for more meshes, ranked by predicted time",
+      "named axes with their sizes, such as data=8,model=4 (required); several, each with --mesh, are ranked by predicted time",
       (text: string, meshes: readonly string[] = []) => [...meshes, meshText(text)],
     )
     .addOption(machineFlag())
