@@ -31,13 +31,13 @@ export const layers: readonly (readonly string[])[] = [
   ["compile"],
   ["tensor", "report"],
   ["functions"],
-  ["nn", "optim", "losses", "metrics", "linalg", "data", "testing", "inference"],
+  ["nn", "optim", "losses", "metrics", "data", "testing", "inference"],
   ["io"],
   ["train", "parameter-server", "extend"],
   ["adapters/autograph", "adapters/caffe", "adapters/onnx"],
   ["io/index.ts"],
   ["adapters/keras"],
-  ["launch", "studio"],
+  ["launch"],
   ["cli"],
 ];
 
@@ -72,7 +72,6 @@ const needNode: readonly string[] = [
   "train/callbacks/tensorboard.ts",
   "parameter-server/",
   "launch/",
-  "studio/",
   "cli/",
   // Modules that list all ops, layers and rules.
   "index.ts",
@@ -239,17 +238,27 @@ function crateCycles(root: string, crate: string): string[] {
 
 /**
  * Files that reach each other by imports, also by imports of types: none of them can be read before the others. Each cycle is
- * listed once, a shortest one, from its first file in name order.
+ * listed once, a shortest one, from its first file in name order; of cycles with an import in common only the shortest is.
  */
 function findCycles(folder: string, targets: Targets): string[] {
   const listed = new Set<string>();
-  return [...targets.keys()].flatMap((file) => {
+  const cycles = [...targets.keys()].flatMap((file) => {
     if (listed.has(file)) return [];
     const cycle = shortestCycle(file, targets);
-    if (cycle === undefined) return [];
-    for (const name of cycle) listed.add(name);
-    return [`${folder}/${file}:1: cycle ${[...cycle, file].map((name) => `${folder}/${name}`).join(" → ")}`];
+    for (const name of cycle ?? []) listed.add(name);
+    return cycle === undefined ? [] : [[...cycle, file]];
   });
+  // One wrong import closes many cycles: only the shortest of those that have an import in common is listed.
+  const imports = new Set<string>();
+  const kept = new Set<readonly string[]>();
+  for (const cycle of [...cycles].sort((a, b) => a.length - b.length)) {
+    const own = cycle.slice(1).map((file, index) => `${cycle[index]} → ${file}`);
+    if (!own.some((one) => imports.has(one))) kept.add(cycle);
+    for (const one of own) imports.add(one);
+  }
+  return cycles
+    .filter((cycle) => kept.has(cycle))
+    .map((cycle) => `${folder}/${cycle[0]}:1: cycle ${cycle.map((name) => `${folder}/${name}`).join(" → ")}`);
 }
 
 /** The shortest cycle of imports from a file back to itself. */
@@ -311,6 +320,13 @@ function checkExports(root: string, files: readonly string[]): string[] {
 const self = fileURLToPath(import.meta.url);
 if (process.argv[1] !== undefined && resolve(process.argv[1]) === self) {
   const root = resolve(process.argv[2] ?? join(dirname(self), ".."));
+  if (!existsSync(join(root, "src"))) {
+    const isHelp = /^(-h|--help)$/.test(process.argv[2] ?? "");
+    console.error(
+      `usage: tsx scripts/check-layers.ts [folder]${isHelp ? "" : `\nthere is no folder ${join(root, "src")}`}`,
+    );
+    process.exit(isHelp ? 0 : 2);
+  }
   const problems = checkLayers(root);
   for (const problem of problems) console.error(problem);
   const count = problems.length === 1 ? "1 violation" : `${problems.length} violations`;

@@ -6,6 +6,7 @@ import { launchLocal } from "../launch/local.ts";
 import { diffPlans } from "../report/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
+import { listed } from "../util/text.ts";
 import { meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
@@ -46,7 +47,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .argument("[args...]", "arguments for the file, after --; with --diff the second plan")
     .option(
       "-m, --mesh <axes>",
-      "named axes with their sizes, such as data=8,model=4 (required); give --mesh again for more meshes, ranked by predicted time",
+      "named axes with their sizes, such as data=8,model=4 (required); several, each with --mesh, are ranked by predicted time",
       (text: string, meshes: readonly string[] = []) => [...meshes, meshText(text)],
     )
     .addOption(machineFlag())
@@ -77,6 +78,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       if (mesh.length > 1 && planAs !== "summary" && planAs !== "json")
         throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
       checkMeshes(command, args);
+      if (after !== undefined) await checkPass(after);
       const plan = mesh.join(";");
       const device = { ...(threads === undefined ? {} : { threads }), ...machineOption({ machine, threads }) };
       const result = await launchLocal({ file, args, plan, planAs, signal, ...device });
@@ -101,6 +103,16 @@ function checkMeshes(command: Command, args: readonly string[]): void {
   command.error(
     `error: '${stray}' is not a mesh but an argument of the file: write --mesh ${stray} for another mesh, or -- before it`,
   );
+}
+
+/** Refuses a pass that does not exist before the file runs. */
+async function checkPass(name: string): Promise<void> {
+  const { passesAfterPlanning, passesBeforePlanning } = await import("../compile/index.ts");
+  const names = [...passesBeforePlanning, ...passesAfterPlanning].map((pass) => pass.name);
+  if (!names.includes(name))
+    throw new HeddleError("option", `there is no pass '${name}'`, {
+      hint: `passes are ${listed(names, names.length)}`,
+    });
 }
 
 function difference(file: string, [other, ...more]: readonly string[]): string {

@@ -19,7 +19,8 @@ export function readPosition(runDirectory: string, rank: number): Position {
   if ("error" in native) return {};
   try {
     const { step, current } = native.readFlight(file);
-    return { step, during: current?.description };
+    // The step that was launched last when the collective started is a second number for the same.
+    return { step, during: current?.description.replace(/, step \d+\)$/, ")") };
   } catch {
     // A worker may be killed while it creates the file; then the report lacks the position.
     return {};

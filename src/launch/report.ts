@@ -92,7 +92,11 @@ function describe(failure: WorkerFailure, workers: number): string {
 }
 
 function place({ step, during }: WorkerFailure): string {
-  const parts = [step === undefined ? "" : ` at step ${step}`, during === undefined ? "" : `, during ${during}`];
+  // A step is launched before it runs: workers may be at other collectives of the same step, or at an earlier step.
+  const parts = [
+    step === undefined ? "" : ` after the launch of step ${step}`,
+    during === undefined ? "" : `, during ${during}`,
+  ];
   return parts.join("");
 }
 

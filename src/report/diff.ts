@@ -24,7 +24,7 @@ export function diffPlans(a: AnyPlan, b: AnyPlan): string {
     [`a: ${title(a)}`, `b: ${title(b)}`, ...sources(a, b)],
     layouts(a, b),
     schedules(a, b),
-    ...("classes" in a && "classes" in b ? costs(a, b) : [["Collectives and cost: a plan without graphs has none"]]),
+    ...("classes" in a && "classes" in b ? costs(a, b) : [[`Collectives and cost: ${withoutGraphs(a, b)}`]]),
   ];
   const shown = sections.filter((lines) => lines.length > 0);
   return `${shown.map((lines) => lines.join("\n")).join("\n\n")}\n`;
@@ -32,15 +32,28 @@ export function diffPlans(a: AnyPlan, b: AnyPlan): string {
 
 const title = ({ name, mesh }: AnyPlan): string => `plan @${name} on mesh ${formatMesh(mesh) || "of one device"}`;
 
-function sources({ source: a }: AnyPlan, { source: b }: AnyPlan): string[] {
-  return a === undefined || b === undefined || a === b ? [] : [`They are of different functions: graph ${a}, and ${b}`];
+const withoutGraphs = (a: AnyPlan, b: AnyPlan): string =>
+  "classes" in a || "classes" in b
+    ? `${"classes" in a ? "b" : "a"} has no graph to compare with`
+    : "plans without graphs have none";
+
+function sources(a: AnyPlan, b: AnyPlan): string[] {
+  if (a.source === undefined || b.source === undefined || a.source === b.source) return [];
+  const prints = `graph ${a.source}, and ${b.source}`;
+  // The step of a training depends on the mesh.
+  return formatMesh(a.mesh) === formatMesh(b.mesh)
+    ? [`They are of different functions: ${prints}`]
+    : [`They are of different graphs, as one training on two meshes is: ${prints}`];
 }
 
 function layouts(a: AnyPlan, b: AnyPlan): string[] {
-  const inputs = compared(a.inputs, b.inputs);
+  const [inputsOfA, inputsOfB] = [withSlots(a, b.inputs), withSlots(b, a.inputs)] as const;
+  const inputs = compared(inputsOfA, inputsOfB);
   // The next value of an input is where the input is.
   const known = new Set(inputs.map((row) => row.join("\n")));
-  const outputs = compared(a.outputs, b.outputs).filter((row) => !known.has(row.join("\n")));
+  const outputs = compared(withNext(a, inputsOfA, b.outputs), withNext(b, inputsOfB, a.outputs)).filter(
+    (row) => !known.has(row.join("\n")),
+  );
   const rows = [...inputs, ...outputs.map(([name, ...rest]) => [`output ${name}`, ...rest])];
   const different = rows.filter(([, , left, right]) => left !== right);
   const alike = rows.length - different.length;
@@ -50,6 +63,35 @@ function layouts(a: AnyPlan, b: AnyPlan): string[] {
     ...formatTable([["value", "type", "a", "b"], ...different]),
     `  ${formatCount(alike)} ${alike === 1 ? "other is" : "others are"} alike`,
   ];
+}
+
+/** The inputs of a plan, with the optimizer's slots that only the other plan names: they are placed as their parameters. */
+const withSlots = (plan: AnyPlan, others: readonly PlannedValue[]): readonly PlannedValue[] =>
+  filled(plan, plan.inputs, others, (name) => name.replace(/^optimizer\.[^.]+\./, "params."));
+
+/** The outputs of a plan, with the next values of inputs that only the other plan names: they are placed as the inputs. */
+const withNext = (
+  plan: AnyPlan,
+  inputs: readonly PlannedValue[],
+  others: readonly PlannedValue[],
+): readonly PlannedValue[] => filled({ ...plan, inputs }, plan.outputs, others, (name) => name);
+
+/** Values with those that a plan without graphs leaves out, each placed as the input that it follows. */
+function filled(
+  plan: AnyPlan,
+  values: readonly PlannedValue[],
+  others: readonly PlannedValue[],
+  followed: (name: string) => string,
+): readonly PlannedValue[] {
+  if ("classes" in plan) return values;
+  const named = new Set(values.map(({ name }) => name));
+  const inputs = new Map(plan.inputs.map((value) => [value.name, value]));
+  const left = others.flatMap(({ name, type }) => {
+    const source = named.has(name) ? undefined : inputs.get(followed(name));
+    const isAlike = source !== undefined && formatType(source.type) === formatType(type);
+    return isAlike ? [{ name, type, layout: source.layout, stage: source.stage }] : [];
+  });
+  return [...values, ...left];
 }
 
 /** Name, type and both layouts of each value; `-` where a plan lacks the value. */

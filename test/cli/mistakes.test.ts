@@ -86,6 +86,17 @@ const mistakes: Mistake[] = [
     status: 2,
     says: /mesh axis 'data' is given twice\. A mesh is named axes/,
   },
+  {
+    args: ["plan", trains, "--mesh", "data=4", "data=2"],
+    status: 2,
+    says: /^heddle: 'data=2' is not a mesh but an argument of the file: write --mesh data=2 for another mesh, or -- before/,
+  },
+  { args: ["plan", "gone.ts", ...mesh, "--", "data=2"], status: 2, says: /there is no file gone\.ts/ },
+  {
+    args: ["plan", trains, ...mesh, "--after", "simplfy"],
+    status: 2,
+    says: /^heddle: there is no pass 'simplfy'\n {2}hint: passes are .*simplify/,
+  },
   { args: ["plan", trains, "--mesh", "data=0"], status: 2, says: /such as data=2/ },
   { args: ["plan", trains, ...mesh, "--graph", "--json"], status: 2, says: /cannot be used with option/ },
   { args: ["plan", "gone.ts", ...mesh], status: 2, says: /there is no file gone\.ts/ },

@@ -251,6 +251,15 @@ describe("a plan as a file", () => {
     const { status, stdout } = heddle(["plan", "--diff", layouts, moved]);
     expect(status).toBe(0);
     expect(stdout).toMatch(/\n {2}params\.2\.weight +f32\[2,3\] +R R +R S\(1\)\n {2}10 others are alike\n/);
+    // What the layouts leave out is placed as what it follows.
+    const whole = kept("whole", plan(axes, "--graph").stdout);
+    const same = heddle(["plan", "--diff", layouts, whole]).stdout;
+    expect(same).toMatch(
+      /\nLayouts: all \d+ values are alike\n\nCollectives and cost: a has no graph to compare with\n$/,
+    );
+    expect(heddle(["plan", "--diff", whole, moved]).stdout).toMatch(
+      /\n {2}params\.2\.weight .*\n {2}optimizer\.momentumBuffer\.2\.weight +f32\[2,3\] +R R +R S\(1\)\n {2}\d+ others/,
+    );
     const { stderr, status: failed } = heddle(["plan", "--diff", layouts, trains]);
     expect({ failed, stderr }).toMatchObject({
       failed: 2,

@@ -153,7 +153,7 @@ describe("a run that fails", () => {
     const { code, stderr, milliseconds } = await launch({ workers: 2, args }).ended;
     expect(code).toBe(128 + 9);
     expect(lines(stderr)).toEqual([
-      "heddle: rank 1 was killed by SIGKILL at step 57, during allReduce sum f32 x 10 'g'",
+      "heddle: rank 1 was killed by SIGKILL after the launch of step 57, during allReduce sum f32 x 10 'g'",
       "  (if nobody killed it: the system does so when memory runs out)",
       "  then rank 0 failed: rank 1 closed the connection",
     ]);

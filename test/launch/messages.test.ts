@@ -88,7 +88,7 @@ describe("reports", () => {
   test("name rank, signal, step and collective", () => {
     const killed = failure(1, 0, { exitCode: null, signal: "SIGSEGV", step: 57, during: "allReduce sum f32 x 8 'g'" });
     expect(describeFailures([killed, failure(0, 1, { error: peer })], 2)).toBe(
-      "rank 1 was killed by SIGSEGV at step 57, during allReduce sum f32 x 8 'g'\n  then rank 0 failed: rank 1 is gone",
+      "rank 1 was killed by SIGSEGV after the launch of step 57, during allReduce sum f32 x 8 'g'\n  then rank 0 failed: rank 1 is gone",
     );
   });
 
@@ -99,7 +99,7 @@ describe("reports", () => {
       return describeFailures([failure(1, 0, { error, step: 57, during: "barrier" }), other], 2);
     };
     expect(text("no")).toBe(
-      "rank 1 failed at step 57, during barrier: no\n  then rank 0 failed at step 58: rank 1 is gone",
+      "rank 1 failed after the launch of step 57, during barrier: no\n  then rank 0 failed after the launch of step 58: rank 1 is gone",
     );
     const told = "label 7 at row 1 is outside [0, 3), in step 55 (epoch 2 of 3, batch 5)";
     expect(text(told, 55)).toBe(`rank 1 failed, during barrier: ${told}\n  then rank 0 failed: rank 1 is gone`);

@@ -180,6 +180,12 @@ test("a difference has layouts, collectives and cost", () => {
   const same = diffPlans(planned(), planned());
   expect(same).toContain("Layouts: all 3 values are alike");
   const heads = diffPlans(parseLayouts(text), parseLayouts(head(other)));
+  const elsewhere = planFunction(step, example, mesh({ data: 4 }), { name: "step" });
+  const odd = { ...elsewhere.plan, source: "1" };
+  expect(diffPlans(planned(), odd)).toMatch(
+    /They are of different graphs, as one training on two meshes is: graph \w+, and 1\n/,
+  );
+  expect(heads).toMatch(/Collectives and cost: plans without graphs have none\n/);
   expect(heads).toMatch(/They are of different functions: graph \w+, and \w+\n/);
   expect(heads).toMatch(/\n {2}w +f32\[4,6\] \| f32\[4,5\] +f32\[4,6\] R +f32\[4,5\] R\n/);
 });

@@ -98,6 +98,16 @@ const cases: readonly { name: string; files: Record<string, string>; problems: r
     problems: ["src/ir/a.ts:1: cycle src/ir/a.ts → src/ir/b.ts → src/ir/c.ts → src/ir/a.ts"],
   },
   {
+    name: "one import that closes several cycles, by the shortest of them",
+    files: {
+      "src/ir/a.ts": 'import "./b.ts";\nimport "./c.ts";\nimport "./d.ts";\nexport {};',
+      "src/ir/b.ts": 'import "./d.ts";\nexport {};',
+      "src/ir/c.ts": 'import "./d.ts";\nexport {};',
+      "src/ir/d.ts": 'import "./a.ts";\nexport {};',
+    },
+    problems: ["src/ir/a.ts:1: cycle src/ir/a.ts → src/ir/d.ts → src/ir/a.ts"],
+  },
+  {
     name: "a cycle of types only, neither of which can be read before the other",
     files: {
       "src/ir/a.ts": 'import type { B } from "./b.ts";\nexport type A = B | 1;',
