@@ -147,7 +147,7 @@ type Name = keyof typeof readers;
 /** The meaning of each variable. Heddle's commands set those with `run` for the processes that they start. */
 export const meanings: { readonly [N in Name]: { readonly says: string; readonly by?: "run" } } = {
   HEDDLE_EXECUTOR: {
-    says: "runs programs; `auto`, the default, chooses an executor; `reference` is slow",
+    says: "the executor that runs programs; `auto`, the default, chooses it; `reference` is slow",
   },
   HEDDLE_NATIVE: { says: "`off`: do not load the native core" },
   HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },

@@ -28,7 +28,7 @@ body made of them. The meaning is that of [StableHLO](stablehlo.md) where it has
 but for \`bitcast\` (\`bitcast_convert\`), \`broadcast\` (\`broadcast_in_dim\`), \`cast\` (\`convert\`), \`concat\` (\`concatenate\`),
 \`cond\` (\`if\`), \`conv\` (\`convolution\`), \`dot\` (\`dot_general\`) and \`scatterAdd\` (\`scatter\` into zeros, with a sum). These are ${rows.length}; a
 test counts them, and there are never more than 50. What the planner puts into programs (collectives, sends, parts of tables)
-is not among them, as nobody writes it. \`npx vitest run test/ops/primitives -u\` writes this file anew.
+is not among them, since users do not write these ops. \`npx vitest run test/ops/primitives -u\` writes this file anew.
 
 | primitive | what it does |
 | --- | --- |

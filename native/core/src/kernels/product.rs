@@ -9,10 +9,8 @@ use super::tally::totals;
 use super::transpose::transpose;
 use crate::isa::Isa;
 
-/// Length of a block of the contracted dim: a group of right columns of this length fits L1.
+/// Most steps of a block of the contracted dim: a group of right columns of this length fits L1.
 pub const DEPTH: usize = 256;
-/// Most steps of a block: blocks of equal length, so that none is short.
-const MOST: usize = 320;
 /// Slivers of right columns that are packed together: with `DEPTH` rows a part of L2.
 const GROUP: usize = 8;
 /// Rows that are prefetched while a group is packed.
@@ -129,7 +127,8 @@ unsafe fn short<T: Real>(
             Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 }
         };
         // Long sums keep blocks of whole chains, in which sums of equal numbers are exact.
-        let length = if chain == DEPTH { k.div_ceil(k.div_ceil(MOST)).next_multiple_of(4) } else { DEPTH };
+        // Blocks of equal length, so that none is short.
+        let length = if chain == DEPTH { k.div_ceil(k.div_ceil(DEPTH)).next_multiple_of(4) } else { DEPTH };
         for p in (0..k).step_by(length) {
             let depth = length.min(k - p);
             let add = p > 0 || (accumulate && direct);
