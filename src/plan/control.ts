@@ -78,13 +78,13 @@ function splitCarries(
 ): readonly Layout[] {
   for (let carry = first; ; ) {
     const results = run(carry);
-    const next = carry.map((layout, place) =>
+    const next = carry.map((layout, index) =>
       layout.map((placement, axis) => {
-        const fromBody = results[place]?.[axis] as Placement;
+        const fromBody = results[index]?.[axis] as Placement;
         return placement.kind === "replicate" && fromBody.kind === "shard" ? fromBody : placement;
       }),
     );
-    if (next.every((layout, place) => formatLayout(layout) === formatLayout(carry[place] as Layout))) return carry;
+    if (next.every((layout, index) => formatLayout(layout) === formatLayout(carry[index] as Layout))) return carry;
     carry = next;
   }
 }
@@ -126,9 +126,9 @@ function keepPartial(
 function decideBranch({ branches }: BranchControl, operands: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
   const [, ...inputs] = operands;
   const followed = branches.map((graph) => follow(graph, inputs));
-  const outputs = branches[0].outputs.map((first, place) =>
+  const outputs = branches[0].outputs.map((first, index) =>
     mesh.axes.map((_axis, axis): Placement => {
-      const second = branches[1].outputs[place] as Node;
+      const second = branches[1].outputs[index] as Node;
       const placement = layoutIn(followed[0] as Map<Node, Decision>, first)[axis] as Placement;
       const otherPlacement = layoutIn(followed[1] as Map<Node, Decision>, second)[axis] as Placement;
       if (samePlacement(placement, otherPlacement)) return placement;
