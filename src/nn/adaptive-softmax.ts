@@ -91,7 +91,7 @@ function checkFeatures(input: TensorType): number {
 }
 
 function logProbabilities(params: Tensors, x: Tensor, frequent: number, clusters: number): Tensor {
-  const { head, tail } = params as unknown as { head: LinearParams; tail: { readonly [place: number]: Cluster } };
+  const { head, tail } = params as unknown as { head: LinearParams; tail: { readonly [cluster: number]: Cluster } };
   const top = logSoftmax(linearly(x, head));
   const lead = x.shape.slice(0, -1);
   const columns = (from: number, to: number): Tensor => top.slice([...lead.map(() => 0), from], [...lead, to]);

@@ -101,21 +101,21 @@ function keepPartial(
   run: (carry: readonly Layout[]) => readonly Layout[],
 ): readonly Layout[] {
   const split = range(mesh.axes.length).filter((axis) => inputs.some((layout) => layout[axis]?.kind === "shard"));
-  let tries = carry.flatMap((layout, place) => {
-    const start = node.inputs[place] as Node;
+  let tries = carry.flatMap((layout, index) => {
+    const start = node.inputs[index] as Node;
     if (!isFloat(start.dtype) || !isAll(start, 0)) return [];
-    return split.flatMap((axis) => (layout[axis]?.kind === "replicate" ? [{ place, axis }] : []));
+    return split.flatMap((axis) => (layout[axis]?.kind === "replicate" ? [{ index, axis }] : []));
   });
   while (tries.length > 0) {
-    const attempt = carry.map((layout, place) =>
+    const attempt = carry.map((layout, index) =>
       tries.reduce(
-        (layouts, at) => (at.place === place ? withPlacement(layouts, at.axis, partial("sum")) : layouts),
+        (layouts, at) => (at.index === index ? withPlacement(layouts, at.axis, partial("sum")) : layouts),
         layout,
       ),
     );
     const results = run(attempt);
-    const passing = tries.filter(({ place, axis }) =>
-      samePlacement(results[place]?.[axis] as Placement, partial("sum")),
+    const passing = tries.filter(({ index, axis }) =>
+      samePlacement(results[index]?.[axis] as Placement, partial("sum")),
     );
     if (passing.length === tries.length) return attempt;
     tries = passing;

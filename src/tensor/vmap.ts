@@ -121,7 +121,7 @@ function without({ dtype, shape }: TensorType, dim: number | null): TensorType {
 
 /** The number of examples, the same in all batched tensors. */
 function batchSize(flat: FlatTree<Tensor>, dims: readonly (number | null)[]): number {
-  const sizes = dims.flatMap((dim, place) => (dim === null ? [] : [{ size: flat.leaves[place]?.shape[dim], place }]));
+  const sizes = dims.flatMap((dim, index) => (dim === null ? [] : [{ size: flat.leaves[index]?.shape[dim], index }]));
   const [first] = sizes;
   if (first === undefined)
     throw new HeddleError("argument", "vmap: no tensor among the arguments is batched", {
@@ -131,7 +131,7 @@ function batchSize(flat: FlatTree<Tensor>, dims: readonly (number | null)[]): nu
   if (other !== undefined)
     throw new HeddleError(
       "shape",
-      `vmap: ${pathOf(flat, "argument", first.place)} has ${first.size} examples, ${pathOf(flat, "argument", other.place)} has ${other.size}`,
+      `vmap: ${pathOf(flat, "argument", first.index)} has ${first.size} examples, ${pathOf(flat, "argument", other.index)} has ${other.size}`,
     );
   return first.size as number;
 }
