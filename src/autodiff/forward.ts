@@ -75,7 +75,7 @@ function tangentsOf(node: Node, inputs: readonly Dual[]): (Node | undefined)[] {
   const moving = [...inputs.keys()].filter((position) => inputs[position]?.tangent !== undefined);
   const inputTypes = typesOf(node.inputs);
   const spec = (type: TensorType, index: number): InputSpec => ({ name: `x${index}`, type });
-  const specs = [...inputTypes, ...moving.map((place) => inputTypes[place] as TensorType), ...types].map(spec);
+  const specs = [...inputTypes, ...moving.map((index) => inputTypes[index] as TensorType), ...types].map(spec);
   let hasTangent: boolean[] = [];
   // A separate trace, where the cotangents are inputs and the path back is as long as the op.
   const graph = traceGraph(`tangent of ${op.name}`, specs, (...nodes) => {
@@ -84,8 +84,8 @@ function tangentsOf(node: Node, inputs: readonly Dual[]): (Node | undefined)[] {
     const copy = apply(op, nodes.slice(0, inputTypes.length), attrs as Attrs);
     if (isAbsent(op.gradient)) throw new TypeError(`${op.name} has no gradient`);
     const inputCotangents = op.gradient({ node: copy, cotangents, pullback });
-    const pairs = moving.flatMap((place, order) => {
-      const cotangent = inputCotangents[place];
+    const pairs = moving.flatMap((index, order) => {
+      const cotangent = inputCotangents[index];
       return cotangent === undefined ? [] : [{ cotangent, tangent: tangents[order] as Node }];
     });
     const results = pullback(
@@ -97,12 +97,12 @@ function tangentsOf(node: Node, inputs: readonly Dual[]): (Node | undefined)[] {
     const outputs = results.filter((result) => result !== undefined);
     return outputs;
   });
-  const isCotangent = specs.map((_spec, place) => place >= inputTypes.length + moving.length);
+  const isCotangent = specs.map((_spec, index) => index >= inputTypes.length + moving.length);
   if (dependentOutputs(graph, isCotangent).includes(true)) throw notLinear(node, "gradient", "forward mode");
   const zeros = types.map(({ dtype, shape }) => full(dtype, shape, 0));
   const tangents = inlineGraph(graph, [
     ...inputs.map((input) => input.node),
-    ...moving.map((place) => inputs[place]?.tangent as Node),
+    ...moving.map((index) => inputs[index]?.tangent as Node),
     ...zeros,
   ]);
   return hasTangent.map((is) => (is ? tangents.shift() : undefined));

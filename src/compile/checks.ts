@@ -33,7 +33,7 @@ export function checkAxisNames(what: string, names: readonly string[], mesh: Mes
  */
 export function checkUses(graph: Graph, { inputs = [], uses = [] }: CompileOptions): void {
   const index = uses.findIndex(
-    (used, place) => used && formatLayout(used) !== formatLayout(inputs[place] ?? used.map(() => replicate)),
+    (used, input) => used && formatLayout(used) !== formatLayout(inputs[input] ?? used.map(() => replicate)),
   );
   if (index < 0) return;
   const used = `'${inputSpecs(graph)[index]?.name}' has the layout for use ${formatLayout(uses[index] as Layout)}`;

@@ -94,8 +94,8 @@ function withPrograms(
  */
 function pairDonations(plan: Plan, donate: readonly number[], updates: PipelineOptions["updates"] = []) {
   const free = new Set(donate);
-  return plan.outputs.map((output, place): number | undefined => {
-    const updated = updates[place];
+  return plan.outputs.map((output, outputIndex): number | undefined => {
+    const updated = updates[outputIndex];
     for (const index of updated === undefined ? free : [updated]) {
       const input = plan.inputs[index] as PlannedValue;
       if (!free.has(index) || !sameType(input.type, output.type) || !sameLayout(input.layout, output.layout)) continue;

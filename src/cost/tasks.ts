@@ -50,7 +50,7 @@ export class TaskList {
       const tasks = this.tasks.splice(start);
       return { tasks, after, flops: sum(tasks.map((task) => task.times * task.flops)) };
     });
-    const { tasks, after } = tried.reduce((most, one) => (one.flops > most.flops ? one : most));
+    const { tasks, after } = tried.reduce((most, way) => (way.flops > most.flops ? way : most));
     for (const task of tasks) this.tasks.push(task);
     this.times = around;
     return this.add({ makes, after });
@@ -120,7 +120,7 @@ function kindOf({ op, inputs }: Node): "view" | "pointwise" | "kernel" {
 
 /** Bytes of values of these types. */
 export const totalBytes = (types: readonly TensorType[]): number => sum(types.map(bytesOf));
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, value) => total + value, 0);
 
 /** Bytes that a node by itself touches, of so many of each input and of the outputs: none where it may be a part of another's walk. */
 export const bytesTouched = (node: Node, inputs: readonly number[], outputs: number): number =>

@@ -50,21 +50,21 @@ export function lengthBuckets(sequences: readonly ArrayLike<number>[], options: 
   const { bounds, batch = 32, pad = 0, seed = 0, dropRemainder = false } = options;
   if (!Array.isArray(bounds) || bounds.length === 0)
     throw new HeddleError("option", `${name}: bounds must be lengths such as [16, 32], got ${String(bounds)}`);
-  bounds.forEach((bound, place) => {
-    checkInteger(name, `bounds[${place}]`, bound, place === 0 ? 1 : (bounds[place - 1] as number) + 1);
+  bounds.forEach((bound, index) => {
+    checkInteger(name, `bounds[${index}]`, bound, index === 0 ? 1 : (bounds[index - 1] as number) + 1);
   });
   checkInteger(name, "batch", batch, 1);
   checkInteger(name, "pad", pad, -(2 ** 31), 2 ** 31 - 1);
   if (seed !== null) checkInteger(name, "seed", seed);
   const buckets = bounds.map((): number[] => []);
   sequences.forEach(({ length }, index) => {
-    const place = bounds.findIndex((bound) => length <= bound);
-    if (place < 0)
+    const bucket = bounds.findIndex((bound) => length <= bound);
+    if (bucket < 0)
       throw new HeddleError(
         "data",
         `${name}: sequence ${index} has ${length} elements, above the last bound ${bounds.at(-1)}`,
       );
-    buckets[place]?.push(index);
+    buckets[bucket]?.push(index);
   });
   const counts = buckets.map(({ length }) => (dropRemainder ? Math.floor(length / batch) : Math.ceil(length / batch)));
   const batches = counts.reduce((sum, count) => sum + count, 0);

@@ -51,11 +51,11 @@ function locate(prefix: string, directory: string | undefined): Files {
     throw missingFiles(directory, prefix);
   }
   const places = searchPlaces();
-  for (const place of places) {
-    const files = filesIn(place, prefix);
+  for (const folder of places) {
+    const files = filesIn(folder, prefix);
     if (files !== undefined) return files;
     // A folder with one of the two files is the intended one.
-    if (missingOf(place, prefix).length === 1) throw missingFiles(place, prefix);
+    if (missingOf(folder, prefix).length === 1) throw missingFiles(folder, prefix);
   }
   const searched =
     places.length === 0 ? `the package ${packageName} is not installed` : `looked in ${places.join(", ")}`;

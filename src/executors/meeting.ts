@@ -55,8 +55,8 @@ export function together(
     if (meetings.some((other) => other === "message" || (other !== undefined && placeOf(other) !== placeOf(meeting))))
       return false;
     const results = meet(members, meetings as (Meeting | undefined)[]);
-    members.forEach((member, place) => {
-      reply(member, results[place] as readonly HostTensor[]);
+    members.forEach((member, index) => {
+      reply(member, results[index] as readonly HostTensor[]);
     });
     return true;
   };
@@ -118,12 +118,12 @@ const hasTransfer = (program: Program): boolean =>
 function groupOf(step: CollectiveStep, device: number, { axes, devices }: ExecutorOptions): number[] {
   const axis = axes.findIndex(({ name }) => name === step.axis);
   const coords = (devices[device] as LocalDevice).coordinates;
-  const place = (member: number): number => (devices[member] as LocalDevice).coordinates[axis] as number;
+  const coordinateOf = (member: number): number => (devices[member] as LocalDevice).coordinates[axis] as number;
   return devices
     .flatMap(({ coordinates }, member) =>
       coordinates.every((coordinate, index) => index === axis || coordinate === coords[index]) ? [member] : [],
     )
-    .sort((left, right) => place(left) - place(right));
+    .sort((left, right) => coordinateOf(left) - coordinateOf(right));
 }
 
 /** Sends, or receives a message; undefined if no message has arrived yet. */

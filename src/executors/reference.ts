@@ -237,8 +237,8 @@ function* runLoop(step: LoopStep, context: Context, operands: readonly HostTenso
     }
     const results = yield* namingIteration(index, runProgram(body, context, bodyInputs));
     state = results.slice(0, carries);
-    results.slice(carries).forEach(({ data }, place) => {
-      stacks[place]?.data.set(data, index * data.length);
+    results.slice(carries).forEach(({ data }, stack) => {
+      stacks[stack]?.data.set(data, index * data.length);
     });
   }
   return [...state, ...stacks];

@@ -77,21 +77,21 @@ function diagonal(spec: string, { node, letters }: Term): Term {
   if (shape[first] !== shape[second])
     throw fail(spec, `'${letters[first]}' is ${shape[first]} and ${shape[second]} in ${formatType(node)}`);
   const here = ops.eq(ops.iota("i32", shape, first), ops.iota("i32", shape, second));
-  const kept = ops.sum(ops.select(here, node, ops.zerosLike(node)), second);
-  return diagonal(spec, { node: kept, letters: letters.filter((_letter, dim) => dim !== second) });
+  const onDiagonal = ops.sum(ops.select(here, node, ops.zerosLike(node)), second);
+  return diagonal(spec, { node: onDiagonal, letters: letters.filter((_letter, dim) => dim !== second) });
 }
 
 /** Drops the dims of size 1 that other operands broadcast. */
 function squeezed({ node, letters }: Term, open: Shape): Term {
   const spread = (letter: string, dim: number): boolean =>
     letter.startsWith(".") && node.shape[dim] === 1 && open[open.length - 1 - Number(letter.slice(1))] !== 1;
-  const kept = range(letters.length).filter((dim) => !spread(letters[dim] as string, dim));
+  const keptDims = range(letters.length).filter((dim) => !spread(letters[dim] as string, dim));
   return {
     node: ops.reshape(
       node,
-      kept.map((dim) => node.shape[dim] as number),
+      keptDims.map((dim) => node.shape[dim] as number),
     ),
-    letters: kept.map((dim) => letters[dim] as string),
+    letters: keptDims.map((dim) => letters[dim] as string),
   };
 }
 
@@ -158,11 +158,11 @@ function product(spec: string, operands: readonly Node[]): Node {
   }
   const [{ node, letters }] = factors as [Term];
   const summed = letters.flatMap((letter, dim) => (out.includes(letter) ? [] : [dim]));
-  const kept = letters.filter((letter) => out.includes(letter));
+  const remaining = letters.filter((letter) => out.includes(letter));
   // A dim under '...' that has size 1 in every operand was not dropped, so no dim is missing here.
   return ops.transpose(
     summed.length === 0 ? node : ops.sum(node, summed),
-    out.map((letter) => kept.indexOf(letter)),
+    out.map((letter) => remaining.indexOf(letter)),
   );
 }
 

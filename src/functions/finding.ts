@@ -379,7 +379,7 @@ function givenEdges(x: Tensor, bins: readonly number[] | Tensor): Tensor {
   if (edges.shape.length !== 1 || edges.size < 2)
     throw new HeddleError("shape", `histogram: bins need at least two bounds, got ${formatType(edges)}`);
   const bounds = valuesAtHand(edges);
-  const odd = bounds?.findIndex((bound, place) => !(place === 0 || bound >= (bounds[place - 1] as never)));
+  const odd = bounds?.findIndex((bound, index) => !(index === 0 || bound >= (bounds[index - 1] as never)));
   if (bounds !== undefined && odd !== undefined && odd >= 0)
     throw new HeddleError("option", `histogram: bins must ascend, got ${bounds[odd - 1]} before ${bounds[odd]}`);
   return edges;

@@ -103,8 +103,8 @@ function pinvNode(a: Node, tolerance?: number): Node {
   const limit = tolerance ?? Math.max(rows(a), last(a)) * (a.dtype === "f64" ? 2 ** -52 : 2 ** -23);
   const [u, s, vt] = ops.svd(a) as [Node, Node, Node];
   const cut = ops.mul(ops.max(s, -1, { keepDims: true }), limit);
-  const kept = ops.gt(s, ops.broadcastTo(cut, s.shape));
-  const inverses = ops.select(kept, ops.div(1, ops.select(kept, s, 1)), 0);
+  const large = ops.gt(s, ops.broadcastTo(cut, s.shape));
+  const inverses = ops.select(large, ops.div(1, ops.select(large, s, 1)), 0);
   const rank = vt.shape.length;
   const scaled = ops.mul(vt, ops.broadcastInDim(inverses, vt.shape, range(rank - 1)));
   return ops.matmul(turned(scaled), turned(u));

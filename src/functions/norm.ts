@@ -40,8 +40,8 @@ export function normNode(x: Node, p = 2, over?: number | readonly number[], keep
       : p === Number.POSITIVE_INFINITY
         ? ops.max(ops.abs(wide), dims, { keepDims: true })
         : rootOfSum(wide, dims, p, x.dtype !== "f64");
-  const kept = norms.shape.filter((_size, dim) => keepDims || !dims.includes(dim));
-  return ops.cast(ops.reshape(norms, kept), x.dtype);
+  const outShape = norms.shape.filter((_size, dim) => keepDims || !dims.includes(dim));
+  return ops.cast(ops.reshape(norms, outShape), x.dtype);
 }
 
 /** Options of {@link norm}. */

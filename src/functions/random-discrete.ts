@@ -74,7 +74,7 @@ const wordCount = 2n ** 64n;
 function below(from: Tensor, shape: Shape, count: bigint): Tensor {
   const constant = (value: bigint): Tensor => full([], value, { dtype: "u64" });
   const word = (): Tensor => {
-    const [high, low] = [0, 1].map((place) => bits(foldIn(from, place), shape).cast("u64")) as [Tensor, Tensor];
+    const [high, low] = [0, 1].map((half) => bits(foldIn(from, half), shape).cast("u64")) as [Tensor, Tensor];
     return or(shiftLeft(high, constant(32n)), low);
   };
   if (count === wordCount) return word();

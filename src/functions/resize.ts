@@ -139,11 +139,11 @@ export function resize(x: Tensor, size: number | readonly number[], options: Res
   const kernel: TapKernel = { mode: kind, cubic: -0.75, stretch: 1, exclude: false };
   const body = (): Tensor => {
     const start = isHalf(x.dtype) && kind !== "nearest" ? x.cast("f32") : x;
-    const result = sizes.reduce((y, to, place) => {
-      const from = y.shape[place + 2] as number;
+    const result = sizes.reduce((y, to, dim) => {
+      const from = y.shape[dim + 2] as number;
       if (from === to) return y;
       const coordinates = coordinatesOf(mode, alignCorners, from, to);
-      return resampled(y, place + 2, tapsOf(coordinates, from, kernel));
+      return resampled(y, dim + 2, tapsOf(coordinates, from, kernel));
     }, start);
     return result.cast(x.dtype);
   };

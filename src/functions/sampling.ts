@@ -108,8 +108,8 @@ export function sampleAt(
     const read = rowsById(rows, place, 1);
     const deep = (x: Tensor): Tensor => x.reshape([...x.shape, 1]);
     // A selection, as a weight of 0 would turn values that are not finite into NaN.
-    const kept = sampling.outside === "zeros" ? select(deep(inside), read, zerosLike(read)) : read;
-    return weight === undefined ? kept : kept.mul(deep(weight).cast(kept.dtype));
+    const value = sampling.outside === "zeros" ? select(deep(inside), read, zerosLike(read)) : read;
+    return weight === undefined ? value : value.mul(deep(weight).cast(value.dtype));
   });
   return values.reduce((x, y) => combine(x, y));
 }

@@ -56,7 +56,7 @@ function loopHlo(hlo: HloBlock, inputs: readonly HloValue[], outputs: readonly H
     const xs = sliced.map((x) => sliceAt(inner, x, at));
     const results = inner.inline(body, [at, ...carried, ...xs, ...constants]);
     const next = inner.same(reverse ? "subtract" : "add", at, inner.like(at, 1));
-    const filled = stacked.map((stack, place) => withSlice(inner, stack, results[carries + place] as HloValue, at));
+    const filled = stacked.map((stack, index) => withSlice(inner, stack, results[carries + index] as HloValue, at));
     return [next, ...results.slice(0, carries), ...sliced, ...constants, ...filled];
   };
   const types = state.map(({ type }) => type);

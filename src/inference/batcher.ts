@@ -201,9 +201,9 @@ class Gathering {
 function checkSizes(sizes: readonly number[]): void {
   if (!Array.isArray(sizes) || sizes.length === 0)
     throw new HeddleError("option", `batcher: sizes must be numbers such as [1, 8, 32], got ${shown(sizes)}`);
-  sizes.forEach((size, place) => {
-    checkInteger("batcher", `sizes[${place}]`, size, 1);
-    if (place > 0 && size <= (sizes[place - 1] as number))
+  sizes.forEach((size, index) => {
+    checkInteger("batcher", `sizes[${index}]`, size, 1);
+    if (index > 0 && size <= (sizes[index - 1] as number))
       throw new HeddleError("option", `batcher: sizes must ascend, got ${shown(sizes)}`);
   });
 }

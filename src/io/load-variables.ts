@@ -250,7 +250,7 @@ async function read<Params extends Tensors>(
     const leaves: Tensor[] = [];
     for (const variable of list)
       leaves.push(
-        isRead(variable) ? await readOne(file, variable, transposes?.(variable.name) === true) : kept(variable),
+        isRead(variable) ? await readOne(file, variable, transposes?.(variable.name) === true) : givenOrZeros(variable),
       );
     loaded.push(unflattenTree((trees[index] as FlatTree<Tensor>).shape, leaves) as Tensors);
   }
@@ -265,7 +265,7 @@ const isLeftOut = (name: string, wanted: readonly Wanted[], isWanted: (name: str
   !wanted.some((variable) => variable.inFile === name && isWanted(variable.name));
 
 /** A variable that is not read: its given value, or zeros for a counter. */
-const kept = ({ variable }: Wanted): Tensor =>
+const givenOrZeros = ({ variable }: Wanted): Tensor =>
   isTensor(variable) ? variable : zeros(variable.shape, { dtype: variable.dtype });
 
 /** The tensor of an entry in the dtype of a variable. @throws HeddleError `model` for an integer that does not fit. */

@@ -132,15 +132,15 @@ function swapBytes(bytes: Uint8Array, size: number): void {
 function rowMajor(data: TypedArray, dtype: DType, shape: Shape): TypedArray {
   const out = dtypes[dtype].create(data.length);
   const strides = stridesOf(shape);
-  const place = shape.map(() => 0);
+  const indices = shape.map(() => 0);
   let offset = 0;
   for (let index = 0; index < data.length; index++) {
     out[offset] = data[index] as number;
     for (let dim = 0; dim < shape.length; dim++) {
       offset += strides[dim] as number;
-      if (++(place[dim] as number) < (shape[dim] as number)) break;
-      offset -= (place[dim] as number) * (strides[dim] as number);
-      place[dim] = 0;
+      if (++(indices[dim] as number) < (shape[dim] as number)) break;
+      offset -= (indices[dim] as number) * (strides[dim] as number);
+      indices[dim] = 0;
     }
   }
   return out;

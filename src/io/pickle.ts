@@ -152,16 +152,16 @@ const pushing =
     stack.push(value(reader));
 
 const remember =
-  (place: (reader: Reader, memo: Map<number, Pickled>) => number): Step =>
+  (keyOf: (reader: Reader, memo: Map<number, Pickled>) => number): Step =>
   (reader, stack, memo) => {
-    memo.set(place(reader, memo), stack.top());
+    memo.set(keyOf(reader, memo), stack.top());
   };
 const recall =
   (width: 1 | 4): Step =>
   (reader, stack, memo, problem) => {
-    const place = reader.count(width);
-    if (!memo.has(place)) throw problem("a value is missing");
-    stack.push(memo.get(place));
+    const key = reader.count(width);
+    if (!memo.has(key)) throw problem("a value is missing");
+    stack.push(memo.get(key));
   };
 const tuple =
   (count: number): Step =>

@@ -116,7 +116,8 @@ export function loadModel(path: string): Promise<LoadedModel> {
       const { layer, input, dtype } = parse(file.path, file.metadata);
       const { params, state } = await readVariables("loadModel", file, layer, { input, dtype });
       const apply = jit(
-        (weights: Tensors, kept: Tensors, x: Tensor): Tensor => layer.apply({ params: weights, state: kept }, x).y,
+        (weights: Tensors, layerState: Tensors, x: Tensor): Tensor =>
+          layer.apply({ params: weights, state: layerState }, x).y,
       );
       return { layer, params, state, input, dtype, predict: (x) => apply(params, state, x) };
     } finally {

@@ -16,10 +16,10 @@ function checkAllTensors(what: string, tree: unknown): void {
   const { leaves, paths } = flattenTree<unknown>(tree, isEnd);
   const at = leaves.findIndex((leaf) => !isTensor(leaf));
   if (at < 0) return;
-  const place = paths[at] === "" ? "" : ` at '${paths[at]}'`;
+  const where = paths[at] === "" ? "" : ` at '${paths[at]}'`;
   throw new HeddleError(
     "argument",
-    `${what}: takes a tree of tensors after the path, got ${shown(leaves[at])}${place}`,
+    `${what}: takes a tree of tensors after the path, got ${shown(leaves[at])}${where}`,
     {
       hint: "make tensors of numbers and arrays: tensor(…)",
     },

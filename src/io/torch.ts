@@ -182,15 +182,15 @@ function inOrder(values: TypedArray, offset: number, shape: Shape, strides: Shap
   if (contiguous) return values.slice(offset, offset + size);
   const data = values.slice(0, 0).constructor as new (length: number) => TypedArray;
   const result = new data(size);
-  const place = shape.map(() => 0);
+  const indices = shape.map(() => 0);
   for (let index = 0; index < size; index++) {
     result[index] = values[
-      place.reduce((at, position, dim) => at + position * (strides[dim] as number), offset)
+      indices.reduce((at, position, dim) => at + position * (strides[dim] as number), offset)
     ] as never;
     for (let dim = shape.length - 1; dim >= 0; dim--) {
-      place[dim] = (place[dim] as number) + 1;
-      if ((place[dim] as number) < (shape[dim] as number)) break;
-      place[dim] = 0;
+      indices[dim] = (indices[dim] as number) + 1;
+      if ((indices[dim] as number) < (shape[dim] as number)) break;
+      indices[dim] = 0;
     }
   }
   return result;

@@ -137,12 +137,12 @@ function zip64Fields(fields: readonly number[], extra: DataView, archive: Archiv
   if (!fields.includes(0xffffffff)) return [...fields];
   for (let at = 0; at + 4 <= extra.byteLength; at += 4 + extra.getUint16(at + 2, true)) {
     if (extra.getUint16(at, true) !== 1) continue;
-    let place = at + 4;
+    let offset = at + 4;
     return fields.map((field) => {
       if (field !== 0xffffffff) return field;
-      if (place + 8 > extra.byteLength) throw malformed(archive, "a zip64 field is cut");
-      place += 8;
-      return wide(extra, place - 8, archive);
+      if (offset + 8 > extra.byteLength) throw malformed(archive, "a zip64 field is cut");
+      offset += 8;
+      return wide(extra, offset - 8, archive);
     });
   }
   throw malformed(archive, "a zip64 field is missing");

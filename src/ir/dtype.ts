@@ -177,8 +177,8 @@ export function numberOfLong(value: bigint): number {
   const bits = magnitude.toString(2).length;
   if (bits <= 53) return Number(value);
   const shift = BigInt(bits - 53);
-  const kept = magnitude >> shift;
-  const sticky = kept << shift === magnitude ? kept : kept | 1n;
+  const shifted = magnitude >> shift;
+  const sticky = shifted << shift === magnitude ? shifted : shifted | 1n;
   const result = Number(sticky) * 2 ** Number(shift);
   return value < 0n ? -result : result;
 }

@@ -89,13 +89,13 @@ export function graphFingerprint(graph: Graph): string {
 /** The graph with some of its inputs, among them all that the outputs wanted depend on, and some of its outputs. */
 export function narrowGraph(graph: Graph, inputs: readonly number[], outputs: readonly number[]): Graph {
   const specs = inputSpecs(graph);
-  const wanted = { ...graph, outputs: outputs.map((place) => graph.outputs[place] as Node) };
+  const wanted = { ...graph, outputs: outputs.map((index) => graph.outputs[index] as Node) };
   return traceGraph(
     graph.name,
-    inputs.map((place) => specs[place] as (typeof specs)[number]),
+    inputs.map((index) => specs[index] as (typeof specs)[number]),
     (...given) => {
       // An input that nothing reads is never copied, so any node may stand in its place.
-      const all = specs.map((_spec, place) => given[inputs.indexOf(place)] ?? (given[0] as Node));
+      const all = specs.map((_spec, index) => given[inputs.indexOf(index)] ?? (given[0] as Node));
       return inlineGraph(wanted, all);
     },
   );

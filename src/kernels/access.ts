@@ -83,9 +83,9 @@ function collect(fields: Fields, scope: Scope, path: string, found: Access[]): v
     const held = scope.item[name];
     if (held === undefined || !("role" in form || "fields" in form)) continue;
     const here = path === "" ? name : name === "at" ? path : `${path}.${name}`;
-    const visit = (value: unknown, place: string, index: number): void => {
-      if ("role" in form) found.push(accessAt(form, scope, value, place, index));
-      else collect(form.fields, { ...scope, item: value as Held }, place, found);
+    const visit = (value: unknown, valuePath: string, index: number): void => {
+      if ("role" in form) found.push(accessAt(form, scope, value, valuePath, index));
+      else collect(form.fields, { ...scope, item: value as Held }, valuePath, found);
     };
     if (form.is === "address" || form.is === "record") visit(held, here, 0);
     else for (const [index, value] of (held as readonly unknown[]).entries()) visit(value, `${here}[${index}]`, index);

@@ -77,11 +77,11 @@ export const fusedColumns = kernel(
 
 /** Bytes of the partial results of each fold, by chunk. */
 function columnBytes({ shape, in: inputs, out: outs }: Group): number {
-  const [rows, ...kept] = shape as [number, ...number[]];
-  const isFold = (operand: { readonly strides: readonly number[] }): boolean => operand.strides.length === kept.length;
+  const [rows, ...sizes] = shape as [number, ...number[]];
+  const isFold = (operand: { readonly strides: readonly number[] }): boolean => operand.strides.length === sizes.length;
   const operands = [...inputs, ...outs].map((view) => (isFold(view) ? view.strides : view.strides.slice(1)));
-  const outputs = product(kept);
-  const columns = innermost(kept, operands);
+  const outputs = product(sizes);
+  const columns = innermost(sizes, operands);
   const chunks = chunksOf(outputs / columns, columns, rows);
   if (chunks === 1 || outputs === 0) return 0;
   const bytes = outs.filter(isFold).map((output) => chunks * outputs * dtypes[output.dtype].bytes);

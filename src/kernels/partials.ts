@@ -25,14 +25,14 @@ export function reducePartials({
 }): number {
   const outputs = product(keep);
   if (outputs * product(over) === 0) return 0;
-  const [kept, folded] = [merged(keep, keepStrides), merged(over, overStrides)];
-  const [columns, inner] = [kept.at(-1), folded.at(-1)];
+  const [keptDims, foldedDims] = [merged(keep, keepStrides), merged(over, overStrides)];
+  const [columns, inner] = [keptDims.at(-1), foldedDims.at(-1)];
   if (columns?.stride === 1 && columns.size >= 4 && inner !== undefined && inner.stride !== 1) {
-    const outer = sizeOfDims(kept.slice(0, -1));
-    const chunks = chunksOf(outer, columns.size, sizeOfDims(folded));
+    const outer = sizeOfDims(keptDims.slice(0, -1));
+    const chunks = chunksOf(outer, columns.size, sizeOfDims(foldedDims));
     return chunks > 1 ? outer * chunks * columns.size : 0;
   }
-  return rowPartials(folded, outputs);
+  return rowPartials(foldedDims, outputs);
 }
 
 /** The number of chunks for rows that are folded to `outer` times `columns` values. */

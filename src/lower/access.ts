@@ -23,8 +23,8 @@ export function eachRef(call: KernelCall, visit: (ref: Ref, role: Role) => void)
 /** Whether two accesses touch the same memory, and one of them writes there. */
 export function collide(left: Access, right: Access): boolean {
   if (left.at[0] !== right.at[0] || (left.role === "read" && right.role === "read")) return false;
-  const [one, other] = [coveredBytes(left), coveredBytes(right)];
-  return one.low < other.high && other.low < one.high;
+  const [leftBytes, rightBytes] = [coveredBytes(left), coveredBytes(right)];
+  return leftBytes.low < rightBytes.high && rightBytes.low < leftBytes.high;
 }
 
 /** First and last use of a piece of memory, by index of call. */

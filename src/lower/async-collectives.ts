@@ -71,7 +71,7 @@ const communicates = (call: KernelCall): boolean =>
 /** Seconds of computing in a call, from its shapes; 0 for calls that communicate. */
 function secondsOf(call: KernelCall, axes: readonly number[], machine: Machine): number {
   if (communicates(call)) return 0;
-  const inner = nestedIn(call).flatMap((list) => list.map((one) => secondsOf(one, axes, machine)));
+  const inner = nestedIn(call).flatMap((list) => list.map((nested) => secondsOf(nested, axes, machine)));
   if (inner.length > 0) return Number(call["count"] ?? 1) * inner.reduce((sum, seconds) => sum + seconds, 0);
   return workSeconds(callCost(call, axes), machine);
 }

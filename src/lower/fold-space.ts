@@ -61,8 +61,8 @@ export const sameSpace = (left: FoldSpace, right: FoldSpace): boolean =>
 /** Shape of a call: rows by folded elements, or folded elements by columns. */
 export function callShape(space: FoldSpace): number[] {
   const length = pick(space.shape, space.over).reduce((product, size) => product * size, 1);
-  const kept = pick(space.shape, space.kept);
-  return space.form === "rows" ? [...kept, length] : [length, ...kept];
+  const keptSizes = pick(space.shape, space.kept);
+  return space.form === "rows" ? [...keptSizes, length] : [length, ...keptSizes];
 }
 
 /** Whether a shape has one element for each index of the kept dims; dims of size 1 are ignored. */
@@ -83,9 +83,9 @@ export function keptStrides(view: View, space: FoldSpace): number[] {
 
 /** Strides of a view of the whole shape, in the order of the call. */
 export function callStrides(view: View, space: FoldSpace): number[] {
-  const kept = space.kept.map((dim) => (view.shape[dim] === 1 ? 0 : (view.strides[dim] as number)));
+  const outer = space.kept.map((dim) => (view.shape[dim] === 1 ? 0 : (view.strides[dim] as number)));
   const over = strideOver(view, space) as number;
-  return space.form === "rows" ? [...kept, over] : [over, ...kept];
+  return space.form === "rows" ? [...outer, over] : [over, ...outer];
 }
 
 /** Whether the innermost stride of a view of the whole shape is 1 or 0. */

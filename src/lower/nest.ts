@@ -36,7 +36,7 @@ export function flatten<Call extends KernelCall>(nested: readonly Call[]): Flat<
 /** A call, or a field of it, with something else in the place of each reference. */
 export function mapRefs(value: unknown, to: (ref: Ref) => unknown): unknown {
   if (value instanceof Ref) return to(value);
-  if (Array.isArray(value)) return value.map((one) => mapRefs(one, to));
+  if (Array.isArray(value)) return value.map((item) => mapRefs(item, to));
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, mapRefs(field, to)]));
 }

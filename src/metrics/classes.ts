@@ -58,7 +58,7 @@ function classMetric(name: string, options: ClassMetricOptions, valueOf: (counts
 
 function perClass(sums: readonly number[]): Counts[] {
   const classes = sums.length / 3;
-  const sumAt = (place: number): number => sums[place] as number;
+  const sumAt = (index: number): number => sums[index] as number;
   return Array.from({ length: classes }, (_unused, index) => ({
     right: sumAt(index),
     answered: sumAt(classes + index),

@@ -40,11 +40,11 @@ export function topK(k: number): Metric {
     named("topK", output, target, () => {
       const labels = toIndices(target);
       const labelScore = column(rowsById(output, labels, labels.shape.length));
-      const place = arange(output.shape.at(-1) as number);
+      const classIndex = arange(output.shape.at(-1) as number);
       const [labelIsNumber, isNumber] = [labelScore.eq(labelScore), output.eq(output)];
       const larger = or(output.gt(labelScore), and(not(isNumber), labelIsNumber));
       const tied = or(output.eq(labelScore), not(or(isNumber, labelIsNumber)));
-      const ahead = or(larger, and(tied, place.lt(column(labels))));
+      const ahead = or(larger, and(tied, classIndex.lt(column(labels))));
       return ahead.cast("i32").sum(-1).lt(k);
     });
 }

@@ -50,12 +50,12 @@ export function adaptiveLogSoftmax(options: AdaptiveLogSoftmaxOptions): Layer {
         const linear = (ordinal: number, out: number, from: number): LinearParams => ({
           weight: uniformByFanIn(scopeKey(key, ordinal), [out, from], from, dtype),
         });
-        const clusters = cutoffs.map((cutoff, place): Cluster => {
-          const features = Math.floor(size / divValue ** (place + 1));
+        const clusters = cutoffs.map((cutoff, index): Cluster => {
+          const features = Math.floor(size / divValue ** (index + 1));
           if (features < 1)
-            throw new HeddleError("shape", `cluster ${place} has no features left of ${size}: divValue is ${divValue}`);
-          const count = (bounds[place + 1] as number) - cutoff;
-          return { 0: linear(2 * place + 1, features, size), 1: linear(2 * place + 2, count, features) };
+            throw new HeddleError("shape", `cluster ${index} has no features left of ${size}: divValue is ${divValue}`);
+          const count = (bounds[index + 1] as number) - cutoff;
+          return { 0: linear(2 * index + 1, features, size), 1: linear(2 * index + 2, count, features) };
         });
         const bias = headBias ? { bias: zeros([headSize], { dtype }) } : {};
         const head = { ...linear(0, headSize, size), ...bias };
@@ -91,13 +91,13 @@ function checkFeatures(input: TensorType): number {
 }
 
 function logProbabilities(params: Tensors, x: Tensor, frequent: number, clusters: number): Tensor {
-  const { head, tail } = params as unknown as { head: LinearParams; tail: { readonly [place: number]: Cluster } };
+  const { head, tail } = params as unknown as { head: LinearParams; tail: { readonly [cluster: number]: Cluster } };
   const top = logSoftmax(linearly(x, head));
   const lead = x.shape.slice(0, -1);
   const columns = (from: number, to: number): Tensor => top.slice([...lead.map(() => 0), from], [...lead, to]);
-  const parts = Array.from({ length: clusters }, (_unused, place) => {
-    const { 0: inner, 1: outer } = tail[place] as Cluster;
-    const column = frequent + place;
+  const parts = Array.from({ length: clusters }, (_unused, cluster) => {
+    const { 0: inner, 1: outer } = tail[cluster] as Cluster;
+    const column = frequent + cluster;
     return logSoftmax(linearly(linearly(x, inner), outer)).add(columns(column, column + 1));
   });
   return concat([columns(0, frequent), ...parts], lead.length);

@@ -298,8 +298,8 @@ function running(
   const optionsOf = (name: string): ApplyOptions => {
     const count = uses.get(name) ?? 0;
     uses.set(name, count + 1);
-    const place = options.key === undefined ? undefined : scopeKey(options.key, name);
-    const key = place === undefined || count === 0 ? place : scopeKey(place, count);
+    const scopedKey = options.key === undefined ? undefined : scopeKey(options.key, name);
+    const key = scopedKey === undefined || count === 0 ? scopedKey : scopeKey(scopedKey, count);
     return { train: options.train, precision: options.precision, key };
   };
   const run: RunChild = (name, x, more = {}) => {

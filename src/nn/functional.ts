@@ -270,9 +270,9 @@ export function glu(input: Tensor, dim = -1): Tensor {
     if (size === undefined) throw new HeddleError("shape", `glu: there is no dim ${dim} in ${formatType(input)}`);
     if (size % 2 !== 0) throw new HeddleError("shape", `glu: dim ${dim} of ${formatType(input)} cannot be halved`);
     const half = (start: number): Tensor => {
-      const bound = (value: number): number[] => x.shape.map((length, place) => (place === splitDim ? value : length));
+      const bound = (value: number): number[] => x.shape.map((length, axis) => (axis === splitDim ? value : length));
       return x.slice(
-        x.shape.map((_length, place) => (place === splitDim ? start : 0)),
+        x.shape.map((_length, axis) => (axis === splitDim ? start : 0)),
         bound(start + size / 2),
       );
     };

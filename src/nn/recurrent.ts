@@ -268,17 +268,17 @@ function checkSteps(lengths: Tensor, steps: number): void {
   });
 }
 
-/** Initial state of the layer and direction number `place`. */
+/** Initial state of the layer and direction number `index`. */
 function stateAt(
   cell: Cell,
   settings: Settings,
   initial: RecurrentState | undefined,
-  place: number,
+  index: number,
   shape: readonly [number, number],
   { dtype }: Tensor,
 ): RecurrentState {
   const pick = (states: Tensor): Tensor =>
-    states.slice([place, 0, 0], [place + 1, shape[0], settings.hidden]).reshape(shape);
+    states.slice([index, 0, 0], [index + 1, shape[0], settings.hidden]).reshape(shape);
   if (initial !== undefined) return { h: pick(initial.h), ...(cell.memory ? { c: pick(initial.c as Tensor) } : {}) };
   const zeroState = zeros(shape, { dtype });
   return { h: zeroState, ...(cell.memory ? { c: zeroState } : {}) };
@@ -343,8 +343,8 @@ function lastOf(settings: Settings, { h }: RecurrentState): Tensor {
   const directions = directionsOf(settings);
   return joined(
     Array.from({ length: directions }, (_unused, direction) => {
-      const place = count - directions + direction;
-      return h.slice([place, 0, 0], [place + 1, batch, hidden]).reshape([batch, hidden]);
+      const index = count - directions + direction;
+      return h.slice([index, 0, 0], [index + 1, batch, hidden]).reshape([batch, hidden]);
     }),
   );
 }

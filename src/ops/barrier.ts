@@ -19,8 +19,8 @@ defineOp<Record<string, never>>({
   equation: (inputs) => {
     const [first, ...rest] = inputs as [TensorType, ...TensorType[]];
     const dims = letters(first.shape.length);
-    const others = rest.map((type, place) => letters(type.shape.length, `w${place}_`));
-    return equationOf([dims, ...others], [dims], { waits: range(rest.length).map((place) => place + 1) });
+    const others = rest.map((type, index) => letters(type.shape.length, `w${index}_`));
+    return equationOf([dims, ...others], [dims], { waits: range(rest.length).map((index) => index + 1) });
   },
   linear: [[0]],
   gradient: ({ cotangents }) => [cotangents[0]],

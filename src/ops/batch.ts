@@ -76,12 +76,12 @@ const index = { name: "index", type: { dtype: "i32", shape: [] } as TensorType }
 export function batchByLoop<A extends Attrs>({ node, inputs, size }: BatchContext<A>): Batched[] {
   const order = [...inputs.keys()].sort((a, b) => Number(inputs[b]?.batched) - Number(inputs[a]?.batched));
   const types = node.inputs.map((input) => input.types[0] as TensorType);
-  const specs = order.map((place) => ({ name: `x${place}`, type: types[place] as TensorType }));
+  const specs = order.map((input) => ({ name: `x${input}`, type: types[input] as TensorType }));
   const body: Graph = traceGraph(`${node.op.name}-of-batch`, [index, ...specs], (_index, ...operands) =>
     resultsOf(
       apply(
         node.op,
-        types.map((_type, place) => operands[order.indexOf(place)] as Node),
+        types.map((_type, input) => operands[order.indexOf(input)] as Node),
         node.attrs,
       ),
     ),
@@ -89,7 +89,7 @@ export function batchByLoop<A extends Attrs>({ node, inputs, size }: BatchContex
   const attrs = { body, length: size, carries: 0, slices: inputs.filter(isBatched).length, reverse: false };
   const scanned = emit.call(
     "scan",
-    order.map((place) => (inputs[place] as Batched).node),
+    order.map((input) => (inputs[input] as Batched).node),
     attrs,
   );
   return resultsOf(scanned).map(withBatch);
@@ -104,17 +104,17 @@ export function batchedGraph(
   wanted: (found: readonly boolean[]) => readonly boolean[],
 ): { graph: Graph; results: readonly boolean[] } {
   let results: readonly boolean[] = [];
-  const specs = inputSpecs(graph).map(({ name, type }, place) => ({
+  const specs = inputSpecs(graph).map(({ name, type }, input) => ({
     name,
-    type: batched[place] ? { dtype: type.dtype, shape: [size, ...type.shape] } : type,
+    type: batched[input] ? { dtype: type.dtype, shape: [size, ...type.shape] } : type,
   }));
   const onBatch = traceGraph(graph.name, specs, (...nodes) => {
     const values = batch(
       graph,
-      nodes.map((node, place) => ({ node, batched: batched[place] === true })),
+      nodes.map((node, input) => ({ node, batched: batched[input] === true })),
     );
     results = wanted(values.map(isBatched));
-    return values.map((value, place) => (results[place] ? spreadBatch(value, size) : value.node));
+    return values.map((value, result) => (results[result] ? spreadBatch(value, size) : value.node));
   });
   return { graph: onBatch, results };
 }

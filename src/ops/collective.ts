@@ -246,9 +246,9 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
     meaning: (contributions, [attrs]) => {
       const { from, to, parts } = attrs as { from: number; to: number; parts: number };
       const sent = firsts(contributions).map((tensor) => blocks(tensor, to, parts));
-      return contributions.map((_inputs, place) => [
+      return contributions.map((_inputs, member) => [
         joined(
-          sent.map((pieces) => pieces[place] as HostTensor),
+          sent.map((pieces) => pieces[member] as HostTensor),
           from,
         ),
       ]);

@@ -48,11 +48,11 @@ export const customGradientOp = defineComposite<CustomGradientAttrs>({
   gradient: ({ node, cotangents }) => {
     const { gradient, by } = node.attrs as CustomGradientAttrs;
     const results = resultsOf(node);
-    const flowing = results.flatMap((result, place) =>
-      isFloat(result.dtype) ? [cotangents[place] ?? emit.zerosLike(result)] : [],
+    const flowing = results.flatMap((result, index) =>
+      isFloat(result.dtype) ? [cotangents[index] ?? emit.zerosLike(result)] : [],
     );
     const inputCotangents = inlineGraph(gradient, [...results, ...flowing, ...node.inputs]);
-    return node.inputs.map((_input, place) => inputCotangents[by.indexOf(place)]);
+    return node.inputs.map((_input, index) => inputCotangents[by.indexOf(index)]);
   },
   batch: (context) => batchCustom(context, "gradient"),
   form: absent("the passes put its body in its place"),
@@ -75,7 +75,7 @@ function forwardCustom({ node, inputs }: ForwardContext<CustomJvpAttrs>): Dual[]
   const { tangent, by } = node.attrs as CustomJvpAttrs;
   const values = inputs.map((input) => input.node);
   const results = resultsOf(emit.call("customJvp", values, node.attrs));
-  const moving = by.map((place) => inputs[place]?.tangent ?? emit.zerosLike(values[place] as Node));
+  const moving = by.map((index) => inputs[index]?.tangent ?? emit.zerosLike(values[index] as Node));
   const tangents = inlineGraph(tangent, [...results, ...moving, ...values]);
   return results.map((result) => ({ node: result, tangent: isFloat(result.dtype) ? tangents.shift() : undefined }));
 }
@@ -84,11 +84,11 @@ function forwardCustom({ node, inputs }: ForwardContext<CustomJvpAttrs>): Dual[]
 function transposedTangent({ node, cotangents, pullback }: GradientContext<CustomJvpAttrs>): (Node | undefined)[] {
   const { tangent, by } = node.attrs as CustomJvpAttrs;
   const results = resultsOf(node);
-  const flowing = results.flatMap((result, place) =>
-    isFloat(result.dtype) ? [cotangents[place] ?? emit.zerosLike(result)] : [],
+  const flowing = results.flatMap((result, index) =>
+    isFloat(result.dtype) ? [cotangents[index] ?? emit.zerosLike(result)] : [],
   );
   const specs = inputSpecs(tangent);
-  const seeds = flowing.map(({ dtype, shape }, place) => ({ name: `cotangent${place}`, type: { dtype, shape } }));
+  const seeds = flowing.map(({ dtype, shape }, index) => ({ name: `cotangent${index}`, type: { dtype, shape } }));
   let flows: boolean[] = [];
   const transposed = traceGraph(`gradient-of-${tangent.name}`, [...specs, ...seeds], (...nodes) => {
     const moving = nodes.slice(results.length, results.length + by.length);
@@ -97,12 +97,12 @@ function transposedTangent({ node, cotangents, pullback }: GradientContext<Custo
     flows = pulled.map((value) => value !== undefined);
     return pulled.filter((value) => value !== undefined);
   });
-  const moves = transposed.inputs.map((_input, place) => place >= results.length && place < results.length + by.length);
+  const moves = transposed.inputs.map((_input, index) => index >= results.length && index < results.length + by.length);
   if (dependentOutputs(transposed, moves).includes(true)) throw notLinear(node, "tangent", "gradient");
-  const zeros = by.map((place) => emit.zerosLike(node.inputs[place] as Node));
+  const zeros = by.map((index) => emit.zerosLike(node.inputs[index] as Node));
   const inputCotangents = inlineGraph(transposed, [...results, ...zeros, ...node.inputs, ...flowing]);
   const pulled = flows.map((flow) => (flow ? inputCotangents.shift() : undefined));
-  return node.inputs.map((_input, place) => pulled[by.indexOf(place)]);
+  return node.inputs.map((_input, index) => pulled[by.indexOf(index)]);
 }
 
 /** The error of a derivative that is not linear, so that the other mode does not follow from it. */
@@ -131,6 +131,6 @@ function batchCustom<A extends Attrs>({ node, inputs, size, batch }: BatchContex
     body: batchedGraph(body, flags, size, batch, () => all).graph,
     [rule]: batchedGraph(derivative, [...leading, ...flags], size, batch, (results) => results.map(() => true)).graph,
   };
-  const operands = inputs.map((input, place) => (flags[place] ? spreadBatch(input, size) : input.node));
+  const operands = inputs.map((input, index) => (flags[index] ? spreadBatch(input, size) : input.node));
   return resultsOf(emit.call(node.op.name, operands, attrs)).map(withBatch);
 }

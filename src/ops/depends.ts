@@ -36,12 +36,12 @@ function dependentResults(node: Node, flags: Flags): Flags {
     const [left, right] = control.branches.map((branch) =>
       dependentOutputs(branch, flags.slice(1)),
     ) as unknown as readonly [Flags, Flags];
-    return types.map((_type, place) => flags[0] === true || left[place] === true || right[place] === true);
+    return types.map((_type, index) => flags[0] === true || left[index] === true || right[index] === true);
   }
   if (!isAbsent(op.body) && Object.values(attrs).some(isGraph))
     return dependentOutputs(bodyGraph(op, inputs, attrs), flags);
   const waits = isAbsent(op.equation) ? [] : (op.equation(inputs, attrs).waits ?? []);
-  return types.map(() => flags.some((flag, place) => flag && !waits.includes(place)));
+  return types.map(() => flags.some((flag, index) => flag && !waits.includes(index)));
 }
 
 /** Which carries and stacks depend on the marked inputs after any number of iterations. */
@@ -51,10 +51,10 @@ function dependentCarries({ body, condition, carries }: LoopControl, inputs: Fla
     const results = dependentOutputs(body, flags);
     const ends = condition !== undefined && any(dependentOutputs(condition, flags));
     const grown = flags.map(
-      (flag, place) => flag || (place > 0 && place <= carries && (ends || results[place - 1] === true)),
+      (flag, index) => flag || (index > 0 && index <= carries && (ends || results[index - 1] === true)),
     );
-    if (grown.every((flag, place) => flag === flags[place]))
-      return results.map((flag, place) => flag || (place < carries && grown[place + 1] === true));
+    if (grown.every((flag, index) => flag === flags[index]))
+      return results.map((flag, index) => flag || (index < carries && grown[index + 1] === true));
     flags = grown;
   }
 }

@@ -186,17 +186,17 @@ export function einsumPair(
   const shared = aLetters.filter((letter) => bLetters.includes(letter));
   const batch = shared.filter((letter) => out.includes(letter));
   const contract = shared.filter((letter) => !out.includes(letter));
-  const place = (list: readonly string[], wanted: readonly string[]): number[] =>
+  const indicesOf = (list: readonly string[], wanted: readonly string[]): number[] =>
     wanted.map((letter) => list.indexOf(letter));
   const product = dotGeneral(a, b, {
-    xBatch: place(aLetters, batch),
-    yBatch: place(bLetters, batch),
-    xContract: place(aLetters, contract),
-    yContract: place(bLetters, contract),
+    xBatch: indicesOf(aLetters, batch),
+    yBatch: indicesOf(bLetters, batch),
+    xContract: indicesOf(aLetters, contract),
+    yContract: indicesOf(bLetters, contract),
   });
   const free = (list: readonly string[]): string[] => list.filter((letter) => !shared.includes(letter));
   const productLetters = [...batch, ...free(aLetters), ...free(bLetters)];
-  return transpose(product, place(productLetters, out));
+  return transpose(product, indicesOf(productLetters, out));
 }
 
 /** NumPy's matmul: vectors, matrices, and batches of matrices that broadcast. */
@@ -238,7 +238,7 @@ function reshapeAway(x: Node, dim: number): Node {
   const at = normalizeDim(dim, x.shape.length, "matmul");
   return reshape(
     x,
-    otherDims(x.shape.length, [at]).map((kept) => x.shape[kept] as number),
+    otherDims(x.shape.length, [at]).map((keptDim) => x.shape[keptDim] as number),
   );
 }
 

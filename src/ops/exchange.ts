@@ -63,18 +63,18 @@ function inferExchange(inputs: readonly TensorType[], attrs: ExchangeAttrs): Ten
 }
 
 function meaning(contributions: readonly (readonly HostTensor[])[], all: readonly ExchangeAttrs[]): HostTensor[][] {
-  return contributions.map((_inputs, place) => {
-    const { shape, put, receives, reduction, relative } = all[place] as ExchangeAttrs;
-    const [{ dtype }] = contributions[place] as [HostTensor];
+  return contributions.map((_inputs, index) => {
+    const { shape, put, receives, reduction, relative } = all[index] as ExchangeAttrs;
+    const [{ dtype }] = contributions[index] as [HostTensor];
     const data = dtypes[dtype].create(sizeOf(shape));
     const filled = new Uint8Array(data.length);
     const inner = sizeOf(shape.slice(put + 1));
     const outer = sizeOf(shape.slice(0, put));
     for (const [peer, start, count] of receives) {
-      const from = relative ? place + peer : peer;
+      const from = relative ? index + peer : peer;
       const sender = all[from] as ExchangeAttrs;
-      const sent = sender.sends.find(([to]) => (sender.relative ? from + to : to) === place);
-      if (sent?.[2] === undefined) throw new HeddleError("value", `exchange: device ${from} sends nothing to ${place}`);
+      const sent = sender.sends.find(([to]) => (sender.relative ? from + to : to) === index);
+      if (sent?.[2] === undefined) throw new HeddleError("value", `exchange: device ${from} sends nothing to ${index}`);
       const piece = pieceOf(contributions[from]?.[0] as HostTensor, sender.take, sent[1], sent[2]);
       if (piece.shape[put] !== count)
         throw new HeddleError("value", `exchange: device ${from} sends ${piece.shape[put]} elements, ${count} are due`);
@@ -192,8 +192,8 @@ defineCollective<ExchangeAttrs>({
       const gotViews = packed(got, gotShapes);
       const views = receives.map((piece): View => {
         if (travels(piece)) return gotViews[coming.indexOf(piece)] as View;
-        const kept = sends.find(([peer]) => peer === 0) as Piece;
-        return sliceView(input, take, kept[1], kept[2]);
+        const own = sends.find(([peer]) => peer === 0) as Piece;
+        return sliceView(input, take, own[1], own[2]);
       });
       return [
         ...going.flatMap(([, start, count], index) =>

@@ -138,8 +138,8 @@ function reflect(a: Matrix, n: number, from: number, v: Matrix, tau: number): vo
   v.forEach((x, row) => {
     const factor = tau * x;
     for (let column = 0; column < n; column++) {
-      const place = (from + row) * n + column;
-      a[place] = at(a, place) - factor * at(dots, column);
+      const offset = (from + row) * n + column;
+      a[offset] = at(a, offset) - factor * at(dots, column);
     }
   });
 }

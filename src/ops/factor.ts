@@ -48,8 +48,8 @@ export function batchEquation(input: TensorType, inputs: readonly number[], outp
   const whole = new Set<string>();
   const operand =
     (side: string) =>
-    (rank: number, place: number): string[] => {
-      const matrixDims = letters(rank, `${side}${place}m`);
+    (rank: number, index: number): string[] => {
+      const matrixDims = letters(rank, `${side}${index}m`);
       for (const letter of matrixDims) whole.add(letter);
       return [...batch, ...matrixDims];
     };
@@ -73,8 +73,8 @@ export function eachMatrix(
     });
     const result = rule(...matrices);
     if (typeof result === "function") throw faultError({ ...result(index), by: name });
-    result.forEach((values, place) => {
-      results[place]?.set(values, index * values.length);
+    result.forEach((values, output) => {
+      results[output]?.set(values, index * values.length);
     });
   }
   return results;

@@ -23,8 +23,8 @@ export function partStartOf(length: number, split: Split): Node {
   if (split.uneven === undefined) return mul(here, length / split.parts);
   const scale = length / split.uneven.sizes.reduce((sum, size) => sum + size, 0);
   let start = constant("i32", 0);
-  split.uneven.sizes.slice(0, -1).forEach((size, place) => {
-    start = add(start, select(ge(here, place + 1), constant("i32", size * scale), 0));
+  split.uneven.sizes.slice(0, -1).forEach((size, part) => {
+    start = add(start, select(ge(here, part + 1), constant("i32", size * scale), 0));
   });
   return start;
 }

@@ -111,7 +111,7 @@ export function foldKeys(body: Graph, varying: number): Graph {
   return traceGraph(body.name, inputSpecs(body), (...nodes) =>
     foldWithin(
       body,
-      nodes.map((node, place) => ({ node, varies: place < varying })),
+      nodes.map((node, index) => ({ node, varies: index < varying })),
       nodes[0] as Node,
     ).map(({ node }) => node),
   );
@@ -152,7 +152,7 @@ function foldOwned(node: Node, operands: readonly Folded[], count: Node): Folded
         [...inputSpecs(graph), { name: "outer index", type: { dtype: "i32", shape: [] } }],
         (...nodes) => {
           const varying = variesWithin(control, flags, graph.inputs.length);
-          const inputs = varying.map((varies, place) => ({ node: nodes[place] as Node, varies }));
+          const inputs = varying.map((varies, index) => ({ node: nodes[index] as Node, varies }));
           const results = foldWithin(graph, inputs, nodes.at(-1) as Node);
           outputs.set(
             graph,
@@ -163,8 +163,8 @@ function foldOwned(node: Node, operands: readonly Folded[], count: Node): Folded
       );
     const attrs = mapGraphs(node.attrs, replaced);
     const next = loop ? outputs.get(control.body) : undefined;
-    const grown = flags.map((varies, place) => varies || (loop && place < control.carries && next?.[place] === true));
-    if (grown.every((varies, place) => varies === flags[place])) {
+    const grown = flags.map((varies, index) => varies || (loop && index < control.carries && next?.[index] === true));
+    if (grown.every((varies, index) => varies === flags[index])) {
       const inputs = [...operands.map((input) => input.node), count];
       return { node: apply(node.op, inputs, attrs), varies: true };
     }

@@ -47,11 +47,11 @@ export const partOfDim = (view: View, dim: number, from: number, count: number):
 export function productCalls(context: KernelContext<never>, dims: readonly number[]): KernelCall[] {
   const x = context.inputs[0] as View;
   const result = context.outputs[0] as View;
-  const kept = otherDims(x.shape.length, dims);
+  const keptDims = otherDims(x.shape.length, dims);
   const out: View = {
     ...result,
     shape: x.shape.map((size, dim) => (dims.includes(dim) ? 1 : size)),
-    strides: x.shape.map((_size, dim) => (dims.includes(dim) ? 0 : (result.strides[kept.indexOf(dim)] as number))),
+    strides: x.shape.map((_size, dim) => (dims.includes(dim) ? 0 : (result.strides[keptDims.indexOf(dim)] as number))),
   };
   if (sizeOf(out.shape) === 0) return [];
   if (sizeOf(x.shape) === 0) return [filled(context, out, 1)];

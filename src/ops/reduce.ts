@@ -108,10 +108,10 @@ defineOp<ReduceAttrs>({
   infer: inferReduce,
   equation: ([input], { op, dims }) => {
     const all = letters((input as TensorType).shape.length);
-    const kept = all.filter((_letter, dim) => !dims.includes(dim));
+    const keptLetters = all.filter((_letter, dim) => !dims.includes(dim));
     // No collective does prod, and, or: their dims stay whole.
     const collective = op === "sum" || op === "max" || op === "min";
-    return equationOf([all], [kept], {
+    return equationOf([all], [keptLetters], {
       reduction: collective ? (op as Reduction) : "max",
       whole: collective ? [] : dims.map((dim) => all[dim] as string),
     });
@@ -156,7 +156,7 @@ defineOp<ReduceAttrs>({
       const x = context.inputs[0] as View;
       const { op, dims } = context.attrs;
       if (op === "prod") return productCalls(context as KernelContext<never>, dims);
-      const kept = otherDims(x.shape.length, dims);
+      const keptDims = otherDims(x.shape.length, dims);
       const pick = (list: readonly number[], wanted: readonly number[]): number[] =>
         wanted.map((dim) => list[dim] as number);
       return [
@@ -164,8 +164,8 @@ defineOp<ReduceAttrs>({
           op,
           dtype: x.dtype,
           in: context.at(x),
-          keep: pick(x.shape, kept),
-          keepStrides: pick(x.strides, kept),
+          keep: pick(x.shape, keptDims),
+          keepStrides: pick(x.strides, keptDims),
           over: pick(x.shape, dims),
           overStrides: pick(x.strides, dims),
           out: context.at(context.outputs[0] as View),
@@ -190,7 +190,7 @@ defineOp<{ dim: number }>({
     if (input.shape[dim] === 0)
       throw new HeddleError("shape", `argMax: dim ${dim} of ${formatType(input)} has no elements`);
     if (input.dtype === "bool") throw new HeddleError("dtype", `argMax: not defined for ${formatType(input)}`);
-    return { dtype: "i32", shape: otherDims(input.shape.length, [dim]).map((kept) => input.shape[kept] as number) };
+    return { dtype: "i32", shape: otherDims(input.shape.length, [dim]).map((axis) => input.shape[axis] as number) };
   },
   equation: ([input], { dim }) => {
     const all = letters((input as TensorType).shape.length);
@@ -206,10 +206,10 @@ defineOp<{ dim: number }>({
     const outShape = (type as TensorType).shape;
     const best = new Int32Array(sizeOf(outShape)).fill(-1);
     const strides = stridesOf(shape);
-    const kept = otherDims(shape.length, [dim]);
+    const keptDims = otherDims(shape.length, [dim]);
     eachOffset(
       outShape,
-      kept.map((index) => strides[index] as number),
+      keptDims.map((index) => strides[index] as number),
       0,
       (linear, offset) => {
         let winner = 0;

@@ -46,28 +46,28 @@ export const rematOp = defineComposite<RematAttrs>({
 function rematGradient({ node, cotangents, pullback }: GradientContext<RematAttrs>): (Node | undefined)[] {
   const { body, saved } = node.attrs as RematAttrs;
   const results = resultsOf(node);
-  const kept = saved === 0 ? [] : results.slice(-saved);
-  const flowingPlaces = [...cotangents.keys()].filter((place) => cotangents[place] !== undefined);
-  const flowing = flowingPlaces.map((place) => cotangents[place] as Node);
+  const savedResults = saved === 0 ? [] : results.slice(-saved);
+  const flowingPlaces = [...cotangents.keys()].filter((index) => cotangents[index] !== undefined);
+  const flowing = flowingPlaces.map((index) => cotangents[index] as Node);
   const specs = [
     ...inputSpecs(body),
-    ...kept.map((value, place) => ({ name: `saved${place}`, type: { dtype: value.dtype, shape: value.shape } })),
-    ...flowing.map((value, place) => ({ name: `cotangent${place}`, type: { dtype: value.dtype, shape: value.shape } })),
+    ...savedResults.map(({ dtype, shape }, index) => ({ name: `saved${index}`, type: { dtype, shape } })),
+    ...flowing.map(({ dtype, shape }, index) => ({ name: `cotangent${index}`, type: { dtype, shape } })),
   ];
   let flows: boolean[] = [];
   const backward = traceGraph(`gradient-of-${body.name}`, specs, (...nodes) => {
     const [inputs, rest] = [nodes.slice(0, node.inputs.length), nodes.slice(node.inputs.length)];
     const slots = new Array<Node | undefined>(results.length).fill(undefined);
-    flowingPlaces.forEach((place, order) => {
-      slots[place] = rest[kept.length + order];
+    flowingPlaces.forEach((index, order) => {
+      slots[index] = rest[saved + order];
     });
-    const pulled = pulledThrough(body, { inputs, saved: rest.slice(0, kept.length), cotangents: slots, pullback });
+    const pulled = pulledThrough(body, { inputs, saved: rest.slice(0, saved), cotangents: slots, pullback });
     flows = pulled.map((value) => value !== undefined);
     return pulled.filter((value) => value !== undefined);
   });
   if (backward.outputs.length === 0) return node.inputs.map(() => undefined);
   // Behind barriers, no node is shared with the forward pass, and none runs before the cotangents are computed.
-  const again = [...node.inputs, ...kept].map((value) => emit.barrier(value, flowing));
+  const again = [...node.inputs, ...savedResults].map((value) => emit.barrier(value, flowing));
   const inputCotangents = [...resultsOf(emit.call("remat", [...again, ...flowing], { body: backward, saved: 0 }))];
   return flows.map((flow) => (flow ? inputCotangents.shift() : undefined));
 }
@@ -83,35 +83,35 @@ interface Cut {
 function pulledThrough(body: Graph, { inputs, saved, cotangents, pullback }: Cut): (Node | undefined)[] {
   const savedNodes = saved.length === 0 ? [] : body.outputs.slice(-saved.length);
   const places = new Map(
-    savedNodes.flatMap((node, place) => (node.op === parameterOp ? [] : [[node, place] as const])),
+    savedNodes.flatMap((node, index) => (node.op === parameterOp ? [] : [[node, index] as const])),
   );
   const recomputed = new Map<number, Node>();
   const outputs = interpretGraph(body, inputs, (node, operands) => {
     const value = apply(node.op, operands, node.attrs);
-    const place = places.get(node);
-    if (place === undefined) return value;
-    recomputed.set(place, value);
-    return saved[place] as Node;
+    const index = places.get(node);
+    if (index === undefined) return value;
+    recomputed.set(index, value);
+    return saved[index] as Node;
   });
   const totals: (Node | undefined)[] = inputs.map(() => undefined);
   const flowing: (Node | undefined)[] = saved.map(() => undefined);
-  const sum = (list: (Node | undefined)[], place: number, value: Node | undefined): void => {
-    const held = list[place];
-    if (value !== undefined) list[place] = held === undefined ? value : emit.add(held, value);
+  const sum = (list: (Node | undefined)[], index: number, value: Node | undefined): void => {
+    const held = list[index];
+    if (value !== undefined) list[index] = held === undefined ? value : emit.add(held, value);
   };
   const pull = (from: readonly Node[], seeds: readonly (Node | undefined)[]): void => {
     const pulled = pullback(from, seeds, [...inputs, ...saved]);
-    for (const [place, value] of pulled.entries())
-      if (place < inputs.length) sum(totals, place, value);
-      else sum(flowing, place - inputs.length, value);
+    for (const [index, value] of pulled.entries())
+      if (index < inputs.length) sum(totals, index, value);
+      else sum(flowing, index - inputs.length, value);
   };
   pull(outputs, cotangents);
   const latestFirst = [...recomputed.keys()].sort(
     (left, right) => (savedNodes[right] as Node).id - (savedNodes[left] as Node).id,
   );
-  for (const place of latestFirst) {
-    const cotangent = flowing[place];
-    if (cotangent !== undefined) pull([recomputed.get(place) as Node], [cotangent]);
+  for (const index of latestFirst) {
+    const cotangent = flowing[index];
+    if (cotangent !== undefined) pull([recomputed.get(index) as Node], [cotangent]);
   }
   return totals;
 }
@@ -124,17 +124,17 @@ function batchRemat({ node, inputs, size, batch }: BatchContext<RematAttrs>): Ba
     inputs.map((input) => input.node),
     { body: graph, saved },
   );
-  return resultsOf(remat).map((result, place) => ({ node: result, batched: results[place] === true }));
+  return resultsOf(remat).map((result, index) => ({ node: result, batched: results[index] === true }));
 }
 
 /** Values and tangents together, in one remat node. */
 function forwardRemat({ node, inputs, forward }: ForwardContext<RematAttrs>): Dual[] {
   const { body, saved } = node.attrs as RematAttrs;
   const resultCount = body.outputs.length - saved;
-  const moving = [...inputs.keys()].filter((place) => inputs[place]?.tangent !== undefined);
+  const moving = [...inputs.keys()].filter((index) => inputs[index]?.tangent !== undefined);
   const specs = inputSpecs(body);
-  const tangentSpecs = moving.map((place) => {
-    const { name, type } = specs[place] as (typeof specs)[number];
+  const tangentSpecs = moving.map((index) => {
+    const { name, type } = specs[index] as (typeof specs)[number];
     return { name: `tangent of ${name}`, type };
   });
   let moves: boolean[] = [];
@@ -142,9 +142,9 @@ function forwardRemat({ node, inputs, forward }: ForwardContext<RematAttrs>): Du
     const tangents = nodes.slice(specs.length);
     const duals = forward(
       body,
-      specs.map((_spec, place): Dual => {
-        const at = moving.indexOf(place);
-        return { node: nodes[place] as Node, tangent: at < 0 ? undefined : tangents[at] };
+      specs.map((_spec, index): Dual => {
+        const at = moving.indexOf(index);
+        return { node: nodes[index] as Node, tangent: at < 0 ? undefined : tangents[at] };
       }),
     );
     moves = duals.map(({ tangent }) => tangent !== undefined);
@@ -154,7 +154,7 @@ function forwardRemat({ node, inputs, forward }: ForwardContext<RematAttrs>): Du
     ]);
   });
   const count = (from: number, to?: number): number => moves.slice(from, to).filter(Boolean).length;
-  const operands = [...inputs.map((input) => input.node), ...moving.map((place) => inputs[place]?.tangent as Node)];
+  const operands = [...inputs.map((input) => input.node), ...moving.map((index) => inputs[index]?.tangent as Node)];
   const outputs = resultsOf(emit.call("remat", operands, { body: joint, saved: saved + count(resultCount) }));
   const [values, savedValues] = [
     outputs.slice(0, resultCount + count(0, resultCount)),
@@ -162,7 +162,7 @@ function forwardRemat({ node, inputs, forward }: ForwardContext<RematAttrs>): Du
   ];
   const duals = (part: readonly Node[], flags: readonly boolean[]): Dual[] => {
     let next = flags.length;
-    return flags.map((moving, place) => ({ node: part[place] as Node, tangent: moving ? part[next++] : undefined }));
+    return flags.map((moving, index) => ({ node: part[index] as Node, tangent: moving ? part[next++] : undefined }));
   };
   return [...duals(values, moves.slice(0, resultCount)), ...duals(savedValues, moves.slice(resultCount))];
 }

@@ -179,9 +179,9 @@ const nan = (x: number, y: number): boolean => Number.isNaN(x) || Number.isNaN(y
 
 // Ties share the gradient equally; where NaN wins it passes to both, as in PyTorch.
 const extreme =
-  (loses: (x: Node, y: Node) => Node, place: 0 | 1): ScalarGradient =>
+  (loses: (x: Node, y: Node) => Node, operand: 0 | 1): ScalarGradient =>
   (dy, x, y) => {
-    const [self, other] = place === 0 ? [x, y] : [y, x];
+    const [self, other] = operand === 0 ? [x, y] : [y, x];
     return select(loses(self, other), 0, select(emit.eq(self, other), mul(dy, 0.5), dy));
   };
 

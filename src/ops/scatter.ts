@@ -40,14 +40,14 @@ const ruleOf = (op: emit.ScatterOp): ((x: number, y: number, dtype: DType) => nu
 
 /** The last of several updates of a row stays. */
 function replaceGradient(x: Node, indices: Node, updates: Node, dy: Node, batchDims: number): Node[] {
-  const kept = emit.scatter("replace", dy, indices, emit.zerosLike(updates), batchDims);
+  const dx = emit.scatter("replace", dy, indices, emit.zerosLike(updates), batchDims);
   const count = indices.shape.slice(batchDims).reduce((product, size) => product * size, 1);
   const lead = indices.shape.slice(0, batchDims);
   const order = emit.reshape(emit.iota("i32", [...lead, count], batchDims), indices.shape);
   const rows = emit.full("i32", [...lead, x.shape[batchDims] as number], -1);
   const last = emit.gather(emit.scatter("replace", rows, indices, order, batchDims), indices, batchDims);
   const stays = emit.broadcastInDim(emit.eq(last, order), updates.shape, range(indices.shape.length));
-  return [kept, emit.select(stays, emit.gather(dy, indices, batchDims), 0)];
+  return [dx, emit.select(stays, emit.gather(dy, indices, batchDims), 0)];
 }
 
 /** All elements and updates that equal the extreme share the cotangent. */

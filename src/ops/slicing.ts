@@ -245,9 +245,9 @@ function batchPad({ node, inputs, size }: BatchContext<PadAttrs>): Batched[] {
   const wide = spreadBatch(x, size);
   const padBatch = (what: Node, by: Node): Node => emit.pad(what, by, [0, ...low], [0, ...high], [0, ...interior]);
   if (!value.batched) return [withBatch(padBatch(wide, value.node))];
-  const kept = padBatch(wide, emit.constant(node.dtype, 0));
+  const zeroFilled = padBatch(wide, emit.constant(node.dtype, 0));
   const around = padBatch(emit.full("bool", wide.shape, 0), emit.constant("bool", 1));
-  return [withBatch(emit.select(around, emit.broadcastInDim(value.node, kept.shape, [0]), kept))];
+  return [withBatch(emit.select(around, emit.broadcastInDim(value.node, zeroFilled.shape, [0]), zeroFilled))];
 }
 
 function lowerPad(context: KernelContext<PadAttrs>): KernelCall[] {
@@ -255,18 +255,18 @@ function lowerPad(context: KernelContext<PadAttrs>): KernelCall[] {
   const [x, value] = context.inputs as [View, View];
   const out = context.outputs[0] as View;
   const fill = copyCall(context, { ...value, shape: out.shape, strides: out.shape.map(() => 0) }, out);
-  const kept = x.shape.map((size, dim) =>
+  const keptParts = x.shape.map((size, dim) =>
     keptPart(size, low[dim] as number, out.shape[dim] as number, (interior[dim] as number) + 1),
   );
-  const shape = kept.map((part) => part.count);
+  const shape = keptParts.map((part) => part.count);
   if (shape.some((count) => count === 0)) return [fill];
   const from = {
     ...x,
     shape,
-    offset: x.offset + kept.reduce((offset, part, dim) => offset + part.first * (x.strides[dim] as number), 0),
+    offset: x.offset + keptParts.reduce((offset, part, dim) => offset + part.first * (x.strides[dim] as number), 0),
   };
   const place = (dim: number): number =>
-    (kept[dim]?.first as number) * ((interior[dim] as number) + 1) + (low[dim] as number);
+    (keptParts[dim]?.first as number) * ((interior[dim] as number) + 1) + (low[dim] as number);
   const to = {
     ...out,
     shape,

@@ -51,7 +51,7 @@ export function windowCalls(
   const out = isContiguous(target) ? target : context.temporary(target);
   const windowed = k === "selectAndScatter" && source !== undefined ? source.view.shape : out.shape;
   const { shape } = x.view;
-  const moving = order.flatMap((dim, place) => (untouched(attrs, dim) ? [] : [place]));
+  const moving = order.flatMap((dim, index) => (untouched(attrs, dim) ? [] : [index]));
   const last = moving.at(-1) ?? Math.max(0, shape.length - 1);
   const first = Math.max(0, Math.min(moving[0] ?? last, last - 1));
   const count = last - first + 1;

@@ -209,9 +209,9 @@ export function oneCycle(options: OneCycleOptions): Schedule {
   const fall = { end: 2 * pctStart * totalSteps - 2, from: maxLearningRate, to: first };
   const phases = threePhase ? [rise, fall, last] : [rise, last];
   return (step) => {
-    const place = phases.findIndex(({ end }, index) => step <= end || index === phases.length - 1);
-    const { end, from, to } = phases[place] as typeof rise;
-    const start = place === 0 ? 0 : (phases[place - 1] as typeof rise).end;
+    const phase = phases.findIndex(({ end }, index) => step <= end || index === phases.length - 1);
+    const { end, from, to } = phases[phase] as typeof rise;
+    const start = phase === 0 ? 0 : (phases[phase - 1] as typeof rise).end;
     const share = end > start ? Math.min(1, (step - start) / (end - start)) : 1;
     return anneal === "cosine" ? wave(from, to, share) : from + (to - from) * share;
   };
@@ -242,8 +242,8 @@ export function sequence(schedules: readonly Schedule[], milestones: readonly nu
   const [plateauSchedule, second] = schedules.filter(isPlateau);
   if (second !== undefined) throw new HeddleError("option", "schedules.sequence: only one schedule can be a plateau");
   const sequence = (step: number): number => {
-    const place = milestones.filter((milestone) => step >= milestone).length;
-    return (schedules[place] as Schedule)(step - (milestones[place - 1] ?? 0));
+    const passed = milestones.filter((milestone) => step >= milestone).length;
+    return (schedules[passed] as Schedule)(step - (milestones[passed - 1] ?? 0));
   };
   if (plateauSchedule === undefined) return sequence;
   const { monitor, observe, restart } = plateauSchedule;

@@ -137,8 +137,8 @@ class Server<Batch extends Tensors> {
     const { leaves, shape } = flattenTree(params, isTensor);
     this.types = leaves;
     this.shape = shape;
-    const place = (tree: Tensors): Tensors => moved(tree, server, (leaf) => leaf.dataSync());
-    const state = { params: place(params), slots: place(optimizer.init(params)) };
+    const onServer = (tree: Tensors): Tensors => moved(tree, server, (leaf) => leaf.dataSync());
+    const state = { params: onServer(params), slots: onServer(optimizer.init(params)) };
     const types = unflattenTree(shape, leaves.map(typeOf)) as Tensors;
     this.device = new ServeDevice<State>(server, "parameters", state, {
       pull: { inputs: [], run: (state) => ({ reply: state.params }) },

@@ -78,13 +78,13 @@ function splitCarries(
 ): readonly Layout[] {
   for (let carry = first; ; ) {
     const results = run(carry);
-    const next = carry.map((layout, place) =>
+    const next = carry.map((layout, index) =>
       layout.map((placement, axis) => {
-        const fromBody = results[place]?.[axis] as Placement;
+        const fromBody = results[index]?.[axis] as Placement;
         return placement.kind === "replicate" && fromBody.kind === "shard" ? fromBody : placement;
       }),
     );
-    if (next.every((layout, place) => formatLayout(layout) === formatLayout(carry[place] as Layout))) return carry;
+    if (next.every((layout, index) => formatLayout(layout) === formatLayout(carry[index] as Layout))) return carry;
     carry = next;
   }
 }
@@ -101,21 +101,21 @@ function keepPartial(
   run: (carry: readonly Layout[]) => readonly Layout[],
 ): readonly Layout[] {
   const split = range(mesh.axes.length).filter((axis) => inputs.some((layout) => layout[axis]?.kind === "shard"));
-  let tries = carry.flatMap((layout, place) => {
-    const start = node.inputs[place] as Node;
+  let tries = carry.flatMap((layout, index) => {
+    const start = node.inputs[index] as Node;
     if (!isFloat(start.dtype) || !isAll(start, 0)) return [];
-    return split.flatMap((axis) => (layout[axis]?.kind === "replicate" ? [{ place, axis }] : []));
+    return split.flatMap((axis) => (layout[axis]?.kind === "replicate" ? [{ index, axis }] : []));
   });
   while (tries.length > 0) {
-    const attempt = carry.map((layout, place) =>
+    const attempt = carry.map((layout, index) =>
       tries.reduce(
-        (layouts, at) => (at.place === place ? withPlacement(layouts, at.axis, partial("sum")) : layouts),
+        (layouts, at) => (at.index === index ? withPlacement(layouts, at.axis, partial("sum")) : layouts),
         layout,
       ),
     );
     const results = run(attempt);
-    const passing = tries.filter(({ place, axis }) =>
-      samePlacement(results[place]?.[axis] as Placement, partial("sum")),
+    const passing = tries.filter(({ index, axis }) =>
+      samePlacement(results[index]?.[axis] as Placement, partial("sum")),
     );
     if (passing.length === tries.length) return attempt;
     tries = passing;
@@ -126,9 +126,9 @@ function keepPartial(
 function decideBranch({ branches }: BranchControl, operands: readonly Layout[], mesh: Mesh, follow: Follow): Decision {
   const [, ...inputs] = operands;
   const followed = branches.map((graph) => follow(graph, inputs));
-  const outputs = branches[0].outputs.map((first, place) =>
+  const outputs = branches[0].outputs.map((first, index) =>
     mesh.axes.map((_axis, axis): Placement => {
-      const second = branches[1].outputs[place] as Node;
+      const second = branches[1].outputs[index] as Node;
       const placement = layoutIn(followed[0] as Map<Node, Decision>, first)[axis] as Placement;
       const otherPlacement = layoutIn(followed[1] as Map<Node, Decision>, second)[axis] as Placement;
       if (samePlacement(placement, otherPlacement)) return placement;

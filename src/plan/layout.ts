@@ -169,9 +169,9 @@ export function partStart(type: TensorType, layout: Layout, mesh: Mesh, coordina
     if (placement.kind !== "shard") return;
     const { dim } = placement;
     const sizes = sizesOn(placement.sizes, length[dim] as number, (mesh.axes[index] as MeshAxis).size);
-    const place = coordinates[index] as number;
-    (start[dim] as number) += (intervals(sizes)[place] as readonly [number, number])[0];
-    length[dim] = sizes[place] as number;
+    const coordinate = coordinates[index] as number;
+    (start[dim] as number) += (intervals(sizes)[coordinate] as readonly [number, number])[0];
+    length[dim] = sizes[coordinate] as number;
   });
   return start;
 }

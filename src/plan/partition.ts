@@ -19,9 +19,9 @@ export function proportional(length: number, shares: readonly number[]): number[
   const sizes = exact.map(Math.floor);
   const leftOver = length - sizes.reduce((sum, size) => sum + size, 0);
   const byRemainder = exact
-    .map((size, place) => ({ place, remainder: size - Math.floor(size) }))
-    .sort((left, right) => right.remainder - left.remainder || left.place - right.place);
-  for (const { place } of byRemainder.slice(0, leftOver)) (sizes[place] as number)++;
+    .map((size, index) => ({ index, remainder: size - Math.floor(size) }))
+    .sort((left, right) => right.remainder - left.remainder || left.index - right.index);
+  for (const { index } of byRemainder.slice(0, leftOver)) (sizes[index] as number)++;
   return sizes;
 }
 

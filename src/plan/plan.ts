@@ -69,8 +69,8 @@ export interface PlanLayouts {
 
 /** What messages call a plan: its name, and where it was read from. */
 export function planTitle({ name, file }: Pick<PlanLayouts, "name" | "file">, line?: number): string {
-  const place = line === undefined ? "" : `:${line}`;
-  return `plan '${name}'${file === undefined ? "" : ` (${file}${place})`}`;
+  const suffix = line === undefined ? "" : `:${line}`;
+  return `plan '${name}'${file === undefined ? "" : ` (${file}${suffix})`}`;
 }
 
 /**
@@ -108,8 +108,8 @@ export interface PlanOptions {
  * @throws HeddleError `layout` when a layout does not fit its value, or when an output needs an input at another coordinate.
  */
 export function planGraph(source: Graph, mesh: Mesh, options: PlanOptions = {}): Plan {
-  const axis = mesh.axes.findIndex((_axis, place) =>
-    [...(options.inputs ?? []), ...(options.outputs ?? [])].some((layout) => layout?.[place]?.kind === "only"),
+  const axis = mesh.axes.findIndex((_axis, index) =>
+    [...(options.inputs ?? []), ...(options.outputs ?? [])].some((layout) => layout?.[index]?.kind === "only"),
   );
   return axis < 0 ? planOnAllDevices(source, mesh, options) : planPerCoordinate(source, mesh, options, axis);
 }
@@ -138,11 +138,11 @@ function planPerCoordinate(source: Graph, mesh: Mesh, options: PlanOptions, axis
       outputs: outputIndices.map((index) => inner(options.outputs?.[index])),
       outputNames: outputIndices.map((index) => options.outputNames?.[index] ?? `out${index}`),
     });
-    plan.inputs.forEach((value, place) => {
-      inputs[inputIndices[place] as number] ??= restored(value, options.inputs?.[inputIndices[place] as number]);
+    plan.inputs.forEach((value, index) => {
+      inputs[inputIndices[index] as number] ??= restored(value, options.inputs?.[inputIndices[index] as number]);
     });
-    plan.outputs.forEach((value, place) => {
-      outputs[outputIndices[place] as number] ??= restored(value, options.outputs?.[outputIndices[place] as number]);
+    plan.outputs.forEach((value, index) => {
+      outputs[outputIndices[index] as number] ??= restored(value, options.outputs?.[outputIndices[index] as number]);
     });
     const classes = plan.classes.flatMap((deviceClass): DeviceClass[] => {
       const devices = deviceClass.devices.filter((device) => coordinatesOf(mesh, device)[axis] === coordinate);
@@ -166,7 +166,7 @@ function planPerCoordinate(source: Graph, mesh: Mesh, options: PlanOptions, axis
 /** @throws HeddleError `layout` naming an input that the outputs need and that lives at another coordinate. */
 function checkHeld(graph: Graph, held: readonly number[], outputs: readonly number[], { inputs }: PlanOptions): void {
   const needed = new Set(topological(outputs.map((index) => graph.outputs[index] as Node)));
-  const index = graph.inputs.findIndex((input, place) => needed.has(input) && !held.includes(place));
+  const index = graph.inputs.findIndex((input, inputIndex) => needed.has(input) && !held.includes(inputIndex));
   if (index < 0) return;
   throw onlyOnOneStage(`input '${inputSpecs(graph)[index]?.name}'`, inputs?.[index] as Layout);
 }

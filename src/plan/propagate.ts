@@ -150,8 +150,8 @@ function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, axis:
   const parts = intervals(sizes);
   if (!anyMoves(parts, wanted)) return 0;
   const row = bytesOf({ ...type, shape: type.shape.map((size, index) => (index === dim ? 1 : size)) });
-  const rows = wanted.map((_window, place) =>
-    movesAt(wanted, parts, place, true).sends.reduce((sum, [peer, , count]) => sum + (peer === 0 ? 0 : count), 0),
+  const rows = wanted.map((_window, member) =>
+    movesAt(wanted, parts, member, true).sends.reduce((sum, [peer, , count]) => sum + (peer === 0 ? 0 : count), 0),
   );
   return sendSeconds({ axis: axis.name, rounds: 1, bytes: Math.max(...rows) * row }, machine);
 }
@@ -175,7 +175,7 @@ function continuesAnInput(strategy: Strategy, current: readonly Placement[]): bo
 function wantsBoth(node: Node, { inputs }: Strategy): boolean {
   return node.inputs.some((input, index) =>
     node.inputs.some(
-      (other, place) => other === input && inputs[index]?.kind === "partial" && inputs[place]?.kind === "replicate",
+      (other, twin) => other === input && inputs[index]?.kind === "partial" && inputs[twin]?.kind === "replicate",
     ),
   );
 }

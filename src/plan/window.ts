@@ -83,7 +83,7 @@ function windowStrategy(
   const by = (rules[0] as WindowRule).by;
   const windows: Windowed[] = [];
   let legal = true;
-  const place = (side: "input" | "output", operand: readonly string[], index: number): Placement => {
+  const placementOf = (side: "input" | "output", operand: readonly string[], index: number): Placement => {
     const direct = operand.indexOf(by);
     if (direct >= 0) return shard(direct, sizes);
     const rule = rules.find(({ of }) => operand.includes(of));
@@ -110,7 +110,7 @@ function windowStrategy(
     equation.inputs
       .map((operand, index) => splitAt(operand, hints.inputs[index], letter))
       .find((hint) => hint !== undefined);
-  const left = equation.inputs.map((operand, index) => place("input", operand, index));
-  const right = equation.outputs.map((operand, index) => place("output", operand, index));
+  const left = equation.inputs.map((operand, index) => placementOf("input", operand, index));
+  const right = equation.outputs.map((operand, index) => placementOf("output", operand, index));
   return legal ? { inputs: left, outputs: right, letter: by, sizes, windows } : undefined;
 }

@@ -277,8 +277,8 @@ class PipelineWriter {
       const values = results.map((node) => copies.get(node) as Node);
       const totals = sums.map((node) => {
         const contribution = copies.get(node.inputs[0] as Node) as Node;
-        const place = runningSums.indexOf(node);
-        return place < 0 ? contribution : combine(node, inputs[operands.length + place] as Node, contribution);
+        const index = runningSums.indexOf(node);
+        return index < 0 ? contribution : combine(node, inputs[operands.length + index] as Node, contribution);
       });
       return [...values, ...totals];
     });

@@ -84,9 +84,9 @@ class ProgramVerifier {
     if ((length === undefined) === (condition === undefined)) this.fail("needs either a length or a condition");
     if (length !== undefined && (!Number.isInteger(length) || length < 0)) this.fail(`cannot run ${length} times`);
     if (condition !== undefined && slices > 0) this.fail("cannot slice without a length");
-    const bodyTypes = argumentTypes.map((type, place): TensorType => {
-      if (place < carries || place >= carries + slices) return type;
-      if (type.shape[0] !== length) this.fail(`%${step.arguments[place]} ${formatType(type)} has no ${length} slices`);
+    const bodyTypes = argumentTypes.map((type, index): TensorType => {
+      if (index < carries || index >= carries + slices) return type;
+      if (type.shape[0] !== length) this.fail(`%${step.arguments[index]} ${formatType(type)} has no ${length} slices`);
       return { dtype: type.dtype, shape: type.shape.slice(1) };
     });
     const bodyArguments: TensorType[] = [{ dtype: "i32", shape: [] }, ...bodyTypes];
@@ -94,9 +94,9 @@ class ProgramVerifier {
     const returned = body.outputs.map(({ type }) => type);
     if (returned.length < carries) this.fail(`the body returns ${returned.length} values for ${carries} carries`);
     if (condition === undefined)
-      return returned.map((type, place) =>
-        place < carries
-          ? this.carried(type, argumentTypes, place)
+      return returned.map((type, index) =>
+        index < carries
+          ? this.carried(type, argumentTypes, index)
           : { dtype: type.dtype, shape: [length as number, ...type.shape] },
       );
     this.takes(condition, bodyArguments);
@@ -104,13 +104,13 @@ class ProgramVerifier {
     if (test === undefined || more.length > 0 || !sameType(test, { dtype: "bool", shape: [] }))
       this.fail("the condition does not return a bool scalar");
     if (returned.length > carries) this.fail("cannot stack values without a length");
-    return returned.map((type, place) => this.carried(type, argumentTypes, place));
+    return returned.map((type, index) => this.carried(type, argumentTypes, index));
   }
 
-  private carried(type: TensorType, argumentTypes: readonly TensorType[], place: number): TensorType {
-    const before = argumentTypes[place] as TensorType;
+  private carried(type: TensorType, argumentTypes: readonly TensorType[], index: number): TensorType {
+    const before = argumentTypes[index] as TensorType;
     if (!sameType(type, before))
-      this.fail(`carry ${place} is ${formatType(before)} before and ${formatType(type)} after`);
+      this.fail(`carry ${index} is ${formatType(before)} before and ${formatType(type)} after`);
     return type;
   }
 
@@ -122,7 +122,7 @@ class ProgramVerifier {
       this.takes(program, operands);
       return program.outputs.map(({ type }) => type);
     }) as [TensorType[], TensorType[]];
-    if (left.length !== right.length || !left.every((type, place) => sameType(type, right[place] as TensorType)))
+    if (left.length !== right.length || !left.every((type, index) => sameType(type, right[index] as TensorType)))
       this.fail(`the branches return ${left.map(formatType).join(", ")} and ${right.map(formatType).join(", ")}`);
     return left;
   }

@@ -24,7 +24,7 @@ export function allDevices(axes: readonly ProgramAxis[]): LocalDevice[] {
   return axes
     .reduce<number[][]>(
       (prefixes, { size }) =>
-        prefixes.flatMap((prefix) => Array.from({ length: size }, (_unused, place) => [...prefix, place])),
+        prefixes.flatMap((prefix) => Array.from({ length: size }, (_unused, coordinate) => [...prefix, coordinate])),
       [[]],
     )
     .map((coordinates) => ({ coordinates }));

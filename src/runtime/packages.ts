@@ -10,5 +10,5 @@ export const ownPlace = import.meta.url as string | undefined;
 export function requires(): NodeJS.Require[] {
   const [, program] = process.argv;
   const places = [ownPlace, program === undefined ? undefined : resolve(program), resolve("package.json")];
-  return places.filter((place) => place !== undefined).map((place) => nodeModule.createRequire(place));
+  return places.filter((path) => path !== undefined).map((path) => nodeModule.createRequire(path));
 }

@@ -97,8 +97,8 @@ function traceRule(
   const { output } = body;
   const smooth = changing.leaves.filter(isSmooth);
   const specs = [
-    ...output.leaves.map((leaf, place) => ({ name: `value${place}`, type: typeOfLeaf(leaf) })),
-    ...smooth.map((leaf, place) => ({ name: `change${place}`, type: typeOfLeaf(leaf) })),
+    ...output.leaves.map((leaf, index) => ({ name: `value${index}`, type: typeOfLeaf(leaf) })),
+    ...smooth.map((leaf, index) => ({ name: `change${index}`, type: typeOfLeaf(leaf) })),
     ...named(flat, "x", flat.leaves),
   ];
   return traceBody(`${what}-of-${body.graph.name}`, specs, (leaves) => {
@@ -125,7 +125,7 @@ function applyCustom(call: Call, derivative: Traced, name: string, attr: string,
 }
 
 const smoothPlaces = (leaves: readonly Tensor[]): number[] =>
-  leaves.flatMap((leaf, place) => (isSmooth(leaf) ? [place] : []));
+  leaves.flatMap((leaf, index) => (isSmooth(leaf) ? [index] : []));
 
 /** Checks that a derivative has the form and types of its value or argument. */
 function checkChange(what: string, change: FlatTree<Tensor>, like: FlatTree<Tensor>, of: string): void {
@@ -133,8 +133,8 @@ function checkChange(what: string, change: FlatTree<Tensor>, like: FlatTree<Tens
     throw new HeddleError("argument", `${what} must have the form of ${of}`, {
       hint: `got the leaves [${listed(change.paths)}] for [${listed(like.paths)}]`,
     });
-  like.leaves.forEach((leaf, place) => {
-    const got = change.leaves[place] as Tensor;
+  like.leaves.forEach((leaf, index) => {
+    const got = change.leaves[index] as Tensor;
     if (isSmooth(leaf) && !sameType(got, leaf))
       throw new HeddleError("shape", `${what}: ${formatType(got)} for ${of} ${formatType(leaf)}`);
   });
@@ -156,14 +156,14 @@ function cotangentsOf(what: string, given: unknown, inputs: readonly unknown[]):
       },
     );
   }
-  return inputs.flatMap((input, place) => {
+  return inputs.flatMap((input, index) => {
     const like = flattenTree(input, isTensor);
-    const cotangent: unknown = given[place];
+    const cotangent: unknown = given[index];
     const smooth = smoothPlaces(like.leaves);
     if (cotangent === undefined || cotangent === null)
       return smooth.map((at) => Tensor.ofNode(ops.zerosLike((like.leaves[at] as Tensor).node)));
     const flat = flattenTree(cotangent, isTensor);
-    checkChange(`${what}: the cotangent of argument ${place}`, flat, like, "the argument");
+    checkChange(`${what}: the cotangent of argument ${index}`, flat, like, "the argument");
     return smooth.map((at) => flat.leaves[at] as Tensor);
   });
 }
@@ -226,7 +226,7 @@ export function customJvp<Inputs extends readonly unknown[], Result>(
           isTensor,
         );
         checkChange(`${what}: the tangent`, change, output, "the value");
-        return smoothPlaces(output.leaves).map((place) => change.leaves[place] as Tensor);
+        return smoothPlaces(output.leaves).map((index) => change.leaves[index] as Tensor);
       });
       return applyCustom(call, derivative, what, "tangent", smoothPlaces(call.flat.leaves)) as Result;
     });

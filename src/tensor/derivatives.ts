@@ -91,10 +91,10 @@ function checkAlike(what: string, tree: FlatTree<Tensor>, like: FlatTree<Tensor>
   const texts = [tree, like].map(({ paths }) => `[${listed(paths.map((path) => path || "(itself)"))}]`);
   if (treeKey(tree.shape) !== treeKey(like.shape))
     throw new HeddleError("argument", `${what} must have the form of ${of}: got ${texts[0]} for ${texts[1]}`);
-  like.leaves.forEach((leaf, place) => {
-    const got = tree.leaves[place] as Tensor;
+  like.leaves.forEach((leaf, index) => {
+    const got = tree.leaves[index] as Tensor;
     if (sameType(got, leaf)) return;
-    const path = like.paths[place] === "" ? "" : ` at '${like.paths[place]}'`;
+    const path = like.paths[index] === "" ? "" : ` at '${like.paths[index]}'`;
     throw new HeddleError("shape", `${what}${path}: ${formatType(got)} for ${of} ${formatType(leaf)}`);
   });
 }
@@ -126,9 +126,9 @@ export function jvp<Inputs extends readonly unknown[], Result>(
     const direction = flattenTree(tangents, isTensor);
     checkAlike("jvp: the tangents", direction, flat, "the primals");
     const duals = forwardGraph(body.graph, [
-      ...flat.leaves.map(({ node, dtype }, place) => ({
+      ...flat.leaves.map(({ node, dtype }, index) => ({
         node,
-        tangent: isFloat(dtype) ? (direction.leaves[place] as Tensor).node : undefined,
+        tangent: isFloat(dtype) ? (direction.leaves[index] as Tensor).node : undefined,
       })),
       ...capturedNodes(body.captured).map((node) => ({ node, tangent: undefined })),
     ]);
@@ -191,7 +191,7 @@ function pulledBack(
   cotangents: readonly Node[],
 ): Node[] {
   const outputs = inlineGraph(graph, [...inputs, ...captured]);
-  const flowing = outputs.map((output, place) => (isFloat(output.dtype) ? cotangents[place] : undefined));
+  const flowing = outputs.map((output, index) => (isFloat(output.dtype) ? cotangents[index] : undefined));
   const smooth = inputs.filter(({ dtype }) => isFloat(dtype));
   const pulled = new Map(
     pullback(outputs, flowing, smooth, { independent: false }).map((value, at) => [smooth[at], value]),

@@ -73,7 +73,7 @@ export function runEager(
     entry = places !== undefined ? { places } : { compiled: compileGraph(graph, runtime, { inputs }) };
     entries.set(runtime, key, entry);
   }
-  if ("places" in entry) return entry.places.map((place) => valueAt(values[0] as Value, place));
+  if ("places" in entry) return entry.places.map((index) => valueAt(values[0] as Value, index));
   return runCompiled(entry.compiled, values);
 }
 

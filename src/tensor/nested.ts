@@ -68,7 +68,7 @@ export function traceApart<Result>(
   types: readonly TensorType[],
   fn: (...inputs: readonly Tensor[]) => Result,
 ): TracedApart<Result> {
-  const specs = types.map((type, place) => ({ name: `x${place}`, type: typeOf(type) }));
+  const specs = types.map((type, index) => ({ name: `x${index}`, type: typeOf(type) }));
   let output: Result | undefined;
   const body = traceBody(name, specs, (inputs) => {
     output = fn(...inputs);
@@ -91,7 +91,7 @@ export function withSameCaptured(traced: readonly Traced[]): { graphs: Graph[]; 
   const graphs = traced.map(({ graph, captured: ownCaptured }) => {
     const inputCount = graph.inputs.length - ownCaptured.length;
     const specs = inputSpecs(graph).slice(0, inputCount);
-    const more = captured.map((value, place) => ({ name: `captured${place}`, type: typeOf(value) }));
+    const more = captured.map((value, index) => ({ name: `captured${index}`, type: typeOf(value) }));
     return traceGraph(graph.name, [...specs, ...more], (...inputs) =>
       inlineGraph(graph, [
         ...inputs.slice(0, inputCount),
@@ -128,7 +128,7 @@ function runOnce<Result>(name: string, build: () => Result): Result {
 
 /** Names of the leaves for messages: their paths. */
 export const named = (flat: FlatTree<Tensor>, what: string, types: readonly TensorType[]) =>
-  flat.paths.map((path, place) => ({ name: path === "" ? what : path, type: typeOf(types[place] as TensorType) }));
+  flat.paths.map((path, index) => ({ name: path === "" ? what : path, type: typeOf(types[index] as TensorType) }));
 
 /**
  * Runs `build` on tensors that stand for `inputs` only, and inlines its result into the trace in progress.

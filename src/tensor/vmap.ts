@@ -45,14 +45,14 @@ export function vmap<F extends AnyFunction>(fn: F, options: VmapOptions = {}): F
   const { inDims = 0, outDims = 0 } = options;
   const batched = (...inputs: unknown[]): unknown => {
     const flat = flattenTree(inputs, isTensor);
-    const dims = leafDims("inDims", inDims, flat.shape).map((dim, place) => placeOf(flat, "argument", dim, place, 0));
+    const dims = leafDims("inDims", inDims, flat.shape).map((dim, index) => placeOf(flat, "argument", dim, index, 0));
     const size = batchSize(flat, dims);
-    const types = flat.leaves.map((leaf, place) => without(leaf, dims[place] as number | null));
+    const types = flat.leaves.map((leaf, index) => without(leaf, dims[index] as number | null));
     const { graph, captured, output } = traceBody(graphName(fn, "function"), named(flat, "x", types), (leaves) =>
       fn(...(unflattenTree(flat.shape, leaves) as unknown[])),
     );
-    const wide = nodesOf(flat.leaves).map((node, place): Batched => {
-      const dim = dims[place] as number | null;
+    const wide = nodesOf(flat.leaves).map((node, index): Batched => {
+      const dim = dims[index] as number | null;
       return dim === null ? { node, batched: false } : { node: ops.moveDim(node, dim, 0), batched: true };
     });
     const results = batchGraph(
@@ -60,12 +60,12 @@ export function vmap<F extends AnyFunction>(fn: F, options: VmapOptions = {}): F
       [...wide, ...capturedNodes(captured).map((node) => ({ node, batched: false }))],
       size,
     );
-    const outputs = leafDims("outDims", outDims, output.shape).map((dim, place) => {
-      const result = results[place] as Batched;
-      const at = placeOf(output, "result", dim, place, 1);
+    const outputs = leafDims("outDims", outDims, output.shape).map((dim, index) => {
+      const result = results[index] as Batched;
+      const at = placeOf(output, "result", dim, index, 1);
       if (at !== null) return Tensor.ofNode(ops.moveDim(ops.spreadBatch(result, size), 0, at));
       if (!result.batched) return Tensor.ofNode(result.node);
-      throw new HeddleError("argument", `vmap: ${pathOf(output, "result", place)} depends on the example`, {
+      throw new HeddleError("argument", `vmap: ${pathOf(output, "result", index)} depends on the example`, {
         hint: "give its batch dim in outDims; null is for results that are the same for all examples",
       });
     });
@@ -98,19 +98,19 @@ function leafDims(option: string, dims: DimTree, shape: TreeShape, path = ""): (
 }
 
 /** "argument '0.x'", for messages. */
-const pathOf = ({ paths }: FlatTree<Tensor>, what: string, place: number): string =>
-  paths[place] === "" ? `the ${what}` : `${what} '${paths[place]}'`;
+const pathOf = ({ paths }: FlatTree<Tensor>, what: string, index: number): string =>
+  paths[index] === "" ? `the ${what}` : `${what} '${paths[index]}'`;
 
 /** The dim counted from the first; the tensor gets `more` further dims. */
-function placeOf(tree: FlatTree<Tensor>, what: string, dim: number | null, place: number, more: number): number | null {
+function placeOf(tree: FlatTree<Tensor>, what: string, dim: number | null, index: number, more: number): number | null {
   if (dim === null) return null;
-  const leaf = tree.leaves[place] as Tensor;
+  const leaf = tree.leaves[index] as Tensor;
   const rank = leaf.shape.length + more;
   if (Number.isInteger(dim) && dim >= -rank && dim < rank) return dim < 0 ? dim + rank : dim;
   const many = more === 0 ? "" : " for each example";
   throw new HeddleError(
     "shape",
-    `vmap: ${pathOf(tree, what, place)}, ${formatType(leaf)}${many}, has no dim ${dim} for the examples`,
+    `vmap: ${pathOf(tree, what, index)}, ${formatType(leaf)}${many}, has no dim ${dim} for the examples`,
     { hint: "null is for a tensor that is the same for all" },
   );
 }
@@ -121,7 +121,7 @@ function without({ dtype, shape }: TensorType, dim: number | null): TensorType {
 
 /** The number of examples, the same in all batched tensors. */
 function batchSize(flat: FlatTree<Tensor>, dims: readonly (number | null)[]): number {
-  const sizes = dims.flatMap((dim, place) => (dim === null ? [] : [{ size: flat.leaves[place]?.shape[dim], place }]));
+  const sizes = dims.flatMap((dim, index) => (dim === null ? [] : [{ size: flat.leaves[index]?.shape[dim], index }]));
   const [first] = sizes;
   if (first === undefined)
     throw new HeddleError("argument", "vmap: no tensor among the arguments is batched", {
@@ -131,7 +131,7 @@ function batchSize(flat: FlatTree<Tensor>, dims: readonly (number | null)[]): nu
   if (other !== undefined)
     throw new HeddleError(
       "shape",
-      `vmap: ${pathOf(flat, "argument", first.place)} has ${first.size} examples, ${pathOf(flat, "argument", other.place)} has ${other.size}`,
+      `vmap: ${pathOf(flat, "argument", first.index)} has ${first.size} examples, ${pathOf(flat, "argument", other.index)} has ${other.size}`,
     );
   return first.size as number;
 }

@@ -18,7 +18,7 @@ export const namesIn = (names: ColumnNames): readonly string[] => [...new Set([n
 export function checkNames(option: string, names: unknown): void {
   const list = Array.isArray(names) ? (names as unknown[]) : [names];
   if (list.length > 0 && list.every((name) => typeof name === "string")) {
-    const twice = list.find((name, place) => list.indexOf(name) !== place);
+    const twice = list.find((name, index) => list.indexOf(name) !== index);
     if (twice === undefined) return;
     throw new HeddleError("option", `train: ${option} names '${twice}' twice; a column is in a record once`);
   }

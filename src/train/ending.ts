@@ -24,7 +24,7 @@ export function wishTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { 
   if (settings.plan !== undefined) return settings.plan.inputs.some(({ name }) => name === "end.wish") ? wish : {};
   const batch = batchLayout(mesh, settings.data.batchSizes[0] as number);
   const state = stateLayouts(settings, types, mesh);
-  const speaks = shape.every((size, place) => size === 1 || batch[place]?.kind === "shard" || state.isSplit(place));
+  const speaks = shape.every((size, axis) => size === 1 || batch[axis]?.kind === "shard" || state.isSplit(axis));
   return speaks ? wish : {};
 }
 

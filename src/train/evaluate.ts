@@ -101,10 +101,10 @@ export async function predictDataset(
     for (const output of outputs.leaves) checkRows(output, batch);
     form = outputs;
     rows += batch.rows;
-    const read = (output: Tensor, place: number): Promise<void> =>
+    const read = (output: Tensor, index: number): Promise<void> =>
       output.data().then((data) => {
-        pieces[place] ??= [];
-        pieces[place].push(data);
+        pieces[index] ??= [];
+        pieces[index].push(data);
       });
     flight.add({
       settle: () => Promise.all(outputs.leaves.map(read)).then(() => {}),
@@ -116,8 +116,8 @@ export async function predictDataset(
   }
   await flight.drain();
   const { leaves, shape } = form as FlatTree<Tensor>;
-  const joined = leaves.map((last, place) =>
-    tensor(concatenated(settings.dtype, pieces[place] ?? []), {
+  const joined = leaves.map((last, index) =>
+    tensor(concatenated(settings.dtype, pieces[index] ?? []), {
       shape: [rows, ...last.shape.slice(1)],
       dtype: settings.dtype,
     }),

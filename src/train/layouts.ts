@@ -35,7 +35,7 @@ export interface StateLayouts {
   /** Whether every value is replicated. */
   readonly whole: boolean;
   /** Whether a value is sharded along the mesh axis with this index. */
-  isSplit(place: number): boolean;
+  isSplit(axis: number): boolean;
 }
 
 /** The layouts in which a value is stored and used. */
@@ -99,7 +99,7 @@ export function stateLayouts(
     kept: (path) => both.get(path)?.kept ?? everywhere,
     used: (path) => both.get(path)?.used,
     whole: [...both.values()].every(({ kept }) => kept.every(({ kind }) => kind === "replicate")),
-    isSplit: (place) => [...both.values()].some(({ kept }) => kept[place]?.kind === "shard"),
+    isSplit: (axis) => [...both.values()].some(({ kept }) => kept[axis]?.kind === "shard"),
   };
 }
 
@@ -126,15 +126,15 @@ function suffixes(path: string): string[] {
 
 function layoutOf(name: string, type: TensorType, { shard, gather = [] }: ParameterLayout, mesh: Mesh): Both {
   const onMesh = Object.entries(shard).filter(([axis]) => mesh.axes.some((other) => other.name === axis));
-  const kept = shardedOn(mesh, Object.fromEntries(onMesh));
+  const layout = shardedOn(mesh, Object.fromEntries(onMesh));
   try {
-    localType(type, kept, mesh);
+    localType(type, layout, mesh);
   } catch (error) {
     if (!(error instanceof HeddleError)) throw error;
     throw new HeddleError("layout", `train: parameter "${name}": ${error.message}`, { cause: error });
   }
   const used = shardedOn(mesh, Object.fromEntries(onMesh.filter(([axis]) => !gather.includes(axis))));
-  return { kept, used };
+  return { kept: layout, used };
 }
 
 /** Checks the result of a rule; with a pipeline, a rule may not use the axes of stages and micro-batches. */

@@ -63,7 +63,7 @@ function onDevice(
   const phases = [phase(step, settings.data, named(/^(step$|learningRate$|end\.)/))];
   if (evaluation !== undefined && settings.evaluate !== undefined)
     phases.push(phase(evaluation, settings.evaluate, total([])));
-  const most = phases.reduce((one, other) => (other.all.taken > one.all.taken ? other : one));
+  const most = phases.reduce((largest, other) => (other.all.taken > largest.all.taken ? other : largest));
   const arena = workBytes === undefined || workBytes === 0 ? total([]) : total([workBytes]);
   const all = [parameters, optimizer, state, once, most.all, arena];
   const known = workBytes !== undefined;

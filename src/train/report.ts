@@ -81,7 +81,7 @@ export function drawImages(
   const columns = drawn.map((lines) => Math.max(...lines.map((line) => line.length)));
   const lines = drawn[0]?.map((_line, index) =>
     drawn
-      .map((image, place) => (image[index] as string).padEnd(columns[place] as number))
+      .map((image, column) => (image[index] as string).padEnd(columns[column] as number))
       .join("  ")
       .trimEnd(),
   );

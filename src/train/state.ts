@@ -157,9 +157,9 @@ function checkTensorNames(checkpoint: Checkpoint, types: ModelTypes): void {
     flattenTree(types.state[group], isTensorType).paths.map((path) => `${group}/${path}`),
   );
   const theirs = [...checkpoint.tensors.keys()];
-  const kept = (names: readonly string[]): string[] =>
+  const optimizerNames = (names: readonly string[]): string[] =>
     names.filter((name) => name.startsWith("optimizer/")).map((name) => name.slice("optimizer/".length));
-  const difference = keptDifference(kept(theirs), kept(ours));
+  const difference = keptDifference(optimizerNames(theirs), optimizerNames(ours));
   if (difference !== undefined) throw mismatch(checkpoint, `it ${difference}`);
   const known = new Set(ours);
   const extra = theirs.filter((name) => !known.has(name));

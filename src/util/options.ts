@@ -84,10 +84,10 @@ export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8
 }
 
 /** Throws unless a text names a single file or folder: placeholders such as `{epoch}` are not filled in. */
-export function checkPlace(what: string, name: string, place: unknown, kind: "file" | "folder"): void {
-  if (typeof place !== "string" || place === "")
-    throw new HeddleError("option", `${what}: ${name} must name a ${kind}, got ${shown(place)}`);
-  const [placeholder] = /\{\w[^{}]*\}/.exec(place) ?? [];
+export function checkPlace(what: string, name: string, path: unknown, kind: "file" | "folder"): void {
+  if (typeof path !== "string" || path === "")
+    throw new HeddleError("option", `${what}: ${name} must name a ${kind}, got ${shown(path)}`);
+  const [placeholder] = /\{\w[^{}]*\}/.exec(path) ?? [];
   if (placeholder !== undefined)
     throw new HeddleError("option", `${what}: ${name} has ${placeholder}, which is not filled in here`, {
       hint: "only callbacks.modelCheckpoint writes a file for each epoch",

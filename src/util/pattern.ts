@@ -101,10 +101,10 @@ export function foldedNames(names: readonly string[]): string[] {
     alike.set(key, [...(alike.get(key) ?? []), numbers]);
   }
   const ranged = [...alike].map(([key, rows]) => {
-    let place = 0;
+    let column = 0;
     return key
       .split(".")
-      .map((part) => (part === "#" ? rangeOf(columnOf(rows, place++)) : part))
+      .map((part) => (part === "#" ? rangeOf(columnOf(rows, column++)) : part))
       .join(".");
   });
   const byLayer = new Map<string, string[]>();
@@ -139,5 +139,5 @@ function rangeOf(values: readonly number[]): string {
   return sorted.length === 1 ? text : `{${text}}`;
 }
 
-const columnOf = (rows: readonly (readonly number[])[], place: number): number[] =>
-  rows.map((row) => row[place] as number);
+const columnOf = (rows: readonly (readonly number[])[], column: number): number[] =>
+  rows.map((row) => row[column] as number);

@@ -20,9 +20,9 @@ interface Kind {
 
 /** The bytes of `magic` at a position. */
 const magicAt =
-  (magic: string, place = 0): Test =>
+  (magic: string, offset = 0): Test =>
   (_bytes, text) =>
-    text.startsWith(magic, place);
+    text.startsWith(magic, offset);
 
 const anyOf =
   (...tests: readonly Test[]): Test =>
@@ -36,7 +36,7 @@ const matches =
 
 /** The length of a header below 4 GiB, then a JSON object. */
 const safetensors: Test = (bytes, text) =>
-  text.startsWith("\0\0\0\0{", 4) && bytes.some((byte, place) => place < 4 && byte);
+  text.startsWith("\0\0\0\0{", 4) && bytes.some((byte, index) => index < 4 && byte);
 
 /** A message of protobuf: the version of the format (field 1, below 32), then the tag of field 2 to 8 of the model. */
 const onnx: Test = ([field, version = 0, tag = 0]) =>

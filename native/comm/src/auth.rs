@@ -86,7 +86,7 @@ fn reason(status: u8) -> AuthReason {
 }
 
 fn status(reason: AuthReason) -> u8 {
-    REASONS.iter().position(|known| *known == reason).map_or(6, |place| place as u8 + 1)
+    REASONS.iter().position(|known| *known == reason).map_or(6, |index| index as u8 + 1)
 }
 
 fn broken(cut: &Cut) -> AuthReason {

@@ -148,7 +148,7 @@ impl Group {
                 return invalid("the counts do not add up to the part");
             }
         }
-        let kept = match (own(sends), own(receives)) {
+        let to_self = match (own(sends), own(receives)) {
             (None, None) => None,
             (Some((from, sent)), Some((to, got))) if sent == got => Some((from, to, sent)),
             _ => return invalid("what a rank sends to itself is not what it gets from itself"),
@@ -158,7 +158,7 @@ impl Group {
         let result = self.carry(std::slice::from_ref(&part), call, Some(&listed));
         self.listed = listed;
         result?;
-        if let Some((from, to, bytes)) = kept {
+        if let Some((from, to, bytes)) = to_self {
             // SAFETY: both ranges lie in the part, whose input and output `carry` has found to be apart.
             unsafe { std::ptr::copy_nonoverlapping(part.input.add(from), part.output.add(to), bytes) };
         }
@@ -196,14 +196,14 @@ impl Group {
         }
         let ranks = [self.ranks[from], self.ranks[to]];
         let known = self.pairs.iter().position(|pair| pair.ranks == ranks);
-        let place = match known {
-            Some(place) => place,
+        let index = match known {
+            Some(index) => index,
             None => {
                 self.pairs.push(Group::new(Arc::clone(&self.shared), &ranks, &self.name)?);
                 self.pairs.len() - 1
             }
         };
-        self.pairs[place].run(
+        self.pairs[index].run(
             parts,
             Call { transfer: true, ..Call::new(Pattern::Broadcast { root: 0 }, dtype, Reduction::Sum, label) },
         )

@@ -98,7 +98,7 @@ impl Buffer {
         if capacity >= HUGE && !EXACT {
             capacity = capacity.div_ceil(HUGE) * HUGE;
         }
-        let kept = {
+        let reused = {
             let mut free = FREE.lock().unwrap_or_else(|e| e.into_inner());
             let block = free.blocks.get_mut(&capacity).and_then(Vec::pop);
             if block.is_some() {
@@ -106,7 +106,7 @@ impl Buffer {
             }
             block
         };
-        let ptr = match kept {
+        let ptr = match reused {
             Some(block) => block.ptr,
             None => map(capacity),
         };

@@ -108,9 +108,9 @@ impl InFlight {
     }
 
     pub(crate) fn wait(&mut self, handle: u32) -> Result<()> {
-        let place = self.pending.iter().position(|pending| pending.handle == handle && self.outermost.is_some());
-        let Some(place) = place else { bail!("handle {handle} is not in flight") };
-        self.pending.remove(place);
+        let index = self.pending.iter().position(|pending| pending.handle == handle && self.outermost.is_some());
+        let Some(index) = index else { bail!("handle {handle} is not in flight") };
+        self.pending.remove(index);
         Ok(())
     }
 

@@ -211,9 +211,9 @@ function merged(test: Tensor, onTrue: () => unknown, onFalse: () => unknown, nam
   ] as const;
   const both = mergeTrees(...sides, naming);
   if (both.leaves.length === 0) return unflattenTree(both.shape, []);
-  const [whenTrue, whenFalse] = ([left, right] as const).map((traced, place) => (): Tensor[] => {
+  const [whenTrue, whenFalse] = ([left, right] as const).map((traced, branchIndex) => (): Tensor[] => {
     const leaves = traced.place();
-    return both.leaves.map(({ type, sources }) => sourceTensor(sources[place] as Source, type, leaves));
+    return both.leaves.map(({ type, sources }) => sourceTensor(sources[branchIndex] as Source, type, leaves));
   }) as [() => Tensor[], () => Tensor[]];
   const results = cond(
     test,

@@ -31,7 +31,7 @@ export type NumberOperator = "add" | "sub" | "mul" | "div" | "rem" | "pow" | Com
 type Comparison = "lt" | "le" | "gt" | "ge" | "eq";
 
 const comparisons: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq"]);
-const kept: ReadonlySet<string> = new Set(["add", "sub", "mul", "rem"]);
+const arithmetic: ReadonlySet<string> = new Set(["add", "sub", "mul", "rem"]);
 
 /**
  * Applies an operator to operands of which one is a whole number that a tensor decides; undefined where the operator of
@@ -59,7 +59,7 @@ export function onCounts(
     return isMixed ? inFloat("f64") : apply(x as TensorLike, y as TensorLike);
   }
   if (!isNumber) return undefined;
-  if (!isWhole || !kept.has(operator) || (operator === "rem" && y === 0)) return inFloat("f32");
+  if (!isWhole || !arithmetic.has(operator) || (operator === "rem" && y === 0)) return inFloat("f32");
   const isProduct = operator !== "rem" && (operator === "mul" || known.includes("product"));
   return asCount(apply(x as TensorLike, y as TensorLike), isProduct ? "product" : "sum");
 }

@@ -25,8 +25,8 @@ export class Edited {
   }
 
   result(): Transformed {
-    const place = `function $at(place) { return ${JSON.stringify(`${this.file}:`)} + place; }`;
-    this.text.append(`\n${[...this.helpers, place].join(" ")}\n`);
+    const helper = `function $at(place) { return ${JSON.stringify(`${this.file}:`)} + place; }`;
+    this.text.append(`\n${[...this.helpers, helper].join(" ")}\n`);
     const map = this.text.generateMap({ source: this.file, includeContent: true, hires: true });
     return { code: this.text.toString(), map: map.toString() };
   }

@@ -47,8 +47,8 @@ function filler(message: Message | undefined): nn.Initialiser {
       if (sparse < 0) return normal;
       // On average `sparse` weights of each output are not zero.
       return (key, shape, dtype) => {
-        const kept = random.uniform(nn.scopeKey(key, "sparse"), shape, { dtype }).lt(sparse / (shape[0] as number));
-        return normal(key, shape, dtype).mul(kept.cast(dtype));
+        const mask = random.uniform(nn.scopeKey(key, "sparse"), shape, { dtype }).lt(sparse / (shape[0] as number));
+        return normal(key, shape, dtype).mul(mask.cast(dtype));
       };
     }
     case "uniform":

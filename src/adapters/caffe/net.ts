@@ -236,13 +236,13 @@ function addLayer(draft: Draft, layer: Message): void {
 /** The layers that compute a blob, in their order. */
 function needed(draft: Draft, output: string): Placed[] {
   const wanted = new Set([output]);
-  const kept: Placed[] = [];
+  const used: Placed[] = [];
   for (const placed of [...draft.layers].reverse()) {
     if (!wanted.has(placed.top)) continue;
     for (const bottom of placed.bottoms) wanted.add(bottom);
-    kept.unshift(placed);
+    used.unshift(placed);
   }
-  return kept;
+  return used;
 }
 
 function modelOf(draft: Draft, name: string): Layer {
@@ -284,8 +284,8 @@ function modelOf(draft: Draft, name: string): Layer {
       const result = walk<TensorType>(type, undefined, ({ layer, name: layerName }, inputs) => {
         const wanted = Object.entries(layer.params?.(inputs) ?? {});
         const values = wanted.map(([param, { shape, init }], ordinal) => {
-          const place = scopeKey(scopeKey(key, layerName), ordinal);
-          return [param, init(place, shape, type.dtype)] as const;
+          const paramKey = scopeKey(scopeKey(key, layerName), ordinal);
+          return [param, init(paramKey, shape, type.dtype)] as const;
         });
         if (values.length > 0) params.push([layerName, Object.fromEntries(values)]);
         return outputType(layer, inputs, layerName);

@@ -29,9 +29,9 @@ const named = (writer: GraphWriter, nodes: readonly Node[]): (readonly [string, 
 const withTypes = (names: readonly string[], nodes: readonly Node[]): (readonly [string, TensorType])[] =>
   names.map((name, index) => [name, typeOf(nodes[index] as Node)] as const);
 
-/** Whether a graph uses its input at `place`. */
-const uses = ({ outputs, inputs }: Graph, place: number): boolean =>
-  topological(outputs).includes(inputs[place] as Node);
+/** Whether a graph uses its input at `index`. */
+const uses = ({ outputs, inputs }: Graph, index: number): boolean =>
+  topological(outputs).includes(inputs[index] as Node);
 
 /** No iterations: the first carries, and stacks of nothing. */
 function empty({ node, inputs, writer }: Spelled): string[] {

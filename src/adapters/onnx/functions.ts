@@ -94,8 +94,8 @@ class Inliner {
     const call = this.#callOf(node, called);
     const nodes = body.map((bodyNode) => instance(bodyNode, call));
     // An input that is passed through as an output has no node to carry the caller's name.
-    const passed = called.output.flatMap((name, place): NodeProto[] => {
-      const [index, output] = [called.input.indexOf(name), node.output[place] ?? ""];
+    const passed = called.output.flatMap((name, outputIndex): NodeProto[] => {
+      const [index, output] = [called.input.indexOf(name), node.output[outputIndex] ?? ""];
       if (index < 0 || output === "") return [];
       return [{ opType: "Identity", input: [node.input[index] ?? ""], output: [output], attribute: [] }];
     });
@@ -104,7 +104,7 @@ class Inliner {
 
   /** The nodes that the requested results of a function need, in order. */
   #bodyOf(node: NodeProto, called: FunctionProto): readonly NodeProto[] {
-    const asked = called.output.filter((_name, place) => (node.output[place] ?? "") !== "");
+    const asked = called.output.filter((_name, index) => (node.output[index] ?? "") !== "");
     const port = (name: string) => ({ name });
     const graph = { node: called.node, initializer: [], input: called.input.map(port), output: asked.map(port) };
     return neededOfWhole(graph, `${this.#file}: function ${called.name}`).graph.node;
@@ -113,9 +113,9 @@ class Inliner {
   /** A call: the names of inputs and results are the caller's, all other names are new for this call. */
   #callOf(node: NodeProto, called: FunctionProto): Call {
     const prefix = `${called.name}${this.#mark}${this.#calls++}/`;
-    const known = new Map(called.input.map((name, place) => [name, node.input[place] ?? ""]));
-    called.output.forEach((name, place) => {
-      const callerName = node.output[place] ?? "";
+    const known = new Map(called.input.map((name, index) => [name, node.input[index] ?? ""]));
+    called.output.forEach((name, index) => {
+      const callerName = node.output[index] ?? "";
       if (callerName !== "" && !known.has(name)) known.set(name, callerName);
     });
     const attributes = [...called.attributeProto, ...node.attribute];

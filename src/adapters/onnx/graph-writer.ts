@@ -123,10 +123,10 @@ export class GraphWriter {
     return this.#kept(this.#shared.constants, wanted, host);
   }
 
-  #kept(place: TensorProto[], wanted: string, host: HostTensor): string {
+  #kept(tensors: TensorProto[], wanted: string, host: HostTensor): string {
     const name = this.name(wanted);
     const { dtype, shape, data } = host;
-    place.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData: dtypes[dtype].bytesOf(data) });
+    tensors.push({ dims: shape, dataType: codeOfDType(dtype), name, rawData: dtypes[dtype].bytesOf(data) });
     return name;
   }
 

@@ -38,17 +38,17 @@ function operands(c: NodeContext): Operands {
 /** Which keys a query sees: by order, by distance, by the length that is filled, and by a mask of bool. */
 function visible(c: NodeContext, { q, k, past }: Operands): Tensor | undefined {
   const [queries, keys] = [q.shape[2] as number, k.shape[2] as number];
-  const place = positions(keys, 3, 4);
+  const keyPositions = positions(keys, 3, 4);
   const filled = c.has(6) ? c.x(6).cast("i32").reshape([-1, 1, 1, 1]) : undefined;
   // Queries are the last of the positions that are filled.
   const offset = filled !== undefined && !c.has(4) ? filled.sub(queries) : past;
-  const distance = positions(queries, 2, 4).add(offset).sub(place);
+  const distance = positions(queries, 2, 4).add(offset).sub(keyPositions);
   const [left, right] = [c.int("left_window_size", -1), c.int("right_window_size", -1)];
   const conditions = [
     c.flag("is_causal", false) ? distance.ge(0) : undefined,
     left < 0 ? undefined : distance.le(left),
     right < 0 ? undefined : distance.ge(-right),
-    filled === undefined ? undefined : place.lt(filled),
+    filled === undefined ? undefined : keyPositions.lt(filled),
     c.has(3) && c.dtype(3) === "bool" ? padded(c.x(3), keys, 0) : undefined,
   ].filter((condition) => condition !== undefined);
   return conditions.length === 0 ? undefined : conditions.reduce((x, y) => h.and(x, y));

@@ -84,7 +84,7 @@ function loop(c: NodeContext): Result[] {
     const results = c.buildGraph(body, [new Value(hostInts([index], [])), going, ...held]);
     going = results[0] as Value;
     held = results.slice(1, 1 + carries);
-    for (const [place, value] of results.slice(1 + carries).entries()) stacked[place]?.push(value.tensor);
+    for (const [stack, value] of results.slice(1 + carries).entries()) stacked[stack]?.push(value.tensor);
   }
   const ys = stacked.map((list) => {
     if (list.length === 0) throw new HeddleError("op", "a loop that stacks nothing is not imported");

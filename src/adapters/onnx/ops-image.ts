@@ -103,17 +103,17 @@ function roiAlign(c: NodeContext): Tensor {
   const places = [spread(y.at, true), spread(x.at, false)].map((each) => each.reshape([count, rows * columns]));
   const images = h.take(c.x(), c.x(2).cast("i32"), 0);
   const inside = h.and(spread(y.inside, true), spread(x.inside, false)).reshape([count, rows * columns, 1]);
-  const kept = (values: Tensor): Tensor =>
+  const zeroOutside = (values: Tensor): Tensor =>
     h
       .select(inside, values, h.zerosLike(values))
       .reshape([count, bins[0] as number, grid, bins[1] as number, grid, channels]);
   const sampling: Sampling = { mode: "linear", outside: "border", atCentres: true };
   if (c.string("mode", "avg") === "avg")
-    return kept(sampleAt(images, places, sampling))
+    return zeroOutside(sampleAt(images, places, sampling))
       .mean([2, 4])
       .transpose([0, 3, 1, 2]);
   // The greatest of the weighted neighbours, not of their sums.
-  return kept(sampleAt(images, places, sampling, h.maximum))
+  return zeroOutside(sampleAt(images, places, sampling, h.maximum))
     .max([2, 4])
     .transpose([0, 3, 1, 2]);
 }

@@ -100,9 +100,9 @@ function oneHot(c: NodeContext): Tensor {
 
 /** Elements where a known condition holds. */
 function compress(c: NodeContext): Tensor {
-  const kept = c.numbers(1).flatMap((condition, index) => (condition === 0 ? [] : [index]));
+  const chosen = c.numbers(1).flatMap((condition, index) => (condition === 0 ? [] : [index]));
   const [x, axis] = c.hasAttribute("axis") ? [c.x(), c.axis()] : [c.x().reshape([-1]), 0];
-  return h.take(x, h.tensor(Int32Array.from(kept), { shape: [kept.length] }), axis);
+  return h.take(x, h.tensor(Int32Array.from(chosen), { shape: [chosen.length] }), axis);
 }
 
 /**

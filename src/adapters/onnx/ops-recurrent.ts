@@ -83,10 +83,10 @@ function run(c: NodeContext, cell: Cell, x: Tensor, direction: number, reverse: 
       const next = step(slice.gates, states, parts);
       const { live: goes } = slice;
       // Beyond its length a sequence keeps its state, and gives zeros.
-      const kept =
+      const nextStates =
         goes === undefined ? [...next] : next.map((state, index) => h.select(goes, state, states[index] as Tensor));
       const y = next[0] as Tensor;
-      return [kept, goes === undefined ? y : h.select(goes, y, h.zerosLike(y))];
+      return [nextStates, goes === undefined ? y : h.select(goes, y, h.zerosLike(y))];
     },
     initial,
     xs,

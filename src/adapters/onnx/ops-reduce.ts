@@ -29,8 +29,8 @@ const extreme = (name: "max" | "min"): Reduction => {
     if (x.dtype === "bool") return reduce(x.cast("u8"), dims, options).cast("bool");
     if (dims.every((dim) => x.shape[dim] !== 0)) return x[name](dims, options);
     const shape = x.shape.map((size, dim) => (dims.includes(dim) ? 1 : size));
-    const kept = options.keepDims === true ? shape : shape.filter((_size, dim) => !dims.includes(dim));
-    return h.full(kept, limitOf(name, x.dtype), { dtype: x.dtype });
+    const outShape = options.keepDims === true ? shape : shape.filter((_size, dim) => !dims.includes(dim));
+    return h.full(outShape, limitOf(name, x.dtype), { dtype: x.dtype });
   };
   return reduce;
 };
@@ -60,8 +60,8 @@ function extremeIndex(c: NodeContext, sign: 1 | -1): Tensor {
   const ordered = sign === 1 ? c.x() : negated(c.x());
   const first = (last ? h.reverse(ordered, [axis]) : ordered).argMax(axis);
   const index = last ? h.sub((c.shape()[axis] as number) - 1, first) : first;
-  const kept = c.shape().map((size, dim) => (dim === axis ? 1 : size));
-  return (c.flag("keepdims", true) ? index.reshape(kept) : index).cast(int64);
+  const outShape = c.shape().map((size, dim) => (dim === axis ? 1 : size));
+  return (c.flag("keepdims", true) ? index.reshape(outShape) : index).cast(int64);
 }
 
 /**
@@ -71,10 +71,10 @@ function extremeIndex(c: NodeContext, sign: 1 | -1): Tensor {
 const negated = (x: Tensor): Tensor => (isFloat(x.dtype) ? x.neg() : x.cast("f64").neg());
 
 function hardmax(x: Tensor, axis: number): Tensor {
-  const kept = x.shape.map((size, dim) => (dim === axis ? 1 : size));
+  const outShape = x.shape.map((size, dim) => (dim === axis ? 1 : size));
   return x
     .argMax(axis)
-    .reshape(kept)
+    .reshape(outShape)
     .eq(positions(x.shape[axis] as number, axis, x.shape.length))
     .cast(x.dtype);
 }

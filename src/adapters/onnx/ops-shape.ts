@@ -199,9 +199,9 @@ function trilu(c: NodeContext): Tensor {
   const [x, k, rank] = [c.x(), c.number(1, 0), c.rank()];
   const row = positions(c.shape()[rank - 2] as number, rank - 2, rank).add(Math.max(-(2 ** 30), Math.min(2 ** 30, k)));
   const column = positions(c.shape()[rank - 1] as number, rank - 1, rank);
-  const kept = c.flag("upper", true) ? column.ge(row) : column.le(row);
-  if (x.dtype === "bool") return h.and(x, kept);
-  return h.select(kept, x, h.zerosLike(x));
+  const mask = c.flag("upper", true) ? column.ge(row) : column.le(row);
+  if (x.dtype === "bool") return h.and(x, mask);
+  return h.select(mask, x, h.zerosLike(x));
 }
 
 function depthToSpace(c: NodeContext): Tensor {

@@ -9,8 +9,8 @@ const isNaN = (value: Known): boolean => Number.isNaN(Number(value));
 
 /** Ascending, NaN last; NaN equals NaN, and -0 equals 0. */
 function compare(left: readonly Known[], right: readonly Known[]): number {
-  for (const [place, x] of left.entries()) {
-    const y = right[place] as Known;
+  for (const [index, x] of left.entries()) {
+    const y = right[index] as Known;
     if (x < y || (isNaN(y) && !isNaN(x))) return -1;
     if (x > y || (isNaN(x) && !isNaN(y))) return 1;
   }
@@ -57,12 +57,12 @@ function unique(c: NodeContext): HostTensor[] {
   const firsts = groups.map(([first]) => first as number);
   const inverse = new Array<number>(slices.length);
   for (const [index, places] of groups.entries()) for (const place of places) inverse[place] = index;
-  const kept = together(
+  const uniques = together(
     host,
     firsts.map((place) => slices[place] as Known[]),
     axis,
   );
-  return [kept, hostInts(firsts), hostInts(inverse), hostInts(groups.map(({ length }) => length))];
+  return [uniques, hostInts(firsts), hostInts(inverse), hostInts(groups.map(({ length }) => length))];
 }
 
 export const uniqueRows: Rows = { Unique: row(11, unique) };

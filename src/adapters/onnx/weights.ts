@@ -43,7 +43,7 @@ const within = (table: typeof constantInputs, { opType = "" }: NodeProto, index:
 
 /** Whether a value of a tensor passes the test. Makes no copy, since weights are large. */
 function holds({ data }: HostTensor, test: (value: number) => boolean): boolean {
-  for (let place = 0; place < data.length; place++) if (test(Number(data[place]))) return true;
+  for (let index = 0; index < data.length; index++) if (test(Number(data[index]))) return true;
   return false;
 }
 

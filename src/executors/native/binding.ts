@@ -186,13 +186,13 @@ function load(): NativeBinding | { error: string } {
   const target = ownPlatform();
   const tried = new Set<string>();
   for (const require of requires()) {
-    for (const place of [`heddle-${target}`, inRepository(target)]) {
-      if (place === undefined) continue;
+    for (const specifier of [`heddle-${target}`, inRepository(target)]) {
+      if (specifier === undefined) continue;
       try {
-        return require(place) as NativeBinding;
+        return require(specifier) as NativeBinding;
       } catch (error) {
         const missing = (error as { code?: unknown }).code === "MODULE_NOT_FOUND";
-        tried.add(`${place}: ${missing ? "not installed" : (error as Error).message}`);
+        tried.add(`${specifier}: ${missing ? "not installed" : (error as Error).message}`);
       }
     }
   }

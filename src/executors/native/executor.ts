@@ -92,8 +92,8 @@ function groupsOf(binding: NativeBinding, { axes, devices, world }: NativeOption
   if (count === 1 || axes.length === 0) return devices.map(() => []);
   const worlds = world === undefined ? binding.NativeWorld.inProcess(count) : [world.native];
   return devices.map(({ coordinates }, index) =>
-    axes.map((axis, place) =>
-      (worlds[index] as (typeof worlds)[number]).group(members(axes, coordinates, place), axis.name),
+    axes.map((axis, axisIndex) =>
+      (worlds[index] as (typeof worlds)[number]).group(members(axes, coordinates, axisIndex), axis.name),
     ),
   );
 }

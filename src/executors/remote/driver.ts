@@ -101,10 +101,10 @@ class Link {
 
   /** Connects to a worker. @throws HeddleError `link`. */
   static async to(address: string, rank: number, secret: string, timeout: number): Promise<Link> {
-    const place = parseAddress(address);
-    if (place === undefined)
+    const endpoint = parseAddress(address);
+    if (endpoint === undefined)
       throw new HeddleError("link", `'${address}' is not the address of a worker, such as 127.0.0.1:4100`);
-    const { host, port } = place;
+    const { host, port } = endpoint;
     const name = `worker ${rank} at ${address}`;
     const socket = connectSocket({ host, port });
     await new Promise<void>((resolve, reject) => {

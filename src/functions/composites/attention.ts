@@ -136,8 +136,8 @@ function scoresOf(operands: Operands<Node>, attrs: AttentionAttrs): { scores: No
   }
   if (key === undefined || start === undefined) return { scores, keep: undefined };
   const words = ops.call("randomBits", [key, start], { shape, total: attrs.total, stream: 0 });
-  const kept = ops.lt(words, ops.full("u32", shape, threshold(attrs)));
-  return { scores, keep: ops.select(kept, ops.full(scores.dtype, shape, 1 / (1 - attrs.rate)), 0) };
+  const survives = ops.lt(words, ops.full("u32", shape, threshold(attrs)));
+  return { scores, keep: ops.select(survives, ops.full(scores.dtype, shape, 1 / (1 - attrs.rate)), 0) };
 }
 
 /** Weights whose random word is below this threshold are kept. */
@@ -292,8 +292,8 @@ const attentionOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
     const shift = shiftOf(ops.call("stopGradient", [ops.max(scores, -1, { keepDims: true })]));
     const weights = ops.exp(ops.sub(scores, shift));
     const total = ops.sum(weights, -1);
-    const kept = keep === undefined ? weights : ops.mul(weights, keep);
-    const product = ops.einsumPair(kept, l.scores, operands.v, l.v, l.out);
+    const keptWeights = keep === undefined ? weights : ops.mul(weights, keep);
+    const product = ops.einsumPair(keptWeights, l.scores, operands.v, l.v, l.out);
     const seen = ops.select(ops.eq(total, 0), 1, total);
     const rows = ops.reshape(shift, total.shape);
     return [ops.div(product, column(seen)), ops.select(ops.eq(total, 0), -Infinity, ops.add(ops.log(seen), rows))];

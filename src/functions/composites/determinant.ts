@@ -58,11 +58,11 @@ function productsWithout(s: Node, dims: number): Node {
   const shape = [...lead, ...range(dims).map(() => n), n];
   const index = ops.iota("i32", shape, shape.length - 1);
   const all = ops.broadcastInDim(s, shape, [...range(lead.length), shape.length - 1]);
-  const kept = range(dims).reduce(
+  const factors = range(dims).reduce(
     (x, dim) => select(ops.eq(ops.iota("i32", shape, lead.length + dim), index), 1, x),
     all,
   );
-  return productOf(kept);
+  return productOf(factors);
 }
 
 /** Numbers along the diagonals of matrices of the shape of `like`. */

@@ -49,16 +49,16 @@ function approximant(a: Node): Node {
 function squared(x: Node, times: Node): Node {
   const types = [x, times].map((node) => node.types[0] as TensorType);
   const specs = [{ dtype: "i32" as const, shape: [] }, ...types].map((type, index) => ({ name: `x${index}`, type }));
-  const place = (index: Node, like: Node): Node => ops.broadcastInDim(index, like.shape, []);
+  const spreadIndex = (index: Node, like: Node): Node => ops.broadcastInDim(index, like.shape, []);
   const condition = traceGraph("squares", specs, (index, _x, counts) => [
     ops.reduce(
       "or",
-      ops.gt(counts as Node, place(index as Node, counts as Node)),
+      ops.gt(counts as Node, spreadIndex(index as Node, counts as Node)),
       range((counts as Node).shape.length),
     ),
   ]);
   const body = traceGraph("square", specs, (...[index, held, counts]) => {
-    const wanted = ops.gt(counts as Node, place(index as Node, counts as Node));
+    const wanted = ops.gt(counts as Node, spreadIndex(index as Node, counts as Node));
     return [select(spread(wanted, held as Node), matmul(held as Node, held as Node), held as Node)];
   });
   return whileLoop([x, times], { condition, body, carries: 1 })[0] as Node;

@@ -65,7 +65,7 @@ function quantileNode(x: Node, share: number, dim = -1, options: { keepDims?: bo
     ? result
     : ops.reshape(
         result,
-        otherDims(x.shape.length, [at]).map((kept) => x.shape[kept] as number),
+        otherDims(x.shape.length, [at]).map((keptDim) => x.shape[keptDim] as number),
       );
 }
 

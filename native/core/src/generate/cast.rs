@@ -74,8 +74,8 @@ fn to_bf16(b: &mut Builder, x: Id) -> Id {
     let rounded = b.push(Do::Plus, Kind::Word, &[up, odd]);
     let nan = b.push(Do::Or, Kind::Word, &[x, quiet]);
     let undefined = b.push(Do::Compare(Compare::Unequal), Kind::Mask, &[x, x]);
-    let kept = b.push(Do::Select, Kind::Word, &[undefined, nan, rounded]);
-    b.push(Do::ShiftRight(16), Kind::Word, &[kept])
+    let chosen = b.push(Do::Select, Kind::Word, &[undefined, nan, rounded]);
+    b.push(Do::ShiftRight(16), Kind::Word, &[chosen])
 }
 
 /// Truncates and saturates; NaN gives 0. The instruction itself gives the lowest integer for numbers out of range.

@@ -66,8 +66,8 @@ impl List {
     fn peak(&self, masks: bool) -> (usize, usize) {
         let nodes = &self.nodes;
         let mut last: Vec<Option<usize>> = vec![None; nodes.len()];
-        let kept = self.stores.iter().map(|(_, id)| id).chain(&self.leave);
-        kept.for_each(|id| last[*id] = Some(nodes.len()));
+        let results = self.stores.iter().map(|(_, id)| id).chain(&self.leave);
+        results.for_each(|id| last[*id] = Some(nodes.len()));
         for i in (0..nodes.len()).rev() {
             if last[i].is_some() {
                 for input in &nodes[i].inputs[..nodes[i].arity] {

@@ -166,8 +166,8 @@ impl Writer<'_> {
             let from = memory(Register::RBX, Register::RAX, size, 0);
             self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, Register::YMM15, from))?;
         }
-        let one = self.usual().interleaved(1);
-        self.turn(&one, Turn { ahead: 0, tail: true }, 1)?;
+        let single = self.usual().interleaved(1);
+        self.turn(&single, Turn { ahead: 0, tail: true }, 1)?;
         self.assembler.place(end);
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Writer<'_> {
         let breadth = self.breadth();
         self.vectors(breadth, HELD / breadth)?;
         let end = self.assembler.label();
-        let one = self.usual().interleaved(1);
+        let single = self.usual().interleaved(1);
         self.rest_of_row()?;
         for i in 0..HELD {
             let (tail, next) = (self.assembler.label(), self.assembler.label());
@@ -200,13 +200,13 @@ impl Writer<'_> {
             if i + 1 < HELD {
                 self.push(Instruction::with2(Code::Cmp_rm64_imm32, Register::RDX, self.lanes as i32))?;
                 self.assembler.jump(Code::Jl_rel32_64, tail)?;
-                self.turn(&one, turn, 1)?;
+                self.turn(&single, turn, 1)?;
                 self.push(Instruction::with2(Code::Sub_rm64_imm32, Register::RDX, self.lanes as i32))?;
                 self.assembler.jump(Code::Jmp_rel32_64, next)?;
             }
             self.assembler.place(tail);
             self.mask()?;
-            self.turn(&one, Turn { tail: true, ..turn }, 1)?;
+            self.turn(&single, Turn { tail: true, ..turn }, 1)?;
             self.assembler.jump(Code::Jmp_rel32_64, end)?;
             // The flags at this label are those of the subtraction.
             self.assembler.place(next);

@@ -73,9 +73,9 @@ impl Writer<'_> {
         let (pool, wide) = (&mut self.pool, self.wide);
         let at = *self.places.entry((bits, kind)).or_insert_with(|| {
             let at = pool.len();
-            let one =
+            let bytes =
                 if kind == Kind::Long { bits.to_le_bytes().to_vec() } else { (bits as u32).to_le_bytes().repeat(2) };
-            pool.extend(one.repeat(if wide { 1 } else { 4 }));
+            pool.extend(bytes.repeat(if wide { 1 } else { 4 }));
             at
         });
         MemoryOperand { is_broadcast: wide, ..memory(Register::RBX, Register::None, 1, at as i64) }
@@ -208,8 +208,8 @@ impl Writer<'_> {
 
     /// Moves the bytes or halves that are left of a row one by one between memory and the stack: AVX2 has no mask for them.
     fn pieces(&mut self, base: Register, size: usize, load: bool) -> Done {
-        let place = memory(base, Register::RCX, size as u32, 0);
-        self.push(Instruction::with2(Code::Lea_r64_m, Register::RAX, place))?;
+        let start = memory(base, Register::RCX, size as u32, 0);
+        self.push(Instruction::with2(Code::Lea_r64_m, Register::RAX, start))?;
         self.rest_of_row()?;
         let top = self.assembler.label();
         self.assembler.place(top);

@@ -70,7 +70,7 @@ impl Kernel for Factor {
         let wrong = AtomicUsize::new(usize::MAX);
         run.pool.run(self.call.batch, self.room.workers, |worker, index| {
             let mut memory = Memory(unsafe { &mut *self.room.of(run, 0, worker) });
-            if !unsafe { self.one(run, index, &mut memory) } {
+            if !unsafe { self.factor(run, index, &mut memory) } {
                 wrong.fetch_min(index, Ordering::Relaxed);
             }
         });
@@ -126,7 +126,7 @@ impl Factor {
     }
 
     /// Factors one matrix; returns whether the factorisation exists.
-    unsafe fn one(&self, run: &Run, index: usize, memory: &mut Memory) -> bool {
+    unsafe fn factor(&self, run: &Run, index: usize, memory: &mut Memory) -> bool {
         let (m, n) = (self.call.m, self.call.n);
         let first = memory.take(self.inputs[0].1);
         self.read(run, self.inputs[0], index, first);

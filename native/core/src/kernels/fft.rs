@@ -36,8 +36,8 @@ impl<T: Fourier> Plans<T> {
 
     fn of(&self, isa: Isa) -> &[Arc<dyn Plan<T>>] {
         let scalar = isa == Isa::Scalar;
-        let kept = if scalar { &self.scalar } else { &self.vector };
-        kept.get_or_init(|| self.length.iter().map(|n| T::plan(*n, self.direction, scalar)).collect())
+        let plans = if scalar { &self.scalar } else { &self.vector };
+        plans.get_or_init(|| self.length.iter().map(|n| T::plan(*n, self.direction, scalar)).collect())
     }
 }
 

@@ -137,7 +137,7 @@ impl Reduce {
         let out = run.ptr::<u8>(self.out) as usize;
         let pair = pair(self.op, self.dtype);
         let fold: OfRun = for_fold!((self.op, self.dtype), T, F => run_bits::<T, F>);
-        let one = |output: usize, piece: usize| {
+        let fold_piece = |output: usize, piece: usize| {
             let base = offset(&self.keep, output) + offset(outer, piece / per_run);
             let start = piece % per_run * PIECE;
             let from = (input as *const u8).wrapping_offset((base + start as isize * stride) * size as isize);
@@ -147,7 +147,7 @@ impl Reduce {
             let per_task = (TASK / (length * pieces / per_run).max(1)).max(1);
             run.pool.run(self.outputs.div_ceil(per_task), usize::MAX, |_, task| {
                 for o in task * per_task..self.outputs.min((task + 1) * per_task) {
-                    write_bits(size, pairwise(pair, 0, pieces, &|p| one(o, p)), (out as *mut u8).add(o * size));
+                    write_bits(size, pairwise(pair, 0, pieces, &|p| fold_piece(o, p)), (out as *mut u8).add(o * size));
                 }
             });
             return;
@@ -156,7 +156,7 @@ impl Reduce {
         let partials = run.extra as usize;
         run.pool.run(self.outputs * groups, usize::MAX, |_, task| {
             let (o, g) = (task / groups, task % groups);
-            let value = pairwise(pair, g * group, pieces.min((g + 1) * group), &|p| one(o, p));
+            let value = pairwise(pair, g * group, pieces.min((g + 1) * group), &|p| fold_piece(o, p));
             write_bits(size, value, (partials as *mut u8).add(task * size));
         });
         for o in 0..self.outputs {
