@@ -257,7 +257,6 @@ unsafe fn run_lanes<L: Level, T: Float>(row: &[T], vector: &[T]) -> [T; LANES] {
 unsafe fn column_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
     // Long runs of each row, so that the processor reads ahead; the sums stay in L1.
     const WIDTH: usize = 1024;
-    const ROWS: usize = 4;
     let [mut sums, mut totals, mut lost] = [[T::ZERO; WIDTH]; 3];
     for i in (0..m).step_by(WIDTH) {
         let n = WIDTH.min(m - i);
@@ -268,8 +267,8 @@ unsafe fn column_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: 
         for first in (0..k).step_by(CHAIN) {
             sums.fill(T::ZERO);
             let end = k.min(first + CHAIN);
-            let together = first + (end - first) / ROWS * ROWS;
-            for p in (first..together).step_by(ROWS) {
+            let together = end - (end - first) % 4;
+            for p in (first..together).step_by(4) {
                 let [(a, u), (b, v), (c, w), (d, z)] = [column(p), column(p + 1), column(p + 2), column(p + 3)];
                 for (j, s) in sums.iter_mut().enumerate() {
                     *s = d[j].mul_add::<L>(z, c[j].mul_add::<L>(w, b[j].mul_add::<L>(v, a[j].mul_add::<L>(u, *s))));

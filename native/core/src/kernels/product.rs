@@ -96,12 +96,16 @@ unsafe fn long<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>
             tally.join();
         }
         tally.settle();
-        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            let to = out.at(i, j).cast_mut();
-            let value = tally.totals[i * n + j];
-            *to = if accumulate { *to + value } else { value };
-        }
+        put([m, n], out, accumulate, |i, j| tally.totals[i * n + j]);
     });
+}
+
+/// Writes a value for each element of `out`, or adds it.
+unsafe fn put<T: Real>([m, n]: [usize; 2], out: Matrix<T>, accumulate: bool, value: impl Fn(usize, usize) -> T) {
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        let to = out.at(i, j).cast_mut();
+        *to = if accumulate { *to + value(i, j) } else { value(i, j) };
+    }
 }
 
 unsafe fn short<T: Real>(
@@ -111,10 +115,8 @@ unsafe fn short<T: Real>(
     (accumulate, chain): (bool, usize),
 ) {
     if k == 0 {
-        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            if !accumulate {
-                *out.at(i, j).cast_mut() = T::ZERO;
-            }
+        if !accumulate {
+            put([m, n], out, false, |_, _| T::ZERO);
         }
         return;
     }
@@ -126,8 +128,7 @@ unsafe fn short<T: Real>(
         } else {
             Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 }
         };
-        // Long sums keep blocks of whole chains, in which sums of equal numbers are exact.
-        // Blocks of equal length, so that none is short.
+        // Blocks of equal length, so that none is short; those of long sums are of whole chains.
         let length = if chain == DEPTH { k.div_ceil(k.div_ceil(DEPTH)).next_multiple_of(4) } else { DEPTH };
         for p in (0..k).step_by(length) {
             let depth = length.min(k - p);
@@ -135,11 +136,7 @@ unsafe fn short<T: Real>(
             block(isa, [m, n, depth], [a.from(0, p), b.from(p, 0), target], (add, chain), [&mut *left, &mut *right]);
         }
         if !direct {
-            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                let to = out.at(i, j).cast_mut();
-                let value = *target.at(i, j);
-                *to = if accumulate { *to + value } else { value };
-            }
+            put([m, n], out, accumulate, |i, j| *target.at(i, j));
         }
     });
 }
