@@ -8,10 +8,11 @@ fn f32s(bytes: &[u8]) -> Vec<f32> {
     decode("f32", bytes).into_iter().map(|v| v as f32).collect()
 }
 
-/// An element of a product is one chain of multiply-adds for each 256 of the contracted dim.
+/// An element of a product is one chain of multiply-adds for each block of the contracted dim: equal ones of at most 256 steps.
 fn chain(k: usize, x: impl Fn(usize) -> f32, y: impl Fn(usize) -> f32) -> f32 {
-    let block = |from: usize| (from..k.min(from + 256)).fold(0.0f32, |sum, p| x(p).mul_add(y(p), sum));
-    (256..k).step_by(256).fold(block(0), |sum, from| sum + block(from))
+    let length = k.div_ceil(k.div_ceil(256)).next_multiple_of(4);
+    let block = |from: usize| (from..k.min(from + length)).fold(0.0f32, |sum, p| x(p).mul_add(y(p), sum));
+    (length..k).step_by(length).fold(block(0), |sum, from| sum + block(from))
 }
 
 fn strides(rows: usize, columns: usize, transposed: bool) -> [usize; 3] {
