@@ -11,9 +11,9 @@ import { dirname, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { blankComments } from "./check-layers.ts";
 
-/** Parts by name: folders, and the most lines of code in them. */
+/** Parts by name: folders, the most lines of code in them, and, for the core, what no commit may raise that figure above. */
 interface Budget {
-  readonly [part: string]: { readonly folders: readonly string[]; most: number };
+  readonly [part: string]: { readonly folders: readonly string[]; most: number; readonly limit?: number };
 }
 
 /** Lines of code of all TypeScript and Rust files below a folder, without Rust's unit tests. */
@@ -42,9 +42,15 @@ function main(lower: boolean): number {
   let over = 0;
   for (const [part, figure] of Object.entries(budget)) {
     const lines = figure.folders.reduce((sum, folder) => sum + linesBelow(join(root, folder)), 0);
-    const verdict = lines > figure.most ? "  ABOVE: shorten it, or raise the figure with a reason" : "";
+    const { limit = Number.POSITIVE_INFINITY } = figure;
+    const verdict =
+      figure.most > limit
+        ? `  the figure is above its limit, ${limit}`
+        : lines > figure.most
+          ? "  ABOVE: shorten it, or raise the figure with a reason"
+          : "";
     console.log(`${part.padEnd(12)}${String(lines).padStart(7)} lines of code, at most ${figure.most}${verdict}`);
-    if (lines > figure.most) over++;
+    if (verdict !== "") over++;
     else if (lower) figure.most = lines;
   }
   if (lower) writeFileSync(file, `${JSON.stringify(budget, null, 2)}\n`);
