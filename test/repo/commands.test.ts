@@ -58,7 +58,7 @@ const programs: { readonly [program: string]: (words: readonly string[]) => stri
   npm(words) {
     const [own, passed] = parted(words);
     const [command = "", name = ""] = own[0] === "run" ? own.slice(0, 2) : own[0] === "test" ? ["run", "test"] : own;
-    if (["install", "ls"].includes(command)) return [];
+    if (["init", "install", "ls", "pkg"].includes(command)) return [];
     const script = scripts[name];
     if (command !== "run" || script === undefined) return [`no script ${name}`];
     return [...unnamed(passed, optionsOf(script)), ...lacking(passed)];
