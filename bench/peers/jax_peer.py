@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax_networks import FORWARD, cross_entropy, initial_state, loss_of, to_jax
 from jax_optimizers import OPTIMIZERS
-from link import digest, read_arrays, read_spec, serve, timed
+from link import Outputs, digest, read_arrays, read_spec, serve, timed
 
 
 def read_jax(spec, sizes):
@@ -125,7 +125,7 @@ class Function:
         return timed(count, launch, depth=2)
 
 
-class Inference:
+class Inference(Outputs):
     """A network that is not trained."""
 
     def __init__(self, spec):
@@ -133,16 +133,6 @@ class Inference:
         params, inputs, _ = read_jax(spec, network)
         forward = jax.jit(lambda params, x: FORWARD[network["kind"]](network, params, x, None))
         self.run = lambda: np.asarray(forward(params, inputs[0]))
-
-    def check(self):
-        return self.run().ravel().tolist()
-
-    def steps(self, count):
-        def launch():
-            y = self.run()
-            return lambda: float(y.flat[0])
-
-        return timed(count, launch)
 
 
 PEERS = {"chain": Function, "gemm": Function, "reduce": Function, "infer": Inference}

@@ -3,10 +3,10 @@
 import platform
 
 import onnxruntime
-from link import read_arrays, read_spec, serve, timed
+from link import Outputs, read_arrays, read_spec, serve
 
 
-class Inference:
+class Inference(Outputs):
     """A session of the model."""
 
     def __init__(self, spec):
@@ -18,16 +18,6 @@ class Inference:
         session = onnxruntime.InferenceSession(spec["onnx"], options, providers=["CPUExecutionProvider"])
         feed = {"x": inputs[0]}
         self.run = lambda: session.run(None, feed)[0]
-
-    def check(self):
-        return self.run().ravel().tolist()
-
-    def steps(self, count):
-        def launch():
-            y = self.run()
-            return lambda: float(y.flat[0])
-
-        return timed(count, launch)
 
 
 if __name__ == "__main__":

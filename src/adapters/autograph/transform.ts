@@ -38,8 +38,7 @@ import {
 export type { Transformed };
 
 const operators = 'import * as $heddle from "heddle/autograph";';
-// Calls a method of the value under a global symbol, by which a tensor refuses to be a condition, so that the file
-// needs no import.
+// A tensor refuses to be a condition by a method under a global symbol, so that the file needs no import.
 const condition =
   "function $condition(x, what, where) " +
   '{ if (typeof x === "object" && x !== null) x[Symbol.for("heddle.condition")]?.(what, where); return x; }';
@@ -119,10 +118,7 @@ class Transformer extends Edited {
     this.after(test, `, "this ${constructs[node.type]}${hindrance(node)}", ${this.at(node)})`);
   }
 
-  /**
-   * `switch` stays JavaScript's, which compares identity: a tensor in it is an error, unless no case can equal a
-   * tensor.
-   */
+  /** `switch` stays JavaScript's, which compares identity: a tensor in it is an error, unless no case can equal a tensor. */
   private guardSwitch({ discriminant, cases }: babel.SwitchStatement): void {
     const tests = cases.flatMap(({ test }) => (test == null || isNoValue(unwrapped(test)) ? [] : [test]));
     if (tests.length === 0) return;
@@ -334,10 +330,7 @@ class Transformer extends Edited {
     return true;
   }
 
-  /**
-   * Transforms a conditional or logical expression that is evaluated for its effects, between which only JavaScript can
-   * choose; whether the expression was one.
-   */
+  /** Transforms an expression that only chooses between effects, which JavaScript must do; whether the node was one. */
   private unused(expression: babel.Expression, context: Context): boolean {
     const node = unwrapped(expression);
     if (node.type !== "ConditionalExpression" && node.type !== "LogicalExpression") return false;

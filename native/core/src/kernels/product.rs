@@ -128,8 +128,8 @@ unsafe fn short<T: Real>(
         } else {
             Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 }
         };
-        // Blocks of equal length, so that none is short; those of long sums are of whole chains.
-        let length = if chain == DEPTH { k.div_ceil(k.div_ceil(DEPTH)).next_multiple_of(4) } else { DEPTH };
+        // Blocks of equal length, so that none is short.
+        let length = k.div_ceil(k.div_ceil(DEPTH)).next_multiple_of(4);
         for p in (0..k).step_by(length) {
             let depth = length.min(k - p);
             let add = p > 0 || (accumulate && direct);
