@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./commands.ts";
 import { type PeerName, peerNames } from "./options.ts";
+import type { PlanRow } from "./plans/compare.ts";
 import { reasonFor } from "./reasons.ts";
 import { digits, formatMachine, type Results, type Row } from "./report.ts";
 
@@ -107,6 +108,24 @@ function peerTable(rows: readonly Row[]): string {
   return table(["row, ms", "threads", ...measured], lines);
 }
 
+/** Predicted beside measured steps, a line for each training and number of threads of the machine's devices. */
+function planTable(plans: readonly PlanRow[]): string {
+  const names = [...new Set(plans.map(({ mesh }) => mesh))];
+  const groups = [...new Set(plans.map(({ training, threads }) => `${training} ${threads}`))];
+  const rows = groups.map((group) => {
+    const own = plans.filter(({ training, threads }) => `${training} ${threads}` === group);
+    const cells = names.map((name) => {
+      const plan = own.find(({ mesh }) => mesh === name);
+      if (plan === undefined) return "";
+      const { predicted, measured } = plan;
+      return `${digits(predicted)}, ${digits(measured)}, ${(measured / predicted).toFixed(2)}`;
+    });
+    const [training, threads] = group.split(" ") as [string, string];
+    return [`\`${training}\``, threads, ...cells];
+  });
+  return table(["plan: ms predicted, measured, ratio", "threads", ...names], rows);
+}
+
 /** Rows under 1, with the reason; a row that has none says so. */
 export function behind(compared: readonly Comparison[]): string[] {
   const slower = compared.filter(({ ratio }) => ratio < 1);
@@ -161,6 +180,12 @@ export function pagePart(results: Results): string {
           results.problems
             .map(({ workload, peer, message }) => `- \`${workload}\`, ${peer}: ${message.split("\n")[0]}`)
             .join("\n"),
+        ]),
+    ...(results.plans.length === 0
+      ? []
+      : [
+          "Steps of plans, predicted for the machine as `heddle machine` measured it in the run:",
+          planTable(results.plans),
         ]),
     "The target is no row under 1.0, and a geometric mean of at least 1.25:",
     targets(compared),

@@ -16,7 +16,7 @@ import {
 import { shareOfLimit } from "../../bench/limits.ts";
 import { disagreements } from "../../bench/measure.ts";
 import { parseOptions, peerNames, UsageError } from "../../bench/options.ts";
-import { behind, comparisons, geometricMean, pagePart } from "../../bench/page.ts";
+import { behind, type Comparison, comparisons, geometricMean, pagePart } from "../../bench/page.ts";
 import { digest } from "../../bench/peers/link.ts";
 import { reasonFor, reasons } from "../../bench/reasons.ts";
 import type { Results } from "../../bench/report.ts";
@@ -357,7 +357,11 @@ describe("the page of a whole run", () => {
       ["infer-mlp", "heddle-sync", "onnxruntime", 4],
     ]);
     expect(geometricMean(compared.map(({ ratio }) => ratio))).toBeCloseTo(6 ** (1 / 3), 12);
-    expect(behind(compared)).toEqual([`- \`mlp\`: 0.75 of jax-jit (threads: 2). Why: ${reasons["mlp"]}.`]);
+    expect(behind(compared)).toEqual(["- `mlp`: 0.75 of jax-jit (threads: 2). Why: not known yet."]);
+    const [mlp] = compared as [Comparison];
+    expect(behind([{ ...mlp, workload: "gpt" }])).toEqual([
+      `- \`gpt\`: 0.75 of jax-jit (threads: 2). Why: ${reasons["gpt"]}.`,
+    ]);
   });
 
   test("tables, reasons and targets", () => {
@@ -370,7 +374,10 @@ describe("the page of a whole run", () => {
       limits: { "1": { flops: 2e11, bytes: 1.5e10 } },
       rows,
       problems: [{ workload: "mlp", peer: "tfjs", message: "it failed\nhere" }],
-      plans: [],
+      plans: [
+        { training: "mlp", mesh: "data=1", threads: 1, predicted: 2, measured: 3 },
+        { training: "mlp", mesh: "data=2", threads: 1, predicted: 1, measured: 1.25 },
+      ],
     };
     const text = pagePart(results);
     expect(text).toContain("200 GFLOP/s and 15.0 GB/s by 1 thread.");
@@ -378,6 +385,7 @@ describe("the page of a whole run", () => {
     expect(text).toContain("| `infer-mlp`, `heddle-sync` | 1 | 0.250 | onnxruntime | 1.00 | 4.00 | 250 | - | - |");
     expect(text).toContain("| row, ms | threads | heddle | heddle-sync | torch-tuned | jax-jit | onnxruntime |");
     expect(text).toContain("- `mlp`, tfjs: it failed\n");
+    expect(text).toContain("| `mlp` | 1 | 2.00, 3.00, 1.50 | 1.00, 1.25, 1.25 |");
     expect(text).toContain("| all | 3 | 1 | 1.82 |");
     expect(text).toContain("| one thread | 2 | 0 | 2.83 |");
   });
@@ -386,7 +394,7 @@ describe("the page of a whole run", () => {
     const all = [...workloads.map(({ name }) => name), "start"];
     const named = (key: string) => all.some((name) => name === key || (key.endsWith("-") && name.startsWith(key)));
     expect(Object.keys(reasons).filter((key) => !named(key))).toEqual([]);
-    expect(all.filter((name) => reasonFor(name) === undefined)).toEqual([]);
+    expect(reasonFor("int8-mlp-1")).toBe(reasons["int8-"]);
     expect(reasonFor("vgg")).toBeUndefined();
   });
 });
