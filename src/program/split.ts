@@ -13,6 +13,7 @@ import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
+import { bytesOfAll, depthsOf, firstUsers, gatherGroups, isGather } from "../plan/gathers.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Program, ProgramAxis, RunStep, Step, ValueId, WorkStep } from "./program.ts";
 
@@ -65,8 +66,8 @@ class Splitter {
 
   program(): Program {
     for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
-    for (const node of this.separateSteps()) {
-      this.ensure(node.inputs);
+    for (const { node, needs } of this.separateSteps()) {
+      this.ensure(needs);
       this.place.set(node, this.parts.length);
       this.parts.push({ kind: "apart", node });
     }
@@ -93,12 +94,10 @@ class Splitter {
   }
 
   /**
-   * Collectives, loops and branches by the length of the longest path to them, so that gradients of the last layers come first.
+   * Collectives, loops and branches by the length of the longest path to them, so that gradients of the last layers come first;
+   * gathers by their users. With what is computed before each.
    */
-  private separateSteps(): Node[] {
-    const depth = new Map<Node, number>();
-    for (const node of this.order)
-      depth.set(node, 1 + node.inputs.reduce((longest, input) => Math.max(longest, depth.get(input) as number), 0));
+  private separateSteps(): { readonly node: Node; readonly needs: readonly Node[] }[] {
     const steps = this.order.filter(isSeparateStep);
     for (const node of steps) {
       if (isCollective(node) && !this.axes.some((axis) => axis.name === node.attrs["axis"])) {
@@ -108,7 +107,27 @@ class Splitter {
         );
       }
     }
-    return steps.sort((left, right) => (depth.get(left) as number) - (depth.get(right) as number));
+    const depths = depthsOf(this.order);
+    const depth = (node: Node): number => depths.get(node) as number;
+    const groups = gatherGroups(this.order);
+    const groupOf = new Map(groups.flatMap(({ nodes }, index) => nodes.map((node) => [node, index] as const)));
+    const before = (node: Node): readonly Node[] => groups[(groupOf.get(node) ?? 0) - 1]?.operands ?? [];
+    // A group is sent when the group before it is about to be used.
+    const firstUser = firstUsers(this.order, depth);
+    const position = (node: Node): number => {
+      if (groupOf.has(node)) return Math.max(0, ...before(node).map(depth)) + 0.5;
+      return isGather(node) ? Math.max(depth(node), depth(firstUser.get(node) as Node) - 0.5) : depth(node);
+    };
+    // What no step needs would be computed at the end, and large results would live until then.
+    const awaited = new Set(topological(steps.flatMap(({ inputs }) => inputs)));
+    const frees = (node: Node): boolean => bytesOfAll(node.inputs.filter(isGather)) > bytesOfAll([node]);
+    const prompt = this.order.filter((node) => !awaited.has(node) && !isSeparateStep(node) && frees(node));
+    return steps
+      .toSorted((left, right) => position(left) - position(right))
+      .map((node) => {
+        const made = prompt.filter((user) => depth(user) < position(node));
+        return { node, needs: [...made, ...before(node), ...node.inputs] };
+      });
   }
 
   /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step. */
