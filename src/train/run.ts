@@ -221,8 +221,8 @@ export class Run {
     const { settings, programs, runtime, types, ending } = this.parts;
     const { position } = this;
     const step = position.steps;
-    const { wished } = ending;
-    const wishes = ending.tensors(wished);
+    const { requested } = ending;
+    const endRequest = ending.tensors(requested);
     const { learningRate } = this.control;
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
@@ -231,7 +231,7 @@ export class Run {
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
-    const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: wishes };
+    const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: endRequest };
     // Users count from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
     const refused = (error: unknown): unknown =>
@@ -252,13 +252,13 @@ export class Run {
         });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
-        const ends = end.wish === undefined ? alone && wished : (await end.wish.item()) > 0;
+        const ends = end.request === undefined ? alone && requested : (await end.request.item()) > 0;
         if (ends) this.endAt ??= step + mostInFlight;
       },
       release: () => {
         batch.release();
         const ends = [
-          ...Object.values(wishes as StepEnd),
+          ...Object.values(endRequest as StepEnd),
           ...Object.values(end),
           ...(accepted === undefined ? [] : [accepted]),
         ];
