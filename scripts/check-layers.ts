@@ -22,7 +22,7 @@ export const layers: readonly (readonly string[])[] = [
   ["kernels", "rewrite"],
   ["ops"],
   ["autodiff", "passes"],
-  ["cost"],
+  ["cost", "prefetch"],
   ["plan"],
   ["program", "lower", "hlo"],
   ["launcher-messages"],

@@ -13,7 +13,7 @@ import { prune } from "../passes/prune.ts";
 import { residuals } from "../passes/residuals.ts";
 import { simplify, simplifyOrder } from "../passes/simplify.ts";
 import { type BucketSizes, formBuckets } from "../plan/buckets.ts";
-import { shareGathers } from "../plan/gathers.ts";
+import { shareGathers } from "../prefetch/gathers.ts";
 import { RewriteTrace } from "../rewrite/index.ts";
 import type { Executor } from "../runtime/executor.ts";
 import { defaultExecutor } from "../runtime/registry.ts";

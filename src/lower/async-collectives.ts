@@ -4,7 +4,8 @@
  */
 import { type Machine, type Sending, sendSeconds, workSeconds } from "../cost/index.ts";
 import type { KernelCall } from "../ir/kernel.ts";
-import { type Access, coveredBytes, descriptionOf, wait } from "../kernels/index.ts";
+import { type Access, descriptionOf, wait } from "../kernels/index.ts";
+import { endBySize } from "../prefetch/in-flight.ts";
 import { allAccesses, collide } from "./access.ts";
 import { type CallCost, callCost, workField } from "./cost.ts";
 import { type Address, resolveCall } from "./json.ts";
@@ -63,38 +64,6 @@ export function withAsyncCollectives(calls: readonly KernelCall[], context: Over
     }),
     ...waitsAt(calls.length),
   ];
-}
-
-/**
- * Ends collectives early so that few inputs live for their sake alone: about as many bytes as the largest needs. PyTorch's fully
- * sharded training also waits for one reduce-scatter before the next one starts.
- */
-function endBySize(waitIndices: Map<number, number>, touched: readonly (readonly Access[])[]): void {
-  const first = new Map<number, number>();
-  const last = new Map<number, number>();
-  touched.forEach((accesses, index) => {
-    for (const { at, role } of accesses) {
-      last.set(at[0], index);
-      if (role !== "read" && !first.has(at[0])) first.set(at[0], index);
-    }
-  });
-  const heldBytes = (index: number): number =>
-    (touched[index] as readonly Access[])
-      .filter(
-        ({ at, role, inPlace }) =>
-          role === "read" && !inPlace && (first.get(at[0]) ?? index) < index && last.get(at[0]) === index,
-      )
-      .reduce((sum, access) => sum + coveredBytes(access).high - coveredBytes(access).low, 0);
-  const held = new Map([...waitIndices.keys()].sort((left, right) => left - right).map((at) => [at, heldBytes(at)]));
-  // With an eighth more, a bias travels beside its weight.
-  const limit = Math.max(...held.values()) * 1.125;
-  let started: number[] = [];
-  for (const [index, bytes] of held) {
-    started = started.filter((earlier) => (waitIndices.get(earlier) as number) > index);
-    const total = (): number => started.reduce((sum, earlier) => sum + (held.get(earlier) as number), bytes);
-    while (bytes > 0 && total() > limit) waitIndices.set(started.shift() as number, index);
-    started.push(index);
-  }
 }
 
 /** Whether a call or a nested call communicates with other devices. */

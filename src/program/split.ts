@@ -13,7 +13,7 @@ import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
-import { bytesOfAll, depthsOf, firstUsers, gatherGroups, isGather } from "../plan/gathers.ts";
+import { type Ordered, orderSteps } from "../prefetch/order.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Program, ProgramAxis, RunStep, Step, ValueId, WorkStep } from "./program.ts";
 
@@ -93,11 +93,8 @@ class Splitter {
     };
   }
 
-  /**
-   * Collectives, loops and branches by the length of the longest path to them, so that gradients of the last layers come first;
-   * gathers by their users. With what is computed before each.
-   */
-  private separateSteps(): { readonly node: Node; readonly needs: readonly Node[] }[] {
+  /** Collectives, loops and branches in order, with what is computed before each. */
+  private separateSteps(): Ordered[] {
     const steps = this.order.filter(isSeparateStep);
     for (const node of steps) {
       if (isCollective(node) && !this.axes.some((axis) => axis.name === node.attrs["axis"])) {
@@ -107,27 +104,7 @@ class Splitter {
         );
       }
     }
-    const depths = depthsOf(this.order);
-    const depth = (node: Node): number => depths.get(node) as number;
-    const groups = gatherGroups(this.order);
-    const groupOf = new Map(groups.flatMap(({ nodes }, index) => nodes.map((node) => [node, index] as const)));
-    const before = (node: Node): readonly Node[] => groups[(groupOf.get(node) ?? 0) - 1]?.operands ?? [];
-    // A group is sent when the group before it is about to be used.
-    const firstUser = firstUsers(this.order, depth);
-    const position = (node: Node): number => {
-      if (groupOf.has(node)) return Math.max(0, ...before(node).map(depth)) + 0.5;
-      return isGather(node) ? Math.max(depth(node), depth(firstUser.get(node) as Node) - 0.5) : depth(node);
-    };
-    // What no step needs would be computed at the end, and large results would live until then.
-    const awaited = new Set(topological(steps.flatMap(({ inputs }) => inputs)));
-    const frees = (node: Node): boolean => bytesOfAll(node.inputs.filter(isGather)) > bytesOfAll([node]);
-    const prompt = this.order.filter((node) => !awaited.has(node) && !isSeparateStep(node) && frees(node));
-    return steps
-      .toSorted((left, right) => position(left) - position(right))
-      .map((node) => {
-        const made = prompt.filter((user) => depth(user) < position(node));
-        return { node, needs: [...made, ...before(node), ...node.inputs] };
-      });
+    return orderSteps(this.order, steps);
   }
 
   /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step. */

@@ -50,10 +50,6 @@ export function gatherGroups(order: readonly Node[]): GatherGroup[] {
   return groups;
 }
 
-/** Bytes of all results of nodes. */
-export const bytesOfAll = (nodes: readonly Node[]): number =>
-  nodes.reduce((sum, { types }) => sum + types.reduce((bytes, type) => bytes + bytesOf(type), 0), 0);
-
 /** Whether a node is a collective whose result is larger than its input. */
 export const isGather = (node: Node): boolean =>
   (communicationOf(node)?.received(1, node.attrs["parts"] as number) ?? 0) > 1;
