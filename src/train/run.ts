@@ -13,7 +13,6 @@ import { badValue } from "./bad-values.ts";
 import type { StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch } from "./feed.ts";
-import { InFlight, mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import {
   type Callbacks,
@@ -32,6 +31,7 @@ import { wholeState } from "./pipeline.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { Copier, disposeState } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
+import { InFlight, mostInFlight } from "./steps-in-flight.ts";
 import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
 /** Time for steps in flight when a training fails, so that each rank can report a failure that all ranks have. */
