@@ -27,6 +27,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],
+  ["hosts"],
   ["executors"],
   ["compile"],
   ["tensor", "report"],
@@ -47,6 +48,7 @@ const allowedInGroup: ReadonlySet<string> = new Set(["lower â†’ program", "hlo â
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
   "launcher-messages/",
+  "hosts/",
   "executors/native/",
   "executors/remote/",
   "executors/registered.ts",
@@ -80,7 +82,12 @@ const needNode: readonly string[] = [
 ];
 
 /** Files of folders that need Node that run in a browser, too. */
-const runAnywhere: readonly string[] = ["executors/native/allocation.ts", "io/host-tensors.ts"];
+const runAnywhere: readonly string[] = [
+  "executors/native/allocation.ts",
+  "hosts/host-list.ts",
+  "hosts/launchers.ts",
+  "io/host-tensors.ts",
+];
 
 /** Adapters import Heddle as a user's adapter does: only modules that package.json exports. */
 const isAdapter = (part: string): boolean => part.startsWith("adapters/");

@@ -3,6 +3,7 @@
 import { Command, CommanderError } from "commander";
 import { HeddleError } from "../util/errors.ts";
 import { version } from "../util/version.ts";
+import { agentCommand } from "./agent.ts";
 import type { CommandContext } from "./context.ts";
 import { exitStatus } from "./status.ts";
 
@@ -20,6 +21,7 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
 const examples = `
 Examples:
   heddle run train.ts --workers 4            the file in four processes, as with torchrun
+  heddle run train.ts --hosts a,b:2          on two hosts, by ssh
   heddle plan train.ts --mesh data=2         what would be sharded, its cost and memory; nothing is run
   heddle profile train.ts --steps 50         where the time of its training steps goes
   heddle doctor                              check this machine and this project
@@ -88,6 +90,7 @@ async function heddleCommand(context: CommandContext, names: readonly string[]):
     program.addCommand(command.copyInheritedSettings(program));
     command.showHelpAfterError(`(heddle ${command.name()} --help says what it takes)`);
   }
+  program.addCommand(agentCommand(context), { hidden: true });
   for (const command of [program, ...program.commands]) {
     // Errors are thrown to `main`, which gives the status; commander has printed them by then.
     command.exitOverride().configureOutput({
