@@ -144,7 +144,7 @@ export function importsOf(text: string): Import[] {
   };
   const fixed = /^[ \t]*(?:import|export)\b\s*(type\s+)?(?:[\w*${}\s,]+?\bfrom\s*)?["']([^"'\n]+)["']/gm;
   for (const match of code.matchAll(fixed)) add(match, match[2] ?? "", false, match[1] !== undefined);
-  for (const match of code.matchAll(/\bimport\s*\(\s*(?:import\.meta\.resolve\(\s*)?(["']?)([^"')]*)/g)) {
+  for (const match of code.matchAll(/\bimport\s*\(\s*(["']?)([^"')]*)/g)) {
     // `typeof import("x")` and `import("x").Name` in a type are erased; a type position follows one of these.
     const textBefore = code.slice(0, match.index).trimEnd();
     const inType = /(?:typeof|[:<|&])$/.test(textBefore);
@@ -178,8 +178,6 @@ function problemOf(
   const { specifier } = imported;
   if (file === loadsPackage && specifier === ".import.meta.resolve(") return undefined;
   // Loading a module on demand does not break a cycle of folders.
-  // The build that a user's file imports, which need not be this one.
-  if (imported.late && specifier === "heddle") return undefined;
   if (imported.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;
   }
