@@ -21,7 +21,7 @@ const shapes: readonly Case[] = [
   ],
   ["one value per channel", () => applied(nn.batchNorm(), [1, 3], [1, 3], { train: true }), /more than one value/],
   [
-    "one place per channel",
+    "one value per channel",
     () => applied(nn.instanceNorm(), [2, 3, 1], [2, 3, 1], { train: true }),
     /more than one place/,
   ],
