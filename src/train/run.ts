@@ -52,6 +52,8 @@ export class Run {
   private failed = false;
   /** The number of steps after which all ranks decide whether to end; they also decide at the end of an epoch. */
   private endAt: number | undefined;
+  /** Steps before this process. */
+  private readonly startedAt: number;
   private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
@@ -68,6 +70,7 @@ export class Run {
     this.values = values;
     this.key = key;
     this.position = position;
+    this.startedAt = position.steps;
     this.savedAt = position.steps;
     for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
@@ -100,7 +103,7 @@ export class Run {
 
   /**
    * Trains to the last epoch, until a callback ends the training, or for `steps` steps. Throws the reason of an abort. `summarise` is
-   * called once: when the first steps are in flight, since it compiles programs that are needed later.
+   * called once: when the first step is done and others are in flight, since it compiles programs that are needed later.
    */
   async train(steps: number, summarise: () => void): Promise<void> {
     const { position, parts } = this;
@@ -190,7 +193,9 @@ export class Run {
         break;
       }
       await this.launched(batch);
-      if (this.flight.isFull || position.batch === settings.data.batchesPerEpoch) this.summarise?.();
+      // Once the first step is done and others run: what the summary compiles would delay the first step.
+      if (position.steps - this.startedAt > mostInFlight || position.batch === settings.data.batchesPerEpoch)
+        this.summarise?.();
       if (position.steps >= this.lastStep) this.endAt = position.steps;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
