@@ -38,7 +38,7 @@ export function reverse(x: Tensor, dims: readonly number[]): Tensor {
 
 /**
  * A matrix with `values` (float vector) at (`rows`, `columns`) (i32 vectors of the same length) and zeros elsewhere; entries of the
- * same place add up. Compiled functions multiply the matrix by other matrices, forwards and backwards, by its entries only. So an
+ * same position add up. Compiled functions multiply the matrix by other matrices, forwards and backwards, by its entries only. So an
  * absent entry times infinity is 0. Every other operation gets the dense matrix.
  *
  * @param shape rows and columns of the matrix

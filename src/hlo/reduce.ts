@@ -16,7 +16,7 @@ import {
   hloTable,
 } from "./block.ts";
 import { stablehloRules } from "./rules.ts";
-import { hloExtreme, hloInSingle, hloPlaces, hloReductions } from "./shared.ts";
+import { hloExtreme, hloIndices, hloInSingle, hloReductions } from "./shared.ts";
 
 const hloLogAddExp = (dtype: DType): HloRegion => ({
   arguments: [
@@ -72,9 +72,9 @@ stablehloRules.define({
     const x = inputs[0] as HloValue;
     const { dtype } = x.type;
     const start = hlo.constant({ shape: [], dtype }, identityOf("max", dtype as DType));
-    const places = hloPlaces(hlo, x.type.shape, attrs.dim);
+    const { indices, none } = hloIndices(hlo, x.type.shape, attrs.dim);
     const types = [{ shape: outputs[0]?.shape as Shape, dtype }, outputs[0] as TensorType];
-    const values = [x, places.places, start, places.none];
+    const values = [x, indices, start, none];
     return hlo
       .op("reduce", values, types, { dimensions: hloIntegers([attrs.dim]) }, [hloExtreme("max", [dtype, "i32"])])
       .slice(1);

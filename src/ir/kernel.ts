@@ -51,7 +51,7 @@ export interface KernelContext<A> {
 
 /** What an op does with its operands, whichever executor runs it: planner, passes and fusion ask for nothing else. */
 export type OpForm<A> =
-  /** One scalar function of the elements at the same place; operands have the result's shape. */
+  /** One scalar function of the elements at the same position; operands have the result's shape. */
   | {
       readonly kind: "pointwise";
       readonly instruction: (attrs: A, inputs: readonly TensorType[], output: TensorType) => ScalarInstruction;

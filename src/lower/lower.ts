@@ -227,13 +227,13 @@ class Lowering {
       lower: (
         program: Program,
         inputs: readonly View[],
-        places: readonly (Storage | undefined)[],
+        storages: readonly (Storage | undefined)[],
         read: ReadonlySet<number>,
       ): Inner => {
         const inner = new Lowering(program, this.target, {
           pool: this.pool,
           inputs,
-          storages: places,
+          storages,
           read,
         }).lowerInner();
         this.inPlace.push(...inner.inPlace);

@@ -151,7 +151,7 @@ export const cumulative = (kind: CumulativeKind, x: Node, dim = -1): Node =>
 /** Cumulative sums along a dim (default the last). */
 export const cumsum = (x: Node, dim = -1): Node => cumulative("sum", x, dim);
 
-/** The elements moved by `by` places along a dim, towards its end if positive; `value` fills the free places. */
+/** The elements moved by `by` positions along a dim, towards its end if positive; `value` fills the free positions. */
 export function shifted(x: Node, dim: number, by: number, value: number): Node {
   const along = (amount: number): number[] => x.shape.map((_size, other) => (other === dim ? amount : 0));
   return pad(x, constant(x.dtype, value), along(by), along(-by || 0));
@@ -275,8 +275,8 @@ export function asRows(x: Node, dim: number): Rows {
 /** NumPy's take_along_axis: element `indices[…, i, …]` (i32) of each line along a dim. */
 export function takeAlong(x: Node, indices: Node, dim: number): Node {
   const at = normalizeDim(dim, x.shape.length, "takeAlongDim");
-  const places = asRows(indices, at);
-  return places.back(gather(asRows(x, at).rows, places.rows, 1));
+  const ids = asRows(indices, at);
+  return ids.back(gather(asRows(x, at).rows, ids.rows, 1));
 }
 
 /** The transpose of {@link takeAlong}: adds into zeros of `size` elements along a dim. */

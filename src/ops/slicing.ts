@@ -225,9 +225,9 @@ defineOp<PadAttrs>({
       let offset = 0;
       for (let dim = shape.length - 1; dim >= 0; dim--) {
         const size = input.shape[dim] as number;
-        const place = (rest % size) * ((interior[dim] as number) + 1) + (low[dim] as number);
-        if (place < 0 || place >= (shape[dim] as number)) return;
-        offset += place * (outStrides[dim] as number);
+        const position = (rest % size) * ((interior[dim] as number) + 1) + (low[dim] as number);
+        if (position < 0 || position >= (shape[dim] as number)) return;
+        offset += position * (outStrides[dim] as number);
         rest = Math.floor(rest / size);
       }
       out[offset] = input.data[linear] as number;
@@ -265,12 +265,12 @@ function lowerPad(context: KernelContext<PadAttrs>): KernelCall[] {
     shape,
     offset: x.offset + keptParts.reduce((offset, part, dim) => offset + part.first * (x.strides[dim] as number), 0),
   };
-  const place = (dim: number): number =>
+  const firstAt = (dim: number): number =>
     (keptParts[dim]?.first as number) * ((interior[dim] as number) + 1) + (low[dim] as number);
   const to = {
     ...out,
     shape,
-    offset: out.offset + out.strides.reduce((offset, step, dim) => offset + place(dim) * step, 0),
+    offset: out.offset + out.strides.reduce((offset, step, dim) => offset + firstAt(dim) * step, 0),
     strides: out.strides.map((step, dim) => step * ((interior[dim] as number) + 1)),
   };
   return [fill, copyCall(context, from, to)];

@@ -379,6 +379,6 @@ function explained(error: unknown, program: Program, launch: SourcePosition): un
   }
   const position = positionOf(node);
   const by = position === undefined ? launch.by : position.by;
-  const place = { says: meaningAt(node, by), where: placeOf(position) ?? line };
-  return refused({ ...fault, worker: peer, by: by?.name ?? fault.by }, place, error);
+  const location = { says: meaningAt(node, by), where: placeOf(position) ?? line };
+  return refused({ ...fault, worker: peer, by: by?.name ?? fault.by }, location, error);
 }
