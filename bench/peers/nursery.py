@@ -72,6 +72,8 @@ def main(name, *packages):
                 say({"id": start["id"], "pid": pid})
     for pid in ids:
         os.kill(pid, signal.SIGKILL)
+    # Without what the packages do at the end, which takes seconds.
+    os._exit(0)
 
 
 if __name__ == "__main__":
