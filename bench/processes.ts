@@ -30,22 +30,33 @@ export interface Running {
 /** The characters of a process's output that are shown when it fails. */
 const keptOutput = 4000;
 
+/** Elsewhere a process is not forked safely, or not at all, once its packages are imported. */
+const canFork = process.platform === "linux";
+
 /** Starts the processes of a run. */
 export class Processes {
   private readonly nurseries = new Map<string, Nursery>();
   private readonly folder: string;
 
-  /** @param folder for the output of forks */
-  constructor(folder: string) {
+  private readonly forks: boolean;
+
+  /** @param folder for the output of forks @param forks whether processes of Python are forks */
+  constructor(folder: string, forks = canFork) {
     this.folder = folder;
+    this.forks = forks;
   }
 
   async start(command: Command): Promise<Running> {
-    if (command.forkEnv === undefined) return started(spawnCommand(command, "ignore"));
+    const { forkEnv, env } = command;
+    if (forkEnv === undefined) return started(spawnCommand(command, "ignore"));
+    if (!this.forks) {
+      const alone = { ...env, ...forkEnv, HEDDLE_BENCH_ALONE: "1" };
+      return started(spawnCommand({ ...command, env: alone }, "ignore"));
+    }
     const key = JSON.stringify([command.program, command.args, command.env]);
     const nursery = this.nurseries.get(key) ?? new Nursery(command, this.folder);
     this.nurseries.set(key, nursery);
-    return nursery.fork(command.forkEnv);
+    return nursery.fork(forkEnv);
   }
 
   close(): void {

@@ -80,7 +80,7 @@ export async function measureInTurns(
 }
 
 /** Most seconds that a contender warms up: two steps of a slow one are enough. */
-const longestWarmUp = 2;
+const longestWarmUp = 1;
 
 /** The last warm-up steps, at least two. */
 async function warmedUp(contender: Contender, steps: number): ReturnType<Contender["steps"]> {

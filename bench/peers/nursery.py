@@ -2,6 +2,7 @@
 
 Each line of standard input is a start: `{"id", "env", "log"}`, with variables to add to the environment and a file for the output.
 Each line of standard output is `{"id", "pid"}` for a process that has started, or `{"id", "status"}` for one that has ended.
+With HEDDLE_BENCH_ALONE in the environment, this process is the peer.
 """
 
 import importlib
@@ -41,6 +42,8 @@ def become(module, start):
 
 def main(name, *packages):
     module = importlib.import_module(name)
+    if "HEDDLE_BENCH_ALONE" in os.environ:
+        return module.main()
     for package in packages:
         importlib.import_module(package)
     wake, woken = os.pipe()
