@@ -22,7 +22,7 @@ export const layers: readonly (readonly string[])[] = [
   ["kernels", "rewrite"],
   ["ops"],
   ["autodiff", "passes"],
-  ["cost"],
+  ["cost", "prefetch"],
   ["plan"],
   ["program", "lower", "hlo"],
   ["launcher-messages"],
@@ -99,6 +99,9 @@ const exportedAs: Readonly<Record<string, string>> = { functions: "tensor", exec
 /** Folders whose modules may be loaded on demand: each command loads its own modules. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
 
+/** The module that loads the package by its name, as a user's file does: its layers are all of them. */
+const loadsPackage = "launch/library.ts";
+
 /** One `import` or `export … from` of a file. */
 interface Import {
   readonly specifier: string;
@@ -173,6 +176,7 @@ function problemOf(
 ): string | undefined {
   const from = folderOf(file);
   const { specifier } = imported;
+  if (file === loadsPackage && specifier === ".import.meta.resolve(") return undefined;
   // Loading a module on demand does not break a cycle of folders.
   if (imported.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;

@@ -8,7 +8,7 @@ import { isFloat } from "../ir/dtype.ts";
 import type { FoldRule, View } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { sameShape, type TensorType } from "../ir/shape.ts";
-import type { Cluster, FusionLimits } from "./cluster.ts";
+import { type Cluster, type FusionLimits, fitsLimits } from "./cluster.ts";
 import { type FoldSpace, isKeptShape, keptStrides, repeats, sameSpace, spaceOf, walksWell } from "./fold-space.ts";
 import { Joinable } from "./joins.ts";
 import { isWhole, type Storage } from "./storage.ts";
@@ -161,7 +161,8 @@ class Folder {
     const space = rules.map((rule) => rule.space(source, reader)).find((candidate) => candidate !== undefined);
     if (space === undefined) return false;
     const nodes = [...source.nodes, ...reader.nodes].sort((left, right) => this.at(left) - this.at(right));
-    if (!this.fits(nodes) || !new FoldedGroup(nodes, space, this.values).isComputable()) return false;
+    if (!fitsLimits(nodes, this.values, this.limits) || !new FoldedGroup(nodes, space, this.values).isComputable())
+      return false;
     if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;
     source.absorb(reader, nodes, space);
     return true;
@@ -169,20 +170,6 @@ class Folder {
 
   private at(node: Node): number {
     return this.position.get(node) as number;
-  }
-
-  private fits(nodes: readonly Node[]): boolean {
-    const groupStorages = new Set(nodes.map((node) => this.values.storage(node)));
-    const reads = new Set(
-      nodes.flatMap((node) =>
-        node.inputs
-          .filter(
-            (input) => this.values.generator(input) === undefined && !groupStorages.has(this.values.storage(input)),
-          )
-          .map((input) => this.values.storage(input)),
-      ),
-    );
-    return nodes.length <= this.limits.instructions && reads.size <= this.limits.inputs;
   }
 }
 

@@ -88,14 +88,11 @@ function checkTest(op: string, what: string, type: TensorType | undefined): void
 
 const scalarIndex = (value: number): HostTensor => ({ ...index, data: Int32Array.of(value) });
 
-const scanControl = ({ body, length, carries, slices, reverse }: ScanAttrs): LoopControl => ({
+const scanControl = (attrs: ScanAttrs): LoopControl => ({
+  ...attrs,
   kind: "loop",
-  body,
   condition: undefined,
-  length,
-  reverse,
-  carries,
-  slices,
+  withBody: (body, slices) => ({ ...attrs, body, slices }),
 });
 
 export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({

@@ -257,6 +257,7 @@ defineOp<ConvAttrs>({
       );
     return emit.call("conv", inputs, { ...attrs, padding });
   },
+  contracts: true,
   cost: (inputs, outputs, attrs) => {
     const { features, window } = convSizes(inputs, attrs);
     return 2 * sizeOf((outputs[0] as TensorType).shape) * features * sizeOf(window);

@@ -98,6 +98,7 @@ defineOp<DotAttrs>({
   },
   batch: batchDot,
   localize: absent("attributes hold no sizes"),
+  contracts: true,
   cost: (inputs, outputs, attrs) => 2 * pointsOf(dotEquation(inputs, attrs), inputs, outputs),
   reference: ([x, y], attrs, [type]) => {
     const [left, right] = [x as HostTensor, y as HostTensor];

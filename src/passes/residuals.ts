@@ -3,13 +3,14 @@
  * the value from a stack of the other scan. Values that are cheap to compute from what the loop has at hand, and values that
  * are the same in every iteration, are computed again.
  */
+import { controlOf, type LoopControl } from "../ir/control.ts";
 import { inlineGraph, inputSpecs, mapGraph, mapGraphs, type NodeMapper, traceGraph } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { bytesOf, sizeOf } from "../ir/shape.ts";
 import { apply, currentTrace } from "../ir/trace.ts";
 import { flopsOf, nodesWithin, topological, usersOf } from "../ir/walk.ts";
-import { resultsOf, type ScanAttrs, stackLimit } from "../ops/index.ts";
+import { resultsOf, stackLimit } from "../ops/index.ts";
 import { prune } from "./prune.ts";
 
 /** A value of at most this many operations per element is computed again. */
@@ -18,19 +19,25 @@ const cheapFlops = 20;
 /** A scan as it becomes: its body has further slices, in front of the others. */
 interface Loop {
   readonly node: Node;
-  readonly attrs: ScanAttrs;
+  readonly attrs: Required<LoopControl>;
   body: Graph;
   readonly added: Node[];
 }
 
+/** The loop that a node is, if it counts its iterations and stacks their values. */
+function countedLoop(node: Pick<Node, "op" | "attrs">): Required<LoopControl> | undefined {
+  const control = controlOf(node);
+  return control?.kind === "loop" && control.withBody !== undefined ? (control as Required<LoopControl>) : undefined;
+}
+
 /** The graph whose scans read the stacks of earlier scans instead of computing their values again, at any depth. */
 export const residuals = (graph: Graph): Graph =>
-  nodesWithin(graph).some(({ op }) => op.name === "scan") ? prune(withResiduals(graph)) : graph;
+  nodesWithin(graph).some(countedLoop) ? prune(withResiduals(graph)) : graph;
 
 function withResiduals(graph: Graph): Graph {
   const loops = topological(graph.outputs).flatMap((node): Loop[] => {
-    const attrs = mapGraphs(node.attrs, withResiduals) as ScanAttrs;
-    return node.op.name === "scan" ? [{ node, attrs, body: attrs.body, added: [] }] : [];
+    const attrs = countedLoop({ op: node.op, attrs: mapGraphs(node.attrs, withResiduals) });
+    return attrs === undefined ? [] : [{ node, attrs, body: attrs.body, added: [] }];
   });
   return mapGraph(graph, (node, inputs) => {
     if (node.op === elementOp) return resultOf(inputs[0] as Node, node.attrs["index"] as number);
@@ -43,8 +50,8 @@ function withResiduals(graph: Graph): Graph {
 
 /** A result of a node; a stack of a slice is the value that is sliced. */
 function resultOf(node: Node, place: number): Node {
-  const { body, carries, slices } = node.attrs as ScanAttrs;
-  const at = node.op.name === "scan" && place >= carries ? body.inputs.indexOf(body.outputs[place] as Node) - 1 : -1;
+  const { body, carries = 0, slices = 0 } = countedLoop(node) ?? {};
+  const at = place >= carries ? (body?.inputs.indexOf(body.outputs[place] as Node) ?? 0) - 1 : -1;
   return (at >= carries && at < carries + slices ? node.inputs[at] : resultsOf(node)[place]) as Node;
 }
 
@@ -57,15 +64,14 @@ function loopWithStacks(loop: Loop, loops: readonly Loop[], inputs: readonly Nod
       : [],
   );
   const operands = [...inputs.slice(0, carries), ...loop.added, ...inputs.slice(carries)];
-  const attrs = { ...loop.attrs, body: loop.body, slices: slices + loop.added.length };
-  const node = apply(loop.node.op, operands, attrs);
+  const node = apply(loop.node.op, operands, loop.attrs.withBody(loop.body, slices + loop.added.length));
   for (const { reader, places } of reads) reader.added.unshift(...places.map((place) => resultOf(node, place)));
   return node;
 }
 
 /** Makes the writer stack values that the reader then slices, unless the stacks are too large; their places in the writer's results. */
 function stacksFor(reader: Loop, writer: Loop): readonly number[] {
-  const { carries, length } = reader.attrs;
+  const { carries } = reader.attrs;
   let kept: readonly Node[] = [];
   let places: readonly number[] = [];
   const extended = traceGraph(writer.body.name, inputSpecs(writer.body), (...inputs) => {
@@ -79,7 +85,7 @@ function stacksFor(reader: Loop, writer: Loop): readonly number[] {
     return outputs;
   });
   const fresh = extended.outputs.slice(writer.body.outputs.length).map(bytesOf);
-  if (length * fresh.reduce((sum, bytes) => sum + bytes, 0) > stackLimit) return [];
+  if ((reader.attrs.length as number) * fresh.reduce((sum, bytes) => sum + bytes, 0) > stackLimit) return [];
   const [specs, at] = [inputSpecs(reader.body), 1 + carries];
   const added = kept.map((node, order) => ({ name: `residual${reader.added.length + order}`, type: node }));
   writer.body = extended;
@@ -148,5 +154,5 @@ function keptOf({ body, added, attrs }: Loop, images: ReadonlyMap<Node, Node>): 
 
 /** Whether a value costs about as much to compute as to read. */
 const isCheap = (node: Node): boolean =>
-  node.op.name !== "dot" &&
+  node.op.contracts === undefined &&
   flopsOf(node.op === elementOp ? (node.inputs[0] as Node) : node) <= cheapFlops * sizeOf(node.shape);

@@ -255,11 +255,14 @@ class Localizer {
     const wanted = node.inputs.map((_input, index) =>
       strategies.map((strategy) => strategy.inputs[index] as Placement),
     );
+    // A parameter that is stored in parts is gathered for the whole value as well as for a part of it.
     const needsNone = node.inputs.every((input, index) =>
-      this.initialLayout(input).every((initial, axis) => onlyCuts(initial, wanted[index]?.[axis] as Placement)),
+      [this.initialLayout(input), this.layoutOf(input)].some((held) =>
+        held.every((placement, axis) => onlyCuts(placement, wanted[index]?.[axis] as Placement)),
+      ),
     );
     if (!needsNone) return undefined;
-    const inputs = node.inputs.map((input, index) => this.obtain(input, wanted[index] as Layout));
+    const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wanted[index] as Layout));
     return this.localOp(node, inputs, strategies);
   }
 

@@ -13,6 +13,7 @@ import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
+import { type Ordered, orderSteps } from "../prefetch/order.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Program, ProgramAxis, RunStep, Step, ValueId, WorkStep } from "./program.ts";
 
@@ -65,8 +66,8 @@ class Splitter {
 
   program(): Program {
     for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
-    for (const node of this.separateSteps()) {
-      this.ensure(node.inputs);
+    for (const { node, needs } of this.separateSteps()) {
+      this.ensure(needs);
       this.place.set(node, this.parts.length);
       this.parts.push({ kind: "apart", node });
     }
@@ -92,13 +93,8 @@ class Splitter {
     };
   }
 
-  /**
-   * Collectives, loops and branches by the length of the longest path to them, so that gradients of the last layers come first.
-   */
-  private separateSteps(): Node[] {
-    const depth = new Map<Node, number>();
-    for (const node of this.order)
-      depth.set(node, 1 + node.inputs.reduce((longest, input) => Math.max(longest, depth.get(input) as number), 0));
+  /** Collectives, loops and branches in order, with what is computed before each. */
+  private separateSteps(): Ordered[] {
     const steps = this.order.filter(isSeparateStep);
     for (const node of steps) {
       if (isCollective(node) && !this.axes.some((axis) => axis.name === node.attrs["axis"])) {
@@ -108,7 +104,7 @@ class Splitter {
         );
       }
     }
-    return steps.sort((left, right) => (depth.get(left) as number) - (depth.get(right) as number));
+    return orderSteps(this.order, steps);
   }
 
   /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step. */

@@ -51,7 +51,7 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
       metrics: sums,
       state: nextState,
     } = passes(settings, types, { params, state, before, stepKey, batch });
-    const outcome = { loss, metrics: sums, end: end.wish === undefined ? {} : { wish: end.wish.sum() } };
+    const outcome = { loss, metrics: sums, end: end.request === undefined ? {} : { request: end.request.sum() } };
     const { guard, optimizer } = settings;
     const count = before.guard?.applied ?? step;
     const { trained } = types;

@@ -87,7 +87,7 @@ const readBy: { readonly [script: string]: string } = { "scripts/bench.mjs": "be
 
 /** The text that names the flags of a script of package.json. */
 function optionsOf(script: string): string {
-  const [, file = ""] = /^(?:node|tsx) (\S+)/.exec(script) ?? [];
+  const [, file = ""] = /^(?:node|tsx) (?:.* )?(scripts\/\S+)/.exec(script) ?? [];
   return source(readBy[file] ?? file);
 }
 

@@ -13,7 +13,7 @@ use crate::net::{Waker, dial, random, readable_or_woken, tune};
 use crate::signals::Signals;
 use crate::state::Wiring;
 use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport};
-use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, host};
+use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, shared_memory};
 
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const MAX_SIZE: usize = 4096;
@@ -170,7 +170,7 @@ impl<'a> Mesh<'a> {
             _ => format!("rank {rank}"),
         });
         let names = names.collect();
-        let memories = host::agree(self.config, &self.data, deadline)?;
+        let memories = shared_memory::agree(self.config, &self.data, deadline)?;
         self.data.iter().chain(&self.control).flatten().try_for_each(tune)?;
         let waker = Arc::new(Waker::new()?);
         let signals = Arc::new(Signals::new(self.config.size));

@@ -153,7 +153,7 @@ function sliceOfSlice(node: Node): Node | undefined {
 
 const isZero = (list: Dims): boolean => list.every((amount) => amount === 0);
 
-export const structureRules: readonly Rule[] = [
+export const movementRules: readonly Rule[] = [
   rule("transpose", "transpose nothing", "transpose(x, identity) = x", (node) =>
     isIdentity(orderOf(node)) ? input(node) : undefined,
   ),
