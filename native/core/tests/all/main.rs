@@ -10,6 +10,7 @@ mod gamma;
 mod generated;
 mod loops;
 mod malformed;
+mod narrow;
 mod pieces;
 mod products;
 mod reductions;
