@@ -2,7 +2,7 @@
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import type { CumulativeAttrs } from "../ops/cumulative.ts";
-import type { DotAttrs } from "../ops/product.ts";
+import type { DotAttrs } from "../ops/narrow/dtypes.ts";
 import { identityOf, type ReduceAttrs } from "../ops/reduce.ts";
 import type { SortAttrs } from "../ops/sort.ts";
 import {
@@ -112,7 +112,7 @@ stablehloRules.define({
       hlo.one("slice", [value], outputs[index] as TensorType, text),
     );
   },
-  dot: ({ hlo, inputs, outputs, attrs }: HloContext<DotAttrs>) => {
+  dot: ({ hlo, inputs, outputs, attrs: { dtype, ...attrs } }: HloContext<DotAttrs>) => {
     const lists = {
       lhs_batching_dimensions: attrs.xBatch,
       rhs_batching_dimensions: attrs.yBatch,
@@ -120,7 +120,8 @@ stablehloRules.define({
       rhs_contracting_dimensions: attrs.yContract,
     };
     const numbers = Object.entries(lists).map(([name, dims]) => `${name} = [${dims.join(", ")}]`);
-    return hlo.op("dot_general", inputs, outputs, {
+    const wide = dtype === undefined ? inputs : inputs.map((x) => hlo.convert(x, dtype));
+    return hlo.op("dot_general", wide, outputs, {
       dot_dimension_numbers: `#stablehlo.dot<${numbers.join(", ")}>`,
       precision_config: hloFullPrecision,
     });

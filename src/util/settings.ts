@@ -14,7 +14,7 @@ export type PlanForm = (typeof planForms)[number] | `after:${string}`;
 export interface Environment {
   readonly executor: string | undefined;
   readonly native: "on" | "off" | undefined;
-  readonly isa: "scalar" | "avx2" | "avx512" | undefined;
+  readonly isa: (typeof instructionSets)[number] | undefined;
   readonly jit: "on" | "off" | undefined;
   readonly finalize: "at-once" | "late" | undefined;
   readonly threads: number | undefined;
@@ -108,6 +108,9 @@ const portRange: Reader<readonly [first: number, last: number]> = {
 
 const text: Reader<string> = { legal: "text", read: (value) => value };
 
+/** From the least to the best; those above avx512 differ in products of narrow numbers alone. */
+const instructionSets = ["scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"] as const;
+
 /** Each variable and its legal values. */
 const readers = {
   HEDDLE_EXECUTOR: {
@@ -115,7 +118,7 @@ const readers = {
     read: (value) => (/^[a-z][\w-]*$/i.test(value) ? value : undefined),
   } satisfies Reader<string>,
   HEDDLE_NATIVE: oneOf("on", "off"),
-  HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
+  HEDDLE_ISA: oneOf(...instructionSets),
   HEDDLE_JIT: oneOf("on", "off"),
   HEDDLE_FINALIZE: oneOf("at-once", "late"),
   HEDDLE_THREADS: wholeNumber(1, 1024),
