@@ -65,6 +65,7 @@ pub struct Table {
     bytes: i64,
     told: i64,
     /// Where JavaScript writes the numbers of a run.
+    array: sys::napi_ref,
     numbers: *const u32,
     room: usize,
 }
@@ -77,6 +78,7 @@ thread_local! {
             programs: Slab::new(),
             bytes: 0,
             told: 0,
+            array: null_mut(),
             numbers: null(),
             room: 0,
         })
@@ -246,9 +248,16 @@ unsafe extern "C" fn tell_collector(env: sys::napi_env, info: sys::napi_callback
     })
 }
 
-/// `shareNumbers(numbers)`: the `Uint32Array` that `runHandles` reads.
+/// `shareNumbers(numbers)`: the `Uint32Array` that `runHandles` reads, which is the first that was given: several copies of the
+/// package may use one addon.
 unsafe extern "C" fn share_numbers(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
-    answer(env, info, |arguments| {
+    let mut shared = null_mut();
+    let result = answer(env, info, |arguments| {
+        let known = TABLE.with_borrow(|table| table.array);
+        if !known.is_null() {
+            check_status!(sys::napi_get_reference_value(env, known, &mut shared))?;
+            return Ok(0.0);
+        }
         let (mut kind, mut room, mut data, mut reference) = (0, 0, null_mut(), null_mut());
         let array = arguments.values[0];
         let status = sys::napi_get_typedarray_info(env, array, &mut kind, &mut room, &mut data, null_mut(), null_mut());
@@ -258,9 +267,17 @@ unsafe extern "C" fn share_numbers(env: sys::napi_env, info: sys::napi_callback_
         }
         // The array lives as long as the environment.
         check_status!(sys::napi_create_reference(env, array, 1, &mut reference))?;
-        TABLE.with_borrow_mut(|table| (table.numbers, table.room) = (data.cast_const().cast(), room));
-        Ok(room as f64)
-    })
+        TABLE.with_borrow_mut(|table| {
+            (table.array, table.numbers, table.room) = (reference, data.cast_const().cast(), room)
+        });
+        shared = array;
+        Ok(0.0)
+    });
+    if result.is_null() {
+        result
+    } else {
+        shared
+    }
 }
 
 #[napi(module_exports)]

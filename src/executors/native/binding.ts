@@ -152,8 +152,8 @@ export interface NativeBinding {
   release(handle: number): void;
   /** @throws Error while a queued run writes the buffer, or after `release`. */
   copyOut(handle: number, target: Uint8Array): void;
-  /** The array from which `runHandles` takes handles. */
-  shareNumbers(numbers: Uint32Array): void;
+  /** The array from which `runHandles` takes handles: the first that was given, as copies of the package share the core. */
+  shareNumbers(numbers: Uint32Array): Uint32Array;
   /** Like `runSync` on the first `count` handles, unless the device is busy or closed: then it does nothing and gives 0. */
   runHandles(device: number, program: number, count: number): number;
   /** Tells the garbage collector how many bytes handles own. */

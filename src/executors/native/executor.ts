@@ -61,7 +61,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
       devices,
       queue,
       heap,
-      numbers: sharedNumbers(binding),
+      numbers: binding.shareNumbers(new Uint32Array(mostHandles)),
       device: devices.length === 1 ? (devices[0]?.number ?? undefined) : undefined,
       profiler,
       machine: options.machine,
@@ -112,16 +112,6 @@ function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], 
 
 /** Most buffers of a run whose handles are passed by shared memory. */
 const mostHandles = 1024;
-let handles: Uint32Array | undefined;
-
-/** The array of this thread that the native core reads handles from. */
-function sharedNumbers(binding: NativeBinding): Uint32Array {
-  if (handles === undefined) {
-    handles = new Uint32Array(mostHandles);
-    binding.shareNumbers(handles);
-  }
-  return handles;
-}
 
 /** The meanings of `HEDDLE_OVERLAP`. */
 const overlaps = { on: "paying", off: "none", all: "all" } as const;
@@ -250,7 +240,7 @@ function runInPlace(
   const { program, lowered, native, number } = first as Ready;
   const { binding, numbers, device } = machinery;
   const places = lowered.arguments;
-  const fits = device !== undefined && places.length <= mostHandles;
+  const fits = device !== undefined && places.length <= numbers.length;
   for (let index = 0; fits && index < places.length; index++) {
     const { input, output } = places[index] as (typeof places)[number];
     numbers[index] = ((input === undefined ? outputs[output as number] : inputs[input]) as NativeMemory).held();
