@@ -74,15 +74,12 @@ export function redistribute(x: Tensor, wanted: Layout): Tensor {
   const layout = resolved(value.type, wanted, meshOf(value.runtime));
   const held = value.layout.findIndex(({ kind }) => kind === "only");
   const key = JSON.stringify([value.type, value.layout, layout]);
-  let compiled = relayouts.get(value.runtime, key);
-  if (compiled === undefined) {
+  const compiled = relayouts.of(value.runtime, key, () => {
     const { graph } = traceFunction("redistribute", [{ name: "x", type: value.type }], (nodes) => nodes);
-    compiled =
-      held < 0
-        ? compileGraph(graph, value.runtime, { inputs: [value.layout], outputs: [layout] })
-        : compileSpread(value.type, value.layout, held, value.runtime);
-    relayouts.set(value.runtime, key, compiled);
-  }
+    return held < 0
+      ? compileGraph(graph, value.runtime, { inputs: [value.layout], outputs: [layout] })
+      : compileSpread(value.type, value.layout, held, value.runtime);
+  });
   const moved = runCompiled(compiled, [value])[0] as Value;
   return sameLayout(moved.layout, layout) ? Tensor.ofValue(moved) : redistribute(Tensor.ofValue(moved), layout);
 }

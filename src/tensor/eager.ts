@@ -4,7 +4,7 @@ import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts"
 import { replicatedValue, type Value } from "../compile/value.ts";
 import { type DType, dtypes, isLong } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
-import { formatType } from "../ir/shape.ts";
+import { formatType, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -17,21 +17,22 @@ const scalars = new Cache<Value>(256);
 
 /** A number as a scalar of the other operand's dtype. */
 export function scalarValue(name: string, runtime: Runtime, dtype: DType, number: number | bigint): Value {
-  ops.checkLiteral(name, dtype, number);
-  const key = `${dtype} ${Object.is(number, -0) ? "-0" : number}`;
-  const known = scalars.get(runtime, key);
-  if (known !== undefined) return known;
-  // Arrays of 64-bit integers take numbers and bigints.
-  const element = isLong(dtype) ? (number as number) : Number(number);
-  const value = replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([element]));
-  scalars.set(runtime, key, value);
-  return value;
+  // A map takes -0 for 0.
+  const isPlain = typeof number === "number" && !Object.is(number, -0);
+  const kind = isPlain ? dtype : `${dtype} ${typeof number === "bigint" ? number : "-0"}`;
+  const make = (): Value => {
+    ops.checkLiteral(name, dtype, number);
+    // Arrays of 64-bit integers take numbers and bigints.
+    const element = isLong(dtype) ? (number as number) : Number(number);
+    return replicatedValue(runtime, { dtype, shape: [] }, dtypes[dtype].create([element]));
+  };
+  return scalars.of(runtime, kind, make, isPlain ? number : 0);
 }
 
 /** The cached work of a call: a program, or views of its results in the memory of its only operand. */
 type Entry = { readonly compiled: Compiled } | { readonly views: readonly MemoryView[] };
 
-const entries = new Cache<Entry>(512);
+let entries = new Cache<Entry>(512);
 
 /**
  * Runs a function over nodes on values. `name` and the static arguments identify the function in the cache.
@@ -43,22 +44,29 @@ export function runEager(
   statics: readonly unknown[],
   build: (nodes: readonly Node[]) => readonly Node[],
 ): readonly Value[] {
-  // The order of dims of operands that are read by strides; undefined for row-major operands.
+  // Numbers begin anew, so no entry may be left.
+  if (textNumbers.size + operands.length > mostTypes)
+    [typeNumbers, textNumbers, entries] = [new WeakMap(), new Map(), new Cache(512)];
+  let called = name;
+  for (const value of trimmed(statics)) called += `|${canonicalJson(plainOf(value))}`;
+  let number = 1;
+  let values = operands;
+  // The order of dims of operands that are read by strides.
   const orders: (readonly number[] | undefined)[] = [];
-  const values: Value[] = [];
-  let key = `${name}(`;
-  for (const operand of operands) {
-    const laid = operand instanceof Permuted && operand.runtime === runtime ? operand.read() : undefined;
-    const order = laid === undefined ? undefined : (operand as Permuted).order;
-    const value = laid ?? operand;
-    orders.push(order);
-    values.push(value);
-    key += order === undefined ? keyOf(value) : `${keyOf(value)}^${order}`;
-    key += ";";
+  for (let index = 0; index < operands.length; index++) {
+    const given = operands[index] as Value;
+    const laid = given instanceof Permuted && given.runtime === runtime ? given.read() : undefined;
+    if (laid !== undefined) {
+      values = values.with(index, laid);
+      orders[index] = (given as Permuted).order;
+      called += `|${index}^${orders[index]}`;
+    }
+    const { type, layout } = laid ?? given;
+    if (index < 2) number = number * mostTypes + typeNumber(type);
+    else called += `|:${typeNumber(type)}`;
+    if (layout.length > 0) called += `|${index}@${formatLayout(layout)}`;
   }
-  key += `)${staticsKey(statics)}`;
-  let entry = entries.get(runtime, key);
-  if (entry === undefined) {
+  const make = (): Entry => {
     const specs = values.map(({ type }, index) => ({ name: `x${index}`, type }));
     const ordered = (nodes: readonly Node[]): readonly Node[] =>
       nodes.map((node, index) => {
@@ -70,9 +78,9 @@ export function runEager(
     const [first] = values;
     const views = first !== undefined && hasParts(first) ? memoryViews(graph) : undefined;
     const inputs = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
-    entry = views !== undefined ? { views } : { compiled: compileGraph(graph, runtime, { inputs }) };
-    entries.set(runtime, key, entry);
-  }
+    return views !== undefined ? { views } : { compiled: compileGraph(graph, runtime, { inputs }) };
+  };
+  const entry = entries.of(runtime, called, make, number);
   if ("views" in entry) return entry.views.map((view) => valueAt(values[0] as Value, view));
   return runCompiled(entry.compiled, values);
 }
@@ -84,30 +92,20 @@ export function trimmed(statics: readonly unknown[]): readonly unknown[] {
   return statics.slice(0, length);
 }
 
-/** Caches the text of objects: types and layouts of results are the program's, so most texts are known. */
-function textOnce<Named extends object>(text: (named: Named) => string): (named: Named) => string {
-  const texts = new WeakMap<Named, string>();
-  return (named) => {
-    let known = texts.get(named);
-    if (known === undefined) {
-      known = text(named);
-      texts.set(named, known);
-    }
-    return known;
-  };
-}
+/** Two numbers below this one make one below 2 to the power of 31. */
+const mostTypes = 2 ** 15;
+let typeNumbers = new WeakMap<TensorType, number>();
+let textNumbers = new Map<string, number>();
 
-const typeText = textOnce(formatType);
-const layoutText = textOnce(formatLayout);
-
-const keyOf = ({ type, layout }: Value): string =>
-  layout.length === 0 ? typeText(type) : `${typeText(type)} ${layoutText(layout)}`;
-
-function staticsKey(statics: readonly unknown[]): string {
-  if (statics.length === 0) return "";
-  return trimmed(statics)
-    .map((value) => canonicalJson(plainOf(value)))
-    .join(";");
+/** A number for a type, the same for all of equal text: types of results are the program's, so most are known. */
+function typeNumber(type: TensorType): number {
+  let number = typeNumbers.get(type);
+  if (number !== undefined) return number;
+  const text = formatType(type);
+  number = textNumbers.get(text) ?? textNumbers.size;
+  textNumbers.set(text, number);
+  typeNumbers.set(type, number);
+  return number;
 }
 
 /** Static arguments as plain data that keeps all numbers distinct. */

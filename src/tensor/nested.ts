@@ -102,7 +102,7 @@ export function withSameCaptured(traced: readonly Traced[]): { graphs: Graph[]; 
   return { graphs, captured };
 }
 
-const eager = new Cache<{ readonly compiled: Compiled }>(64);
+const eager = new Cache<Compiled>(64);
 
 /** Runs a function that traces: in the trace in progress, or as a separate program if there is none. */
 export function traced<Result>(name: string, build: () => Result): Result {
@@ -120,9 +120,8 @@ function runOnce<Result>(name: string, build: () => Result): Result {
     values.find(({ runtime: { axes } }) => axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
   const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
   const key = `${graphFingerprint(graph)} ${layouts.map((layout) => formatLayout(layout ?? [])).join(";")}`;
-  const entry = eager.get(runtime, key) ?? { compiled: compileGraph(graph, runtime, { inputs: layouts }) };
-  eager.set(runtime, key, entry);
-  const results = runCompiled(entry.compiled, values).map(Tensor.ofValue);
+  const compiled = eager.of(runtime, key, () => compileGraph(graph, runtime, { inputs: layouts }));
+  const results = runCompiled(compiled, values).map(Tensor.ofValue);
   return unflattenTree((output as FlatTree<Tensor>).shape, results) as Result;
 }
 

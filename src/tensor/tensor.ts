@@ -9,12 +9,12 @@ import { currentTrace } from "../ir/trace.ts";
 import * as ops from "../ops/index.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
-import { speakerNow, speakingAs } from "../util/source.ts";
+import { type Speaker, speakerNow, speakingAs } from "../util/source.ts";
 import { runEager, scalarValue, trimmed } from "./eager.ts";
 import { checkOne, conditionMethod, inspectMethod, inspectTensor, noCondition, noJson } from "./inspect.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
-import { captureNode, isTracing, nodeHere } from "./tracing.ts";
+import { captureNode, nodeHere } from "./tracing.ts";
 import { Permuted } from "./views.ts";
 
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */
@@ -229,18 +229,17 @@ export function operate<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor {
-  return operateAll(name, (...inputs) => [build(...inputs)], operands, ...statics)[0] as Tensor;
+  return operateAll(name, build, operands, ...statics)[0] as Tensor;
 }
 
 /** {@link operate} for functions with several results. */
 export function operateAll<Statics extends readonly unknown[]>(
   name: string,
-  build: (...inputs: never[]) => readonly Node[],
+  build: (...inputs: never[]) => Node | readonly Node[],
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor[] {
-  const speaker = speakerNow() ?? { name: calledName(name) };
-  return speakingAs(speaker, () => operateNamed(name, build, operands, statics));
+  return speakingAs(speakerNow() ?? speakerOf(name), () => operateNamed(name, build, operands, statics));
 }
 
 /** The elements, for a check of values; undefined for a traced tensor, and for one that is not all in this process. */
@@ -255,8 +254,9 @@ export function checkTensor(name: string, x: unknown): asserts x is Tensor {
 
 /** Checks that all operands are tensors or numbers, and at least one is a tensor. @throws HeddleError `argument` */
 function checkOperands(name: string, operands: readonly unknown[]): void {
-  if (operands.length === 0) return;
+  let tensors = 0;
   operands.forEach((operand, index) => {
+    if (isTensor(operand)) tensors++;
     if (isTensor(operand) || typeof operand === "number" || typeof operand === "bigint") return;
     if (isForeign(operand)) {
       throw new HeddleError("argument", `${name}: operand ${index} is a tensor of another copy of Heddle`, {
@@ -267,34 +267,33 @@ function checkOperands(name: string, operands: readonly unknown[]): void {
       hint: operand === undefined ? "an argument or a parameter is missing" : "make one with tensor(…)",
     });
   });
-  if (operands.some(isTensor)) return;
+  if (tensors > 0 || operands.length === 0) return;
   throw new HeddleError("argument", `${name}: takes at least one tensor, got ${operands.map(shown).join(", ")}`);
 }
 
 function operateNamed(
   name: string,
-  build: (...inputs: never[]) => readonly Node[],
+  build: (...inputs: never[]) => Node | readonly Node[],
   operands: readonly TensorLike[],
   statics: readonly unknown[],
 ): Tensor[] {
-  const called = calledName(name);
+  const called = speakerOf(name).name;
   checkOperands(called, operands);
   const apply = (nodes: readonly ops.Operand[]): readonly Node[] => {
     try {
-      return (build as unknown as (...inputs: unknown[]) => readonly Node[])(...nodes, ...trimmed(statics));
+      const made = build(...([...nodes, ...trimmed(statics)] as never[]));
+      return Array.isArray(made) ? made : [made as Node];
     } catch (error) {
       throw misuse(called, error, operands, statics);
     }
   };
-  if (isTracing() || currentTrace() !== undefined) {
-    return apply(operands.map((operand) => (isTensor(operand) ? operand.node : operand))).map((node) =>
-      Tensor.ofNode(node),
-    );
+  if (currentTrace() !== undefined) {
+    return apply(operands.map((operand) => (isTensor(operand) ? operand.node : operand))).map(Tensor.ofNode);
   }
-  const first = operands.find(isTensor);
-  const runtime = first?.value.runtime ?? deviceRuntime();
+  const tensors = operands.filter(isTensor);
+  const runtime = tensors[0]?.value.runtime ?? deviceRuntime();
   // The last tensor has the dtype for numbers: the first operand of a selection is its condition, a bool.
-  const like = operands.findLast(isTensor) as Tensor;
+  const like = tensors.at(-1) as Tensor;
   // Numbers are inputs too: a loop with a changing number must not compile each time.
   const values = operands.map((operand) =>
     isTensor(operand) ? operand.value : scalarValue(called, runtime, like.dtype, operand),
@@ -302,19 +301,19 @@ function operateNamed(
   return runEager(name, runtime, values, statics, apply).map(Tensor.ofValue);
 }
 
-/** The name of the function that users call, from a name with more parts: `einsum ij->ji`, `roll#3`. */
-function calledName(name: string): string {
-  let called = calledNames.get(name);
-  if (called === undefined) {
-    called = name.split(/[ #]/)[0] as string;
+/** The function that users call, from a name with more parts: `einsum ij->ji`, `roll#3`. */
+function speakerOf(name: string): Speaker {
+  let speaker = speakers.get(name);
+  if (speaker === undefined) {
+    speaker = { name: name.split(/[ #]/)[0] as string };
     // Names may contain attributes, so there may be any number of them.
-    if (calledNames.size >= 1024) calledNames.clear();
-    calledNames.set(name, called);
+    if (speakers.size >= 1024) speakers.clear();
+    speakers.set(name, speaker);
   }
-  return called;
+  return speaker;
 }
 
-const calledNames = new Map<string, string>();
+const speakers = new Map<string, Speaker>();
 
 /** The error of a call that cannot be built; JavaScript's own TypeErrors name neither function nor argument. */
 function misuse(name: string, error: unknown, operands: readonly TensorLike[], statics: readonly unknown[]): unknown {

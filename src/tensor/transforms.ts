@@ -80,8 +80,7 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
       values.find((value) => value.runtime.axes.length > 0)?.runtime ?? values[0]?.runtime ?? deviceRuntime();
     const layouts = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
     const key = `${treeKey(flat.shape)}|${flat.leaves.map((leaf, index) => `${formatType(leaf)} ${formatLayout(layouts[index] ?? [])}`).join(";")}`;
-    let entry = cache.get(runtime, key);
-    if (entry === undefined) {
+    const entry = cache.of(runtime, key, () => {
       const donate = flat.paths.flatMap((path, index) => (donated.some((key) => isWithin(path, key)) ? [index] : []));
       const traced = traceTree(name, fn, { ...flat, paths: namedPaths(flat.paths, inputs) });
       const compiled = compileGraph(traced.graph, runtime, {
@@ -89,11 +88,10 @@ export function jit<F extends AnyFunction>(fn: F, options: JitOptions = {}): F {
         donate,
         machine,
       });
-      entry = { compiled, captured: traced.captured, output: traced.output };
-      cache.set(runtime, key, entry);
       const warning = churn.note(flat);
       if (warning !== undefined) process.emitWarning(warning, { type: "HeddleWarning", code: "HEDDLE_RECOMPILES" });
-    }
+      return { compiled, captured: traced.captured, output: traced.output };
+    });
     last = new LastCall(entry, flat.shape, flat.leaves, values);
     return runTree(entry, flat.leaves);
   };

@@ -125,13 +125,11 @@ const copies = new Cache<Compiled>(64);
 function copy(source: Value, order: readonly number[]): Value["shards"] {
   const { runtime, type } = source;
   const key = `${formatType(type)} ${order}`;
-  let compiled = copies.get(runtime, key);
-  if (compiled === undefined) {
+  const compiled = copies.of(runtime, key, () => {
     const { graph } = traceFunction("transpose", [{ name: "x", type }], ([x]) => [ops.transpose(x as Node, order)], {
       placed: false,
     });
-    compiled = compileGraph(graph, runtime);
-    copies.set(runtime, key, compiled);
-  }
+    return compileGraph(graph, runtime);
+  });
   return (runCompiled(compiled, [source])[0] as Value).shards;
 }

@@ -70,6 +70,12 @@ describe("two copies of the package", () => {
       [2, 4],
       [2, 4],
     ]);
+    // In turns, as the copies share the native core.
+    const scaled = (copy: typeof Heddle, x: Heddle.Tensor, scale: number): Heddle.Tensor =>
+      copy.mul(copy.add(x, 1), scale);
+    let [left, right] = [first.tensor([1, 2]), second.tensor([3])];
+    for (let turn = 0; turn < 3; turn++) [left, right] = [scaled(first, left, 2), scaled(second, right, 10)];
+    expect([...left.dataSync(), ...right.dataSync()]).toEqual([22, 30, 4110]);
     expect(() => first.add(first.tensor([1]), second.tensor([2]))).toThrow(
       "add: operand 1 is a tensor of another copy of Heddle",
     );

@@ -9,6 +9,7 @@ use napi_derive::napi;
 
 use heddle_core::buffer::{Buffer, Span};
 
+use crate::handles::piece_of;
 use crate::promise::background;
 use crate::{fail, whole, Failure};
 
@@ -60,11 +61,72 @@ impl Drop for Use {
     }
 }
 
+/// A range of a memory, which other ranges may share.
+#[derive(Clone)]
+pub struct Piece {
+    pub memory: Arc<Memory>,
+    offset: usize,
+    pub bytes: usize,
+}
+
+impl Piece {
+    pub fn new(bytes: usize) -> std::result::Result<Piece, Failure> {
+        let buffer = Buffer::new(bytes)?;
+        let memory =
+            Memory { buffer, readers: AtomicUsize::new(0), writers: AtomicUsize::new(0), running: AtomicI32::new(0) };
+        Ok(Piece { memory: Arc::new(memory), offset: 0, bytes })
+    }
+
+    /// Where its bytes are.
+    pub fn span(&self) -> Span {
+        Span { ptr: self.memory.buffer.as_ptr().wrapping_add(self.offset), len: self.bytes }
+    }
+
+    /// A part of this piece.
+    pub fn part(&self, offset: usize, bytes: usize) -> Result<Piece> {
+        let offset = self.offset + self.range("share", offset, bytes)?;
+        Ok(Piece { memory: self.memory.clone(), offset, bytes })
+    }
+
+    /// Notes a queued use; the returned value ends it.
+    pub fn queue(&self, writes: bool) -> Use {
+        let count = if writes { &self.memory.writers } else { &self.memory.readers };
+        count.fetch_add(1, Ordering::AcqRel);
+        Use { memory: self.memory.clone(), span: self.span(), writes, running: false }
+    }
+
+    pub fn read(&self, dst: &mut [u8], offset: usize) -> Result<()> {
+        if self.memory.writers.load(Ordering::Acquire) > 0 {
+            return Err(fail("the buffer is written by a queued run: await it before reading"));
+        }
+        let offset = self.range("read", offset, dst.len())?;
+        unsafe { std::ptr::copy_nonoverlapping(self.span().ptr.add(offset), dst.as_mut_ptr(), dst.len()) };
+        Ok(())
+    }
+
+    fn write(&self, src: &[u8], offset: usize) -> Result<()> {
+        if self.memory.readers.load(Ordering::Acquire) + self.memory.writers.load(Ordering::Acquire) > 0 {
+            return Err(fail("the buffer is used by a queued run: await it before writing"));
+        }
+        let offset = self.range("write", offset, src.len())?;
+        unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), self.span().ptr.add(offset), src.len()) };
+        Ok(())
+    }
+
+    fn range(&self, what: &str, offset: usize, bytes: usize) -> Result<usize> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(fail(format!(
+                "cannot {what} {bytes} bytes at offset {offset} of a buffer of {} bytes",
+                self.bytes
+            )));
+        }
+        Ok(offset)
+    }
+}
+
 #[napi(custom_finalize)]
 pub struct NativeBuffer {
-    memory: Option<Arc<Memory>>,
-    /// Where it begins in the memory, which other buffers may share.
-    offset: usize,
+    piece: Option<Piece>,
     bytes: usize,
     /// Bytes that the garbage collector knows of: none of a part of another buffer.
     counted: usize,
@@ -72,7 +134,7 @@ pub struct NativeBuffer {
 
 impl ObjectFinalize for NativeBuffer {
     fn finalize(self, env: Env) -> Result<()> {
-        if self.memory.is_some() {
+        if self.piece.is_some() && self.counted > 0 {
             env.adjust_external_memory(-(self.counted as i64))?;
         }
         Ok(())
@@ -84,20 +146,16 @@ impl NativeBuffer {
     #[napi(constructor)]
     pub fn new(env: Env, bytes: f64) -> Result<NativeBuffer> {
         let bytes = whole("bytes", bytes)?;
-        let buffer = Buffer::new(bytes).map_err(Failure::from)?;
+        let piece = Piece::new(bytes)?;
         env.adjust_external_memory(bytes as i64)?;
-        let memory =
-            Memory { buffer, readers: AtomicUsize::new(0), writers: AtomicUsize::new(0), running: AtomicI32::new(0) };
-        Ok(NativeBuffer { memory: Some(Arc::new(memory)), offset: 0, bytes, counted: bytes })
+        Ok(NativeBuffer { piece: Some(piece), bytes, counted: bytes })
     }
 
-    /// A part of this buffer by a handle of its own. The memory lives as long as either of them.
-    #[napi]
-    pub fn part(&self, offset: f64, bytes: f64) -> Result<NativeBuffer> {
-        let memory = self.memory()?.clone();
-        let bytes = whole("bytes", bytes)?;
-        let offset = self.offset + self.range("share", Some(offset), bytes)?;
-        Ok(NativeBuffer { memory: Some(memory), offset, bytes, counted: 0 })
+    /// The buffer of a handle (`handles.rs`), which counts its bytes.
+    #[napi(factory)]
+    pub fn of_handle(handle: f64) -> Result<NativeBuffer> {
+        let piece = piece_of(handle)?;
+        Ok(NativeBuffer { bytes: piece.bytes, piece: Some(piece), counted: 0 })
     }
 
     #[napi(getter)]
@@ -107,64 +165,26 @@ impl NativeBuffer {
 
     #[napi]
     pub fn write(&self, src: &[u8], offset: Option<f64>) -> Result<()> {
-        let memory = self.memory()?;
-        if memory.readers.load(Ordering::Acquire) + memory.writers.load(Ordering::Acquire) > 0 {
-            return Err(fail("the buffer is used by a queued run: await it before writing"));
-        }
-        let offset = self.range("write", offset, src.len())?;
-        unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), self.span(memory).ptr.add(offset), src.len()) };
-        Ok(())
+        self.piece()?.write(src, whole("offset", offset.unwrap_or(0.0))?)
     }
 
     #[napi]
     pub fn read(&self, mut dst: Uint8ArraySlice, offset: Option<f64>) -> Result<()> {
-        let memory = self.memory()?;
-        if memory.writers.load(Ordering::Acquire) > 0 {
-            return Err(fail("the buffer is written by a queued run: await it before reading"));
-        }
-        let offset = self.range("read", offset, dst.len())?;
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.span(memory).ptr.add(offset), dst.as_mut().as_mut_ptr(), dst.len())
-        };
-        Ok(())
+        self.piece()?.read(unsafe { dst.as_mut() }, whole("offset", offset.unwrap_or(0.0))?)
     }
 
     #[napi]
     pub fn dispose(&mut self, env: Env) -> Result<()> {
-        if self.memory.take().is_some() {
+        if self.piece.take().is_some() && self.counted > 0 {
             env.adjust_external_memory(-(self.counted as i64))?;
         }
         Ok(())
     }
-
-    fn range(&self, what: &str, offset: Option<f64>, bytes: usize) -> Result<usize> {
-        let offset = whole("offset", offset.unwrap_or(0.0))?;
-        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            return Err(fail(format!(
-                "cannot {what} {bytes} bytes at offset {offset} of a buffer of {} bytes",
-                self.bytes
-            )));
-        }
-        Ok(offset)
-    }
 }
 
 impl NativeBuffer {
-    pub fn memory(&self) -> Result<&Arc<Memory>> {
-        self.memory.as_ref().ok_or_else(|| fail("the buffer was disposed"))
-    }
-
-    /// Where its bytes are.
-    pub fn span(&self, memory: &Memory) -> Span {
-        Span { ptr: memory.buffer.as_ptr().wrapping_add(self.offset), len: self.bytes }
-    }
-
-    /// Notes a queued use; the returned value ends it.
-    pub fn queue(&self, writes: bool) -> Result<Use> {
-        let memory = self.memory()?;
-        let count = if writes { &memory.writers } else { &memory.readers };
-        count.fetch_add(1, Ordering::AcqRel);
-        Ok(Use { memory: memory.clone(), span: self.span(memory), writes, running: false })
+    pub fn piece(&self) -> Result<&Piece> {
+        self.piece.as_ref().ok_or_else(|| fail("the buffer was disposed"))
     }
 }
 
@@ -179,10 +199,10 @@ pub fn gather_rows<'e>(
     dst_offset: f64,
 ) -> Result<Object<'e>> {
     let (row, offset) = (whole("rowBytes", row_bytes)?, whole("dstOffset", dst_offset)?);
-    if Arc::ptr_eq(src.memory()?, dst.memory()?) {
+    if Arc::ptr_eq(&src.piece()?.memory, &dst.piece()?.memory) {
         return Err(fail("gatherRows cannot copy within one buffer"));
     }
-    let (mut source, mut target) = (src.queue(false)?, dst.queue(true)?);
+    let (mut source, mut target) = (src.piece()?.queue(false), dst.piece()?.queue(true));
     let count = source.span.len.checked_div(row).unwrap_or(0);
     let rows: Vec<i32> = rows.to_vec();
     if let Some(at) = rows.iter().position(|r| *r < 0 || *r as usize >= count) {

@@ -15,14 +15,22 @@ use heddle_core::exec::{Control, Device};
 use heddle_core::isa::Isa;
 use heddle_core::program::Program;
 
-use crate::buffer::{NativeBuffer, Use};
+use crate::buffer::{NativeBuffer, Piece, Use};
 use crate::groups::{Groups, NativeGroup};
+use crate::handles::TABLE;
 use crate::promise::{guarded, Settle};
 use crate::{fail, Failure};
 
 #[napi]
 pub struct NativeProgram {
     program: Arc<Program>,
+    number: u32,
+}
+
+impl Drop for NativeProgram {
+    fn drop(&mut self) {
+        let _ = TABLE.try_with(|table| table.borrow_mut().programs.remove(self.number));
+    }
 }
 
 #[napi]
@@ -30,8 +38,15 @@ impl NativeProgram {
     #[napi(constructor)]
     pub fn new(json: String) -> Result<NativeProgram> {
         let parsed = guarded(|| Ok(Program::parse(&json)?));
-        let program = parsed?;
-        Ok(NativeProgram { program: Arc::new(program) })
+        let program = Arc::new(parsed?);
+        let number = TABLE.with_borrow_mut(|table| table.programs.add(program.clone()));
+        Ok(NativeProgram { program, number })
+    }
+
+    /// By which `runHandles` knows the program.
+    #[napi(getter)]
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     #[napi(getter)]
@@ -77,6 +92,14 @@ pub struct NativeDevice {
     collectives: Arc<dyn Collectives>,
     /// Calls of `run` so far.
     runs: AtomicUsize,
+    /// By which `runHandles` knows the device, until it is closed.
+    number: Option<u32>,
+}
+
+impl Drop for NativeDevice {
+    fn drop(&mut self) {
+        self.forget();
+    }
 }
 
 /// A run that failed, for who waits without letting promises settle.
@@ -95,11 +118,27 @@ const FAILURES: usize = 1024;
 const STACK: usize = 4 << 20;
 
 /// What the device's thread and the thread of JavaScript share.
-struct Seat {
+pub struct Seat {
     device: Mutex<Device>,
     /// Runs queued and not yet done.
     queued: AtomicUsize,
     failed: Mutex<VecDeque<(usize, Failure)>>,
+}
+
+impl Seat {
+    /// Runs in place if nothing is queued, else gives the uses back.
+    pub fn run_now(
+        &self,
+        program: &Program,
+        arguments: Vec<Use>,
+    ) -> std::result::Result<std::result::Result<(), Vec<Use>>, Failure> {
+        if self.queued.load(Ordering::Acquire) > 0 {
+            return Ok(Err(arguments));
+        }
+        let Ok(mut device) = self.device.try_lock() else { return Ok(Err(arguments)) };
+        perform(&mut device, program, arguments, false)?;
+        Ok(Ok(()))
+    }
 }
 
 fn perform(
@@ -164,7 +203,9 @@ impl NativeDevice {
         let seat = Arc::new(Seat { device: Mutex::new(device), queued: AtomicUsize::new(0), failed: Mutex::default() });
         let served = seat.clone();
         let thread = builder.spawn(move || serve(&served, &jobs)).map_err(fail)?;
+        let number = TABLE.with_borrow_mut(|table| table.devices.add(seat.clone()));
         Ok(NativeDevice {
+            number: Some(number),
             queue: Some(queue),
             thread: Some(thread),
             seat,
@@ -207,13 +248,14 @@ impl NativeDevice {
     /// Runs and waits; in place if nothing is queued, since a round trip to another thread costs more than many a run.
     #[napi]
     pub fn run_sync(&self, program: &NativeProgram, args: Vec<ClassInstance<NativeBuffer>>) -> Result<()> {
-        let arguments = self.arguments(program, &args)?;
-        if self.queue.is_some() && self.seat.queued.load(Ordering::Acquire) == 0 {
-            if let Ok(mut device) = self.seat.device.try_lock() {
-                perform(&mut device, &program.program, arguments, false)?;
-                return Ok(());
-            }
-        }
+        let arguments = arguments(&program.program, args.len(), |i| args[i].piece())?;
+        let arguments = match self.number {
+            None => arguments,
+            Some(_) => match self.seat.run_now(&program.program, arguments)? {
+                Ok(()) => return Ok(()),
+                Err(arguments) => arguments,
+            },
+        };
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |result| drop(sender.send(result)));
         self.send(Job::Run { number: None, program: program.program.clone(), arguments, profile: false, done })?;
@@ -241,9 +283,21 @@ impl NativeDevice {
     /// Waits for what is queued, then ends the thread. Closing twice does nothing.
     #[napi]
     pub fn close(&mut self) {
+        self.forget();
         self.queue = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+
+    #[napi(getter)]
+    pub fn number(&self) -> Option<u32> {
+        self.number
+    }
+
+    fn forget(&mut self) {
+        if let Some(number) = self.number.take() {
+            let _ = TABLE.try_with(|table| table.borrow_mut().devices.take(number as usize));
         }
     }
 
@@ -255,7 +309,6 @@ impl NativeDevice {
         queue.send(job).map_err(|_| fail("the device has ended"))
     }
 
-    /// Checks what can be checked before queueing.
     /// Queues a run; `into` makes what its promise gives.
     fn enqueue<'e, D: ToNapiValue + 'static>(
         &self,
@@ -265,30 +318,30 @@ impl NativeDevice {
         profile: bool,
         into: impl FnOnce(Env, Vec<f64>) -> Result<D> + Send + 'static,
     ) -> Result<Object<'e>> {
-        let arguments = self.arguments(program, args)?;
+        let arguments = arguments(&program.program, args.len(), |i| args[i].piece())?;
         let (settle, promise) = Settle::new(env)?;
         let done: Done = Box::new(move |result| settle.settle(result, into));
         let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));
         self.send(Job::Run { number, program: program.program.clone(), arguments, profile, done })?;
         Ok(promise)
     }
+}
 
-    fn arguments(&self, program: &NativeProgram, args: &[ClassInstance<NativeBuffer>]) -> Result<Vec<Use>> {
-        let program = &program.program;
-        if args.len() != program.buffers.len() {
-            return Err(fail(format!("takes {} buffers, got {}", program.buffers.len(), args.len())));
+/// Checks what can be checked before queueing, and notes the uses.
+pub fn arguments<'a>(program: &Program, count: usize, pieces: impl Fn(usize) -> Result<&'a Piece>) -> Result<Vec<Use>> {
+    if count != program.buffers.len() {
+        return Err(fail(format!("takes {} buffers, got {count}", program.buffers.len())));
+    }
+    for i in 0..count {
+        let (piece, need) = (pieces(i)?, program.buffers[i]);
+        if piece.bytes < need {
+            return Err(fail(format!("buffer {i} has {} bytes, {need} are needed", piece.bytes)));
         }
-        let memories = args.iter().map(|a| a.memory()).collect::<Result<Vec<_>>>()?;
-        for (i, memory) in memories.iter().enumerate() {
-            let (have, need) = (args[i].span(memory).len, program.buffers[i]);
-            if have < need {
-                return Err(fail(format!("buffer {i} has {have} bytes, {need} are needed")));
-            }
-            let twin = memories[..i].iter().position(|other| Arc::ptr_eq(other, memory));
-            if let Some(j) = twin.filter(|j| program.written[i] || program.written[*j]) {
+        for j in 0..i {
+            if (program.written[i] || program.written[j]) && Arc::ptr_eq(&pieces(j)?.memory, &piece.memory) {
                 return Err(fail(format!("arguments {j} and {i} are the same buffer, and the program writes it")));
             }
         }
-        args.iter().zip(&program.written).map(|(buffer, writes)| buffer.queue(*writes)).collect()
     }
+    (0..count).map(|i| Ok(pieces(i)?.queue(program.written[i]))).collect()
 }

@@ -5,6 +5,7 @@ mod comm;
 mod device;
 mod error;
 mod groups;
+mod handles;
 mod promise;
 
 use napi_derive::napi;

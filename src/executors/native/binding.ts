@@ -13,8 +13,6 @@ export interface NativeBuffer {
   write(src: Uint8Array, offset?: number): void;
   /** @throws Error while a queued run writes the buffer, out of range, or after `dispose`. */
   read(dst: Uint8Array, offset?: number): void;
-  /** A part of the buffer with its own handle; the memory is freed when all handles are. */
-  part(offset: number, bytes: number): NativeBuffer;
   /** Harmless when repeated. A queued run keeps the memory until it is done. */
   dispose(): void;
 }
@@ -23,10 +21,14 @@ export interface NativeBuffer {
 export interface NativeProgram {
   /** Bytes of the arena that a device needs for the program, including kernels' scratch memory. */
   readonly arenaBytes: number;
+  /** Its number for `runHandles`. */
+  readonly number: number;
 }
 
 /** One device: a thread with a queue, its helpers, and an arena as large as the largest program it has run. */
 export interface NativeDevice {
+  /** Its number for `runHandles`; null once closed. */
+  readonly number: number | null;
   run(program: NativeProgram, args: readonly NativeBuffer[]): Promise<void>;
   /** Blocks until everything queued before and this run are done. */
   runSync(program: NativeProgram, args: readonly NativeBuffer[]): void;
@@ -146,7 +148,25 @@ export interface NativeBinding {
   readFlight(path: string): NativeFlight;
   /** Kills this process `grace` seconds after its parent `parent` has ended, even if it is busy. */
   endWithParent(parent: number, grace: number): void;
-  readonly NativeBuffer: new (bytes: number) => NativeBuffer;
+  /** Makes a buffer, and `owner` keep it alive until `release`; gives its handle. */
+  allocate(owner: object, bytes: number): number;
+  /** The same for a part of a buffer. The memory is freed when all handles are. */
+  share(owner: object, handle: number, offset: number, bytes: number): number;
+  /** Frees a buffer before its owner is collected. A queued run keeps the memory until it is done. Harmless when repeated. */
+  release(handle: number): void;
+  /** @throws Error while a queued run writes the buffer, or after `release`. */
+  copyOut(handle: number, target: Uint8Array): void;
+  /** The array from which `runHandles` takes handles: the first that was given, as copies of the package share the core. */
+  shareNumbers(numbers: Uint32Array): Uint32Array;
+  /** Like `runSync` on the first `count` handles, unless the device is busy or closed: then it does nothing and gives 0. */
+  runHandles(device: number, program: number, count: number): number;
+  /** Tells the garbage collector how many bytes handles own. */
+  tellCollector(): void;
+  readonly NativeBuffer: {
+    new (bytes: number): NativeBuffer;
+    /** The buffer of a handle, which lives as long as either. */
+    ofHandle(handle: number): NativeBuffer;
+  };
   /** @throws Error naming the step, its kernel and what is wrong. */
   readonly NativeProgram: {
     new (json: string): NativeProgram;

@@ -21,7 +21,7 @@ import {
 } from "./binding.ts";
 import { byNative, RunError, rethrowNative } from "./error.ts";
 import { checkFits } from "./fits.ts";
-import { allocateMemory, type NativeMemory } from "./memory.ts";
+import { Heap, type NativeMemory } from "./memory.ts";
 import type { Ran } from "./origin.ts";
 import { type Profiler, sharedProfiler } from "./profile.ts";
 import { type Launch, Queue, runFailure } from "./queue.ts";
@@ -52,7 +52,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
   });
   const numbers = options.devices.map(({ coordinates }) => deviceAt(options, coordinates));
   const queue = new Queue(devices, numbers, deviceCount(options));
-  const allocate = (bytes: number, what: () => string): NativeMemory => allocateMemory(binding, queue, bytes, what);
+  const heap = new Heap(binding, queue);
   const profiler = sharedProfiler();
   if (devices[0] !== undefined) profiler?.measure(devices[0], options.threads, binding.info().isa);
   const compileEach = (programs: readonly Program[]): Executable =>
@@ -60,7 +60,9 @@ export function nativeExecutor(options: NativeOptions): Executor {
       binding,
       devices,
       queue,
-      allocate,
+      heap,
+      numbers: binding.shareNumbers(new Uint32Array(mostHandles)),
+      device: devices.length === 1 ? (devices[0]?.number ?? undefined) : undefined,
       profiler,
       machine: options.machine,
       alone: groups.every((group) => group.length === 0),
@@ -70,7 +72,7 @@ export function nativeExecutor(options: NativeOptions): Executor {
     devices: devices.length,
     threads: options.threads,
     passes: nativePasses,
-    allocate: (bytes) => allocate(bytes, () => "a buffer"),
+    allocate: (bytes) => heap.allocate(bytes, () => "a buffer"),
     gatherRows: (source, rowBytes, rows, target) =>
       binding
         .gatherRows((source as NativeMemory).native, rowBytes, rows, (target as NativeMemory).native, 0)
@@ -108,6 +110,9 @@ function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], 
   );
 }
 
+/** Most buffers of a run whose handles are passed by shared memory. */
+const mostHandles = 1024;
+
 /** The meanings of `HEDDLE_OVERLAP`. */
 const overlaps = { on: "paying", off: "none", all: "all" } as const;
 
@@ -115,7 +120,11 @@ interface Machinery {
   readonly binding: NativeBinding;
   readonly devices: readonly NativeDevice[];
   readonly queue: Queue;
-  readonly allocate: (bytes: number, what: () => string) => NativeMemory;
+  readonly heap: Heap;
+  /** From which the native core takes the handles of a run in place. */
+  readonly numbers: Uint32Array;
+  /** The number of the only device. */
+  readonly device: number | undefined;
   /** Whether the devices wait for no other. */
   readonly alone: boolean;
   readonly profiler: Profiler | undefined;
@@ -126,6 +135,8 @@ interface Machinery {
 interface Ready extends Ran {
   readonly lowered: LoweredProgram;
   readonly native: NativeProgram;
+  /** Number of the native program. */
+  readonly number: number;
   /** Bytes of each output. */
   readonly bytes: readonly number[];
 }
@@ -139,16 +150,11 @@ function compile(programs: readonly Program[], threads: number, machinery: Machi
     programs.map((program) => lowerings.get(program) as LoweredProgram),
   );
   const byProgram = new Map(
-    [...lowerings].map(([program, lowered]): [Program, Ready] => [
-      program,
-      {
-        program,
-        target,
-        lowered,
-        native: loadProgram(program, lowered, machinery.binding),
-        bytes: program.outputs.map(({ type }) => bytesOf(type)),
-      },
-    ]),
+    [...lowerings].map(([program, lowered]): [Program, Ready] => {
+      const native = loadProgram(program, lowered, machinery.binding);
+      const bytes = program.outputs.map(({ type }) => bytesOf(type));
+      return [program, { program, target, lowered, native, number: native.number, bytes }];
+    }),
   );
   const ready = programs.map((program) => byProgram.get(program) as Ready);
   const { program, lowered } = ready[0] as Ready;
@@ -202,12 +208,12 @@ const isShort = (program: Program, lowered: LoweredProgram, machine: Machine | u
 const outputsOf = (
   { program, bytes }: Ready,
   inputs: readonly NativeMemory[],
-  { allocate }: Machinery,
+  { heap }: Machinery,
 ): readonly NativeMemory[] =>
   program.outputs.map(({ type }, output) => {
     const donated = program.donated[output];
     return donated === undefined
-      ? allocate(bytes[output] as number, () => `${formatType(type)}, the result of ${program.name}`)
+      ? heap.allocate(bytes[output] as number, () => `${formatType(type)}, the result of ${program.name}`)
       : (inputs[donated] as NativeMemory).again();
   });
 
@@ -217,8 +223,8 @@ const buffersOf = (
   inputs: readonly NativeMemory[],
   outputs: readonly NativeMemory[],
 ): NativeBuffer[] =>
-  lowered.arguments.map(({ input, output }) =>
-    ((input === undefined ? outputs[output as number] : inputs[input]) as NativeMemory).held(),
+  lowered.arguments.map(
+    ({ input, output }) => ((input === undefined ? outputs[output as number] : inputs[input]) as NativeMemory).native,
   );
 
 const nothingToWaitFor = Promise.resolve();
@@ -231,10 +237,18 @@ function runInPlace(
   outputs: readonly NativeMemory[],
   donated: readonly NativeMemory[],
 ): Run {
-  const { program, lowered, native } = first as Ready;
-  const buffers = buffersOf(first as Ready, inputs, outputs);
+  const { program, lowered, native, number } = first as Ready;
+  const { binding, numbers, device } = machinery;
+  const places = lowered.arguments;
+  const fits = device !== undefined && places.length <= numbers.length;
+  for (let index = 0; fits && index < places.length; index++) {
+    const { input, output } = places[index] as (typeof places)[number];
+    numbers[index] = ((input === undefined ? outputs[output as number] : inputs[input]) as NativeMemory).held();
+  }
   try {
-    machinery.devices[0]?.runSync(native, buffers);
+    // A handle is valid while its owner is reachable, as `inputs` and `outputs` are by what follows.
+    if (!fits || binding.runHandles(device, number, places.length) === 0)
+      machinery.devices[0]?.runSync(native, buffersOf(first as Ready, inputs, outputs));
   } catch (error) {
     const failure = runFailure(error, program.name, first);
     const unchanged = (): boolean => endedBefore(failure, lowered.firstDonatedWrite);
@@ -248,14 +262,14 @@ function runInPlace(
 function unshared(
   programs: readonly Ready[],
   inputsOfDevices: readonly (readonly NativeMemory[])[],
-  { allocate }: Machinery,
+  { heap }: Machinery,
 ): readonly (readonly NativeMemory[])[] {
   return inputsOfDevices.map((inputs, device) => {
     const { donated } = (programs[device] as Ready).program;
     if (!inputs.some(({ block }, input) => block.shared && donated.includes(input))) return inputs;
     return inputs.map((memory, input) => {
       if (!memory.block.shared || !donated.includes(input)) return memory;
-      const copy = allocate(memory.bytes, () => "a copy of an argument that is donated and that others share");
+      const copy = heap.allocate(memory.bytes, () => "a copy of an argument that is donated and that others share");
       copy.write(memory.readSync());
       return copy;
     });

@@ -4,6 +4,7 @@ import type { DeviceBuffer } from "../../runtime/executor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { formatBytes } from "../../util/text.ts";
 import type { NativeBinding, NativeBuffer } from "./binding.ts";
+import { collectYoung } from "./collector.ts";
 import { byNative, nativeError } from "./error.ts";
 import type { Block, Launch, Queue } from "./queue.ts";
 
@@ -30,11 +31,17 @@ interface Reader {
 type Loan = Pick<Launch, "settled" | "failure" | "done">;
 
 /** A buffer of a device. A run that takes over the memory has its results in another buffer of the same block. */
-export class NativeMemory implements DeviceBuffer {
+export class NativeMemory implements DeviceBuffer, Block {
   readonly bytes: number;
-  readonly native: NativeBuffer;
-  readonly block: Block;
-  private readonly queue: Queue;
+  users = 0;
+  shared = false;
+  private readonly heap: Heap;
+  /** The buffer that this one is a part of. */
+  private readonly whole: Block | undefined;
+  /** The buffer whose handle this one uses; undefined: its own. */
+  private readonly donor: NativeMemory | undefined;
+  private handle = 0;
+  private object: NativeBuffer | undefined;
   /** The run that the memory was donated to, and whether a failed run left the contents unchanged. */
   private lent: { readonly run: Loan; readonly unchanged: () => boolean } | undefined;
   /** The run that writes the buffer, until it is known to have succeeded. */
@@ -42,20 +49,41 @@ export class NativeMemory implements DeviceBuffer {
   private readers: Set<Reader> | undefined;
   private disposed = false;
 
-  constructor(native: NativeBuffer, bytes: number, queue: Queue, block?: Block) {
-    this.native = native;
+  private constructor(heap: Heap, bytes: number, whole: Block | undefined, donor: NativeMemory | undefined) {
+    this.heap = heap;
     this.bytes = bytes;
-    this.queue = queue;
-    this.block = block ?? { native, bytes, users: 0, shared: false };
+    this.whole = whole;
+    this.donor = donor;
+  }
+
+  /** The memory that the buffer is the whole or a part of. */
+  get block(): Block {
+    return this.whole ?? this;
+  }
+
+  /** The buffer that owns the handle, which lives no longer than its owner. */
+  private get owner(): NativeMemory {
+    return this.donor ?? this;
+  }
+
+  /** New memory. @throws Error of the native core */
+  static allocate(heap: Heap, bytes: number): NativeMemory {
+    const memory = new NativeMemory(heap, bytes, undefined, undefined);
+    memory.handle = heap.binding.allocate(memory, bytes);
+    return memory;
   }
 
   /** A new buffer of the same memory, for the results that a run writes over it. */
   again(): NativeMemory {
-    return new NativeMemory(this.native, this.bytes, this.queue, this.block);
+    const memory = new NativeMemory(this.heap, this.bytes, this.block, this.owner);
+    memory.handle = this.handle;
+    return memory;
   }
 
   part(offset: number, bytes: number): NativeMemory {
-    const part = new NativeMemory(this.held().part(offset, bytes), bytes, this.queue, this.block);
+    const part = new NativeMemory(this.heap, bytes, this.block, undefined);
+    const whole = this.held();
+    part.handle = byNative(() => this.heap.binding.share(part, whole, offset, bytes));
     this.block.shared = true;
     part.written = this.written;
     part.lent = this.lent;
@@ -90,14 +118,23 @@ export class NativeMemory implements DeviceBuffer {
     if (this.lent?.run.failure !== undefined && !this.lent.unchanged()) throw this.lent.run.failure;
   }
 
-  /** The native buffer, for a run. @throws HeddleError `disposed`. */
-  held(): NativeBuffer {
+  /** The handle, for a run in place. @throws HeddleError `disposed`. */
+  held(): number {
     if (this.disposed) throw new HeddleError("disposed", "the buffer was disposed");
-    return this.native;
+    return this.handle;
+  }
+
+  /** The native buffer, for other calls. @throws HeddleError `disposed`. */
+  get native(): NativeBuffer {
+    const handle = this.held();
+    const { owner, heap } = this;
+    owner.object ??= byNative(() => heap.binding.NativeBuffer.ofHandle(handle));
+    return owner.object;
   }
 
   write(data: Uint8Array): void {
-    byNative(() => this.held().write(data));
+    const { native } = this;
+    byNative(() => native.write(data));
   }
 
   async read(): Promise<Uint8Array> {
@@ -116,20 +153,20 @@ export class NativeMemory implements DeviceBuffer {
       return reader.saved ?? this.contents();
     } finally {
       readers.delete(reader);
-      if (this.disposed && readers.size === 0) this.native.dispose();
+      if (this.disposed && readers.size === 0) this.free();
     }
   }
 
   readSync(): Uint8Array {
     this.held();
-    if (!this.ready) this.queue.drain();
+    if (!this.ready) this.heap.queue.drain();
     return this.contents();
   }
 
   /** Saves the contents for waiting readers before a run writes over them. */
   giveAway(): void {
     if (this.readers === undefined || this.readers.size === 0) return;
-    if (!this.ready) this.queue.drain();
+    if (!this.ready) this.heap.queue.drain();
     if (this.written?.spoiled !== undefined) return;
     for (const reader of this.readers) reader.saved ??= this.contents();
   }
@@ -137,25 +174,66 @@ export class NativeMemory implements DeviceBuffer {
   private contents(): Uint8Array {
     this.checkGood();
     const data = new Uint8Array(this.bytes);
-    byNative(() => this.native.read(data));
+    byNative(() => this.heap.binding.copyOut(this.handle, data));
     return data;
   }
 
   dispose(): void {
+    if (this.disposed) return;
     this.disposed = true;
-    if (this.readers === undefined || this.readers.size === 0) this.native.dispose();
+    if (this.readers === undefined || this.readers.size === 0) this.free();
+  }
+
+  private free(): void {
+    const { heap, owner, handle } = this;
+    heap.binding.release(handle);
+    owner.object?.dispose();
+    if (this.block === owner) heap.given(owner.bytes);
   }
 }
 
-/** Allocates memory. @throws HeddleError `memory` naming `what`, when there is not enough. */
-export function allocateMemory(binding: NativeBinding, queue: Queue, bytes: number, what: () => string): NativeMemory {
-  const allocated = Math.max(bytes, 1);
-  try {
-    return new NativeMemory(new binding.NativeBuffer(allocated), allocated, queue);
-  } catch (error) {
-    throw new HeddleError("memory", `there is no memory for ${what()} (${formatBytes(bytes)})`, {
-      cause: nativeError(error),
-      hint: "make it smaller, or work on it in parts",
-    });
+/** Bytes allocated after which tensors that were dropped at once are collected. */
+const freshBytes = 32 * 2 ** 20;
+
+/** The memory of a native executor. */
+export class Heap {
+  readonly binding: NativeBinding;
+  readonly queue: Queue;
+  /** Bytes allocated since the last collection and not disposed. */
+  private fresh = 0;
+
+  constructor(binding: NativeBinding, queue: Queue) {
+    this.binding = binding;
+    this.queue = queue;
+  }
+
+  /** Allocates memory. @throws HeddleError `memory` naming `what`, when there is not enough. */
+  allocate(bytes: number, what: () => string): NativeMemory {
+    const allocated = Math.max(bytes, 1);
+    this.fresh += allocated;
+    if (this.fresh > freshBytes) this.relieve();
+    try {
+      return NativeMemory.allocate(this, allocated);
+    } catch (error) {
+      throw new HeddleError("memory", `there is no memory for ${what()} (${formatBytes(bytes)})`, {
+        cause: nativeError(error),
+        hint: "make it smaller, or work on it in parts",
+      });
+    }
+  }
+
+  /** Notes that memory was given back. */
+  given(bytes: number): void {
+    this.fresh = Math.max(0, this.fresh - bytes);
+  }
+
+  /**
+   * Lets dropped tensors go. Most were made lately, and a collection of young objects finds them. The engine would collect all
+   * objects for the sake of memory outside its heap, so it is told only of memory that is left.
+   */
+  private relieve(): void {
+    this.fresh = 0;
+    collectYoung();
+    this.binding.tellCollector();
   }
 }

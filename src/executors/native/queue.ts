@@ -4,13 +4,12 @@
  */
 import { HeddleError } from "../../util/errors.ts";
 import { capturePosition, describePosition, type SourcePosition } from "../../util/source.ts";
-import type { NativeBuffer, NativeDevice } from "./binding.ts";
+import type { NativeDevice } from "./binding.ts";
 import { nativeError, RunError } from "./error.ts";
 import { type OnDevice, type Ran, refusalOf } from "./origin.ts";
 
 /** A block of a device's memory, independent of its contents. */
 export interface Block {
-  readonly native: NativeBuffer;
   readonly bytes: number;
   /** Number of queued runs that use the block. */
   users: number;
