@@ -12,6 +12,7 @@ const processes = [
   "test/native/instruction-sets.test.ts",
   "test/native/long-sum-grid.test.ts",
   "test/native/memory.test.ts",
+  "test/cache/process.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",

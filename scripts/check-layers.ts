@@ -28,7 +28,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],
-  ["hosts"],
+  ["hosts", "cache"],
   ["executors"],
   ["compile"],
   ["tensor", "report"],
@@ -48,6 +48,7 @@ const allowedInGroup: ReadonlySet<string> = new Set(["lower â†’ program", "hlo â
 
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
+  "cache/",
   "launcher-messages/",
   "hosts/",
   "executors/native/",

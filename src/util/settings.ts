@@ -26,6 +26,7 @@ export interface Environment {
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
   readonly machine: string | undefined;
+  readonly cache: string | undefined;
   readonly cacheHome: string | undefined;
   readonly workers: readonly string[] | undefined;
   readonly workersSecret: string | undefined;
@@ -120,6 +121,7 @@ const readers = {
   HEDDLE_NATIVE: oneOf("on", "off"),
   HEDDLE_ISA: oneOf(...instructionSets),
   HEDDLE_JIT: oneOf("on", "off"),
+  HEDDLE_CACHE: { legal: "on, off, or a folder", read: (value) => value } satisfies Reader<string>,
   HEDDLE_FINALIZE: oneOf("at-once", "late"),
   HEDDLE_THREADS: wholeNumber(1, 1024),
   HEDDLE_MEMORY: byteCount,
@@ -172,6 +174,9 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_NATIVE: { says: "`off`: do not load the native core" },
   HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },
   HEDDLE_JIT: { says: "`off`: do not generate kernels" },
+  HEDDLE_CACHE: {
+    says: "the folder where lowered programs are kept for later runs, or `off`; `on`, the default, is `.heddle/cache` beside the nearest package.json",
+  },
   HEDDLE_FINALIZE: {
     says: "when memory of collected tensors is freed: `late` when the event loop turns, `at-once` within the collection; default what the runtime supports",
   },
@@ -268,6 +273,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
     machine: value("HEDDLE_MACHINE"),
+    cache: value("HEDDLE_CACHE"),
     cacheHome: value("XDG_CACHE_HOME"),
     workers: value("HEDDLE_WORKERS")?.split(","),
     workersSecret: value("HEDDLE_WORKERS_SECRET"),

@@ -1,8 +1,9 @@
 /** @module The native executor: lowers programs, and hands them to one native device per local device. */
 
+import { cachedLowering } from "../../cache/lowered.ts";
 import type { Machine } from "../../cost/index.ts";
 import { bytesOf, formatType } from "../../ir/shape.ts";
-import { costOf, type LoweredProgram, lowerProgram } from "../../lower/index.ts";
+import { costOf, type LoweredProgram } from "../../lower/index.ts";
 import { deviceAt, deviceCount } from "../../plan/mesh.ts";
 import { type Program, stepsWithin } from "../../program/program.ts";
 import { type Executable, type Executor, type ExecutorOptions, programsFor, type Run } from "../../runtime/executor.ts";
@@ -144,7 +145,7 @@ interface Ready extends Ran {
 function compile(programs: readonly Program[], threads: number, machinery: Machinery): Executable {
   const { machine } = machinery;
   const target = { slots: threads, overlap: overlaps[readEnvironment().overlap ?? "on"], machine };
-  const lowerings = new Map([...new Set(programs)].map((program) => [program, lowerProgram(program, target)]));
+  const lowerings = new Map([...new Set(programs)].map((program) => [program, cachedLowering(program, target)]));
   checkFits(
     (programs[0] as Program).name,
     programs.map((program) => lowerings.get(program) as LoweredProgram),

@@ -1,0 +1,71 @@
+/** @module Lowered programs from the project's cache. */
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { opNamed } from "../ir/op.ts";
+import { type LoweredProgram, type LowerTarget, lowerProgram } from "../lower/lower.ts";
+import { printProgram } from "../program/print.ts";
+import type { Program } from "../program/program.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { DiskCache } from "./entries.ts";
+
+/** Shorter programs, such as those of single operations, are lowered in less time than a file takes. */
+const shortText = 4000;
+
+/** Lowers a program, or reads what this library lowered it to before. `cache`: undefined for none; default that of the project. */
+export function cachedLowering(
+  program: Program,
+  target: LowerTarget,
+  cache: DiskCache | undefined = ownCache(),
+): LoweredProgram {
+  const text = cache === undefined ? "" : printProgram(program);
+  if (cache === undefined || text.length < shortText) return lowerProgram(program, target);
+  return cache.get(keyOf(program, text, target), () => lowerProgram(program, target));
+}
+
+/** All that lowering depends on besides the library. Of ops, which a user may define, it is the source of their rules. */
+function keyOf({ axes }: Program, text: string, target: LowerTarget): string {
+  const ops = new Set(Array.from(text.matchAll(/^\s*%\d+.* = (\w+)/gm), ([, name]) => name as string));
+  const rules = [...ops].map((name) => [name, ...Object.values(ruleOf(name)).map(String)]);
+  return JSON.stringify([target, axes, rules, text]);
+}
+
+/** The rule of an op; the names of steps stand in the text like names of ops. */
+function ruleOf(name: string): object {
+  try {
+    return opNamed(name).lower;
+  } catch {
+    return {};
+  }
+}
+
+const maker = libraryDigest();
+
+/** The cache of the working folder's project. */
+function ownCache(): DiskCache | undefined {
+  const { cache = "on" } = readEnvironment();
+  const folder = cache === "on" ? projectFolder(process.cwd()) : cache === "off" ? undefined : resolve(cache);
+  return maker === undefined || folder === undefined ? undefined : new DiskCache(folder, maker);
+}
+
+/** `.heddle/cache` beside the nearest package.json. */
+function projectFolder(folder: string): string | undefined {
+  if (existsSync(join(folder, "package.json"))) return join(folder, ".heddle", "cache");
+  const parent = dirname(folder);
+  return parent === folder ? undefined : projectFolder(parent);
+}
+
+/**
+ * What identifies the library's code: the names of the bundle's files, which follow from their content. Undefined for single modules,
+ * which change alone.
+ */
+function libraryDigest(): string | undefined {
+  // Undefined in a CommonJS bundle.
+  const place = import.meta.url as string | undefined;
+  const file = place?.startsWith("file:") === true ? fileURLToPath(place) : "";
+  if (!/[\\/]dist[\\/]node[\\/]chunk-\w+\.js$/.test(file)) return undefined;
+  return createHash("sha256")
+    .update(readdirSync(dirname(file)).sort().join("\n"))
+    .digest("hex");
+}
