@@ -7,7 +7,8 @@ import { describeNode } from "../ir/print.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { atPositionOf, positionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
-import { call, expandNode, full, sumOfCotangents } from "../ops/index.ts";
+import { call, expandNode, full } from "../ops/index.ts";
+import { sumOfCotangents } from "../ops/slicing.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describePosition } from "../util/source.ts";
 

@@ -298,10 +298,8 @@ function joined(x: Node, y: Node): Node | undefined {
   const isBehind = sameShape(second.low, behind) && first.high.every((by, at) => at === dim || by === second.high[at]);
   const between = [...first.interior, ...second.interior].some((amount) => amount > 0);
   if (dim < 0 || !isBehind || between || zero.attrs["value"] !== 0) return undefined;
-  const parts = [part, y.inputs[0] as Node].flatMap((node) =>
-    node.op.name === "concat" && node.attrs["dim"] === dim ? node.inputs : [node],
-  );
-  const value = emit.concat(parts, dim);
+  const all = (of: Node): readonly Node[] => (of.op.name === "concat" && of.attrs["dim"] === dim ? of.inputs : [of]);
+  const value = emit.concat([...all(part), ...all(y.inputs[0] as Node)], dim);
   return sameShape(value.shape, x.shape) ? value : emit.pad(value, zero, low, second.high);
 }
 
