@@ -4,8 +4,8 @@
 export const reasons: Readonly<Record<string, string>> = {
   gpt: "matrix products take two thirds of the step, and those of MKL are faster",
   lstm: "matrix products take three quarters of the step, one of 32 rows after another, and those of MKL are faster",
-  "bf16-": "products are computed in f32, where oneDNN uses the processor's own instructions for bf16",
-  "int8-": "products are computed in i32, where ONNX Runtime uses the processor's own instructions for i8",
+  "bf16-lenet": "convolutions of bf16 are computed in f32",
+  "bf16-gpt": "attention in bf16 is computed in f32",
   "eager-":
     "an operation that is not compiled takes about 2 us from JavaScript to native code (docs/internals/eager.md)",
 };

@@ -1,8 +1,7 @@
 /** @module Heddle's peer for inference: a jitted function of one batch, its result awaited or read at once. */
-import { jit, type Tensor, tensor } from "heddle";
+import { jit, nn, type Tensor, tensor } from "heddle";
 import type { InferSizes, Int8Sizes } from "../kinds/index.ts";
 import { readTensors, type Tree, timed } from "./heddle-data.ts";
-import { applyQuantised, quantised } from "./heddle-int8.ts";
 import { classifier } from "./heddle-networks.ts";
 import { digest, type Peer, type Spec } from "./link.ts";
 
@@ -23,10 +22,12 @@ export function network(spec: Spec): Network {
   return { fn, params, x: inputs[0] as Tensor };
 }
 
+/** The network with quantised weights, one scale for each, as ONNX Runtime makes it. */
 function quantisedNetwork(spec: Spec): Network {
-  const { network: sizes } = spec.sizes as Int8Sizes;
+  const layers = classifier((spec.sizes as Int8Sizes).network, false);
   const { params, x } = network(spec);
-  return { fn: (variables, x) => applyQuantised(sizes, variables, x), params: quantised(params), x };
+  const { layer, variables } = nn.quantizeDynamic(layers, { params, state: {} }, { perChannel: false });
+  return { fn: (variables, x) => layer.apply({ params: variables, state: {} }, x).y, params: variables.params, x };
 }
 
 export function inference(spec: Spec): Peer {
