@@ -14,7 +14,7 @@ const output = "node";
 /** Modules that Node loads by their own name: into a worker, or for one command. */
 const loadedByName = (folder) => [
   ...readdirSync(join(folder, "launch"))
-    .filter((name) => /^(preload|module-hooks|autograph-.*)\.js$/.test(name))
+    .filter((name) => /^(library|typescript|preload|module-hooks|autograph-.*)\.js$/.test(name))
     .map((name) => join("launch", name)),
   "cli/machine-steps.js",
 ];

@@ -20,13 +20,15 @@ export const layers: readonly (readonly string[])[] = [
   ["util"],
   ["ir"],
   ["kernels", "rewrite"],
+  ["copies"],
   ["ops"],
   ["autodiff", "passes"],
-  ["cost"],
+  ["cost", "prefetch"],
   ["plan"],
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],
+  ["hosts"],
   ["executors"],
   ["compile"],
   ["tensor", "report"],
@@ -47,6 +49,7 @@ const allowedInGroup: ReadonlySet<string> = new Set(["lower → program", "hlo �
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [
   "launcher-messages/",
+  "hosts/",
   "executors/native/",
   "executors/remote/",
   "executors/registered.ts",
@@ -80,7 +83,12 @@ const needNode: readonly string[] = [
 ];
 
 /** Files of folders that need Node that run in a browser, too. */
-const runAnywhere: readonly string[] = ["executors/native/allocation.ts", "io/host-tensors.ts"];
+const runAnywhere: readonly string[] = [
+  "executors/native/allocation.ts",
+  "hosts/host-list.ts",
+  "hosts/launchers.ts",
+  "io/host-tensors.ts",
+];
 
 /** Adapters import Heddle as a user's adapter does: only modules that package.json exports. */
 const isAdapter = (part: string): boolean => part.startsWith("adapters/");
@@ -91,6 +99,9 @@ const exportedAs: Readonly<Record<string, string>> = { functions: "tensor", exec
 
 /** Folders whose modules may be loaded on demand: each command loads its own modules. */
 const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
+
+/** The module that loads the package by its name, as a user's file does: its layers are all of them. */
+const loadsPackage = "launch/library.ts";
 
 /** One `import` or `export … from` of a file. */
 interface Import {
@@ -166,6 +177,7 @@ function problemOf(
 ): string | undefined {
   const from = folderOf(file);
   const { specifier } = imported;
+  if (file === loadsPackage && specifier === ".import.meta.resolve(") return undefined;
   // Loading a module on demand does not break a cycle of folders.
   if (imported.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;

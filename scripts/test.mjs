@@ -4,7 +4,9 @@
 //   npm test -- --only vitest test/cli     one section; further arguments go to its command
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
+//   npm run test:hosts                    runs on several hosts, as network namespaces; as root
 
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -67,11 +69,34 @@ const sections = [
     unlessGiven: ["--project", "processes"],
     onRequest: true,
   },
+  {
+    name: "hosts",
+    needs: "native",
+    what: "vitest on network namespaces",
+    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
+    unlessGiven: ["--project", "hosts"],
+    onRequest: true,
+    skip: skipNamespaces,
+  },
 ];
 
 function skipCargo(env) {
   if (!existsSync(join(root, "native/Cargo.toml"))) return "no native/Cargo.toml";
   return missingTools(env.PATH)?.split("\n")[0];
+}
+
+/** Hosts are network namespaces, which a program of Python joins. */
+function skipNamespaces() {
+  if (process.getuid?.() !== 0) return "network namespaces need root";
+  if (!existsSync("/dev/net/tun")) return "there is no /dev/net/tun";
+  for (const [program, args, from] of [
+    ["python3", ["--version"], "python3"],
+    ["ip", ["netns", "list"], "iproute2"],
+  ]) {
+    const { status } = spawnSync(program, args, { stdio: "ignore" });
+    if (status !== 0) return `${program} ${args.join(" ")} does not work here (Debian: apt-get install ${from})`;
+  }
+  return undefined;
 }
 
 async function main(args) {
@@ -164,7 +189,7 @@ async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, 
 /** The counts at the end of a test runner's output; undefined for a tool that counts nothing. */
 function countTests(name, output) {
   const plain = stripVTControlCharacters(output);
-  if (name === "vitest" || name === "processes") {
+  if (["vitest", "processes", "hosts"].includes(name)) {
     const line = /^\s*Tests\s+(.*)$/m.exec(plain)?.[1] ?? "";
     const count = (word) => Number(new RegExp(`(\\d+) ${word}`).exec(line)?.[1] ?? 0);
     return { passed: count("passed"), failed: count("failed"), skipped: count("skipped") + count("todo") };

@@ -1,7 +1,7 @@
 /** @module Parsers of command line values. */
 
 import { InvalidArgumentError } from "commander";
-import { formatMesh, parseMesh } from "../plan/index.ts";
+import { formatMesh, parseMesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { legalOf, readEnvironment } from "../util/settings.ts";
 

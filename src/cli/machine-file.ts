@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { arch, cpus, homedir } from "node:os";
 import { join } from "node:path";
 import { Option } from "commander";
-import { parseMachine } from "../cost/index.ts";
+import { parseMachine } from "../cost/machine-data.ts";
 import { loadNative } from "../executors/native/binding.ts";
 import { threadsPerWorker, usableCores } from "../launch/cores.ts";
 import { HeddleError } from "../util/errors.ts";

@@ -3,19 +3,25 @@
 import { Command, CommanderError } from "commander";
 import { HeddleError } from "../util/errors.ts";
 import { version } from "../util/version.ts";
+import { agentCommand } from "./agent.ts";
 import type { CommandContext } from "./context.ts";
-import { doctorCommand } from "./doctor.ts";
-import { exportCommand } from "./export.ts";
-import { machineCommand } from "./machine.ts";
-import { planCommand } from "./plan.ts";
-import { profileCommand } from "./profile.ts";
-import { runCommand } from "./run.ts";
 import { exitStatus } from "./status.ts";
-import { workerCommand } from "./worker.ts";
+
+/** The commands by name, in the order of the help. Each is loaded when it is needed, since its modules take longer than Node's own start. */
+const commands: Readonly<Record<string, () => Promise<(context: CommandContext) => Command>>> = {
+  run: async () => (await import("./run.ts")).runCommand,
+  plan: async () => (await import("./plan.ts")).planCommand,
+  export: async () => (await import("./export.ts")).exportCommand,
+  profile: async () => (await import("./profile.ts")).profileCommand,
+  machine: async () => (await import("./machine.ts")).machineCommand,
+  worker: async () => (await import("./worker.ts")).workerCommand,
+  doctor: async () => (await import("./doctor.ts")).doctorCommand,
+};
 
 const examples = `
 Examples:
   heddle run train.ts --workers 4            the file in four processes, as with torchrun
+  heddle run train.ts --hosts a,b:2          on two hosts, by ssh
   heddle plan train.ts --mesh data=2         what would be sharded, its cost and memory; nothing is run
   heddle profile train.ts --steps 50         where the time of its training steps goes
   heddle doctor                              check this machine and this project
@@ -28,7 +34,8 @@ export async function main(args: readonly string[]): Promise<number> {
     status = result;
   };
   const pipe = watchOutput();
-  const outcome = await runProgram(args, heddleCommand({ finish, signal: pipe.signal }), () => status);
+  const program = await heddleCommand({ finish, signal: pipe.signal }, namesFor(args[0]));
+  const outcome = await runProgram(args, program, () => status);
   return pipe.signal.aborted ? exitStatus.brokenPipe : outcome;
 }
 
@@ -65,8 +72,12 @@ function watchOutput(): { readonly signal: AbortSignal } {
   return gone;
 }
 
-/** The whole command, for the command line and for documentation. */
-export function heddleCommand(context: CommandContext): Command {
+/** The commands that a command line needs: the named one, or all. */
+const namesFor = (first: string | undefined): readonly string[] =>
+  first !== undefined && Object.hasOwn(commands, first) ? [first] : Object.keys(commands);
+
+/** The command with some of its subcommands. */
+async function heddleCommand(context: CommandContext, names: readonly string[]): Promise<Command> {
   const program = new Command("heddle")
     .description("Distributed machine learning for TypeScript.")
     .version(version, "-v, --version", "print the version")
@@ -74,19 +85,12 @@ export function heddleCommand(context: CommandContext): Command {
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists the commands)")
     .enablePositionalOptions();
-  const commands = [
-    runCommand,
-    planCommand,
-    exportCommand,
-    profileCommand,
-    machineCommand,
-    workerCommand,
-    doctorCommand,
-  ];
-  for (const command of commands.map((make) => make(context))) {
+  const makers = await Promise.all(names.map((name) => commands[name]?.()));
+  for (const command of makers.flatMap((make) => make?.(context) ?? [])) {
     program.addCommand(command.copyInheritedSettings(program));
     command.showHelpAfterError(`(heddle ${command.name()} --help says what it takes)`);
   }
+  program.addCommand(agentCommand(context), { hidden: true });
   for (const command of [program, ...program.commands]) {
     // Errors are thrown to `main`, which gives the status; commander has printed them by then.
     command.exitOverride().configureOutput({

@@ -16,6 +16,10 @@ MASTER_ADDR and MASTER_PORT are set as torchrun sets them. Arguments for the fil
 
 Workers exchange data through shared memory where they can, else by TCP. HEDDLE_TRANSPORT=tcp|shared|auto chooses.
 
+With --hosts, the file, Node and Heddle have the same paths on every host. Workers get the variables HEDDLE_… of this
+process; HEDDLE_INTERFACE and HEDDLE_PORTS say where they listen. Under torchrun, srun, mpirun and the like, each process
+runs heddle run <file> and is one worker (docs/hosts.md).
+
 Exit status: 0, that of the worker that failed first, 128 + the number of the signal that ended it; 2 for a wrong
 command line or environment; 130 after Ctrl-C; 141 when nobody reads the output any more.
 `;
@@ -29,10 +33,15 @@ type RunFlags = Omit<LaunchOptions, "file" | "args" | "plan" | "planAs" | "planF
 export function runCommand({ finish, signal }: CommandContext): Command {
   return new Command("run")
     .summary("run a file in one or more worker processes")
-    .description("Runs a TypeScript or JavaScript file in worker processes on this machine.")
+    .description("Runs a TypeScript or JavaScript file in worker processes, on this machine or on several hosts.")
     .argument("<file>", "the file to run")
     .argument("[args...]", "arguments for the file, after --")
-    .option("-n, --workers <number>", "worker processes", wholeNumber(1, 1024), 1)
+    .option("-n, --workers <number>", "worker processes (default: 1)", wholeNumber(1, 1024))
+    .option(
+      "--hosts <hosts>",
+      "the hosts of the workers, with their numbers of workers, such as a,b:4 (default: this machine)",
+    )
+    .option("--shell <command>", "how to reach a host, such as 'ssh -p 2222 {host} {command}' (default: ssh)")
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
     .option(
       "--executor <name>",
@@ -64,7 +73,9 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     )
     .addHelpText("after", notes)
     .action(async (file: string, args: string[], { plan, ...flags }: RunFlags) => {
-      if (flags.on !== undefined && flags.workers !== 1) {
+      if (flags.shell !== undefined && flags.hosts === undefined)
+        throw new HeddleError("option", "--shell says how to reach the hosts of --hosts, which is missing");
+      if (flags.on !== undefined && ((flags.workers ?? 1) !== 1 || flags.hosts !== undefined)) {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
       if (plan !== undefined && flags.mesh !== undefined)
@@ -74,7 +85,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });
       report(
         flags.quiet === true ? { ...result, apart: false, unusedPlan: undefined, unusedMesh: undefined } : result,
-        flags.workers ?? 1,
+        result.size,
         signal,
       );
       finish(result.status);

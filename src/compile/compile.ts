@@ -189,13 +189,15 @@ export function runCompiled(compiled: Compiled, inputs: readonly Value[], donors
     launched.done.catch((error: unknown) => {
       if (launched.unchanged?.(error) === true) for (const restore of restores) restore();
     });
-  return plan.outputs.map(({ type, layout }, output) => {
-    const shardOf = ({ outputs }: DeviceProgram, device: number): DeviceBuffer => {
-      const place = outputs[output] === output ? output : outputs.indexOf(output);
-      return launched.outputs[device]?.[place] ?? nothing;
-    };
-    return { type, runtime, layout, shards: local.map(shardOf) };
-  });
+  return plan.outputs.map(({ type, layout }, output) => ({
+    type,
+    runtime,
+    layout,
+    shards: local.map(({ outputs }, device) => {
+      const index = outputs[output] === output ? output : outputs.indexOf(output);
+      return launched.outputs[device]?.[index] ?? nothing;
+    }),
+  }));
 }
 
 /** Refuses memory that is both donated and used by another input, which might see the new contents. */

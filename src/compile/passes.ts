@@ -13,6 +13,7 @@ import { prune } from "../passes/prune.ts";
 import { residuals } from "../passes/residuals.ts";
 import { simplify, simplifyOrder } from "../passes/simplify.ts";
 import { type BucketSizes, formBuckets } from "../plan/buckets.ts";
+import { shareGathers } from "../prefetch/gathers.ts";
 import { RewriteTrace } from "../rewrite/index.ts";
 import type { Executor } from "../runtime/executor.ts";
 import { defaultExecutor } from "../runtime/registry.ts";
@@ -61,6 +62,11 @@ const everyGraph: readonly Pass[] = [
 
 /** The passes after planning, over the graph of each class of devices and over each body of its loops and branches. */
 const everyDevice: readonly Pass[] = [
+  {
+    name: "gathers",
+    why: "a parameter that is gathered for two users near each other is gathered once; before buckets, which label each collective",
+    run: shareGathers,
+  },
   {
     name: "buckets",
     why: "few large messages are faster than many small ones; before touchedRows, which adds no collectives",

@@ -145,6 +145,8 @@ export interface LoopControl {
   readonly reverse: boolean;
   readonly carries: number;
   readonly slices: number;
+  /** The op's attributes with another body, which may take more slices and stack more values; absent where nothing is stacked. */
+  readonly withBody?: (body: Graph, slices: number) => Attrs;
 }
 
 /** One of two graphs: the first where the node's first input, a bool scalar, is true. Both take the further inputs. */
@@ -181,6 +183,8 @@ export interface OpDef<A extends Attrs = Attrs> {
   readonly batch: BatchRule<A> | Absent;
   /** The op on one device. Absent where attributes hold no sizes: then it is the same op on local inputs. */
   readonly localize: ((context: LocalContext<A>) => Node) | Absent;
+  /** Whether it sums products over dims: loops keep such results for their gradients, however few operations they take. */
+  readonly contracts?: true;
   /** Arithmetic operations. */
   readonly cost: (inputs: readonly TensorType[], outputs: readonly TensorType[], attrs: A) => number;
   /** The meaning, in TypeScript: the oracle of every executor. */

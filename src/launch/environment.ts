@@ -5,12 +5,16 @@ import type { PlanForm } from "../util/settings.ts";
 
 /** Settings that all workers of a run share. */
 export interface RunEnvironment {
-  readonly workers: number;
-  readonly threads: number;
+  /** Number of all workers. */
+  readonly size: number;
+  /** Rank 0's host, as all workers name it, and the port of the store there. */
+  readonly masterHost: string;
   readonly masterPort: number;
   readonly runId: string;
   /** 32 random bytes in hex, with which links authenticate. */
   readonly secret: string;
+  /** Membership epoch; default 0. */
+  readonly epoch?: number | undefined;
   readonly runDirectory: string;
   readonly executor?: string | undefined;
   readonly resume?: boolean | undefined;
@@ -34,15 +38,24 @@ export interface RunEnvironment {
   readonly planAs?: PlanForm | undefined;
 }
 
+/** A worker's place in its run and on its host. */
+export interface WorkerPlace {
+  readonly rank: number;
+  readonly localRank: number;
+  /** Number of workers on the host. */
+  readonly localSize: number;
+  readonly threads: number;
+}
+
 /** Environment variables by name. */
 export interface EnvironmentVariables {
   readonly [name: string]: string | undefined;
 }
 
-/** The environment of worker `rank`: the inherited variables, with torchrun's variables and Heddle's own. */
+/** The environment of a worker: the inherited variables, with torchrun's variables and Heddle's own. */
 export function workerEnvironment(
   run: RunEnvironment,
-  rank: number,
+  { rank, localRank, localSize, threads }: WorkerPlace,
   inherited: EnvironmentVariables,
 ): EnvironmentVariables {
   const optional: [string, string | undefined][] = [
@@ -63,19 +76,19 @@ export function workerEnvironment(
   return {
     ...inherited,
     RANK: String(rank),
-    LOCAL_RANK: String(rank),
-    WORLD_SIZE: String(run.workers),
-    LOCAL_WORLD_SIZE: String(run.workers),
-    MASTER_ADDR: "127.0.0.1",
+    LOCAL_RANK: String(localRank),
+    WORLD_SIZE: String(run.size),
+    LOCAL_WORLD_SIZE: String(localSize),
+    MASTER_ADDR: run.masterHost,
     MASTER_PORT: String(run.masterPort),
     HEDDLE_RUN_ID: run.runId,
     HEDDLE_LAUNCHER: String(process.pid),
     // These describe the launcher's process, not the workers.
     HEDDLE_ALONE: "0",
     HEDDLE_WORKER: "",
-    HEDDLE_EPOCH: "0",
+    HEDDLE_EPOCH: String(run.epoch ?? 0),
     HEDDLE_SECRET: run.secret,
-    HEDDLE_THREADS: String(run.threads),
+    HEDDLE_THREADS: String(threads),
     HEDDLE_RUN_DIR: run.runDirectory,
     ...Object.fromEntries(optional.filter(([, value]) => value !== undefined)),
   };

@@ -1,6 +1,6 @@
 /** @module The Node arguments that start a user's file. */
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createRequire, register } from "node:module";
 import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -13,18 +13,21 @@ const moduleUrl = (name: string): string =>
 export function nodeArguments(file: string, args: readonly string[]): string[] {
   if (process.versions.deno !== undefined) return denoArguments(file, args);
   const preload = moduleUrl("preload");
-  const typescript = isTypeScript(file) || preload.endsWith(".ts");
-  const loader = typescript && !stripsTypes() ? ["--import", loaderUrl()] : [];
+  // The sources need the loader themselves, and are not what a user's file imports.
+  const isBuild = !preload.endsWith(".ts");
+  const loader = isBuild ? moduleUrl("typescript") : loaderUrl();
   // Hooks that are registered later run around earlier ones: the transform sees the file as the user wrote it.
-  return [
-    ...(preload.endsWith(".ts") ? [] : ["--import", moduleUrl(transformName())]),
-    ...loader,
-    "--import",
+  const imports = [
+    ...(isBuild && namesLibrary(file) ? [moduleUrl("library")] : []),
+    ...(isBuild ? [moduleUrl(transformName())] : []),
+    ...((isTypeScript(file) || !isBuild) && !stripsTypes() ? [loader] : []),
     preload,
-    file,
-    ...args,
   ];
+  return [...imports.flatMap((url) => ["--import", url]), file, ...args];
 }
+
+/** Whether a file speaks of the library, which is loaded first then. */
+const namesLibrary = (file: string): boolean => existsSync(file) && readFileSync(file, "utf8").includes("heddle");
 
 /** The module that registers the transform in this runtime. */
 function transformName(): string {

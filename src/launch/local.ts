@@ -1,19 +1,23 @@
-/** @module Starts the workers of a run on this machine and waits until they have ended. */
+/** @module Starts the workers of a run, on this machine or on several hosts, and waits until they have ended. */
 
 import { randomBytes } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
 import { constants } from "node:os";
 import { extname, join, resolve } from "node:path";
 import type { ProfileRequest } from "../executors/index.ts";
+import { type Place, takePlace } from "../hosts/launchers.ts";
+import { runSecret } from "../hosts/secret.ts";
 import { HeddleError } from "../util/errors.ts";
-import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { type PlanForm, readEnvironment, unknownVariables } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
-import { type RunEnvironment, workerEnvironment } from "./environment.ts";
+import type { Crew } from "./crew.ts";
+import { workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
 import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
+import { type HostShare, shareHosts } from "./host-list.ts";
 import { nodeArguments } from "./loader.ts";
+import { startOnHosts } from "./on-hosts.ts";
 import { orderFailures, type WorkerFailure } from "./report.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
 import { defaultGrace, listenForStop, type StopSignal, supervise } from "./supervise.ts";
@@ -21,12 +25,16 @@ import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
 /** Options of {@link launchLocal}. */
 export interface LaunchOptions {
-  /** The user's file, TypeScript or JavaScript. */
+  /** The user's file, TypeScript or JavaScript; on other hosts it has the same path. */
   readonly file: string;
   /** Arguments for the file. */
   readonly args?: readonly string[];
-  /** Number of worker processes; 1 by default. */
+  /** Number of worker processes; 1 by default, with `hosts` one for each host without a number. */
   readonly workers?: number;
+  /** Hosts of the workers, with their numbers of workers, such as `a,b:4`; default this machine. */
+  readonly hosts?: string;
+  /** The command that reaches a host, such as `ssh -p 2222 {host} {command}`; default by ssh. */
+  readonly shell?: string;
   /** Threads of each worker; by default the cores of this process are divided among the workers. */
   readonly threads?: number;
   readonly executor?: string;
@@ -72,6 +80,8 @@ export interface LaunchResult {
   readonly failures: readonly WorkerFailure[];
   /** The signal that stopped the run, if one did. */
   readonly stoppedBy?: StopSignal;
+  /** Number of all workers of the run, of which another launcher may have started the others. */
+  readonly size: number;
   /** The folder with the workers' flight records, kept when a run failed. */
   readonly records?: string;
   /** The text of the plan; undefined without the option `plan`, or if the file ended without calling `train`. */
@@ -85,21 +95,31 @@ export interface LaunchResult {
 }
 
 /**
- * Runs a file in worker processes on this machine.
+ * Runs a file in worker processes on this machine, or on `hosts`. If another launcher, such as srun, has started this process as one of
+ * several, runs the file as the one worker that this process stands for, and joins the others.
  *
  * When it resolves, no process, port or temporary file of the run is left, except the records of a failed run.
  */
 export async function launchLocal(options: LaunchOptions): Promise<LaunchResult> {
-  const workers = options.workers ?? 1;
+  const shares = options.hosts === undefined ? undefined : shareHosts(options.hosts, options.workers);
+  const workers = shares?.reduce((sum, share) => sum + share.workers, 0) ?? options.workers ?? 1;
   checkOptions(options, workers);
   readEnvironment();
   if (options.quiet !== true) for (const text of unknownVariables()) console.error(`heddle: ${text}`);
-  if (options.plan === undefined) refuseOtherLaunchers();
+  const place = options.plan === undefined ? takePlace() : undefined;
+  if (place !== undefined && (shares !== undefined || (options.workers ?? 1) > 1))
+    throw new HeddleError(
+      "launcher",
+      `${place.launcher} has started the ${place.size} workers, of which this is rank ${place.rank}`,
+      {
+        hint: "leave out --workers and --hosts, or set HEDDLE_ALONE=1",
+      },
+    );
   const stop = listenForStop(options.signal);
   const runDirectory = makeRunDirectory();
   let keep = false;
   try {
-    const result = await launchIn(runDirectory, options, workers, stop);
+    const result = await launchIn(runDirectory, { options, workers, shares, place }, stop);
     keep = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
     return keep ? { ...result, records: keepRunDirectory(runDirectory) } : result;
   } finally {
@@ -108,96 +128,159 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   }
 }
 
+/** A run as it is to be started. */
+interface Wanted {
+  readonly options: LaunchOptions;
+  /** Number of workers that this process starts. */
+  readonly workers: number;
+  readonly shares: readonly HostShare[] | undefined;
+  readonly place: Place | undefined;
+}
+
 async function launchIn(
   runDirectory: string,
-  options: LaunchOptions,
-  workers: number,
+  wanted: Wanted,
   stop: ReturnType<typeof listenForStop>,
 ): Promise<LaunchResult> {
-  const runId = randomBytes(8).toString("hex");
-  const secret = randomBytes(32).toString("hex");
+  const { options, workers, shares, place } = wanted;
+  const size = place?.size ?? workers;
   const started = performance.now();
-  const store = await openStore(options, workers, secret, runId);
-  const processes: WorkerProcess[] = [];
-  // When the launcher ends, for any reason, the workers end, too.
-  const killAll = () => {
-    for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
-  };
-  process.once("exit", killAll);
+  let early: StopSignal | undefined;
+  void stop.requested.then((signal) => {
+    early = signal;
+  });
+  let crew: Crew;
   try {
-    const run: RunEnvironment = {
-      ...options,
-      workers,
-      threads: options.threads ?? threadsPerWorker(usableCores().usable, workers),
-      masterPort: store?.port ?? options.port ?? 0,
-      runId,
-      secret,
-      runDirectory,
-    };
+    crew =
+      shares === undefined
+        ? await startHere(runDirectory, options, workers, place)
+        : await startOnHosts(shares, { ...options, size: workers }, stop.requested);
+  } catch (error) {
+    if (early === undefined) throw error;
+    return { status: statusOf(early), failures: [], stoppedBy: early, size };
+  }
+  const result = await watch(crew, { ...wanted, size, started, runDirectory }, stop);
+  const folders = crew.records?.() ?? [];
+  return folders.length === 0 ? result : { ...result, records: folders.join(", ") };
+}
+
+interface Watched extends Wanted {
+  readonly size: number;
+  readonly started: number;
+  readonly runDirectory: string;
+}
+
+/** Waits until the workers have ended, and ends them when one fails or a signal comes. */
+async function watch(
+  crew: Crew,
+  { options, workers, size, started, runDirectory }: Watched,
+  stop: ReturnType<typeof listenForStop>,
+): Promise<LaunchResult> {
+  const { processes } = crew;
+  // When the launcher ends, for any reason, the workers end, too.
+  process.once("exit", crew.kill);
+  try {
     const failures: WorkerFailure[] = [];
-    for (let rank = 0; rank < workers; rank++) {
-      processes.push(startRank(rank, run, options, (failure) => failures.push(failure), started));
-    }
-    for (const worker of processes)
+    for (const worker of processes) {
+      void worker.ended.then(({ code, signal, at, startError, position }) => {
+        worker.removeTemporaries();
+        if (code === 0 || worker.stopping) return;
+        const record = position ?? readPosition(runDirectory, worker.rank);
+        const { rank, error } = worker;
+        const step = record.step ?? worker.step;
+        failures.push({
+          rank,
+          exitCode: code,
+          signal,
+          at: at - started,
+          step,
+          during: record.during,
+          error,
+          startError,
+        });
+      });
       void worker.ended.then(({ code }) => {
         if (code !== 0 || worker.stopping) return;
         for (const other of processes) if (!other.gone) other.peerEnded(worker.rank);
       });
+    }
     const stoppedBy = await supervise(processes, stop, 1000 * (options.grace ?? defaultGrace));
-    if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy };
+    crew.failed ||= stoppedBy !== undefined || failures.length > 0;
+    if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy, size };
     failures.push(...deserters(failures, processes, started));
     const plan = processes[0]?.plan;
     const ended = summarise(failures);
     const alone = ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
     const apart = workers > 1 && alone;
-    const unusedMesh = workers === 1 && alone && options.on === undefined ? options.mesh : undefined;
+    const unusedMesh = size === 1 && alone && options.on === undefined ? options.mesh : undefined;
     const unusedPlan = ended.status === 0 && !processes.some(({ byPlan }) => byPlan) ? options.planFile : undefined;
     return {
       ...ended,
+      size,
       ...(plan === undefined ? {} : { plan }),
       ...(apart ? { apart } : {}),
       ...(unusedMesh === undefined ? {} : { unusedMesh }),
       ...(unusedPlan === undefined ? {} : { unusedPlan }),
     };
   } finally {
-    killAll();
-    process.off("exit", killAll);
+    crew.kill();
+    process.off("exit", crew.kill);
     for (const worker of processes) worker.removeTemporaries();
-    await store?.close();
+    await crew.close();
   }
 }
 
-function startRank(
-  rank: number,
-  run: RunEnvironment,
+/** Starts the workers of this machine, and the store if rank 0 is among them. */
+async function startHere(
+  runDirectory: string,
   options: LaunchOptions,
-  onFailure: (failure: WorkerFailure) => void,
-  started: number,
-): WorkerProcess {
-  const worker = startWorker({
-    rank,
-    arguments: nodeArguments(resolve(options.file), options.args ?? []),
-    environment: workerEnvironment(run, rank, process.env),
-    inheritOutput: rank === 0 && options.prefix !== "all",
-    inheritInput: run.workers === 1,
-    outputToErrors: options.plan !== undefined || options.outputToErrors === true,
-  });
-  void worker.ended.then(({ code, signal, at, startError }) => {
-    worker.removeTemporaries();
-    if (code === 0 || worker.stopping) return;
-    const record = readPosition(run.runDirectory, rank);
-    onFailure({
-      rank,
-      exitCode: code,
-      signal,
-      at: at - started,
-      step: record.step ?? worker.step,
-      during: record.during,
-      error: worker.error,
-      startError,
-    });
-  });
-  return worker;
+  workers: number,
+  place: Place | undefined,
+): Promise<Crew> {
+  const { runId = "default", epoch, host = "127.0.0.1", port = 0, localWorld = 1, timeout = 60 } = readEnvironment();
+  const meeting =
+    place === undefined
+      ? { masterHost: "127.0.0.1", runId: randomBytes(8).toString("hex"), secret: randomBytes(32).toString("hex") }
+      : { masterHost: host, runId, epoch, secret: runSecret(host) ?? "" };
+  const first = place?.rank ?? 0;
+  const store =
+    first === 0
+      ? await openStore(options, place === undefined ? workers : place.size, { ...meeting, port })
+      : undefined;
+  const run = {
+    ...options,
+    ...meeting,
+    size: place?.size ?? workers,
+    masterPort: store?.port ?? (place === undefined ? (options.port ?? 0) : port),
+    runDirectory,
+  };
+  const localSize = place === undefined ? workers : localWorld;
+  const threads = options.threads ?? threadsPerWorker(usableCores().usable, localSize);
+  const processes: WorkerProcess[] = [];
+  const crew: Crew = {
+    processes,
+    failed: false,
+    kill: () => {
+      for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
+    },
+    // Workers of other launchers may still read what rank 0 has told them.
+    close: async () => store?.close(place === undefined || crew.failed ? 0 : (options.timeout ?? timeout)),
+  };
+  for (let index = 0; index < workers; index++) {
+    const rank = first + index;
+    const localRank = place === undefined ? rank : Number(process.env["LOCAL_RANK"] ?? 0);
+    processes.push(
+      startWorker({
+        rank,
+        arguments: nodeArguments(resolve(options.file), options.args ?? []),
+        environment: workerEnvironment(run, { rank, localRank, localSize, threads }, process.env),
+        inheritOutput: index === 0 && options.prefix !== "all",
+        inheritInput: run.size === 1,
+        outputToErrors: options.plan !== undefined || options.outputToErrors === true,
+      }),
+    );
+  }
+  return crew;
 }
 
 /** Workers that ended with status 0 while other workers still needed them. */
@@ -216,7 +299,7 @@ function deserters(
   );
 }
 
-function summarise(failures: readonly WorkerFailure[]): LaunchResult {
+function summarise(failures: readonly WorkerFailure[]): Pick<LaunchResult, "status" | "failures"> {
   const ordered = orderFailures(failures);
   const [first] = ordered;
   // Nobody reads the output any more: the worker ended as it should, and ended the run.
@@ -239,14 +322,13 @@ function statusOf(signal: string): number {
 
 async function openStore(
   options: LaunchOptions,
-  workers: number,
-  secret: string,
-  runId: string,
+  size: number,
+  { masterHost: host, port, secret, runId }: { masterHost: string; port: number; secret: string; runId: string },
 ): Promise<Store | undefined> {
   // A single worker needs no store.
-  if (workers === 1) return undefined;
+  if (size === 1) return undefined;
   const start = options.startStore ?? startNativeStore;
-  return start({ host: "127.0.0.1", port: options.port ?? 0, secret, runId });
+  return start({ host, port: options.port ?? port, secret, runId });
 }
 
 /** The file name extensions of programs. */

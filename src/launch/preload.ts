@@ -8,7 +8,7 @@ import { connectToLauncher } from "../launcher-messages/launcher.ts";
 import { readEnvironment, setWorker } from "../util/settings.ts";
 import { registerLoader, stripsTypes } from "./loader.ts";
 
-// The TypeScript loader registers itself in the first thread only, and in some Nodes other threads do not inherit it.
+// The sources' TypeScript loader registers itself in the first thread only, and in some Nodes other threads do not inherit it.
 if (!stripsTypes() && !isMainThread) registerLoader();
 if (!stripsTypes()) register(`./module-hooks${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
 // Threads of the script load this file, too, but the channel belongs to the process.

@@ -2,13 +2,16 @@
 
 import { loadNative } from "../executors/native/binding.ts";
 import { nativeError } from "../executors/native/error.ts";
+import { isLoopback } from "../hosts/launchers.ts";
+import { closeWhenUnused, openRunStore } from "../hosts/store.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 
 /** A running store. */
 export interface Store {
   readonly port: number;
-  /** Stops the store and frees its port. */
-  close(): void | Promise<void>;
+  /** Waits until nobody uses the store, at most for so many seconds; then stops the store and frees its port. */
+  close(seconds: number): void | Promise<void>;
 }
 
 /** Options of a store. */
@@ -31,10 +34,14 @@ export const startNativeStore: StartStore = async ({ host, port, secret, runId }
       hint: "npm run setup builds it (heddle doctor says more); --workers 1 --executor reference runs without it",
     });
   }
+  if (!isLoopback(host)) {
+    const { networkInterface: choice } = readEnvironment();
+    return openRunStore(() => new native.StoreServer(), { host, port, secret, runId, choice });
+  }
   const server = new native.StoreServer();
   try {
     const bound = await server.start(host, port, secret, runId);
-    return { port: bound, close: () => server.stop() };
+    return { port: bound, close: (seconds) => closeWhenUnused(server, seconds) };
   } catch (error) {
     throw new HeddleError("port", `port ${port} of ${host} could not be opened: ${nativeError(error).plain}`, {
       hint:

@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { type ErrorMessage, parseWorkerMessage } from "../launcher-messages/launcher.ts";
 import type { EnvironmentVariables } from "./environment.ts";
+import type { Position } from "./flight.ts";
 import { copyLines, rankPrefix } from "./output.ts";
 
 /** How a process ended. */
@@ -15,6 +16,8 @@ export interface WorkerExit {
   readonly at: number;
   /** Why the process could not be started. */
   readonly startError?: string;
+  /** What the worker was doing, if another host's launcher says so. */
+  readonly position?: Position;
 }
 
 /** A worker that was started. */
@@ -39,10 +42,23 @@ export interface WorkerProcess {
   /** Whether the launcher has stopped the worker: then its end is not a failure. */
   stopping: boolean;
   kill(signal: string): void;
+  /** Sends a message, unless the worker is ending. */
+  send(message: object): void;
   /** Tells the worker that another rank has ended with status 0, so that it does not wait for that rank. */
   peerEnded(rank: number): void;
   /** Removes the half-written files that the worker left. */
   removeTemporaries(): void;
+}
+
+/** What carries a worker: a process of this host, or a link to another host. */
+export interface WorkerCarrier {
+  readonly pid: number | undefined;
+  readonly gone: boolean;
+  readonly ended: Promise<WorkerExit>;
+  kill(signal: string): void;
+  /** Sends a message, unless the worker is ending. */
+  send(message: object): void;
+  onMessage(take: (value: unknown) => void): void;
 }
 
 /** The command of a worker. */
@@ -56,6 +72,14 @@ export interface WorkerCommand {
   readonly inheritInput: boolean;
   /** Whether the worker's output goes to the error stream, so that the launcher's output is the plan or the profile alone. */
   readonly outputToErrors: boolean;
+  /** Takes the worker's output and messages instead of this process, which has its terminal elsewhere. */
+  readonly relay?: WorkerRelay;
+}
+
+/** Takes what a worker says. */
+export interface WorkerRelay {
+  output(stream: "out" | "err", bytes: Buffer): void;
+  message(value: unknown): void;
 }
 
 /** How long to wait for the pipes of a process that is gone (a child process may hold them open). */
@@ -63,23 +87,46 @@ const drainMilliseconds = 300;
 
 /** Starts a worker. It shares the launcher's process group, as a shell expects of a job. */
 export function startWorker(command: WorkerCommand): WorkerProcess {
-  const output = command.inheritOutput ? "inherit" : "pipe";
+  const output = command.inheritOutput && command.relay === undefined ? "inherit" : "pipe";
   const errorStream = 2;
   const child = spawn(process.execPath, command.arguments, {
     env: command.environment,
-    stdio: [command.inheritInput ? "inherit" : "ignore", command.outputToErrors ? errorStream : output, output, "ipc"],
+    stdio: [
+      command.inheritInput ? "inherit" : "ignore",
+      command.outputToErrors && command.relay === undefined ? errorStream : output,
+      output,
+      "ipc",
+    ],
   });
+  const carrier: WorkerCarrier = {
+    pid: child.pid,
+    get gone() {
+      return child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
+    },
+    ended: whenEnded(child, copyOutput(child, command)),
+    kill: (signal) => void child.kill(signal as NodeJS.Signals),
+    send: (message) => {
+      if (child.connected) child.send(message, () => {});
+    },
+    onMessage: (take) => void child.on("message", take),
+  };
+  if (command.relay !== undefined) carrier.onMessage(command.relay.message);
+  return carriedWorker(command.rank, carrier);
+}
+
+/** A worker by what carries it. */
+export function carriedWorker(rank: number, carrier: WorkerCarrier): WorkerProcess {
   const temporaries = new Set<string>();
   const worker: WorkerProcess = {
-    rank: command.rank,
-    pid: child.pid,
-    ended: whenEnded(child, copyOutput(child, command)).then((exit) => {
+    rank,
+    pid: carrier.pid,
+    ended: carrier.ended.then((exit) => {
       worker.exit = exit;
       return exit;
     }),
     exit: undefined,
     get gone() {
-      return child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
+      return carrier.gone;
     },
     step: undefined,
     joined: false,
@@ -87,17 +134,15 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
     error: undefined,
     plan: undefined,
     stopping: false,
-    kill: (signal) => void child.kill(signal as NodeJS.Signals),
-    peerEnded: (rank) => {
-      // The worker may be ending, too.
-      if (child.connected) child.send({ type: "peerEnded", rank }, () => {});
-    },
+    kill: (signal) => carrier.kill(signal),
+    send: (message) => carrier.send(message),
+    peerEnded: (peer) => carrier.send({ type: "peerEnded", rank: peer }),
     removeTemporaries: () => {
       for (const path of temporaries) rmSync(path, { recursive: true, force: true });
       temporaries.clear();
     },
   };
-  child.on("message", (value) => receive(worker, temporaries, value));
+  carrier.onMessage((value) => receive(worker, temporaries, value));
   return worker;
 }
 
@@ -126,7 +171,14 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
   }
 }
 
-function copyOutput(child: ChildProcess, { rank, outputToErrors }: WorkerCommand): Promise<unknown> {
+function copyOutput(child: ChildProcess, { rank, outputToErrors, relay }: WorkerCommand): Promise<unknown> {
+  if (relay !== undefined) {
+    const ends = [child.stdout, child.stderr].map((stream, index) => {
+      stream?.on("data", (bytes: Buffer) => relay.output(index === 0 ? "out" : "err", bytes));
+      return new Promise((resolve) => stream?.once("close", resolve));
+    });
+    return Promise.all(ends);
+  }
   const copies: Promise<void>[] = [];
   const out = outputToErrors ? process.stderr : process.stdout;
   if (child.stdout !== null) copies.push(copyLines(child.stdout, out, rankPrefix(rank, out)));

@@ -5,6 +5,7 @@
 import { type Machine, type Sending, sendSeconds, workSeconds } from "../cost/index.ts";
 import type { KernelCall } from "../ir/kernel.ts";
 import { type Access, descriptionOf, wait } from "../kernels/index.ts";
+import { endBySize } from "../prefetch/in-flight.ts";
 import { allAccesses, collide } from "./access.ts";
 import { type CallCost, callCost, workField } from "./cost.ts";
 import { type Address, resolveCall } from "./json.ts";
@@ -49,6 +50,7 @@ export function withAsyncCollectives(calls: readonly KernelCall[], context: Over
     if (overlap === "all" ? window.length > 0 : hidden > 2 * machine.handover) waitIndices.set(index, waitIndex);
   }
   if (waitIndices.size === 0) return [...calls];
+  endBySize(waitIndices, touched);
   const handles = new Map(
     [...waitIndices.keys()].sort((left, right) => left - right).map((index, handle) => [index, handle]),
   );

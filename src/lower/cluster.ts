@@ -1,6 +1,8 @@
 /** @module Clusters: the pieces of work that fusion makes, and their limits. */
 import type { Node } from "../ir/node.ts";
 import type { FoldSpace } from "./fold-space.ts";
+import type { Storage } from "./storage.ts";
+import type { RegionValues } from "./values.ts";
 
 /** One piece of work: a fused group, a kernel, or a copy. */
 export interface Cluster {
@@ -20,4 +22,16 @@ export const hasRegisters = (cluster: Cluster): boolean => cluster.kind === "gro
 export interface FusionLimits {
   readonly instructions: number;
   readonly inputs: number;
+}
+
+/** Whether nodes that share one walk read no more views from memory than a group may. */
+export function fitsLimits(nodes: readonly Node[], values: RegionValues, limits: FusionLimits): boolean {
+  if (nodes.length > limits.instructions) return false;
+  const own = new Set(nodes.map((node) => values.storage(node)));
+  const reads = nodes
+    .flatMap((node) => node.inputs)
+    .filter((input) => values.generator(input) === undefined && !own.has(values.storage(input)))
+    .map((input) => values.view(input))
+    .map(({ origin, offset, strides }) => `${(origin as Storage).id} ${offset} ${strides.join(" ")}`);
+  return new Set(reads).size <= limits.inputs;
 }

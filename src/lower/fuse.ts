@@ -7,7 +7,7 @@
 import type { View } from "../ir/kernel.ts";
 import type { Node } from "../ir/node.ts";
 import { type Shape, sameShape } from "../ir/shape.ts";
-import type { Cluster, FusionLimits } from "./cluster.ts";
+import { type Cluster, type FusionLimits, fitsLimits } from "./cluster.ts";
 import { foldGroups } from "./fold.ts";
 import { Joinable } from "./joins.ts";
 import { sinkNodes } from "./sink.ts";
@@ -131,25 +131,10 @@ class Fuser {
     if (source.shape === undefined || reader.shape === undefined || !sameShape(source.shape, reader.shape))
       return false;
     const isApart = (left: Piece, right: Piece): boolean => [...left.apart].some((dep) => dep.root() === right);
-    if (isApart(source, reader) || isApart(reader, source) || !this.fits(source, reader)) return false;
+    if (isApart(source, reader) || isApart(reader, source)) return false;
+    if (!fitsLimits([...source.nodes, ...reader.nodes], this.values, this.limits)) return false;
     if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;
     source.absorb(reader);
     return true;
-  }
-
-  private fits(source: Piece, reader: Piece): boolean {
-    const nodes = [...source.nodes, ...reader.nodes];
-    if (nodes.length > this.limits.instructions) return false;
-    const groupStorages = new Set(nodes.map((node) => this.values.storage(node)));
-    const reads = new Set<string>();
-    for (const node of nodes) {
-      for (const input of node.inputs) {
-        const view = this.values.view(input);
-        const storage = view.origin as Storage;
-        if (this.values.generator(input) === undefined && !groupStorages.has(storage))
-          reads.add(`${storage.id} ${view.offset} ${view.strides.join(" ")}`);
-      }
-    }
-    return reads.size <= this.limits.inputs;
   }
 }

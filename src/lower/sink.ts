@@ -3,7 +3,7 @@
  * stores less. Fusion computes everything as early as it can: `1 - y * y` beside `y`, long before the gradient asks for it.
  */
 import type { Node } from "../ir/node.ts";
-import type { Cluster, FusionLimits } from "./cluster.ts";
+import { type Cluster, type FusionLimits, fitsLimits } from "./cluster.ts";
 import { isWhole, type Storage } from "./storage.ts";
 import type { RegionValues } from "./values.ts";
 
@@ -64,6 +64,9 @@ class Sinker {
       if (cluster.kind !== "group" || !isWhole(view)) readers.stored = true;
       else readers.groups.set(cluster, (readers.groups.get(cluster) ?? 0) + change);
     });
+    // What waits for a value cannot be in one walk with the value.
+    for (const input of [node, ...node.inputs])
+      for (const storage of this.values.waitsOf(input)) this.readersOf(storage).stored = true;
   }
 
   /** The one group that reads a value, if nothing else does. */
@@ -79,7 +82,8 @@ class Sinker {
     while (moved.size <= longest) {
       const needed = this.newlyStored(moved, source, target);
       const cost = [...needed.values()].reduce((total, bytes) => total + bytes, 0);
-      if (cost < this.values.storage(last).bytes) return this.fits(moved, target) ? moved : undefined;
+      if (cost < this.values.storage(last).bytes)
+        return fitsLimits([...moved, ...target.nodes], this.values, this.limits) ? moved : undefined;
       const next = [...needed.keys()].find((node) => node !== undefined && this.readOnlyBy(node, moved, source));
       if (next === undefined) return undefined;
       moved.add(next);
@@ -109,17 +113,6 @@ class Sinker {
   private readOnlyBy(node: Node, moved: ReadonlySet<Node>, source: Cluster): boolean {
     if (!source.nodes.includes(node) || this.onlyReader(node) !== source) return false;
     return source.nodes.every((other) => moved.has(other) || !other.inputs.includes(node));
-  }
-
-  private fits(moved: ReadonlySet<Node>, target: Cluster): boolean {
-    const nodes = [...moved, ...target.nodes];
-    const groupStorages = new Set(nodes.map((node) => this.values.storage(node)));
-    const reads = new Set(
-      nodes
-        .flatMap((node) => node.inputs.map((input) => this.values.storage(input)))
-        .filter((storage) => !groupStorages.has(storage)),
-    );
-    return nodes.length <= this.limits.instructions && reads.size <= this.limits.inputs;
   }
 
   private move(moved: ReadonlySet<Node>, source: Cluster, target: Cluster): void {

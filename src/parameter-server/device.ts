@@ -2,7 +2,7 @@
 
 import { type CompiledFunction, compileFunction, isTensor, meshOf, planFunction } from "../functions/index.ts";
 import { typeOf } from "../ir/shape.ts";
-import { type Handler, type ServeStep, verifyServe } from "../program/index.ts";
+import { type Handler, type ServerProgram, verifyServerProgram } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -19,10 +19,10 @@ export interface HandlerFunction<State> {
 // biome-ignore lint/suspicious/noExplicitAny: see HandlerFunction
 type Compiled = CompiledFunction<(...inputs: any[]) => any>;
 
-/** A device that serves. */
-export class ServeDevice<State> {
+/** A device of a parameter server: it has state, and runs one handler for each request. */
+export class ServerDevice<State> {
   /** The state and the handlers of the device, as data. */
-  readonly step: ServeStep;
+  readonly program: ServerProgram;
   private state: State;
   private readonly handlers: ReadonlyMap<string, { readonly compiled: Compiled; readonly writes: boolean }>;
 
@@ -53,8 +53,8 @@ export class ServeDevice<State> {
       return [handler, { compiled: handlerFunction as Compiled, writes }] as const;
     });
     this.handlers = new Map(compiled);
-    this.step = {
-      kind: "serve",
+    this.program = {
+      kind: "server",
       name,
       state: types.leaves.map((leaf, index) => ({ name: types.paths[index] as string, type: typeOf(leaf) })),
       handlers: compiled.map(
@@ -65,7 +65,7 @@ export class ServeDevice<State> {
         }),
       ),
     };
-    verifyServe(this.step);
+    verifyServerProgram(this.program);
   }
 
   /**
@@ -76,7 +76,7 @@ export class ServeDevice<State> {
   ask(name: string, ...inputs: readonly unknown[]): unknown {
     const handler = this.handlers.get(name);
     if (handler === undefined) {
-      throw new HeddleError("argument", `${this.step.name} has no handler '${name}'`, {
+      throw new HeddleError("argument", `${this.program.name} has no handler '${name}'`, {
         hint: `it has ${[...this.handlers.keys()].join(", ")}`,
       });
     }

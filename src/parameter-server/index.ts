@@ -1,6 +1,6 @@
 /** @module What reacts to arrivals: server devices, consistency policies, time for testing them. */
 export { type Grant, StaleSynchronous } from "./consistency.ts";
-export { type HandlerFunction, ServeDevice } from "./device.ts";
+export { type HandlerFunction, ServerDevice } from "./device.ts";
 export {
   type Applied,
   type ParameterServerOptions,

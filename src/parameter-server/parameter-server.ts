@@ -14,7 +14,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";
 import { type Grant, StaleSynchronous } from "./consistency.ts";
-import { ServeDevice } from "./device.ts";
+import { ServerDevice } from "./device.ts";
 
 /** One event, in the order in which the server took it. */
 export interface Applied {
@@ -124,7 +124,7 @@ interface State {
 class Server<Batch extends Tensors> {
   version = 0;
   private readonly options: ParameterServerOptions<Batch>;
-  private readonly device: ServeDevice<State>;
+  private readonly device: ServerDevice<State>;
   private readonly types: readonly Tensor[];
   private readonly shape: TreeShape;
   private readonly gradients: readonly ((params: Tensors, batch: Batch) => { loss: Tensor; grads: Tensors })[];
@@ -140,7 +140,7 @@ class Server<Batch extends Tensors> {
     const onServer = (tree: Tensors): Tensors => moved(tree, server, (leaf) => leaf.dataSync());
     const state = { params: onServer(params), slots: onServer(optimizer.init(params)) };
     const types = unflattenTree(shape, leaves.map(typeOf)) as Tensors;
-    this.device = new ServeDevice<State>(server, "parameters", state, {
+    this.device = new ServerDevice<State>(server, "parameters", state, {
       pull: { inputs: [], run: (state) => ({ reply: state.params }) },
       push: {
         inputs: [types, { shape: [], dtype: "i32" }, { shape: learningRatesAt(optimizer, 0).shape, dtype: "f32" }],

@@ -2,13 +2,13 @@
 import type { Graph } from "../ir/node.ts";
 import { pathOrder, type RewriteTrace, type Rule, rewriteGraph } from "../rewrite/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { movementRules } from "./movement-rules.ts";
 import { scalarRules } from "./scalar-rules.ts";
-import { structureRules } from "./structure-rules.ts";
 
 /**
  * The built-in rules of {@link simplify}, in the order in which they are tried: rules of scalar functions, then of structure.
  */
-export const simplifyRules: readonly Rule[] = [...scalarRules, ...structureRules];
+export const simplifyRules: readonly Rule[] = [...scalarRules, ...movementRules];
 
 // A rule replaces an op by lower ones only. Ops that are not listed are at 4.
 const heights: { readonly [op: string]: number } = {

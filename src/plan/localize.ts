@@ -220,7 +220,7 @@ class Localizer {
         const [from, to] = side === "input" ? [held, wanted] : [wanted, held];
         if (sizes !== undefined && (side === "output" || anyMoves(from, to))) {
           const common = { axis: name, parts: size, label: this.label() };
-          const attrs = exchangeAttrs(common, result.shape, dim, { from, to, place: coordinate, relative: true });
+          const attrs = exchangeAttrs(common, result.shape, dim, { from, to, coordinate, relative: true });
           result = call("exchange", [result], attrs);
         } else result = cutTo(result, dim, held[coordinate] as Interval, wanted[coordinate] as Interval);
       }
@@ -255,11 +255,14 @@ class Localizer {
     const wanted = node.inputs.map((_input, index) =>
       strategies.map((strategy) => strategy.inputs[index] as Placement),
     );
+    // A parameter that is stored in parts is gathered for the whole value as well as for a part of it.
     const needsNone = node.inputs.every((input, index) =>
-      this.initialLayout(input).every((initial, axis) => onlyCuts(initial, wanted[index]?.[axis] as Placement)),
+      [this.initialLayout(input), this.layoutOf(input)].some((held) =>
+        held.every((placement, axis) => onlyCuts(placement, wanted[index]?.[axis] as Placement)),
+      ),
     );
     if (!needsNone) return undefined;
-    const inputs = node.inputs.map((input, index) => this.obtain(input, wanted[index] as Layout));
+    const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wanted[index] as Layout));
     return this.localOp(node, inputs, strategies);
   }
 
@@ -338,7 +341,7 @@ class Localizer {
   private transition(local: Node, { axis, from, to }: Transition, label = this.label()): Node {
     const meshAxis = this.mesh.axes[axis] as MeshAxis;
     const coordinate = this.coordinateOn(axis);
-    const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, place: coordinate };
+    const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, coordinate };
     const collective = from.kind === "replicate" ? undefined : collectiveFor(step, label);
     if (collective !== undefined) return call(collective.op, [local], collective.attrs);
     const { dim, sizes } = to as Placement & { kind: "shard" };

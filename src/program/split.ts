@@ -13,6 +13,7 @@ import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
+import { type Ordered, orderSteps } from "../prefetch/order.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Program, ProgramAxis, RunStep, Step, ValueId, WorkStep } from "./program.ts";
 
@@ -52,7 +53,7 @@ class Splitter {
   private readonly order: readonly Node[];
   private readonly parts: Part[] = [];
   /** Index of the part that computes a node. */
-  private readonly place = new Map<Node, number>();
+  private readonly position = new Map<Node, number>();
   private readonly ids = new Map<Node, ValueId>();
   private readonly types: TensorType[] = [];
 
@@ -65,9 +66,9 @@ class Splitter {
 
   program(): Program {
     for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
-    for (const node of this.separateSteps()) {
-      this.ensure(node.inputs);
-      this.place.set(node, this.parts.length);
+    for (const { node, needs } of this.separateSteps()) {
+      this.ensure(needs);
+      this.position.set(node, this.parts.length);
       this.parts.push({ kind: "apart", node });
     }
     this.ensure(this.graph.outputs);
@@ -92,13 +93,8 @@ class Splitter {
     };
   }
 
-  /**
-   * Collectives, loops and branches by the length of the longest path to them, so that gradients of the last layers come first.
-   */
-  private separateSteps(): Node[] {
-    const depth = new Map<Node, number>();
-    for (const node of this.order)
-      depth.set(node, 1 + node.inputs.reduce((longest, input) => Math.max(longest, depth.get(input) as number), 0));
+  /** Collectives, loops and branches in order, with what is computed before each. */
+  private separateSteps(): Ordered[] {
     const steps = this.order.filter(isSeparateStep);
     for (const node of steps) {
       if (isCollective(node) && !this.axes.some((axis) => axis.name === node.attrs["axis"])) {
@@ -108,16 +104,16 @@ class Splitter {
         );
       }
     }
-    return steps.sort((left, right) => (depth.get(left) as number) - (depth.get(right) as number));
+    return orderSteps(this.order, steps);
   }
 
   /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step. */
   private ensure(nodes: readonly Node[]): void {
-    const missing = topological(nodes).filter((node) => !this.place.has(node) && node.op !== parameterOp);
+    const missing = topological(nodes).filter((node) => !this.position.has(node) && node.op !== parameterOp);
     for (const node of missing) {
       const source = node.inputs[0] as Node;
       // An element is in the part of its tuple.
-      if (node.op === elementOp) this.placeIn(this.place.get(source) as number, node);
+      if (node.op === elementOp) this.placeIn(this.position.get(source) as number, node);
       else this.placeIn(this.openRegion(), node);
     }
   }
@@ -130,7 +126,7 @@ class Splitter {
   private placeIn(index: number, node: Node): void {
     const part = this.parts[index] as Part;
     if (part.kind === "run") part.nodes.push(node);
-    this.place.set(node, index);
+    this.position.set(node, index);
   }
 
   private define(node: Node, type: TensorType): ValueId {
@@ -161,7 +157,7 @@ class Splitter {
     const isUsedElsewhere = (node: Node): boolean =>
       (users.get(node) as readonly Node[]).some(
         (user) =>
-          (this.place.get(user) !== index && !isSeparateStep(user)) || (isRepeated(user) && isUsedElsewhere(user)),
+          (this.position.get(user) !== index && !isSeparateStep(user)) || (isRepeated(user) && isUsedElsewhere(user)),
       );
     const results = nodes.filter(
       (node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && isUsedElsewhere(node))),

@@ -1,10 +1,10 @@
 /** @module The runtime that eager operations use, and the one that the environment asks for. */
 
 import { localRuntime } from "../executors/runtime.ts";
+import { takePlace } from "../hosts/launchers.ts";
 import { checkMesh, formatMesh, type Mesh, mesh as makeMesh, parseMesh } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { joinRuntime } from "../runtime/registry.ts";
-import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 
 let oneDevice: Runtime | undefined;
@@ -36,7 +36,7 @@ const joined = new Map<string, Joined>();
  * launcher than Heddle's has started several of these processes.
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
-  refuseOtherLaunchers();
+  takePlace();
   const { world, executor, workers } = readEnvironment();
   if (mesh !== undefined) checkMesh(mesh);
   const wanted = mesh ?? environmentMesh() ?? makeMesh({ data: workers?.length ?? world });

@@ -13,23 +13,24 @@ import type { Settings } from "./options.ts";
 import type { ModelTypes } from "./values.ts";
 
 /**
- * The type of a step's input `wish`: per device of the mesh 0, or 1 to end. A step sums the wishes in the all-reduce of the gradients.
+ * The type of a step's input `end.request`: per device of the mesh 0, or 1 to end. A step sums the requests in the all-reduce of the gradients.
  * Pipelines, and meshes with an axis along which nothing is split, have no such all-reduce; there the ranks agree at the end of an epoch.
  */
-export function wishTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { readonly wish?: TensorType } {
+export function endRequestTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { readonly request?: TensorType } {
   const shape = mesh.axes.map(({ size }) => size);
   if (settings.pipeline !== undefined || shape.every((size) => size === 1)) return {};
   // A given plan decides whether its step has the input.
-  const wish = { wish: { shape, dtype: settings.dtype } };
-  if (settings.plan !== undefined) return settings.plan.inputs.some(({ name }) => name === "end.wish") ? wish : {};
+  const request = { request: { shape, dtype: settings.dtype } };
+  if (settings.plan !== undefined)
+    return settings.plan.inputs.some(({ name }) => name === "end.request") ? request : {};
   const batch = batchLayout(mesh, settings.data.batchSizes[0] as number);
   const state = stateLayouts(settings, types, mesh);
   const speaks = shape.every((size, axis) => size === 1 || batch[axis]?.kind === "shard" || state.isSplit(axis));
-  return speaks ? wish : {};
+  return speaks ? request : {};
 }
 
-/** The layout in which each device holds its own wish. */
-export function wishLayout(mesh: Mesh): Layout {
+/** The layout in which each device holds its own request. */
+export function endRequestLayout(mesh: Mesh): Layout {
   return shardedOn(mesh, Object.fromEntries(mesh.axes.map(({ name }, dim) => [name, dim])));
 }
 
@@ -43,12 +44,12 @@ export class Ending {
   private failure: { readonly error: unknown } | undefined;
   private readonly runtime: Runtime;
   private readonly settings: Settings;
-  private readonly wish: TensorType | undefined;
+  private readonly request: TensorType | undefined;
 
   constructor(runtime: Runtime, settings: Settings, types: ModelTypes) {
     this.runtime = runtime;
     this.settings = settings;
-    this.wish = wishTypes(meshOf(runtime), settings, types).wish;
+    this.request = endRequestTypes(meshOf(runtime), settings, types).request;
   }
 
   /** Asks for an end without an error. */
@@ -62,13 +63,13 @@ export class Ending {
    * @returns false if there is no other rank, or ranks agree only at the end of an epoch: then the caller throws the error at once
    */
   fail(error: unknown): boolean {
-    if (this.runtime.processes === undefined || this.wish === undefined) return false;
+    if (this.runtime.processes === undefined || this.request === undefined) return false;
     this.failure ??= { error };
     return true;
   }
 
   /** Whether this rank wants to end now. */
-  get wished(): boolean {
+  get requested(): boolean {
     return this.kind !== kinds.none;
   }
 
@@ -78,13 +79,13 @@ export class Ending {
     return this.stopped ? kinds.stop : kinds.none;
   }
 
-  /** The wish as an input of a step; empty if steps have no such input. */
-  tensors(wished: boolean): Tensors {
-    const { runtime, wish } = this;
-    if (wish === undefined) return {};
-    const size = wish.shape.reduce((product, count) => product * count, 1);
-    const data: TypedArray = dtypes[this.settings.dtype].create(new Array<number>(size).fill(wished ? 1 : 0));
-    return { wish: distribute(runtime, data, wish, wishLayout(meshOf(runtime))) };
+  /** The request to end as an input of a step; empty if steps have no such input. */
+  tensors(requested: boolean): Tensors {
+    const { runtime, request } = this;
+    if (request === undefined) return {};
+    const size = request.shape.reduce((product, count) => product * count, 1);
+    const data: TypedArray = dtypes[this.settings.dtype].create(new Array<number>(size).fill(requested ? 1 : 0));
+    return { request: distribute(runtime, data, request, endRequestLayout(meshOf(runtime))) };
   }
 
   /**
@@ -95,10 +96,10 @@ export class Ending {
   async decide(step: number): Promise<boolean> {
     const { processes, rank } = this.runtime;
     if (processes === undefined) return this.stopped;
-    const wishes = await processes.allGather(Uint8Array.of(this.kind), `whether to end after ${step} steps`);
-    const ranksOf = (kind: number): number[] => [...wishes.keys()].filter((other) => wishes[other] === kind);
+    const requests = await processes.allGather(Uint8Array.of(this.kind), `whether to end after ${step} steps`);
+    const ranksOf = (kind: number): number[] => [...requests.keys()].filter((other) => requests[other] === kind);
     const [aborting, failing] = [ranksOf(kinds.abort), ranksOf(kinds.fail)];
-    if (aborting.length + failing.length === 0) return wishes.includes(kinds.stop);
+    if (aborting.length + failing.length === 0) return requests.includes(kinds.stop);
     this.agreed = true;
     if (this.failure !== undefined) throw this.failure.error;
     if (aborting.includes(rank)) throw this.settings.signal?.reason;
@@ -110,5 +111,5 @@ export class Ending {
   }
 }
 
-/** The sum of the wishes in a step's result; undefined if steps have no such input. */
-export type StepEnd = { readonly wish?: Tensor };
+/** The sum of the requests in a step's result; undefined if steps have no such input. */
+export type StepEnd = { readonly request?: Tensor };

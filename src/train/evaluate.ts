@@ -12,11 +12,11 @@ import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { namesIn, seenTypes } from "./columns.ts";
 import type { FedBatch } from "./feed.ts";
-import { InFlight } from "./flight.ts";
 import { applied, columnNames } from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
 import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
+import { InFlight } from "./steps-in-flight.ts";
 import type { BatchOutcome, MetricSize, ModelTypes, TrainState } from "./values.ts";
 
 /** The dataset in batches: of its own size, or of the size of `like`. */
@@ -54,9 +54,9 @@ export async function evaluateDataset(
       signal,
     })) {
       await flight.room();
-      const place = { evaluation: batch.step + 1 };
+      const evaluated = { evaluation: batch.step + 1 };
       const refused = (error: unknown): unknown =>
-        refusedIn(error, place, batch, { ...settings, data: dataset, accumulate: 1 });
+        refusedIn(error, evaluated, batch, { ...settings, data: dataset, accumulate: 1 });
       const program = programs.evaluation(dataset, batch.rows);
       const outcome = attempt(() => program.run({ params, state, batch: batch.columns }), refused);
       const read = async (): Promise<void> =>

@@ -41,11 +41,19 @@ export function checkFed(
     }
 }
 
-/** @throws HeddleError `plan` for the name of no input that is similar to the name of an input that the plan lacks */
+/** Former names of inputs, with the names of today. */
+const renamed = new Map([["end.wish", "end.request"]]);
+
+/** @throws HeddleError `plan` for a former name of an input, and for the name of no input that is similar to the name of an input that the plan lacks */
 function checkNames(plan: PlanLayouts, fed: readonly string[], named: ReadonlySet<string>): void {
   const lacking = fed.filter((name) => !named.has(name));
   const inputs = new Set(fed);
   for (const { name, line } of plan.inputs) {
+    const successor = renamed.get(name);
+    if (successor !== undefined)
+      throw new HeddleError("plan", `${planTitle(plan, line)} names '${name}', which is called '${successor}' now`, {
+        hint: "print the plan again with heddle plan --layouts",
+      });
     const near = inputs.has(name) ? undefined : nearest(name, lacking);
     if (near !== undefined)
       throw new HeddleError(

@@ -11,10 +11,10 @@ import { lowerProgram } from "../lower/index.ts";
 import { coordinatesOf, localType, type Mesh, type Plan } from "../plan/index.ts";
 import type { DeviceProgram, Program } from "../program/index.ts";
 import type { TrainingMemory } from "../report/memory.ts";
-import { mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";
 import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
+import { mostInFlight } from "./steps-in-flight.ts";
 import type { ModelTypes } from "./values.ts";
 
 /** What one device holds of a program's inputs and makes new as outputs. */

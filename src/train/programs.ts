@@ -14,7 +14,7 @@ import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { flattenTree } from "../util/tree.ts";
 import { namesIn } from "./columns.ts";
-import { wishLayout, wishTypes } from "./ending.ts";
+import { endRequestLayout, endRequestTypes } from "./ending.ts";
 import { checkFed } from "./fed.ts";
 import { batchLayout } from "./feed.ts";
 import { batchTypes, columnNames, evaluationFunction, initialiser, predictionFunction } from "./functions.ts";
@@ -30,10 +30,10 @@ type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
 /** Layouts of inputs by path: batches are sharded by rows, all other values have the layouts of the state. */
-const inputLayouts = (state: StateLayouts, batch: Layout, wish?: Layout) => ({
+const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: Layout) => ({
   layouts: (path: string): Layout => {
     if (path.startsWith("batch.")) return batch;
-    return wish !== undefined && path.startsWith("end.") ? wish : state.kept(path);
+    return endRequest !== undefined && path.startsWith("end.") ? endRequest : state.kept(path);
   },
   uses: state.used,
 });
@@ -43,7 +43,7 @@ function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
   return {
     name: "trainStep",
     machine: settings.machine,
-    ...inputLayouts(state, batchLayout(mesh, rows), wishLayout(mesh)),
+    ...inputLayouts(state, batchLayout(mesh, rows), endRequestLayout(mesh)),
     outputLayouts: state.kept,
     // A step updates these in place.
     donate: ["params", "optimizer", "state"],
@@ -58,7 +58,7 @@ function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     ...{ params, optimizer, state, key: keyType, step: { shape: [], dtype: "i32" } },
     learningRate: { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
     batch: batchTypes(settings.data, columnNames(settings, settings.data), rows),
-    end: wishTypes(mesh, settings, types),
+    end: endRequestTypes(mesh, settings, types),
   };
   return [step];
 }

@@ -13,7 +13,6 @@ import { badValue } from "./bad-values.ts";
 import type { StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch } from "./feed.ts";
-import { InFlight, mostInFlight } from "./flight.ts";
 import { columnNames } from "./functions.ts";
 import {
   type Callbacks,
@@ -32,6 +31,7 @@ import { wholeState } from "./pipeline.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { Copier, disposeState } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
+import { InFlight, mostInFlight } from "./steps-in-flight.ts";
 import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
 /** Time for steps in flight when a training fails, so that each rank can report a failure that all ranks have. */
@@ -52,6 +52,8 @@ export class Run {
   private failed = false;
   /** The number of steps after which all ranks decide whether to end; they also decide at the end of an epoch. */
   private endAt: number | undefined;
+  /** Steps before this process. */
+  private readonly startedAt: number;
   private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
@@ -68,6 +70,7 @@ export class Run {
     this.values = values;
     this.key = key;
     this.position = position;
+    this.startedAt = position.steps;
     this.savedAt = position.steps;
     for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
@@ -100,7 +103,7 @@ export class Run {
 
   /**
    * Trains to the last epoch, until a callback ends the training, or for `steps` steps. Throws the reason of an abort. `summarise` is
-   * called once: when the first steps are in flight, since it compiles programs that are needed later.
+   * called once: when the first step is done and others are in flight, since it compiles programs that are needed later.
    */
   async train(steps: number, summarise: () => void): Promise<void> {
     const { position, parts } = this;
@@ -190,7 +193,9 @@ export class Run {
         break;
       }
       await this.launched(batch);
-      if (this.flight.isFull || position.batch === settings.data.batchesPerEpoch) this.summarise?.();
+      // Once the first step is done and others run: what the summary compiles would delay the first step.
+      if (position.steps - this.startedAt > mostInFlight || position.batch === settings.data.batchesPerEpoch)
+        this.summarise?.();
       if (position.steps >= this.lastStep) this.endAt = position.steps;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
@@ -221,8 +226,8 @@ export class Run {
     const { settings, programs, runtime, types, ending } = this.parts;
     const { position } = this;
     const step = position.steps;
-    const { wished } = ending;
-    const wishes = ending.tensors(wished);
+    const { requested } = ending;
+    const endRequest = ending.tensors(requested);
     const { learningRate } = this.control;
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
@@ -231,7 +236,7 @@ export class Run {
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
     const program = programs.step(batch.rows);
-    const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: wishes };
+    const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: endRequest };
     // Users count from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
     const refused = (error: unknown): unknown =>
@@ -252,13 +257,13 @@ export class Run {
         });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
-        const ends = end.wish === undefined ? alone && wished : (await end.wish.item()) > 0;
+        const ends = end.request === undefined ? alone && requested : (await end.request.item()) > 0;
         if (ends) this.endAt ??= step + mostInFlight;
       },
       release: () => {
         batch.release();
         const ends = [
-          ...Object.values(wishes as StepEnd),
+          ...Object.values(endRequest as StepEnd),
           ...Object.values(end),
           ...(accepted === undefined ? [] : [accepted]),
         ];

@@ -1,6 +1,7 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
 import { localRuntime } from "../executors/runtime.ts";
 import { connect, distribute, meshOf, random } from "../functions/index.ts";
+import { takePlace } from "../hosts/launchers.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
 import { printPipeline, type TrainingMemory } from "../report/index.ts";
@@ -10,7 +11,6 @@ import type { Runtime } from "../runtime/devices.ts";
 import { executorNamed } from "../runtime/registry.ts";
 import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
-import { refuseOtherLaunchers } from "../util/launchers.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
@@ -66,6 +66,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const { plan: planned } = readEnvironment();
   if (planned !== undefined && host.process !== undefined)
     return host.process.planAndEnd(settings, types, planned.split(";").map(parseMesh));
+  takePlace();
   // With several processes, the ranks first agree to end, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? settings.signal : undefined);
@@ -146,7 +147,6 @@ async function endProfile(runtime: Runtime): Promise<void> {
 async function connectAs(settings: Settings): Promise<Runtime> {
   const { pipeline } = settings;
   const executor = settings.executor === undefined ? undefined : executorNamed(settings.executor);
-  refuseOtherLaunchers();
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
   const mesh = settings.mesh ?? environmentMesh() ?? staged;

@@ -14,7 +14,7 @@ export type PlanForm = (typeof planForms)[number] | `after:${string}`;
 export interface Environment {
   readonly executor: string | undefined;
   readonly native: "on" | "off" | undefined;
-  readonly isa: "scalar" | "avx2" | "avx512" | undefined;
+  readonly isa: (typeof instructionSets)[number] | undefined;
   readonly jit: "on" | "off" | undefined;
   readonly finalize: "at-once" | "late" | undefined;
   readonly threads: number | undefined;
@@ -40,9 +40,13 @@ export interface Environment {
   readonly alone: boolean;
   readonly epoch: number;
   readonly secret: string | undefined;
+  readonly secretFile: string | undefined;
+  readonly networkInterface: string | undefined;
+  readonly ports: readonly [first: number, last: number] | undefined;
   readonly runDirectory: string | undefined;
   readonly world: number;
   readonly rank: number | undefined;
+  readonly localWorld: number | undefined;
   readonly host: string | undefined;
   readonly port: number | undefined;
 }
@@ -93,7 +97,19 @@ const byteCount: Reader<number> = {
   },
 };
 
+const portRange: Reader<readonly [first: number, last: number]> = {
+  legal: "a port or a range of ports, such as 4100-4199",
+  read: (value) => {
+    const [, first, last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(value) ?? [];
+    const [low, high] = [Number(first), Number(last)];
+    return low >= 1 && low <= high && high <= 65_535 ? [low, high] : undefined;
+  },
+};
+
 const text: Reader<string> = { legal: "text", read: (value) => value };
+
+/** From the least to the best; those above avx512 differ in products of narrow numbers alone. */
+const instructionSets = ["scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"] as const;
 
 /** Each variable and its legal values. */
 const readers = {
@@ -102,7 +118,7 @@ const readers = {
     read: (value) => (/^[a-z][\w-]*$/i.test(value) ? value : undefined),
   } satisfies Reader<string>,
   HEDDLE_NATIVE: oneOf("on", "off"),
-  HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
+  HEDDLE_ISA: oneOf(...instructionSets),
   HEDDLE_JIT: oneOf("on", "off"),
   HEDDLE_FINALIZE: oneOf("at-once", "late"),
   HEDDLE_THREADS: wholeNumber(1, 1024),
@@ -134,9 +150,13 @@ const readers = {
   HEDDLE_ALONE: oneOf("0", "1"),
   HEDDLE_EPOCH: wholeNumber(0, 2 ** 31 - 1),
   HEDDLE_SECRET: text,
+  HEDDLE_SECRET_FILE: text,
+  HEDDLE_INTERFACE: text,
+  HEDDLE_PORTS: portRange,
   HEDDLE_RUN_DIR: text,
   WORLD_SIZE: wholeNumber(1, 1_000_000),
   RANK: wholeNumber(0, 999_999),
+  LOCAL_WORLD_SIZE: wholeNumber(1, 1_000_000),
   MASTER_ADDR: text,
   MASTER_PORT: wholeNumber(0, 65_535),
   XDG_CACHE_HOME: text,
@@ -190,9 +210,15 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_ALONE: { says: "`1`: every process is a run of its own, whatever rank and size another launcher sets" },
   HEDDLE_EPOCH: { says: "the membership epoch", by: "run" },
   HEDDLE_SECRET: { says: "the secret with which workers authenticate", by: "run" },
+  HEDDLE_SECRET_FILE: { says: "a file with that secret, for processes that another launcher starts" },
+  HEDDLE_INTERFACE: {
+    says: "where a worker listens for workers of other hosts: names of network interfaces, addresses, or networks such as 10.0.0.0/8, with commas; default the address by which it reaches rank 0's host",
+  },
+  HEDDLE_PORTS: { says: "the ports on which a worker may listen; default any free one" },
   HEDDLE_RUN_DIR: { says: "the folder of the run's flight records", by: "run" },
   WORLD_SIZE: { says: "the number of processes", by: "run" },
   RANK: { says: "the number of this process", by: "run" },
+  LOCAL_WORLD_SIZE: { says: "the number of processes on this host", by: "run" },
   MASTER_ADDR: { says: "the address of the run's store", by: "run" },
   MASTER_PORT: { says: "the port of the run's store", by: "run" },
   XDG_CACHE_HOME: { says: "the folder in which `heddle machine` keeps its figures, in `heddle`; default `~/.cache`" },
@@ -256,9 +282,13 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     alone,
     epoch: value("HEDDLE_EPOCH") ?? 0,
     secret: value("HEDDLE_SECRET"),
+    secretFile: value("HEDDLE_SECRET_FILE"),
+    networkInterface: value("HEDDLE_INTERFACE"),
+    ports: value("HEDDLE_PORTS"),
     runDirectory: value("HEDDLE_RUN_DIR"),
     world: alone ? 1 : world,
     rank: alone ? undefined : rank,
+    localWorld: alone ? undefined : value("LOCAL_WORLD_SIZE"),
     host: value("MASTER_ADDR"),
     port: value("MASTER_PORT"),
   };
@@ -267,6 +297,11 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
 /** Marks the processes that this one starts: they inherit its variables, but are not workers of its launcher. */
 export function setWorker(): void {
   process.env["HEDDLE_WORKER"] = String(process.pid);
+}
+
+/** Sets the variables of this process's place among others. */
+export function setVariables(variables: Variables): void {
+  Object.assign(process.env, variables);
 }
 
 /** Sets the variable for the native core. In a thread this has no effect: threads have a copy of the variables. */

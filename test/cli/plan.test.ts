@@ -234,6 +234,11 @@ describe("a plan as a file", () => {
       whole.replace("params.0.weight", "params.0.wieght"),
       /\(\S+wrong:2\) names 'params\.0\.wieght', which .*; did you mean 'params\.0\.weight'\?\n/,
     ]),
+    [
+      "with a former name",
+      text.replace("batch.x:", "end.wish:"),
+      /\(\S+wrong:\d+\) names 'end\.wish', which is called 'end\.request' now\n/,
+    ],
     ["of another step", text.replace(/of \w+ on/, "of 123 on"), /graph 123 there, \w+ here\): the values are the same/],
     [
       "with its batch elsewhere",

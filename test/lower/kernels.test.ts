@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { Ref } from "heddle/ir";
 import { accessesOf, axisIndex, checkFields, descriptionOf, kernels } from "heddle/kernels";
 import { expect, test } from "vitest";
@@ -35,4 +36,14 @@ test("of the collectives all-reduce alone may leave its result where its input l
     accessesOf({ k: "collective", op, axis: 0, dtype: "f32", parts, receives: [] }, [2]).some((one) => one.inPlace),
   );
   expect(inPlace).toEqual(["allReduce"]);
+});
+
+test("the lowering knows kernels by their descriptions, not by their names", () => {
+  const folder = new URL("../../src/lower/", import.meta.url);
+  const named = readdirSync(folder).flatMap((file) => {
+    const code = readFileSync(new URL(file, folder), "utf8").replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, "");
+    return [...kernels.keys()].filter((name) => code.includes(`"${name}"`) || code.includes(`'${name}'`));
+  });
+  // These words are not kernels there: a combination of folds, the kinds of control flow, and a kind of program step.
+  expect(new Set(named)).toEqual(new Set(["argMax", "loop", "branch", "collective"]));
 });

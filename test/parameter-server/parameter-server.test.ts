@@ -4,7 +4,7 @@ import {
   type Applied,
   type ParameterServerOptions,
   replayOnServer,
-  ServeDevice,
+  ServerDevice,
   trainOnServer,
 } from "heddle/parameter-server";
 import { afterEach, describe, expect, test } from "vitest";
@@ -12,7 +12,7 @@ import { remoteRuntime } from "../../src/executors/remote/driver.ts";
 import { serveDrivers } from "../../src/executors/remote/worker.ts";
 import { localRuntime } from "../../src/executors/runtime.ts";
 import { isTensor } from "../../src/functions/index.ts";
-import { printServe } from "../../src/program/index.ts";
+import { printServerProgram } from "../../src/program/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
@@ -126,9 +126,9 @@ test("server and workers in waiting processes", async () => {
   expect(await bits((await replayOnServer(options(here, { clocks: 5 }), log)).params)).toEqual(await bits(params));
 });
 
-describe("a serve step", () => {
-  const device = (runtime = localRuntime({ executor: "reference" })): ServeDevice<{ total: Tensor }> =>
-    new ServeDevice(
+describe("a server device", () => {
+  const device = (runtime = localRuntime({ executor: "reference" })): ServerDevice<{ total: Tensor }> =>
+    new ServerDevice(
       runtime,
       "counter",
       { total: tensor([0, 0]) },
@@ -153,7 +153,7 @@ describe("a serve step", () => {
   });
 
   test("is printed whole", async () => {
-    await expect(printServe(device().step)).toMatchFileSnapshot("golden/counter.txt");
+    await expect(printServerProgram(device().program)).toMatchFileSnapshot("golden/counter.txt");
   });
 
   test("mistakes are named", () => {
@@ -161,7 +161,7 @@ describe("a serve step", () => {
     expect(() => device().ask("add")).toThrow(/arguments/);
     expect(
       () =>
-        new ServeDevice(
+        new ServerDevice(
           localRuntime({ executor: "reference" }),
           "odd",
           { total: tensor([0, 0]) },
@@ -169,6 +169,6 @@ describe("a serve step", () => {
             grow: { inputs: [], run: ({ total }) => ({ state: { total: total.sum() } }) },
           },
         ),
-    ).toThrow(/serve 'odd', handler 'grow': does not return 'total' f32\[2\]/);
+    ).toThrow(/server 'odd', handler 'grow': does not return 'total' f32\[2\]/);
   });
 });

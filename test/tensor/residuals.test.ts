@@ -166,6 +166,11 @@ describe.each(cells)("$name", ({ step, dots, carries, residuals }) => {
     closeTrees(one, jit(gradients(unrolled(step, reverse)))(params, start, sequence), 1e-4);
   });
 
+  it("the gradient is the same where the cell is computed again, and another output uses its result", () => {
+    const again = gradients(looped((h, x, p) => remat(step)(h, x, p)));
+    closeTrees(jit(again)(params, start, sequence), jit(gradients(looped(step)))(params, start, sequence), 1e-5);
+  });
+
   it("in the graph", () => {
     const [forward, backward] = planned(gradients(looped(step)), [params, start, sequence]) as [ScanAttrs, ScanAttrs];
     const seen = [dotsIn(backward.body), backward.carries, residualsIn(backward.body)];

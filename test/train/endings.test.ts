@@ -1,4 +1,4 @@
-/** Two processes of which one wishes to end, fails, or leaves: who is told what. */
+/** Two processes of which one asks to end, fails, or leaves: who is told what. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -274,7 +274,7 @@ describe("ends", () => {
     const early = await train(
       options({ callbacks: { onStep: ({ step }, control) => (step === 2 ? control.stop() : undefined) } }),
     );
-    // The step after next would carry the wish; the epoch of four steps ends before.
+    // The step after next would carry the request; the epoch of four steps ends before.
     expect(early.history).toHaveLength(1);
     expect(early.steps).toBe(4);
   });

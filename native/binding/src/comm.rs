@@ -72,6 +72,13 @@ impl StoreServer {
         background(env, work, |_, port: u16| Ok(port))
     }
 
+    /// Number of its connections.
+    #[napi(getter)]
+    pub fn connections(&self) -> u32 {
+        let server = self.server.lock().unwrap_or_else(|e| e.into_inner());
+        server.as_ref().map_or(0, |server| server.connections() as u32)
+    }
+
     #[napi]
     pub fn stop(&self) {
         let server = self.server.lock().unwrap_or_else(|e| e.into_inner()).take();
@@ -108,6 +115,12 @@ impl NativeStore {
             Ok(comm::StoreClient::connect(addr, secret.as_bytes(), &run_id, timeout)?)
         };
         background(env, work, |_, client| Ok(NativeStore { client: Arc::new(client) }))
+    }
+
+    /// Closes the connections that no call uses.
+    #[napi]
+    pub fn rest(&self) {
+        self.client.rest();
     }
 
     #[napi]
@@ -161,19 +174,6 @@ impl NativeStore {
             })
         })
     }
-
-    /// Resolves to whether the key existed.
-    #[napi]
-    pub fn delete<'e>(&self, env: &'e Env, key: String) -> Result<Object<'e>> {
-        let client = self.client.clone();
-        background(env, move || Ok(client.delete(&key)?), |_, existed: bool| Ok(existed))
-    }
-
-    #[napi]
-    pub fn list<'e>(&self, env: &'e Env, prefix: String) -> Result<Object<'e>> {
-        let client = self.client.clone();
-        background(env, move || Ok(client.list(&prefix)?), |_, keys: Vec<String>| Ok(keys))
-    }
 }
 
 #[napi(object)]
@@ -226,8 +226,10 @@ pub struct WorldOptions {
     pub secret: String,
     pub epoch: Option<i64>,
     pub name: Option<String>,
-    /// Address of the interface to listen on; loopback if absent.
-    pub bind: Option<String>,
+    /// Addresses to listen on; loopback if absent.
+    pub bind: Option<Vec<String>>,
+    /// The first and the last port to listen on; any free one if absent.
+    pub ports: Option<(u16, u16)>,
     /// Seconds.
     pub timeout: Option<f64>,
     pub flight: Option<String>,
@@ -252,8 +254,12 @@ fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
         config.timeout = seconds("timeout", timeout).map_err(|e| invalid(e.reason))?;
         config.connect_timeout = config.timeout;
     }
+    if let Some((first, last)) = options.ports {
+        config.ports = first..=last;
+    }
     if let Some(bind) = options.bind {
-        config.bind_ip = resolve(&bind, 0)?.ip();
+        config.bind =
+            bind.iter().map(|host| Ok(resolve(host, 0)?.ip())).collect::<std::result::Result<_, Failure>>()?;
     }
     Ok(config)
 }

@@ -1,6 +1,7 @@
 //! How a rank meets the others.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,8 +36,10 @@ pub struct Config {
     pub store_addr: SocketAddr,
     /// The secret that all processes of the run share; not empty.
     pub secret: Vec<u8>,
-    /// Address of the interface to listen on, as the other ranks reach it.
-    pub bind_ip: IpAddr,
+    /// Addresses to listen on; the other ranks try them in this order.
+    pub bind: Vec<IpAddr>,
+    /// Ports to listen on, of which the first free one is taken; port 0 is any free one.
+    pub ports: RangeInclusive<u16>,
     /// Deadline of every wait without progress in a collective.
     pub timeout: Duration,
     /// Deadline of meeting the other ranks.
@@ -76,7 +79,8 @@ impl Config {
             size,
             store_addr,
             secret: secret.to_vec(),
-            bind_ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            bind: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            ports: 0..=0,
             timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
             flight: None,

@@ -326,7 +326,7 @@ impl<'a> Drive<'a> {
     fn check_header(&mut self, message: &Receive) -> Result<()> {
         let rank = self.job.ranks[message.peer];
         let mine = &self.job.header;
-        let peer = || format!("rank {rank}");
+        let peer = || self.job.shared.names[rank].clone();
         let broken = |detail: &str| Error::Protocol { peer: peer(), detail: detail.to_owned() };
         let header = Header::decode(&self.incoming.head).map_err(broken)?;
         let incarnation = self.job.shared.incarnations[rank];
@@ -447,9 +447,10 @@ impl<'a> Drive<'a> {
         let Some(rank) = whom else { return "its peers".into() };
         let culprit = self.job.shared.signals.culprit(self.waiting(rank));
         if culprit == rank || culprit == self.job.shared.rank {
-            return format!("rank {rank}");
+            return self.job.shared.names[rank].clone();
         }
-        format!("rank {rank}, which waits for rank {culprit},")
+        let names = &self.job.shared.names;
+        format!("{}, which waits for {},", names[rank], names[culprit])
     }
 
     /// While no bytes move: checks whether another peer than the awaited one is gone or in another collective.

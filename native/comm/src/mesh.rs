@@ -1,6 +1,6 @@
 //! Builds the links of a world: every rank listens, publishes its address in the store, and dials the lower ranks.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::auth::{Identity, Role, Scope, answer, greet};
 use crate::config::Config;
-use crate::net::{Waker, random, readable_or_woken, tune};
+use crate::net::{Waker, dial, random, readable_or_woken, tune};
 use crate::signals::Signals;
 use crate::state::Wiring;
 use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport};
-use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, host};
+use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, shared_memory};
 
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const MAX_SIZE: usize = 4096;
@@ -29,15 +29,13 @@ pub(crate) fn connect(config: &Config) -> Result<Wiring> {
     let scope = Scope::new(&config.secret, &config.run_id, Some((config.epoch, &config.name)));
     let incarnation = u64::from_le_bytes(random());
     let store = StoreClient::connect(config.store_addr, &config.secret, &config.run_id, config.connect_timeout)?;
-    let listener = TcpListener::bind((config.bind_ip, 0))
-        .map_err(|error| Error::io(format!("could not listen on {}", config.bind_ip), error))?;
-    let acceptor = Acceptor::start(listener, &scope, config, incarnation)?;
-    publish(config, &store, acceptor.addr, incarnation)?;
+    let acceptor = Acceptor::start(listen(config)?, &scope, config, incarnation)?;
+    publish(config, &store, &acceptor.addrs, incarnation)?;
     let mut mesh = Mesh::new(config, incarnation);
     for rank in 0..config.rank {
         mesh.dial(&store, &scope, rank, deadline)?;
     }
-    acceptor.collect(&mut mesh, deadline)?;
+    acceptor.collect(&mut mesh, &store, deadline)?;
     mesh.finish(&scope, deadline)
 }
 
@@ -49,8 +47,8 @@ fn check(config: &Config) -> Result<()> {
     if config.size == 0 || config.size > MAX_SIZE || config.rank >= config.size {
         return invalid(format!("rank {} of {} is not possible (at most {MAX_SIZE})", config.rank, config.size));
     }
-    if config.bind_ip.is_unspecified() {
-        return invalid("bind_ip must be an address that the other ranks can reach, not a wildcard".into());
+    if config.bind.is_empty() || config.bind.iter().any(IpAddr::is_unspecified) {
+        return invalid("a rank listens on addresses that the other ranks can reach, not on a wildcard".into());
     }
     Ok(())
 }
@@ -59,8 +57,21 @@ fn key(config: &Config, rank: usize) -> String {
     format!("{}/{}/{}/rank/{rank}", config.run_id, config.epoch, config.name)
 }
 
-fn publish(config: &Config, store: &StoreClient, addr: SocketAddr, incarnation: u64) -> Result<()> {
-    let value = format!("{addr} {incarnation} {}", config.size);
+/// A listener on each address, on its first free port.
+fn listen(config: &Config) -> Result<Vec<TcpListener>> {
+    let on = |ip: &IpAddr| {
+        let addrs: Vec<SocketAddr> = config.ports.clone().map(|port| (*ip, port).into()).collect();
+        TcpListener::bind(&addrs[..]).map_err(|error| {
+            let (first, last) = (config.ports.start(), config.ports.end());
+            let ports = if *last == 0 { String::new() } else { format!(", ports {first} to {last}") };
+            Error::io(format!("could not listen on {ip}{ports}"), error)
+        })
+    };
+    config.bind.iter().map(on).collect()
+}
+
+fn publish(config: &Config, store: &StoreClient, addrs: &[SocketAddr], incarnation: u64) -> Result<()> {
+    let value = format!("{} {incarnation} {}", joined(addrs, ","), config.size);
     match store.compare_and_set(&key(config, config.rank), None, value.as_bytes())? {
         CompareAndSet::Swapped => Ok(()),
         CompareAndSet::Current(_) => Err(Error::Invalid(format!(
@@ -71,17 +82,19 @@ fn publish(config: &Config, store: &StoreClient, addr: SocketAddr, incarnation: 
 }
 
 struct Published {
-    addr: SocketAddr,
+    addrs: Vec<SocketAddr>,
     incarnation: u64,
     size: usize,
 }
 
 fn parse(value: &[u8]) -> Option<Published> {
     let mut words = std::str::from_utf8(value).ok()?.split(' ');
-    let addr = words.next()?.parse().ok()?;
-    let incarnation = words.next()?.parse().ok()?;
-    let size = words.next()?.parse().ok()?;
-    Some(Published { addr, incarnation, size })
+    let addrs = words.next()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
+    Some(Published { addrs, incarnation: words.next()?.parse().ok()?, size: words.next()?.parse().ok()? })
+}
+
+fn joined(items: &[impl ToString], by: &str) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(by)
 }
 
 /// The links found so far.
@@ -129,13 +142,14 @@ impl<'a> Mesh<'a> {
             let text = format!("rank {rank} is in a world of {}, but rank {mine} in one of {size}", published.size);
             return Err(Error::Mismatch(text));
         }
-        let failed = |error| Error::io(format!("could not connect to rank {rank} at {}", published.addr), error);
+        let place = joined(&published.addrs, " or ");
+        let failed = |error| Error::io(format!("could not connect to rank {rank} at {place}"), error);
         for role in [Role::Data, Role::Control] {
-            let stream = TcpStream::connect_timeout(&published.addr, left()).map_err(failed)?;
+            let stream = dial(&published.addrs, deadline, false).map_err(failed)?;
             stream.set_nodelay(true).map_err(failed)?;
             let incarnation = self.incarnations[self.config.rank];
             let me = Identity { role, rank: self.config.rank as u32, incarnation };
-            let auth = |reason| Error::Auth { peer: format!("rank {rank} at {}", published.addr), reason };
+            let auth = |reason| Error::Auth { peer: format!("rank {rank} at {place}"), reason };
             let who = greet(&stream, scope, me, Instant::now() + left().min(HELLO_LIMIT)).map_err(auth)?;
             if (who.rank as usize, who.incarnation) != (rank, published.incarnation) {
                 return Err(auth(AuthReason::WrongPeer));
@@ -151,7 +165,12 @@ impl<'a> Mesh<'a> {
     }
 
     fn finish(self, scope: &Scope, deadline: Instant) -> Result<Wiring> {
-        let memories = host::agree(self.config, &self.data, deadline)?;
+        let names = self.data.iter().enumerate().map(|(rank, link)| match link.as_ref().map(TcpStream::peer_addr) {
+            Some(Ok(addr)) if !addr.ip().is_loopback() => format!("rank {rank} at {}", addr.ip()),
+            _ => format!("rank {rank}"),
+        });
+        let names = names.collect();
+        let memories = shared_memory::agree(self.config, &self.data, deadline)?;
         self.data.iter().chain(&self.control).flatten().try_for_each(tune)?;
         let waker = Arc::new(Waker::new()?);
         let signals = Arc::new(Signals::new(self.config.size));
@@ -170,6 +189,7 @@ impl<'a> Mesh<'a> {
         Ok(Wiring {
             run: stamp.run,
             epoch: stamp.epoch,
+            names,
             incarnations: self.incarnations,
             transport,
             control: Box::new(control),
@@ -182,7 +202,7 @@ impl<'a> Mesh<'a> {
 
 /// Accepts and authenticates the higher ranks while this one dials the lower.
 struct Acceptor {
-    addr: SocketAddr,
+    addrs: Vec<SocketAddr>,
     arrivals: Receiver<Link>,
     inner: Arc<AcceptorState>,
 }
@@ -200,10 +220,8 @@ struct AcceptorState {
 }
 
 impl Acceptor {
-    fn start(listener: TcpListener, scope: &Scope, config: &Config, incarnation: u64) -> Result<Self> {
+    fn start(listeners: Vec<TcpListener>, scope: &Scope, config: &Config, incarnation: u64) -> Result<Self> {
         let failed = |error| Error::io("could not listen for other ranks", error);
-        listener.set_nonblocking(true).map_err(failed)?;
-        let addr = listener.local_addr().map_err(failed)?;
         let inner = Arc::new(AcceptorState {
             scope: scope.clone(),
             rank: config.rank,
@@ -215,14 +233,19 @@ impl Acceptor {
             refused: Mutex::new(None),
         });
         let (sender, arrivals) = channel();
-        let shared = Arc::clone(&inner);
-        let run = move || shared.accept(&listener, &sender);
-        std::thread::Builder::new().name("heddle-acceptor".into()).spawn(run).map_err(failed)?;
-        Ok(Self { addr, arrivals, inner })
+        let mut addrs = Vec::new();
+        for listener in listeners {
+            listener.set_nonblocking(true).map_err(failed)?;
+            addrs.push(listener.local_addr().map_err(failed)?);
+            let (shared, sender) = (Arc::clone(&inner), sender.clone());
+            let run = move || shared.accept(&listener, &sender);
+            std::thread::Builder::new().name("heddle-acceptor".into()).spawn(run).map_err(failed)?;
+        }
+        Ok(Self { addrs, arrivals, inner })
     }
 
     /// Waits until all ranks are linked.
-    fn collect(&self, mesh: &mut Mesh<'_>, deadline: Instant) -> Result<()> {
+    fn collect(&self, mesh: &mut Mesh<'_>, store: &StoreClient, deadline: Instant) -> Result<()> {
         loop {
             let missing = mesh.missing();
             if missing.is_empty() {
@@ -232,15 +255,22 @@ impl Acceptor {
                 Ok(link) => mesh.add(link)?,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let limit = mesh.config.connect_timeout;
-                    let waiting_for = self.name(&missing);
+                    let waiting_for = self.name(&missing, mesh.config, store);
                     return Err(Error::Timeout { limit, waiting_for, during: mesh.during() });
                 }
             }
         }
     }
 
-    fn name(&self, missing: &[usize]) -> String {
-        let list = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    /// The missing ranks, with the addresses of those that are at the store, and the last connection that was refused.
+    fn name(&self, missing: &[usize], config: &Config, store: &StoreClient) -> String {
+        let named = missing.iter().map(|rank| {
+            let value = store.try_get(&key(config, *rank)).ok().flatten();
+            value
+                .and_then(|value| parse(&value))
+                .map_or_else(|| rank.to_string(), |found| format!("{rank} at {}", joined(&found.addrs, " or ")))
+        });
+        let list = joined(&named.collect::<Vec<_>>(), ", ");
         let ranks = if missing.len() == 1 { format!("rank {list}") } else { format!("ranks {list}") };
         match *self.inner.refused.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((from, reason)) => format!("{ranks} (a connection from {from} was refused: {reason})"),

@@ -1,7 +1,7 @@
 //! Sockets with deadlines, and a descriptor that wakes a poll.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,30 @@ fn cut(error: &std::io::Error) -> Cut {
 fn remaining(deadline: Instant) -> std::result::Result<Duration, Cut> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(Cut::TimedOut) } else { Ok(left) }
+}
+
+/// Connects to the first of `addrs` that answers, and tries again until the deadline: a host, or the link to it, may come up
+/// late. `patient`: even where a host refuses.
+pub(crate) fn dial(addrs: &[SocketAddr], deadline: Instant, patient: bool) -> std::io::Result<TcpStream> {
+    // An address that does not answer must not take the time of the next.
+    let longest = if addrs.len() > 1 { Duration::from_secs(3) } else { Duration::MAX };
+    let mut pause = Duration::from_millis(5);
+    loop {
+        let mut result = Err(ErrorKind::AddrNotAvailable.into());
+        for addr in addrs {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            result = TcpStream::connect_timeout(addr, left.min(longest));
+            if result.is_ok() {
+                return result;
+            }
+        }
+        let refused = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+        if (refused && !patient) || Instant::now() + pause >= deadline {
+            return result;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(200));
+    }
 }
 
 /// Fills `bytes` from a blocking socket before the deadline, however slowly they trickle in.

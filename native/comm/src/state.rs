@@ -16,6 +16,8 @@ pub(crate) struct Shared {
     pub(crate) size: usize,
     pub(crate) run: u64,
     pub(crate) epoch: u64,
+    /// Every rank in words, with its address if that is another host's.
+    pub(crate) names: Vec<String>,
     /// The incarnation of every rank, this one's too.
     pub(crate) incarnations: Vec<u64>,
     pub(crate) timeout: Duration,
@@ -79,6 +81,7 @@ impl Drop for Shared {
 pub(crate) struct Wiring {
     pub(crate) run: u64,
     pub(crate) epoch: u64,
+    pub(crate) names: Vec<String>,
     pub(crate) incarnations: Vec<u64>,
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) control: Box<dyn Control>,

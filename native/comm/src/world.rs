@@ -53,9 +53,10 @@ impl World {
         let run = u64::from_le_bytes(random());
         let incarnations: Vec<u64> = (0..size).map(|_| u64::from_le_bytes(random())).collect();
         let build = |(rank, (transport, control, signals))| {
-            let incarnations = incarnations.clone();
+            let (incarnations, names) = (incarnations.clone(), (0..size).map(|rank| format!("rank {rank}")).collect());
             let (in_memory, fallback) = ((0..size).filter(|peer| *peer != rank).collect(), None);
-            let wiring = Wiring { run, epoch: 0, incarnations, transport, control, signals, in_memory, fallback };
+            let wiring =
+                Wiring { run, epoch: 0, names, incarnations, transport, control, signals, in_memory, fallback };
             Self::assemble(rank, timeout, Recorder::none(), wiring)
         };
         in_process(size).into_iter().enumerate().map(build).collect()
@@ -67,6 +68,7 @@ impl World {
             size: wiring.incarnations.len(),
             run: wiring.run,
             epoch: wiring.epoch,
+            names: wiring.names,
             incarnations: wiring.incarnations,
             timeout,
             signals: wiring.signals,

@@ -12,7 +12,7 @@ type Task = dyn Fn(usize, usize) + Sync;
 
 const CLOSED: u64 = 1 << 31;
 const COUNT: u64 = CLOSED - 1;
-/// Turns of an idle helper before it sleeps: about 30 microseconds.
+/// Spins of an idle helper before it sleeps: about 30 microseconds.
 const SPINS: u32 = 1500;
 
 #[derive(Clone, Copy)]
@@ -108,9 +108,9 @@ impl Pool {
         }
         let mine = catch_unwind(AssertUnwindSafe(|| work(shared, task, tasks, 0)));
         let entered = (shared.gate.fetch_or(CLOSED, Ordering::AcqRel) & COUNT) as usize;
-        let mut turns = 0u32;
+        let mut spins = 0u32;
         while shared.left.load(Ordering::Acquire) < entered {
-            pause(&mut turns);
+            pause(&mut spins);
         }
         let theirs = shared.panicked.swap(false, Ordering::AcqRel);
         drop(guard);
@@ -134,9 +134,9 @@ impl Drop for Pool {
     }
 }
 
-fn pause(turns: &mut u32) {
-    *turns += 1;
-    if *turns < SPINS {
+fn pause(spins: &mut u32) {
+    *spins += 1;
+    if *spins < SPINS {
         std::hint::spin_loop();
     } else {
         std::thread::yield_now();

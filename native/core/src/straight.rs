@@ -13,13 +13,13 @@ use crate::walk::Walk;
 struct Frame {
     left: usize,
     end: usize,
-    turns: usize,
+    iterations: usize,
     rest: usize,
 }
 
 /// One step: a row of the right operand against all rows of the left one.
 macro_rules! step {
-    ($load:literal, $splat:literal, $fma:literal, $turn:literal, $after:literal, [$($i:literal $first:literal $second:literal $at:literal)+]) => {
+    ($load:literal, $splat:literal, $fma:literal, $unrolled:literal, $after:literal, [$($i:literal $first:literal $second:literal $at:literal)+]) => {
         concat!(
             ".if {v} == 2\n",
             $load, " zmm28, [{right}]\n", $load, " zmm29 {{{mask}}} {{z}}, [{right} + 64]\n",
@@ -29,7 +29,7 @@ macro_rules! step {
             "add {right}, {right_row}\n",
             $(
                 ".if {m} > ", $i, "\n",
-                $splat, " zmm30, [", $at, " + ", $turn, " * {size}]\n",
+                $splat, " zmm30, [", $at, " + ", $unrolled, " * {size}]\n",
                 $fma, " zmm", $first, ", zmm28, zmm30\n",
                 ".if {v} == 2\n", $fma, " zmm", $second, ", zmm29, zmm30\n.endif\n",
                 ".endif\n",
@@ -41,12 +41,12 @@ macro_rules! step {
 
 macro_rules! walk {
     ($walk:expr, $size:literal, $m:expr, $v:expr, $load:literal, $splat:literal, $fma:literal, $v_type:ty, $stride:expr,
-     begin: $begin:literal, run: $run:literal, after: $after:literal, turn: [$u0:literal $u1:literal $u2:literal $u3:literal], next: $next:literal, one: $one:literal, $rows:tt) => {{
+     begin: $begin:literal, run: $run:literal, after: $after:literal, unrolled: [$u0:literal $u1:literal $u2:literal $u3:literal], next: $next:literal, one: $one:literal, $rows:tt) => {{
         let x = $walk;
         let frame = Frame {
             left: x.left as usize,
             end: x.segments.as_ptr_range().end as usize,
-            turns: x.segment / 4,
+            iterations: x.segment / 4,
             rest: x.segment % 4,
         };
         let mask = ((1u32 << x.tail) - 1) as u16;
@@ -127,7 +127,7 @@ macro_rules! straight {
                     begin: "lea {s3}, [{s} + {s} * 2]\nlea {s5}, [{s} + {s} * 4]",
                     run: "lea {base7}, [{base} + {s3} * 2]\nadd {base7}, {s}",
                     after: "",
-                    turn: ["0" "1" "2" "3"],
+                    unrolled: ["0" "1" "2" "3"],
                     next: "add {base}, 4 * {size}\nadd {base7}, 4 * {size}",
                     one: "add {base}, {size}\nadd {base7}, {size}",
                     ["0" "0" "1" "{base}"
@@ -149,7 +149,7 @@ macro_rules! straight {
                     begin: "/* {s3} {s5} {base7} */",
                     run: "",
                     after: "add {base}, {s}",
-                    turn: ["0" "0" "0" "0"],
+                    unrolled: ["0" "0" "0" "0"],
                     next: "",
                     one: "",
                     ["0" "0" "1" "{base}"

@@ -86,13 +86,15 @@ export interface NativeStore {
   add(key: string, delta: number): Promise<number>;
   /** `expected` null: absent. `current` is the actual value, if any. */
   compareAndSet(key: string, expected: string | null, value: string): Promise<{ swapped: boolean; current?: string }>;
-  delete(key: string): Promise<boolean>;
-  list(prefix: string): Promise<string[]>;
+  /** Closes the connections that no call uses. */
+  rest(): void;
 }
 
 export interface NativeStoreServer {
   /** Listens (port 0: any free one); resolves to the port. */
   start(host: string, port: number, secret: string, runId: string): Promise<number>;
+  /** Number of its connections. */
+  readonly connections: number;
   stop(): void;
 }
 
@@ -108,8 +110,10 @@ export interface NativeWorldOptions {
   epoch?: number;
   /** Tells apart worlds of one run. */
   name?: string;
-  /** Interface to listen on; loopback if absent. */
-  bind?: string;
+  /** Addresses to listen on; loopback if absent. */
+  bind?: readonly string[];
+  /** The first and the last port to listen on; any free one if absent. */
+  ports?: readonly [first: number, last: number];
   /** Seconds. */
   timeout?: number;
   /** File of the flight recorder. */

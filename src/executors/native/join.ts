@@ -1,5 +1,7 @@
 /** @module The native executor in several processes, with one device each; the environment says how they find each other. */
 import { parseMachine } from "../../cost/index.ts";
+import { meetingOfEnvironment } from "../../hosts/meeting.ts";
+import { agreeOnSet } from "../../hosts/traits.ts";
 import { onPeerEnded, reportToLauncher } from "../../launcher-messages/launcher.ts";
 import type { Mesh } from "../../plan/mesh.ts";
 import type { ProgramAxis } from "../../program/program.ts";
@@ -8,6 +10,7 @@ import type { LocalDevice } from "../../runtime/executor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { fingerprint } from "../../util/hash.ts";
 import { readEnvironment } from "../../util/settings.ts";
+import { loadNative, type NativeBinding } from "./binding.ts";
 import { RunError } from "./error.ts";
 import { nativeExecutor } from "./executor.ts";
 import { defaultThreads } from "./threads.ts";
@@ -16,7 +19,7 @@ import { joinWorld, type WorldOptions } from "./world.ts";
 /**
  * Joins the other processes of a run: one device each, in row-major order of the mesh.
  *
- * @throws HeddleError `world` when the others cannot be reached in time.
+ * @throws HeddleError `world` when the others cannot be reached in time, `mismatch` when their processors or versions do not fit.
  */
 export async function distributedRuntime(
   axes: readonly ProgramAxis[],
@@ -35,7 +38,15 @@ export async function distributedRuntime(
   const described = await world.together("machine", async () => readEnvironment().machine ?? "");
   const machine = described === "" ? undefined : parseMachine(described, "the machine of rank 0");
   const threads = options.threads ?? defaultThreads(1);
-  const executor = nativeExecutor({ axes, devices: local, threads, world, machine });
+  const isa = await agreeOnSet(world, (loadNative() as NativeBinding).info().isa);
+  const executor = nativeExecutor({
+    axes,
+    devices: local,
+    threads,
+    world,
+    machine,
+    ...(isa === undefined ? {} : { isa }),
+  });
   return {
     axes,
     local,
@@ -59,34 +70,16 @@ export function joinFromEnvironment(mesh: Mesh, attempt: number): Promise<Runtim
   if (executor !== undefined && executor !== "native") {
     throw new HeddleError("executor", `the ${executor} executor runs in one process only`, { hint: "use --workers 1" });
   }
-  return joinWorkers(mesh, world, attempt);
+  return joinWorkers(mesh, attempt);
 }
 
-async function joinWorkers(mesh: Mesh, size: number, attempt: number): Promise<Runtime> {
-  const environment = readEnvironment();
-  const needed = <Value>(name: string, value: Value | undefined): Value => {
-    if (value !== undefined) return value;
-    throw new HeddleError("world", `WORLD_SIZE is ${size}, but ${name} is not set`, {
-      hint: "start the workers with heddle run",
-    });
-  };
-  const rank = needed("RANK", environment.rank);
-  const { runDirectory } = environment;
-  const joining = distributedRuntime(mesh.axes, {
-    rank,
-    size,
-    host: needed("MASTER_ADDR", environment.host),
-    port: needed("MASTER_PORT", environment.port),
-    runId: environment.runId ?? "default",
-    epoch: environment.epoch,
-    secret: needed("HEDDLE_SECRET", environment.secret),
-    timeout: environment.timeout ?? 60,
-    flight: runDirectory === undefined ? undefined : `${runDirectory}/rank-${rank}.flight`,
-    // Ranks that disagree on the mesh must not exchange anything.
-    name: `mesh-${fingerprint(JSON.stringify(mesh))}`,
-    attempt,
-  });
-  return unlessPeerEnds(joining, rank);
+async function joinWorkers(mesh: Mesh, attempt: number): Promise<Runtime> {
+  const native = loadNative();
+  if ("error" in native) throw new HeddleError("native", `several workers need the native core: ${native.error}`);
+  const meeting = await meetingOfEnvironment(() => new native.StoreServer());
+  // Ranks that disagree on the mesh must not exchange anything.
+  const name = `mesh-${fingerprint(JSON.stringify(mesh))}`;
+  return unlessPeerEnds(distributedRuntime(mesh.axes, { ...meeting, name, attempt }), meeting.rank);
 }
 
 /** Time for messages of a rank that has ended: it may have joined before. */

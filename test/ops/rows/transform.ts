@@ -1,4 +1,4 @@
-/** @module Rows of the op table: graphs with a wish for the transforms, and the barrier. */
+/** @module Rows of the op table: ops whose graphs have their own rule for a transform (remat, custom derivatives), and the barrier. */
 import { type InputSpec, traceGraph } from "../../../src/ir/graph.ts";
 import type { Graph, Node } from "../../../src/ir/node.ts";
 import * as ops from "../../../src/ops/index.ts";
@@ -7,7 +7,7 @@ import type { Row } from "../../support/row.ts";
 const unit = (seed: number): { low: number; high: number; seed: number } => ({ low: -1, high: 1, seed });
 const spec = (name: string, { dtype, shape }: Node): InputSpec => ({ name, type: { dtype, shape } });
 
-/** Sums of elements of two inputs by place, in plain numbers. */
+/** Sums of elements of two inputs by position, in plain numbers. */
 const numbers = (data: Iterable<number | bigint>): number[] => Array.from(data, Number);
 
 /** (x, w) → tanh(x w) w, and what is within: the product and the tanh. */

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::wire::{Answer, MAX_KEY, MAX_VALUE, Request, read_answer, write_message};
 use crate::auth::{Identity, Role, Scope, greet};
+use crate::net::dial;
 use crate::{Error, Result};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -26,6 +27,8 @@ pub enum CompareAndSet {
 pub struct StoreClient {
     addr: SocketAddr,
     scope: Scope,
+    /// The longest wait for an answer.
+    patience: Duration,
     idle: Mutex<Vec<TcpStream>>,
 }
 
@@ -38,7 +41,8 @@ impl std::fmt::Debug for StoreClient {
 impl StoreClient {
     /// Connects, trying again while nobody listens yet, until `timeout` has passed.
     pub fn connect(addr: SocketAddr, secret: &[u8], run_id: &str, timeout: Duration) -> Result<StoreClient> {
-        let client = StoreClient { addr, scope: Scope::new(secret, run_id, None), idle: Mutex::default() };
+        let (scope, patience) = (Scope::new(secret, run_id, None), timeout.min(ANSWER_LIMIT));
+        let client = StoreClient { addr, scope, patience, idle: Mutex::default() };
         let stream = client.dial(timeout)?;
         client.put_back(stream);
         Ok(client)
@@ -51,27 +55,24 @@ impl StoreClient {
         }
     }
 
+    /// Closes the connections that no call uses; a later call opens a new one.
+    pub fn rest(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn peer(&self) -> String {
         format!("the store at {}", self.addr)
     }
 
     fn dial(&self, timeout: Duration) -> Result<TcpStream> {
         let deadline = Instant::now() + timeout;
-        let mut pause = Duration::from_millis(5);
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            match TcpStream::connect_timeout(&self.addr, left) {
-                Ok(stream) => return self.open(stream, deadline),
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() + pause < deadline => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(200));
-                }
-                Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::TimedOut) => {
-                    let during = "connecting to it (nobody answers there)".into();
-                    return Err(Error::Timeout { limit: timeout, waiting_for: self.peer(), during });
-                }
-                Err(error) => return Err(Error::io(format!("could not connect to {}", self.peer()), error)),
+        match dial(&[self.addr], deadline, true) {
+            Ok(stream) => self.open(stream, deadline),
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::TimedOut) => {
+                let during = "connecting to it (nobody answers there)".into();
+                Err(Error::Timeout { limit: timeout, waiting_for: self.peer(), during })
             }
+            Err(error) => Err(Error::io(format!("could not connect to {}", self.peer()), error)),
         }
     }
 
@@ -84,7 +85,7 @@ impl StoreClient {
 
     fn call(&self, request: &Request, limit: Duration) -> Result<Answer> {
         let pooled = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let stream = pooled.map_or_else(|| self.dial(limit.min(ANSWER_LIMIT)), Ok)?;
+        let stream = pooled.map_or_else(|| self.dial(limit.min(self.patience)), Ok)?;
         let deadline = Instant::now() + limit;
         let answer = write_message(&stream, &request.encode(), deadline)
             .and_then(|()| read_answer(&stream, deadline))
@@ -98,7 +99,7 @@ impl StoreClient {
 
     fn ask(&self, request: &Request) -> Result<Answer> {
         check_key(request.key())?;
-        self.call(request, ANSWER_LIMIT)
+        self.call(request, self.patience)
     }
 
     fn unexpected(&self, answer: &Answer) -> Error {
@@ -122,7 +123,7 @@ impl StoreClient {
         loop {
             let slice = deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE);
             let request = Request::Get { key: key.into(), wait_ms: slice.as_millis() as u32 };
-            match self.call(&request, slice + ANSWER_LIMIT)? {
+            match self.call(&request, slice + self.patience)? {
                 Answer::Value(value) => return Ok(value),
                 Answer::Missing if Instant::now() + Duration::from_millis(1) < deadline => {}
                 Answer::Missing => {
@@ -163,23 +164,6 @@ impl StoreClient {
             other => Err(self.unexpected(&other)),
         }
     }
-
-    /// Removes a key; says whether it existed.
-    pub fn delete(&self, key: &str) -> Result<bool> {
-        match self.ask(&Request::Delete { key: key.into() })? {
-            Answer::Done => Ok(true),
-            Answer::Missing => Ok(false),
-            other => Err(self.unexpected(&other)),
-        }
-    }
-
-    /// The keys that start with `prefix`, sorted.
-    pub fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        match self.ask(&Request::List { prefix: prefix.into() })? {
-            Answer::Keys(keys) => Ok(keys),
-            other => Err(self.unexpected(&other)),
-        }
-    }
 }
 
 fn check_key(key: &str) -> Result<()> {
@@ -200,12 +184,9 @@ fn check_value(key: &str, value: &[u8]) -> Result<()> {
 impl Request {
     fn key(&self) -> &str {
         match self {
-            Self::Set { key, .. }
-            | Self::Get { key, .. }
-            | Self::Add { key, .. }
-            | Self::CompareAndSet { key, .. }
-            | Self::Delete { key }
-            | Self::List { prefix: key } => key,
+            Self::Set { key, .. } | Self::Get { key, .. } | Self::Add { key, .. } | Self::CompareAndSet { key, .. } => {
+                key
+            }
         }
     }
 }
@@ -217,8 +198,6 @@ impl std::fmt::Display for Request {
             Self::Get { .. } => "get",
             Self::Add { .. } => "add",
             Self::CompareAndSet { .. } => "compare and set",
-            Self::Delete { .. } => "delete",
-            Self::List { .. } => "list",
         };
         write!(f, "{verb} '{}'", self.key())
     }
@@ -231,7 +210,6 @@ impl Answer {
             Self::Missing => "missing",
             Self::Value(_) => "value",
             Self::Number(_) => "number",
-            Self::Keys(_) => "keys",
             Self::Refused(_) => "refused",
         }
     }

@@ -107,6 +107,12 @@ impl StoreServer {
         self.addr
     }
 
+    /// Number of its connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.inner.open().len()
+    }
+
     /// Closes all connections and ends its threads.
     pub fn stop(&self) {
         self.inner.stopping.store(true, Ordering::Release);

@@ -1,11 +1,10 @@
-//! The content of a store: bounded, ordered, and waited on.
+//! The content of a store: bounded, and waited on.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::wire::{Answer, MAX_ANSWER, Request};
+use super::wire::{Answer, Request};
 
 const MAX_ENTRIES: usize = 1 << 20;
 const MAX_BYTES: usize = 256 << 20;
@@ -63,13 +62,6 @@ impl Table {
             }
             Request::Add { key, delta } => self.add(key, delta),
             Request::CompareAndSet { key, expected, value } => self.compare_and_set(key, expected.as_deref(), value),
-            Request::Delete { key } => {
-                let mut content = self.lock();
-                let Some(old) = content.entries.remove(&key) else { return Ok(Answer::Missing) };
-                content.bytes -= old.len() + key.len();
-                Ok(Answer::Done)
-            }
-            Request::List { prefix } => self.list(&prefix),
         }
     }
 
@@ -114,20 +106,5 @@ impl Table {
         drop(content);
         self.changed.notify_all();
         Ok(Answer::Done)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Answer, String> {
-        let content = self.lock();
-        let from = (Bound::Included(prefix), Bound::Unbounded);
-        let mut keys = Vec::new();
-        let mut bytes = 16;
-        for (key, _) in content.entries.range::<str, _>(from).take_while(|(key, _)| key.starts_with(prefix)) {
-            bytes += key.len() + 4;
-            if bytes > MAX_ANSWER {
-                return Err("too many keys have this prefix; ask for a longer one".into());
-            }
-            keys.push(key.clone());
-        }
-        Ok(Answer::Keys(keys))
     }
 }

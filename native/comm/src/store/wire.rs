@@ -10,8 +10,8 @@ pub(crate) const MAX_KEY: usize = 512;
 /// Largest value, in bytes.
 pub(crate) const MAX_VALUE: usize = 1 << 20;
 const MAX_REQUEST: usize = 2 * MAX_VALUE + MAX_KEY + 64;
-/// Largest answer, in bytes; a list of keys must fit.
-pub(crate) const MAX_ANSWER: usize = 8 << 20;
+/// Largest answer, in bytes.
+const MAX_ANSWER: usize = MAX_VALUE + 64;
 
 /// What a client asks.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub(crate) enum Request {
     Get { key: String, wait_ms: u32 },
     Add { key: String, delta: i64 },
     CompareAndSet { key: String, expected: Option<Vec<u8>>, value: Vec<u8> },
-    Delete { key: String },
-    List { prefix: String },
 }
 
 /// What the store answers.
@@ -31,7 +29,6 @@ pub(crate) enum Answer {
     Missing,
     Value(Vec<u8>),
     Number(i64),
-    Keys(Vec<String>),
     Refused(String),
 }
 
@@ -75,8 +72,6 @@ impl Request {
             Self::Get { key, .. } => (2, key),
             Self::Add { key, .. } => (3, key),
             Self::CompareAndSet { key, .. } => (4, key),
-            Self::Delete { key } => (5, key),
-            Self::List { prefix } => (6, prefix),
         };
         out.push(kind);
         put(&mut out, key.as_bytes());
@@ -89,7 +84,6 @@ impl Request {
                 put(&mut out, expected.as_deref().unwrap_or_default());
                 put(&mut out, value);
             }
-            Self::Delete { .. } | Self::List { .. } => {}
         }
         out
     }
@@ -108,8 +102,6 @@ impl Request {
                 let value = fields.bytes(MAX_VALUE)?.to_vec();
                 Self::CompareAndSet { key, expected: present.then_some(expected), value }
             }
-            5 => Self::Delete { key },
-            6 => Self::List { prefix: key },
             _ => return None,
         };
         fields.0.is_empty().then_some(request)
@@ -130,11 +122,6 @@ impl Answer {
                 out.push(4);
                 out.extend_from_slice(&number.to_le_bytes());
             }
-            Self::Keys(keys) => {
-                out.push(5);
-                out.extend_from_slice(&(keys.len() as u32).to_le_bytes());
-                keys.iter().for_each(|key| put(&mut out, key.as_bytes()));
-            }
             Self::Refused(text) => {
                 out.push(6);
                 put(&mut out, text.as_bytes());
@@ -150,10 +137,6 @@ impl Answer {
             2 => Self::Missing,
             3 => Self::Value(fields.bytes(MAX_VALUE)?.to_vec()),
             4 => Self::Number(fields.long()?),
-            5 => {
-                let count = fields.int()?;
-                Self::Keys((0..count).map(|_| fields.text(MAX_KEY)).collect::<Option<_>>()?)
-            }
             6 => Self::Refused(fields.text(4096)?),
             _ => return None,
         };
@@ -203,9 +186,7 @@ mod tests {
             Request::Get { key: key.clone(), wait_ms: 7 },
             Request::Add { key: key.clone(), delta: -3 },
             Request::CompareAndSet { key: key.clone(), expected: None, value: value.clone() },
-            Request::CompareAndSet { key: key.clone(), expected: Some(vec![]), value },
-            Request::Delete { key: key.clone() },
-            Request::List { prefix: key },
+            Request::CompareAndSet { key, expected: Some(vec![]), value },
         ]
     }
 
@@ -219,8 +200,7 @@ mod tests {
             assert_eq!(Request::decode(&[&bytes[..], &[0]].concat()), None);
             assert_eq!(Request::decode(&bytes), Some(request));
         }
-        let keys = Answer::Keys(vec!["a".into(), "b".into()]);
-        for answer in [Answer::Done, Answer::Missing, Answer::Value(vec![1]), Answer::Number(-1), keys] {
+        for answer in [Answer::Done, Answer::Missing, Answer::Value(vec![1]), Answer::Number(-1)] {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
     }

@@ -6,7 +6,7 @@ use super::assembler::{memory, Label};
 use super::encode;
 use super::graph::{List, Target, HELD};
 use super::value::{Compare, Do, Id, Kind, Node};
-use super::writer::{Done, Frame, Turn, Writer};
+use super::writer::{Done, Frame, Unrolled, Writer};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Class {
@@ -23,7 +23,7 @@ enum Place {
 pub struct Body<'a, 'b, 'c> {
     writer: &'a mut Writer<'b>,
     list: &'c List,
-    turn: Turn,
+    copy: Unrolled,
     /// Positions at which each value is used, in falling order.
     uses: Vec<Vec<usize>>,
     register: Vec<Option<usize>>,
@@ -40,7 +40,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
     pub const VECTORS_AVX2: usize = 14;
     pub const MASKS: usize = 6;
 
-    pub fn new(writer: &'a mut Writer<'b>, list: &'c List, turn: Turn) -> Body<'a, 'b, 'c> {
+    pub fn new(writer: &'a mut Writer<'b>, list: &'c List, copy: Unrolled) -> Body<'a, 'b, 'c> {
         let nodes = &list.nodes;
         let mut live = vec![false; nodes.len()];
         list.stores.iter().for_each(|(_, id)| live[*id] = true);
@@ -62,11 +62,11 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         let (vectors, n) = (if writer.wide { Self::VECTORS - held } else { Self::VECTORS_AVX2 }, nodes.len());
         // Held registers have the numbers above those of values.
         let number = |node: &Node| match node.what {
-            Do::Held(i) => Some(31 - i - turn.ahead / 16),
+            Do::Held(i) => Some(31 - i - copy.ahead / 16),
             _ => None,
         };
         Body {
-            turn,
+            copy,
             list,
             uses,
             register: nodes.iter().map(number).collect(),
@@ -105,7 +105,7 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         Ok(())
     }
 
-    /// Leaves the turn if one of the list's conditions holds in a lane; nothing has been stored by then.
+    /// Leaves the copy if one of the list's conditions holds in a lane; nothing has been stored by then.
     fn leave(&mut self, to: Label) -> Done {
         let (list, count) = (self.list, self.list.nodes.len());
         for id in &list.leave {
@@ -130,9 +130,9 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
 
     /// Lanes beyond the end of a row keep what they have.
     fn hold(&mut self, number: usize, from: Register) -> Done {
-        let to = Self::held(number + self.turn.ahead / 16);
+        let to = Self::held(number + self.copy.ahead / 16);
         let mut copy = Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, to, from)?;
-        if self.turn.tail {
+        if self.copy.tail {
             copy.set_op_mask(Register::K7);
         }
         self.push(Ok(copy))
@@ -441,18 +441,18 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
         self.uses[id].first().is_none_or(|last| *last <= at)
     }
 
-    /// The lanes of one vector of the turn.
-    fn turn_of(&self, vector: usize) -> Turn {
-        Turn { ahead: self.turn.ahead + vector * self.writer.lanes, tail: self.turn.tail }
+    /// The lanes of one vector of the copy.
+    fn copy_of(&self, vector: usize) -> Unrolled {
+        Unrolled { ahead: self.copy.ahead + vector * self.writer.lanes, tail: self.copy.tail }
     }
 
     fn load(&mut self, operand: usize, vector: usize, to: Register) -> Done {
-        let turn = self.turn_of(vector);
-        self.writer.load(operand, to, turn)
+        let copy = self.copy_of(vector);
+        self.writer.load(operand, to, copy)
     }
 
     fn store(&mut self, operand: usize, vector: usize, from: Register) -> Done {
-        let turn = self.turn_of(vector);
-        self.writer.store(operand, from, turn)
+        let copy = self.copy_of(vector);
+        self.writer.store(operand, from, copy)
     }
 }

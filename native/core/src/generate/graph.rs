@@ -14,7 +14,7 @@ pub struct View {
     pub lanes: Option<u64>,
 }
 
-/// The target of a value: an operand, with the number of the vector in a turn, or a held register.
+/// The target of a value: an operand, with the number of the vector in an unrolled copy, or a held register.
 #[derive(Clone, Copy)]
 pub enum Target {
     Operand(usize, usize),
@@ -26,14 +26,14 @@ pub enum Target {
 pub struct List {
     pub nodes: Vec<Node>,
     pub stores: Vec<(Target, Id)>,
-    /// Conditions that send a turn to another list, before anything is stored, if they hold in a lane.
+    /// Conditions that send an unrolled copy to another list, before anything is stored, if a condition holds in a lane.
     pub leave: Vec<Id>,
 }
 
 pub struct Graph {
     /// For each vector of a row.
     pub each: List,
-    /// The same with fewer operations, for near numbers; turns with other numbers run `each`.
+    /// The same with fewer operations, for near numbers; copies with other numbers run `each`.
     pub near: Option<List>,
     /// At the end of a row: the held registers, combined and written.
     pub last: List,

@@ -1,4 +1,4 @@
-//! Interleaves the operations of several vectors of a turn, so that neighbouring operations do not depend on each other.
+//! Interleaves the operations of several vectors of an unrolled copy, so that neighbouring operations do not depend on each other.
 //!
 //! A function is one long chain of dependent operations. A processor holds a few hundred waiting operations, hardly one vector of
 //! a larger group: with the vectors one after another, its units would be mostly idle.
@@ -9,7 +9,7 @@ use super::value::{Do, Id, Kind};
 /// Registers that constants need beside the values of the vectors.
 const ROOM: usize = 5;
 
-/// Beyond these steps a turn would fill the instruction cache.
+/// Beyond these steps an unrolled copy would fill the instruction cache.
 const MOST_STEPS: usize = 400;
 
 impl List {

@@ -1,4 +1,4 @@
-//! The loops around a body: rows, whole vectors, and the masked rest of a row; behind the return, the code for turns that were left.
+//! The loops around a body: rows, whole vectors, and the masked rest of a row; behind the return, the code for iterations that were left.
 //!
 //! Registers: rdi the arguments, rbx the constants, rcx the element within the row, rdx a limit, rax and r15 for
 //! anything; rsi and r8 to r14 hold the first addresses, the others stay among the arguments. k7 or ymm15 is the mask of
@@ -12,7 +12,7 @@ use super::assembler::{memory, Assembler};
 use super::body::Body;
 use super::graph::{Graph, List, HELD};
 use super::value::Kind;
-use super::writer::{Done, Frame, Left, Turn, Writer, ADDRESSES, HEAD};
+use super::writer::{Done, Frame, Left, Unrolled, Writer, ADDRESSES, HEAD};
 
 const SAVED: [Register; 6] = [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
@@ -70,10 +70,10 @@ impl Writer<'_> {
             self.push(Instruction::with1(Code::Pop_r64, register))?;
         }
         self.push(Ok(Instruction::with(Code::Retnq)))?;
-        for Left { from, back, turns } in std::mem::take(&mut self.left) {
+        for Left { from, back, copies } in std::mem::take(&mut self.left) {
             self.assembler.place(from);
-            for turn in turns {
-                Body::new(self, &self.graph.each, turn).write(None)?;
+            for copy in copies {
+                Body::new(self, &self.graph.each, copy).write(None)?;
             }
             self.assembler.jump(Code::Jmp_rel32_64, back)?;
         }
@@ -106,21 +106,21 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The list that most turns run.
+    /// The list that most iterations run.
     fn usual(&self) -> &List {
         self.graph.near.as_ref().unwrap_or(&self.graph.each)
     }
 
-    /// Writes a list for the vectors of a turn. If the turn may be left, the code for that is written behind the function.
-    fn turn(&mut self, list: &List, turn: Turn, vectors: usize) -> Done {
+    /// Writes a list for the vectors of an unrolled copy. If the copy may be left, the code for that is written behind the function.
+    fn unrolled(&mut self, list: &List, copy: Unrolled, vectors: usize) -> Done {
         if list.leave.is_empty() {
-            return Body::new(self, list, turn).write(None);
+            return Body::new(self, list, copy).write(None);
         }
         let (from, back) = (self.assembler.label(), self.assembler.label());
-        Body::new(self, list, turn).write(Some(from))?;
+        Body::new(self, list, copy).write(Some(from))?;
         self.assembler.place(back);
-        let turns = (0..vectors).map(|v| Turn { ahead: turn.ahead + v * self.lanes, ..turn }).collect();
-        self.left.push(Left { from, back, turns });
+        let copies = (0..vectors).map(|v| Unrolled { ahead: copy.ahead + v * self.lanes, ..copy }).collect();
+        self.left.push(Left { from, back, copies });
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Writer<'_> {
         self.usual().breadth(vectors, masks)
     }
 
-    /// Loops over turns of `groups` groups of `breadth` vectors side by side.
+    /// Loops over iterations of `groups` unrolled copies of `breadth` vectors side by side.
     fn vectors(&mut self, breadth: usize, groups: usize) -> Done {
         let interleaved = self.usual().interleaved(breadth);
         let step = (groups * breadth * self.lanes) as i32;
@@ -142,8 +142,8 @@ impl Writer<'_> {
         self.assembler.jump(Code::Jg_rel32_64, end)?;
         self.assembler.place(top);
         for i in 0..groups {
-            let turn = Turn { ahead: i * breadth * self.lanes, tail: false };
-            self.turn(&interleaved, turn, breadth)?;
+            let copy = Unrolled { ahead: i * breadth * self.lanes, tail: false };
+            self.unrolled(&interleaved, copy, breadth)?;
         }
         self.push(Instruction::with2(Code::Add_rm64_imm32, Register::RCX, step))?;
         self.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RCX, Register::RDX))?;
@@ -167,7 +167,7 @@ impl Writer<'_> {
             self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, Register::YMM15, from))?;
         }
         let single = self.usual().interleaved(1);
-        self.turn(&single, Turn { ahead: 0, tail: true }, 1)?;
+        self.unrolled(&single, Unrolled { ahead: 0, tail: true }, 1)?;
         self.assembler.place(end);
         Ok(())
     }
@@ -195,25 +195,25 @@ impl Writer<'_> {
         self.rest_of_row()?;
         for i in 0..HELD {
             let (tail, next) = (self.assembler.label(), self.assembler.label());
-            let turn = Turn { ahead: i * self.lanes, tail: false };
+            let copy = Unrolled { ahead: i * self.lanes, tail: false };
             self.assembler.jump(Code::Je_rel32_64, end)?;
             if i + 1 < HELD {
                 self.push(Instruction::with2(Code::Cmp_rm64_imm32, Register::RDX, self.lanes as i32))?;
                 self.assembler.jump(Code::Jl_rel32_64, tail)?;
-                self.turn(&single, turn, 1)?;
+                self.unrolled(&single, copy, 1)?;
                 self.push(Instruction::with2(Code::Sub_rm64_imm32, Register::RDX, self.lanes as i32))?;
                 self.assembler.jump(Code::Jmp_rel32_64, next)?;
             }
             self.assembler.place(tail);
             self.mask()?;
-            self.turn(&single, Turn { tail: true, ..turn }, 1)?;
+            self.unrolled(&single, Unrolled { tail: true, ..copy }, 1)?;
             self.assembler.jump(Code::Jmp_rel32_64, end)?;
             // The flags at this label are those of the subtraction.
             self.assembler.place(next);
         }
         self.assembler.place(end);
         self.push(Instruction::with2(Code::Xor_r32_rm32, Register::ECX, Register::ECX))?;
-        Body::new(self, &self.graph.last, Turn { ahead: 0, tail: false }).write(None)
+        Body::new(self, &self.graph.last, Unrolled { ahead: 0, tail: false }).write(None)
     }
 
     /// The value of a row in all lanes of its slot.

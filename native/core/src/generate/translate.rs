@@ -219,7 +219,7 @@ fn is_periodic(name: &str) -> bool {
     unary_functions!(periodic_match name)
 }
 
-/// Makes turns with numbers that are not near, NaN included, run the other list. The bits of magnitudes have their order.
+/// Makes iterations with numbers that are not near, NaN included, run the other list. The bits of magnitudes have their order.
 fn leave_out_far<'a, T>(o: &mut Lanes<'a, T>, x: Id)
 where
     Lanes<'a, T>: Ops<F = Id, M = Id, I = Id>,

@@ -32,11 +32,11 @@ pub enum Compare {
 pub enum Do {
     /// The same bits in all lanes.
     Constant(u64),
-    /// Loads a vector of an operand, by the number of the vector in a turn.
+    /// Loads a vector of an operand, by the number of the vector in an unrolled copy.
     Load(usize, usize),
     /// The value of an operand that has one value per row.
     Row(usize),
-    /// A held register, which keeps its value from turn to turn, by number; later vectors of a turn use the next numbers.
+    /// A held register, which keeps its value from iteration to iteration, by number; later vectors of an iteration use the next numbers.
     Held(usize),
     Add,
     Sub,

@@ -45,9 +45,9 @@ pub struct Writer<'a> {
     pub left: Vec<Left>,
 }
 
-/// Which lanes of which vector of one iteration of the loop.
+/// One unrolled copy of the body within an iteration of the loop: the lanes on which it works.
 #[derive(Clone, Copy)]
-pub struct Turn {
+pub struct Unrolled {
     /// Elements after the index register.
     pub ahead: usize,
     pub tail: bool,
@@ -57,7 +57,7 @@ pub struct Turn {
 pub struct Left {
     pub from: Label,
     pub back: Label,
-    pub turns: Vec<Turn>,
+    pub copies: Vec<Unrolled>,
 }
 
 impl Writer<'_> {
@@ -110,11 +110,11 @@ impl Writer<'_> {
         (Register::YMM0 + number, Register::XMM0 + number)
     }
 
-    pub fn load(&mut self, operand: usize, to: Register, turn: Turn) -> Done {
+    pub fn load(&mut self, operand: usize, to: Register, copy: Unrolled) -> Done {
         let dtype = self.graph.views[operand].dtype;
         let (size, half) = (dtype.size(), self.graph.long);
         let base = self.address(operand)?;
-        let from = memory(base, Register::RCX, size as u32, (turn.ahead * size) as i64);
+        let from = memory(base, Register::RCX, size as u32, (copy.ahead * size) as i64);
         let (low, _) = self.parts(to);
         if self.wide {
             let mut instruction = match (size, half) {
@@ -126,13 +126,13 @@ impl Writer<'_> {
                 (_, false) => Instruction::with2(Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, to, from),
                 (_, true) => Instruction::with2(Code::EVEX_Vpmovzxbd_ymm_k1z_xmmm64, low, from),
             }?;
-            if turn.tail {
+            if copy.tail {
                 instruction.set_op_mask(Register::K7);
                 instruction.set_zeroing_masking(true);
             }
             return self.push(Ok(instruction));
         }
-        match (size, turn.tail) {
+        match (size, copy.tail) {
             (8, false) => self.push(Instruction::with2(Code::VEX_Vmovupd_ymm_ymmm256, to, from)),
             (8, true) => self.push(Instruction::with3(Code::VEX_Vmaskmovpd_ymm_ymm_m256, to, Register::YMM15, from)),
             (4, false) => self.push(Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, to, from)),
@@ -152,13 +152,13 @@ impl Writer<'_> {
         }
     }
 
-    pub fn store(&mut self, operand: usize, from: Register, turn: Turn) -> Done {
+    pub fn store(&mut self, operand: usize, from: Register, copy: Unrolled) -> Done {
         let View { dtype, streamed, .. } = self.graph.views[operand];
         let (size, half) = (dtype.size(), self.graph.long);
         let base = self.address(operand)?;
-        let to = memory(base, Register::RCX, size as u32, (turn.ahead * size) as i64);
+        let to = memory(base, Register::RCX, size as u32, (copy.ahead * size) as i64);
         let (low, _) = self.parts(from);
-        let streamed = streamed && !turn.tail && size > 2;
+        let streamed = streamed && !copy.tail && size > 2;
         if self.wide {
             let mut instruction = match (size, half) {
                 (8, _) if streamed => Instruction::with2(Code::EVEX_Vmovntpd_m512_zmm, to, from),
@@ -172,12 +172,12 @@ impl Writer<'_> {
                 (_, false) => Instruction::with2(Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, to, from),
                 (_, true) => Instruction::with2(Code::EVEX_Vpmovdb_xmmm64_k1z_ymm, to, low),
             }?;
-            if turn.tail {
+            if copy.tail {
                 instruction.set_op_mask(Register::K7);
             }
             return self.push(Ok(instruction));
         }
-        match (size, turn.tail) {
+        match (size, copy.tail) {
             (8, false) if streamed => self.push(Instruction::with2(Code::VEX_Vmovntpd_m256_ymm, to, from)),
             (4, false) if streamed => self.push(Instruction::with2(Code::VEX_Vmovntps_m256_ymm, to, from)),
             (8, false) => self.push(Instruction::with2(Code::VEX_Vmovupd_ymmm256_ymm, to, from)),

@@ -4,8 +4,8 @@
 use super::qr::{power_below, qr, qr_work, reflect, reflector};
 use crate::isa::{by_isa, Isa, Level};
 
-/// Turns of an eigenvalue or singular value after which a decomposition gives up.
-const TURNS: usize = 100;
+/// Iterations for an eigenvalue or singular value after which a decomposition gives up.
+const ITERATIONS: usize = 100;
 /// Negligible beside numbers near 1; the square root of a larger number has all its digits.
 const NOTHING: f64 = 1e-280;
 const LANES: usize = 8;
@@ -27,7 +27,7 @@ pub fn symmetric_eigen(isa: Isa, a: &[f64], n: usize) -> Option<Eigen> {
     let (mut diagonal, mut beside, mut vectors) = (vec![0.0; n], vec![0.0; n], vec![0.0; n * n]);
     tridiagonal(&mut work, n, &mut diagonal, &mut beside, &mut vectors);
     for first in 0..n {
-        let mut turns = 0;
+        let mut iterations = 0;
         loop {
             let negligible =
                 |i: &usize| beside[*i].abs() <= f64::EPSILON * (diagonal[*i].abs() + diagonal[*i + 1].abs());
@@ -35,8 +35,8 @@ pub fn symmetric_eigen(isa: Isa, a: &[f64], n: usize) -> Option<Eigen> {
             if last == first {
                 break;
             }
-            turns += 1;
-            if turns > TURNS {
+            iterations += 1;
+            if iterations > ITERATIONS {
                 return None;
             }
             implicit_step(isa, &mut diagonal, &mut beside, (first, last), &mut vectors, n);
@@ -142,16 +142,16 @@ pub fn singular(isa: Isa, a: &[f64], m: usize, n: usize) -> Option<Singular> {
     let (mut left, mut right) = (vec![0.0; n * m], vec![0.0; n * n]);
     unsafe { bidiagonal(isa, &mut work, m, n, &mut d, &mut e, &mut left, &mut right) };
     let mut last = n - 1;
-    let mut turns = 0;
+    let mut iterations = 0;
     while last > 0 {
         let negligible = |i: &usize| e[*i].abs() <= (f64::EPSILON * (d[*i].abs() + d[*i + 1].abs())).max(NOTHING);
         let first = (0..last).rev().find(negligible).map_or(0, |i| i + 1);
         if first == last {
-            (last, turns) = (last - 1, 0);
+            (last, iterations) = (last - 1, 0);
             continue;
         }
-        turns += 1;
-        if turns > TURNS {
+        iterations += 1;
+        if iterations > ITERATIONS {
             return None;
         }
         let chase = Chase { isa, left: &mut left, m, right: &mut right, n };

@@ -1,4 +1,4 @@
-//! The functions in f64: fdlibm's reductions and polynomials, without branches; errors stay below 1e-15.
+//! The functions in f64: argument reductions and polynomials of fdlibm, without branches; errors are below 1e-15.
 
 pub use super::errors::double::{erf, erf_inv, erfc};
 pub use super::gamma::double::{digamma_of, lgamma_of};
@@ -63,7 +63,7 @@ pub fn parts<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
 pub fn expm1<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let clamped = clamp(o, x, -50.0, 710.0);
     let (n, m) = reduce(o, clamped);
-    // 2^(n-1): the magic number brings the bias with it.
+    // 2^(n-1): the magic number includes the bias.
     let shift = o.number(MAGIC + 1022.0);
     let power = o.add(n, shift);
     let power = o.to_bits(power);

@@ -2,7 +2,7 @@
 
 use super::ops::{Ops, Steps};
 
-/// e^(-a²)·erfcx(a), where erfcx is a polynomial of t = (a - center) / (a + center) over 1 + 2a (M. Shepherd and J. Laframboise,
+/// e^(-a²)·erfcx(a), where erfcx is a polynomial of t = (a - center) / (a + center), divided by 1 + 2a (M. Shepherd and J. Laframboise,
 /// "Chebyshev approximation of (1 + 2x)exp(x²)erfc x", Mathematics of Computation 36, 1981).
 #[inline(always)]
 fn tail<O: Ops>(o: &mut O, a: O::F, center: f64, fit: &[f64]) -> O::F {
@@ -21,7 +21,7 @@ fn tail<O: Ops>(o: &mut O, a: O::F, center: f64, fit: &[f64]) -> O::F {
     o.mul(scaled, e)
 }
 
-/// 1 - `near` up to 1/2, the tail beyond, 2 less the tail for x below 0.
+/// 1 - `near` for |x| up to 1/2; beyond, the tail, or 2 minus the tail if x is negative.
 #[inline(always)]
 fn complement<O: Ops>(o: &mut O, x: O::F, tail: O::F, near: O::F) -> O::F {
     let (zero, one, two, half) = (o.number(0.0), o.number(1.0), o.number(2.0), o.number(0.5));
@@ -38,7 +38,7 @@ pub mod single {
     use super::super::functions::{exp, log};
     use super::{complement, tail, Ops, Steps};
 
-    /// Polynomials of N. Juffa (one of x², one in the exponent of 1 - exp).
+    /// N. Juffa's polynomials: one of x² for small x; beyond, one in the exponent of 1 - exp.
     #[inline(always)]
     pub fn erf<O: Ops>(o: &mut O, x: O::F) -> O::F {
         let a = o.magnitude(x);
@@ -124,7 +124,7 @@ pub mod double {
     use super::super::functions::{exp, log};
     use super::{complement, Ops, Steps};
 
-    /// erf(x) for x up to 1: an expansion in Chebyshev's polynomials of x².
+    /// erf(x) for |x| up to 1: x plus x times a truncated Chebyshev series of x².
     #[inline(always)]
     fn central<O: Ops>(o: &mut O, x: O::F) -> O::F {
         let s = o.mul(x, x);
@@ -175,7 +175,7 @@ pub mod double {
         complement(o, x, far, near)
     }
 
-    /// erfInv(x) / |x| in w = -log(1 - x²) up to 5, and in √w - 4 beyond.
+    /// erfInv(x) / x as a polynomial of w = -log(1 - x²) for w up to 5, and of √w - 4 beyond.
     const INVERSE_NEAR: &[f64] = &[
         4.671_932_509_038_665e-10, -2.041_884_197_542_678_5e-8, 3.440_101_487_642_903e-7, -2.696_533_465_757_212e-6,
         6.531_430_799_205_241e-6, 3.898_163_736_842_689_5e-5, -0.000_120_025_701_365_870_74,
@@ -187,8 +187,8 @@ pub mod double {
         0.001_270_564_349_300_048_6, 1.009_496_804_842_010_8, 3.839_783_021_366_159,
     ];
 
-    /// Polynomials of w = -log(1 - x²), or of its root, as M. Giles has them in single precision, then a step of Halley's
-    /// on erf, or on erfc where erf is near 1.
+    /// Polynomials of w = -log(1 - x²), or of √w, as in M. Giles's method for single precision, then one step of Halley's method
+    /// on erf, or on erfc if erf is near 1.
     #[inline(always)]
     pub fn erf_inv<O: Ops>(o: &mut O, x: O::F) -> O::F {
         let (a, one) = (o.magnitude(x), o.number(1.0));

@@ -1,20 +1,20 @@
-//! Coefficients of what both float types compute by the same steps, highest first, and parts of constants.
+//! Coefficients of the polynomials that both float types evaluate by the same steps, highest power first, and constants in parts.
 //!
-//! Polynomials of f64, and of f32 those of `sin`, `cos` and `pow`, are expansions in Chebyshev's polynomials computed with 60
-//! digits; the others of f32 are fitted to the smallest largest relative error (Lawson's iteration).
+//! Polynomials of f64, and of f32 those of `sin`, `cos` and `pow`, are truncated Chebyshev series, computed with 60
+//! digits; the others of f32 are minimax fits of the relative error (Lawson's iteration).
 
-/// Of one float type.
+/// The coefficients and constants of one float type.
 pub struct Fits {
-    /// Digits of 2/π, as many bits in each as a number has.
-    pub turns: &'static [u64],
-    /// Constants as their nearest number and what that lacks.
+    /// Digits of 2/π; each digit has as many bits as the significand of the float type.
+    pub two_over_pi: &'static [u64],
+    /// Constants in two parts: the nearest number and its rounding error.
     pub half_pi: [f64; 2],
     pub log2_e: [f64; 2],
     pub third: [f64; 2],
     /// (sin(π√s/2)/√s - π/2)/s and (cos(π√s/2) - 1)/s, for s up to 1/4.
     pub sin: &'static [f64],
     pub cos: &'static [f64],
-    /// (f(√s)/√s - 1)/s, for s up to 1, for `asin`, `asinh` and `atanh` up to 1/4.
+    /// (f(√s)/√s - 1)/s, for s up to 1; of `asin`, `asinh` and `atanh` for s up to 1/4.
     pub atan: &'static [f64],
     pub asin: &'static [f64],
     pub sinh: &'static [f64],
@@ -25,7 +25,7 @@ pub struct Fits {
 }
 
 pub const SINGLE: Fits = Fits {
-    turns: &[0xa2_f983, 0x6e_4e44, 0x15_29fc, 0x27_57d1, 0xf5_34dd, 0xc0_db62, 0x95_993c, 0x43_9041, 0xfe_5163],
+    two_over_pi: &[0xa2_f983, 0x6e_4e44, 0x15_29fc, 0x27_57d1, 0xf5_34dd, 0xc0_db62, 0x95_993c, 0x43_9041, 0xfe_5163],
     half_pi: [1.570_796_370_506_286_6, -4.371_138_828_673_793e-8],
     log2_e: [1.442_695_021_629_333_5, 1.925_963_033_500_570_7e-8],
     third: [0.333_333_343_267_440_8, -9.934_107_758_624_577e-9],
@@ -54,7 +54,7 @@ pub const SINGLE: Fits = Fits {
 };
 
 pub const DOUBLE: Fits = Fits {
-    turns: &[
+    two_over_pi: &[
         0x14_5f30_6dc9_c882, 0x14_a7f0_9d5f_47d4, 0x1a_6ee0_6db1_4acc, 0x13_c439_041f_e516, 0x7_57bd_778a_c36e,
         0x9_1b8e_9093_74b8, 0x3249_7750_4e8c, 0x12_1cfe_1deb_1cb1, 0x5_34e7_dd10_46be, 0x14_baed_1213_a671,
         0x18_135a_2fbf_209c, 0x19_1d63_9835_339f, 0x9_3908_bf17_7bf2, 0xa_0ec7_fe25_fff7, 0x10_2cc0_7f79_788c,

@@ -1,4 +1,4 @@
-//! The float functions of fused steps, in operations that every way of running them shares.
+//! The float functions of fused steps, in operations that the interpreter and generated code share.
 
 pub use super::gamma::{digamma, lgamma};
 pub use super::inverse::{acos, acosh, asin, asinh, atan, atan2, atanh, cosh, sinh};
@@ -36,7 +36,7 @@ operations! {
     ge(x y) -> M = less_equal(y, x);
 }
 
-/// Keeps zeros and NaN.
+/// -1 or 1; zeros and NaN are their own results.
 #[inline(always)]
 pub fn sign<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let (zero, one, minus) = (o.number(0.0), o.number(1.0), o.number(-1.0));
@@ -52,7 +52,7 @@ pub fn rsqrt<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.div(one, root)
 }
 
-/// Towards zero; keeps the sign of zero.
+/// Rounds towards zero; a zero has the sign of `x`.
 #[inline(always)]
 pub fn trunc<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let a = o.magnitude(x);
@@ -66,7 +66,7 @@ pub fn is_finite<O: Ops>(o: &mut O, x: O::F) -> O::M {
     o.less(a, infinity)
 }
 
-/// The larger or smaller of two; NaN wins, and 0 is larger than -0.
+/// The larger or smaller of two numbers; NaN if one is NaN; 0 is larger than -0.
 macro_rules! extremes {
     ($($name:ident $pick:ident $both:ident)+) => { $(
         #[inline(always)]

@@ -4,7 +4,7 @@ use super::ops::{Family, Ops, Rounding, Steps};
 use super::powers::log;
 use super::trigonometric::{odd, waves};
 
-/// sin and cos of π·a, both perhaps with the opposite sign; exact at whole and half numbers.
+/// sin and cos of π·a up to a common sign; exact at integers and halves of integers.
 #[inline(always)]
 fn half_waves<O: Ops>(o: &mut O, a: O::F) -> (O::F, O::F) {
     let whole = o.round(a, Rounding::HalfToEven);
@@ -18,7 +18,7 @@ fn half_waves<O: Ops>(o: &mut O, a: O::F) -> (O::F, O::F) {
     (o.select(turned, cosine, sine), o.select(turned, minus, cosine))
 }
 
-/// Below 0 by log(π / |a sin πa|) - log gamma(a) with a = -x (Abramowitz & Stegun 6.1.17).
+/// log |gamma(x)|; for x below 0 it is log(π / |a sin πa|) - log gamma(a) with a = -x (Abramowitz & Stegun 6.1.17).
 #[inline(always)]
 pub fn lgamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let (a, zero, one) = (o.magnitude(x), o.number(0.0), o.number(1.0));
@@ -35,7 +35,7 @@ pub fn lgamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let minus = o.negated(y);
     let y = o.select(negative, minus, y);
     let l = log(o, argument);
-    // At 1 the product with the zeros is -0.
+    // At 1 the product of polynomial and zeros is -0.
     let y = o.sub(y, l);
     let y = o.add(y, zero);
     let (pole, infinity) = (o.equal(argument, zero), o.number(f64::INFINITY));
@@ -44,7 +44,7 @@ pub fn lgamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.select(end, infinity, y)
 }
 
-/// Below 0 by digamma(1 + a) + π cot πa with a = -x (Abramowitz & Stegun 6.3.7).
+/// The derivative of log gamma; for x below 0 it is digamma(1 + a) + π cot πa with a = -x (Abramowitz & Stegun 6.3.7).
 #[inline(always)]
 pub fn digamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let (a, zero, one) = (o.magnitude(x), o.number(0.0), o.number(1.0));
@@ -55,15 +55,15 @@ pub fn digamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let below = o.select(small, zero, inverse);
     let (sine, cosine) = half_waves(o, a);
     let (cotangent, pi) = (o.div(cosine, sine), o.number(std::f64::consts::PI));
-    let (turn, undefined) = (o.mul(cotangent, pi), o.number(f64::NAN));
+    let (reflection, undefined) = (o.mul(cotangent, pi), o.number(f64::NAN));
     let pole = o.equal(sine, zero);
-    let turn = o.select(pole, undefined, turn);
+    let reflection = o.select(pole, undefined, reflection);
     let negative = o.less(x, zero);
     let more = o.select(negative, below, above);
     let y = o.add(y, more);
-    let reflected = o.add(y, turn);
+    let reflected = o.add(y, reflection);
     let y = o.select(negative, reflected, y);
-    // Infinite at 0, with the opposite sign of zero.
+    // At 0 the result is infinite, with the opposite sign of the zero.
     let (nothing, infinity, minus) = (o.equal(x, zero), o.number(f64::INFINITY), o.negated(x));
     let end = o.with_sign(infinity, minus);
     o.select(nothing, end, y)
@@ -72,7 +72,7 @@ pub fn digamma<O: Ops>(o: &mut O, x: O::F) -> O::F {
 pub mod single {
     use super::{log, Ops, Steps};
 
-    /// What the polynomials around 2 are taken of: a - 2, or a - 1 below 1 for the functions at a + 1.
+    /// The argument of the polynomials around 2: a - 2, or a - 1 for `a` below 1, where the functions are evaluated at a + 1.
     #[inline(always)]
     fn from_two<O: Ops>(o: &mut O, a: O::F) -> (O::M, O::F) {
         let (one, two) = (o.number(1.0), o.number(2.0));
@@ -81,8 +81,8 @@ pub mod single {
         (small, o.sub(a, start))
     }
 
-    /// log gamma(a), or log gamma(1 + a) for a below 1: its zeros at 1 and 2 times a polynomial up to 3; the same about 5 up to 7;
-    /// Stirling's series beyond (Abramowitz & Stegun 6.1.40).
+    /// log gamma(a), or log gamma(1 + a) for `a` below 1: the factors of the zeros at 1 and 2 times a polynomial around 2 (`a` up to 3)
+    /// or around 5 (up to 7); Stirling's series beyond (Abramowitz & Stegun 6.1.40).
     #[inline(always)]
     pub fn lgamma_of<O: Ops>(o: &mut O, a: O::F) -> (O::M, O::F) {
         let (one, three, five, seven) = (o.number(1.0), o.number(3.0), o.number(5.0), o.number(7.0));
@@ -129,7 +129,7 @@ pub mod single {
         (small, o.select(upper, y, far))
     }
 
-    /// digamma(a), or digamma(1 + a) for a below 1: its zero times a polynomial up to 3, then the asymptotic series
+    /// digamma(a), or digamma(1 + a) for `a` below 1: the factor of the zero times a polynomial up to 3, the asymptotic series beyond
     /// (Abramowitz & Stegun 6.3.18).
     #[inline(always)]
     pub fn digamma_of<O: Ops>(o: &mut O, a: O::F) -> (O::M, O::F) {
@@ -144,7 +144,7 @@ pub mod single {
                 0.108_999_930_322_170_26, -0.260_738_968_849_182_13, 0.785_307_526_588_439_9,
             ],
         );
-        // 2 less the zero, in two parts.
+        // 2 minus the zero, in two parts.
         let (high, low) = (o.number(0.538_367_867_469_787_6), o.number(1.243_814_993_89e-8));
         let distance = o.add(z, high);
         let distance = o.sub(distance, low);
@@ -170,15 +170,14 @@ pub mod single {
     }
 }
 
-/// Polynomials of t = (a - center) / (a + center), where the plane without the numbers below 0, on which both functions have
-/// their poles, is one that keeps its distance from the range: an expansion in Chebyshev's polynomials of what is left of the
-/// function without its zeros, computed with 60 digits, converges three times as fast as one of a. Beyond 7 Stirling's
-/// series, its terms fitted to 1/a² from 0 to 1/49 in the same way.
+/// Polynomials of t = (a - center) / (a + center). This map moves the poles, which both functions have at numbers up to 0, away from
+/// the range of t. So the Chebyshev series of the function divided by the factors of its zeros, computed with 60 digits, converges
+/// three times as fast in t as in `a`. Beyond 7 Stirling's series, with coefficients fitted for 1/a² from 0 to 1/49 in the same way.
 pub mod double {
     use super::{log, Ops, Steps};
 
     const END: f64 = 7.0;
-    /// About √7, which puts the ends of the range at equal distances in t.
+    /// About √7, for which the ends of the range have opposite values of t.
     const CENTER: f64 = 2.75;
 
     /// log gamma(a) / ((a - 1)(a - 2)) for a from 1 to 7.
@@ -215,7 +214,7 @@ pub mod double {
         0.003_968_253_773_360_873, -0.008_333_333_333_086_381, 0.083_333_333_333_333_29,
     ];
 
-    /// How far `a` is from a point; where it is small, how far a + 1 is, without the rounding of that.
+    /// a - point, or (a + 1) - point if `a` is small, without the rounding of a + 1.
     #[inline(always)]
     fn distance<O: Ops>(o: &mut O, small: O::M, a: O::F, point: f64) -> O::F {
         let (here, before) = (o.number(point), o.number(point - 1.0));
@@ -231,8 +230,8 @@ pub mod double {
         o.polynomial(t, fit)
     }
 
-    /// log gamma(a), or log gamma(1 + a) for a below 1: its zeros at 1 and 2 times a polynomial up to 7, then Stirling's series
-    /// (Abramowitz & Stegun 6.1.40).
+    /// log gamma(a), or log gamma(1 + a) for `a` below 1: the factors of the zeros at 1 and 2 times a polynomial up to 7, Stirling's
+    /// series beyond (Abramowitz & Stegun 6.1.40).
     #[inline(always)]
     pub fn lgamma_of<O: Ops>(o: &mut O, a: O::F) -> (O::M, O::F) {
         let (one, half, end) = (o.number(1.0), o.number(0.5), o.number(END));
@@ -253,7 +252,7 @@ pub mod double {
         (small, o.select(lower, near, far))
     }
 
-    /// digamma(a), or digamma(1 + a) for a below 1: its zero times a polynomial up to 7, then the asymptotic series
+    /// digamma(a), or digamma(1 + a) for `a` below 1: the factor of the zero times a polynomial up to 7, the asymptotic series beyond
     /// (Abramowitz & Stegun 6.3.18).
     #[inline(always)]
     pub fn digamma_of<O: Ops>(o: &mut O, a: O::F) -> (O::M, O::F) {

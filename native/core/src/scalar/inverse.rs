@@ -1,5 +1,5 @@
-//! Inverse trigonometric and hyperbolic functions: odd polynomials where the argument is small, and square roots,
-//! exponentials and logarithms elsewhere.
+//! Inverse trigonometric and hyperbolic functions: odd polynomials for small arguments; square roots,
+//! exponentials and logarithms for others.
 
 use super::ops::{half_exp, Family, Ops, Steps};
 use super::powers::{log, log1p};
@@ -37,7 +37,7 @@ pub fn atan<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.with_sign(y, x)
 }
 
-/// Whether |x| is above 1/2, and asin of |x| or, above, of sqrt((1 - |x|) / 2).
+/// Whether |x| is above 1/2, and asin(|x|), or asin(sqrt((1 - |x|) / 2)) if |x| is above 1/2.
 #[inline(always)]
 fn asin_parts<O: Ops>(o: &mut O, x: O::F) -> (O::M, O::F) {
     let (a, half, minus) = (o.magnitude(x), o.number(0.5), o.number(-0.5));
@@ -93,7 +93,7 @@ pub fn cosh<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.add(h, rest)
 }
 
-/// log(2a) for large a, in place of `y`.
+/// log(2a) for large `a`; `y` for other numbers.
 #[inline(always)]
 fn log_of_twice<O: Ops>(o: &mut O, a: O::F, y: O::F) -> O::F {
     let (limit, ln2) = (o.number(1e9), o.number(LN2));
@@ -149,7 +149,7 @@ pub fn atanh<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.with_sign(y, x)
 }
 
-/// The angle of (x, y): the arctangent of the smaller side over the larger one, moved to its eighth of the circle.
+/// The angle of (x, y): the arctangent of the smaller side over the larger one, moved to its octant.
 #[inline(always)]
 pub fn atan2<O: Ops>(o: &mut O, y: O::F, x: O::F) -> O::F {
     let (zero, one) = (o.number(0.0), o.number(1.0));
@@ -157,14 +157,14 @@ pub fn atan2<O: Ops>(o: &mut O, y: O::F, x: O::F) -> O::F {
     let steep = o.less(b, a);
     let (top, bottom) = (o.select(steep, b, a), o.select(steep, a, b));
     let r = o.div(top, bottom);
-    // Equal sides, and two infinite ones; then the origin.
+    // First equal sides, which includes two infinite sides; then the origin.
     let same = o.equal(a, b);
     let r = o.select(same, one, r);
     let flat = o.equal(top, zero);
     let r = o.select(flat, zero, r);
     let s = o.mul(r, r);
     let angle = odd(o, r, s, <O::N as Family>::FITS.atan);
-    // -0 is to the left, too.
+    // A zero of negative sign is to the left, too.
     let side = o.with_sign(one, x);
     let left = o.less(side, zero);
     let minus = o.negated(angle);

@@ -86,6 +86,6 @@ macro_rules! float {
     };
 }
 
-// Mantissas from 2/3, and from sqrt(2)/2.
+// Mantissas begin at 2/3 in f32, and at sqrt(2)/2 in f64.
 float!(f32, single, 24, 0x3f2a_aaab, fits::SINGLE, [-104.0, 89.0], expm1 tanh logistic erf erfc erf_inv exp_of);
 float!(f64, double, 53, 0x3fe6_a09e_0000_0000, fits::DOUBLE, [-746.0, 710.0], expm1 tanh logistic erf erfc erf_inv exp_of);

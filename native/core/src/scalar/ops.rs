@@ -1,7 +1,7 @@
-//! What scalar functions are written in: few operations that a processor does on whole vectors.
+//! The few operations in which scalar functions are written; a processor does each of them on whole vectors.
 //!
 //! `Plain` runs them on one number (the tile interpreter, whose loops the compiler vectorises); `generate::Lanes` writes
-//! them down as instructions. Both round every operation once, so that they give the same bits.
+//! them as instructions. Both round every operation once, so they give the same bits.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -32,12 +32,12 @@ pub trait Ops {
     fn sqrt(&mut self, a: Self::F) -> Self::F;
     /// `a·b + c`, rounded once.
     fn fma(&mut self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// `a` if it is the smaller, else `b`: so `b` where one is NaN or both are zero.
+    /// `a` if a < b, else `b`: so `b` if an operand is NaN or both are zero.
     fn lesser(&mut self, a: Self::F, b: Self::F) -> Self::F;
-    /// `a` if it is the larger, else `b`.
+    /// `a` if a > b, else `b`.
     fn greater(&mut self, a: Self::F, b: Self::F) -> Self::F;
     fn round(&mut self, a: Self::F, how: Rounding) -> Self::F;
-    /// `a·2^n` for an integer `n`, rounded once where `a` is within 2^±2 and `|n|` is below twice the exponent's range.
+    /// `a·2^n` for an integer `n`, rounded once if |a| is from 2^-2 to 2^2 and |n| is below twice the range of exponents.
     fn scale(&mut self, a: Self::F, n: Self::F) -> Self::F;
     fn less(&mut self, a: Self::F, b: Self::F) -> Self::M;
     fn less_equal(&mut self, a: Self::F, b: Self::F) -> Self::M;
@@ -46,14 +46,14 @@ pub trait Ops {
     fn select(&mut self, condition: Self::M, a: Self::F, b: Self::F) -> Self::F;
     fn to_bits(&mut self, a: Self::F) -> Self::I;
     fn of_bits(&mut self, a: Self::I) -> Self::F;
-    /// Wraps.
+    /// The integer sum, which wraps.
     fn plus(&mut self, a: Self::I, b: Self::I) -> Self::I;
     fn minus(&mut self, a: Self::I, b: Self::I) -> Self::I;
     fn and(&mut self, a: Self::I, b: Self::I) -> Self::I;
     fn or(&mut self, a: Self::I, b: Self::I) -> Self::I;
     fn xor(&mut self, a: Self::I, b: Self::I) -> Self::I;
     fn shift_left(&mut self, a: Self::I, by: u32) -> Self::I;
-    /// Fills with zeros.
+    /// Shifts zeros in.
     fn shift_right(&mut self, a: Self::I, by: u32) -> Self::I;
 }
 
@@ -143,7 +143,7 @@ pub trait Steps: Ops {
         value
     }
 
-    /// The same with two roundings a step, lowest coefficient first.
+    /// A polynomial with two roundings per step, lowest coefficient first.
     #[inline(always)]
     fn unfused(&mut self, x: Self::F, coefficients: &[f64]) -> Self::F {
         let last = coefficients.len() - 1;
@@ -179,7 +179,7 @@ pub trait Steps: Ops {
         self.of_bits(both)
     }
 
-    /// 2^n for integers whose power is a normal number.
+    /// 2^n for integers n, if 2^n is a normal number.
     #[inline(always)]
     fn power(&mut self, n: Self::F) -> Self::F {
         let shift = self.number(<Self::N as Family>::MAGIC + <Self::N as Family>::BIAS);
@@ -192,10 +192,10 @@ pub trait Steps: Ops {
 
 impl<O: Ops> Steps for O {}
 
-/// Clamps `x` to [low, high]; NaN stays.
+/// Clamps `x` to [low, high]; NaN gives NaN.
 #[inline(always)]
 pub fn clamp<O: Ops>(o: &mut O, x: O::F, low: f64, high: f64) -> O::F {
-    // The constant comes first, for NaN.
+    // The constant is the first operand, so NaN is the result.
     let (low, high) = (o.number(low), o.number(high));
     let x = o.greater(low, x);
     o.lesser(high, x)
@@ -206,7 +206,7 @@ pub trait Float:
 {
     /// The nearest value of a number.
     fn from_f64(number: f64) -> Self;
-    /// Fused where the level has it, else two roundings.
+    /// a·b + c with one rounding if the level has fused multiply-adds, else with two.
     fn mul_add<L: Level>(self, b: Self, c: Self) -> Self;
     fn decay(self) -> Self;
     fn log(self) -> Self;
@@ -214,9 +214,9 @@ pub trait Float:
 
 /// How the functions of a float are computed.
 pub trait Family: Float {
-    /// The bit of the sign.
+    /// The sign bit.
     const SIGN: u64;
-    /// Bits of the significand, and how many of them are stored.
+    /// Bits of the significand; `MANTISSA` is how many of them are stored.
     const BITS: i32;
     const MANTISSA: u32;
     const BIAS: f64;
@@ -227,7 +227,7 @@ pub trait Family: Float {
     const MAGIC_BITS: u64;
     /// e^x is 0 below the first and infinite above the second.
     const EXP: [f64; 2];
-    /// Bits of the least mantissa of which logarithms are taken.
+    /// Bits of the least mantissa to which logarithms reduce their argument.
     const START: u64;
     const FITS: Fits;
     /// `n` and e^r, where x = n·ln2 + r and |r| is at most ln2 / 2.
@@ -242,7 +242,7 @@ pub trait Family: Float {
     fn exp_of<O: Ops<N = Self>>(o: &mut O, r: O::F) -> O::F;
     /// log(1 + f) + n·ln2 for 1 + f from [`Self::START`] to twice that.
     fn log_of<O: Ops<N = Self>>(o: &mut O, n: O::F, f: O::F) -> O::F;
-    /// log gamma(a) for `a` from 0. Below 1 the condition holds, and the result is log gamma(1 + a).
+    /// log gamma(a) for `a` from 0. For `a` below 1 the condition holds, and the result is log gamma(1 + a).
     fn lgamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
     /// digamma(a), with the condition as in `lgamma_of`.
     fn digamma_of<O: Ops<N = Self>>(o: &mut O, a: O::F) -> (O::M, O::F);
@@ -266,7 +266,7 @@ pub fn exp<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.scale(p, n)
 }
 
-/// e^a / 2 for a from 0, which is a number where e^a no longer is.
+/// e^a / 2 for `a` from 0; it is finite for some `a` whose e^a is infinite.
 #[inline(always)]
 pub fn half_exp<O: Ops>(o: &mut O, a: O::F) -> O::F {
     let [low, high] = <O::N as Family>::EXP;
@@ -277,7 +277,8 @@ pub fn half_exp<O: Ops>(o: &mut O, a: O::F) -> O::F {
     o.scale(p, n)
 }
 
-/// The bits of e^x for x up to 88, in fewer steps; 0 where e^x is about to be subnormal, which takes processors a hundred times as long.
+/// e^x for x up to 88, with the bits of `exp` in fewer steps; 0 if e^x is nearly subnormal, since subnormal numbers take processors a
+/// hundred times as long.
 #[inline(always)]
 pub fn decay<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let low = o.number((1.5 - <O::N as Family>::BIAS) * std::f64::consts::LN_2);

@@ -1,4 +1,4 @@
-//! Logarithms and powers of both float types, by the number's exponent and a mantissa near 1.
+//! Logarithms and powers of both float types, from the exponent of a number and a mantissa near 1.
 
 use super::ops::{clamp, exp, exp_of, log_of, Family, Ops, Rounding, Steps};
 use super::trigonometric::{product, sum};
@@ -10,7 +10,7 @@ fn one_bits<N: Family>() -> u64 {
     (N::BIAS as u64) << N::MANTISSA
 }
 
-/// An exponent's field as a number without its bias.
+/// The exponent field as a float, without the bias.
 #[inline(always)]
 fn counted<O: Ops>(o: &mut O, exponent: O::I) -> O::F {
     let bits = o.integer(<O::N as Family>::MAGIC_BITS);
@@ -20,7 +20,7 @@ fn counted<O: Ops>(o: &mut O, exponent: O::I) -> O::F {
     o.sub(sum, shift)
 }
 
-/// The exponent's field of a number whose mantissa begins at [`Family::START`] instead of 1.
+/// The exponent field of a number whose mantissa begins at [`Family::START`] instead of 1.
 #[inline(always)]
 fn exponent_of<O: Ops>(o: &mut O, bits: O::I) -> O::I {
     let offset = o.integer(one_bits::<O::N>() - <O::N as Family>::START);
@@ -51,7 +51,7 @@ fn parts<O: Ops>(o: &mut O, x: O::F) -> (O::F, O::F) {
     (o.sub(n, missing), o.sub(m, one))
 }
 
-/// `y`, a logarithm of `argument`, which is 0 or infinite where `x` is at an end; NaN below 0.
+/// `y`, the logarithm of `argument`, corrected at the ends: infinite for an infinite `x`, -infinity for 0, NaN for negative numbers.
 #[inline(always)]
 fn ends<O: Ops>(o: &mut O, x: O::F, argument: O::F, y: O::F) -> O::F {
     let (infinity, zero, undefined) = (o.number(f64::INFINITY), o.number(0.0), o.number(f64::NAN));
@@ -78,7 +78,7 @@ pub fn log1p<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let bits = o.to_bits(u);
     let exponent = exponent_of(o, bits);
     let n = counted(o, exponent);
-    // (1 + x)·2^-n - 1 from x itself, so that no digit of it is lost.
+    // (1 + x)·2^-n - 1 from x instead of 1 + x, so that no digit of x is lost.
     let mantissa = <O::N as Family>::MANTISSA;
     let four = o.integer((<O::N as Family>::BIAS as u64 * 2 + 2) << mantissa);
     let scale = o.shift_left(exponent, mantissa);
@@ -90,7 +90,7 @@ pub fn log1p<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let f = o.fma(x, scale, less);
     let y = log_of(o, n, f);
     let y = ends(o, x, u, y);
-    // Keeps the sign of zero, and tiny values that leave no trace in 1 + x.
+    // Zero keeps its sign, and x is its own result if 1 + x rounds to 1.
     let nothing = o.equal(x, zero);
     o.select(nothing, x, y)
 }
@@ -119,7 +119,7 @@ pub fn exp2<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.scale(p, n)
 }
 
-/// Exponents of 2 beyond which there is 0 or infinity.
+/// Clamps exponents of 2; beyond the limits a power is 0 or infinite.
 #[inline(always)]
 fn within_exponents<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let bias = <O::N as Family>::BIAS;
@@ -134,12 +134,12 @@ pub fn softplus<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let e = exp(o, minus);
     let rest = log1p(o, e);
     let zero = o.number(0.0);
-    // The constant comes first: then NaN stays.
+    // The constant is the first operand, so NaN is the result.
     let positive = o.greater(zero, x);
     o.add(positive, rest)
 }
 
-/// e^(log|x| / 3) and a step of Newton's.
+/// e^(log|x| / 3), then one step of Newton's method.
 #[inline(always)]
 pub fn cbrt<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let (a, third) = (o.magnitude(x), o.number(1.0 / 3.0));
@@ -158,7 +158,7 @@ pub fn cbrt<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.select(finite, y, x)
 }
 
-/// (a + b)·(c + d), where the second parts are small.
+/// The product of two numbers, each given as a large and a small part.
 #[inline(always)]
 fn long_product<O: Ops>(o: &mut O, a: (O::F, O::F), c: (O::F, O::F)) -> (O::F, O::F) {
     let (high, low) = product(o, a.0, c.0);
@@ -167,8 +167,8 @@ fn long_product<O: Ops>(o: &mut O, a: (O::F, O::F), c: (O::F, O::F)) -> (O::F, O
     sum(o, high, low)
 }
 
-/// The logarithm to base 2 of a positive number in two parts, with about 10 bits more than one part has: that of the
-/// mantissa 1 + f is 2 atanh(f / (2 + f)), whose first two terms are computed in two parts (after fdlibm's `e_pow.c`).
+/// The logarithm to base 2 of a positive number in two parts, with about 10 bits more than one part has. The natural logarithm of
+/// the mantissa 1 + f is 2 atanh(f / (2 + f)), whose first two terms are computed in two parts (after fdlibm's `e_pow.c`).
 #[inline(always)]
 fn long_log2<O: Ops>(o: &mut O, a: O::F) -> (O::F, O::F) {
     let fits = &<O::N as Family>::FITS;
@@ -176,7 +176,7 @@ fn long_log2<O: Ops>(o: &mut O, a: O::F) -> (O::F, O::F) {
     let (one, two) = (o.number(1.0), o.number(2.0));
     let (bottom, lost) = sum(o, two, f);
     let q = o.div(f, bottom);
-    // What the quotient lacks: (f - q·bottom) / bottom.
+    // The rounding error of the quotient: (f - q·bottom) / bottom.
     let minus = o.negated(q);
     let missing = o.fma(minus, bottom, f);
     let missing = o.fma(minus, lost, missing);
@@ -197,7 +197,7 @@ fn long_log2<O: Ops>(o: &mut O, a: O::F) -> (O::F, O::F) {
     (high, o.add(low, more))
 }
 
-/// x^y as in C: 1 where x is 1 or y is 0, even with NaN; NaN for x below 0 unless y is whole.
+/// x^y as in C: 1 where x is 1 or y is 0, even with NaN; NaN for finite x below 0 unless y is an integer.
 #[inline(always)]
 pub fn pow<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
     let (zero, one, infinity) = (o.number(0.0), o.number(1.0), o.number(f64::INFINITY));
@@ -206,7 +206,7 @@ pub fn pow<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
     let high = ends(o, a, a, high);
     let (p, lost) = product(o, high, y);
     let lost = o.fma(low, y, lost);
-    // Beyond every exponent the second part does not count, and may be undefined.
+    // Beyond the range of exponents the second part is insignificant, and may be NaN.
     let (size, limit) = (o.magnitude(p), o.number(4.0 * <O::N as Family>::BIAS));
     let counts = o.less(size, limit);
     let lost = o.select(counts, lost, zero);
@@ -220,7 +220,7 @@ pub fn pow<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
     let size = o.scale(e, n);
     let same = o.equal(a, one);
     let size = o.select(same, one, size);
-    // Of whole y, those are odd whose half is not whole.
+    // An integer y is odd if y / 2 is not an integer.
     let whole = o.round(y, Rounding::Down);
     let whole = o.equal(whole, y);
     let half = o.number(0.5);

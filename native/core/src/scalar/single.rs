@@ -4,7 +4,7 @@ pub use super::errors::single::{erf, erf_inv, erfc};
 pub use super::gamma::single::{digamma_of, lgamma_of};
 use super::ops::{clamp, Ops, Steps};
 
-/// Adding and subtracting this number rounds to an integer: 1.5·2^23.
+/// Adding and subtracting this number, 1.5·2^23, rounds to an integer.
 const MAGIC: f64 = 12582912.0;
 const LN2_HIGH: f64 = 0.693_147_182_464_599_6;
 const LN2_LOW: f64 = -1.904_654_323_148_236e-9;
@@ -52,7 +52,7 @@ pub fn expm1<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let clamped = clamp(o, x, -30.0, 89.0);
     let (n, r) = reduce(o, clamped);
     let m = small_expm1(o, r);
-    // Half of the result, because 2^128 is not representable.
+    // Half of the result is computed first, because 2^128 is not representable.
     let one = o.number(1.0);
     let lower = o.sub(n, one);
     let scale = o.power(lower);
@@ -63,7 +63,7 @@ pub fn expm1<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.with_sign(y, x)
 }
 
-/// (1 - e^-2|x|) / (1 + e^-2|x|), where the numerator keeps its digits near 0.
+/// (1 - e^-2|x|) / (1 + e^-2|x|), whose numerator keeps its relative precision near 0.
 #[inline(always)]
 pub fn tanh<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let a = o.magnitude(x);
@@ -83,7 +83,7 @@ pub fn tanh<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.with_sign(y, x)
 }
 
-/// 1 / (1 + e^-x). Both sides of the fraction are taken times 2^-24, so that it reaches the subnormal numbers.
+/// 1 / (1 + e^-x). Numerator and denominator are multiplied by 2^-24, so that results may be subnormal.
 #[inline(always)]
 pub fn logistic<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let x = clamp(o, x, -104.0, 70.0);

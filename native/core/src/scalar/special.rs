@@ -1,9 +1,9 @@
-//! Special functions in f64 that only the interpreter runs; f32 takes them and rounds once.
+//! Special functions in f64 that only the interpreter runs; the f32 versions round their results once.
 
 use super::functions::digamma;
 use super::ops::Plain;
 
-/// Bernoulli's numbers B2, B4, … B24.
+/// The Bernoulli numbers B2, B4, … B24.
 const BERNOULLI: [f64; 12] = [
     1.0 / 6.0,
     -1.0 / 30.0,
@@ -35,7 +35,7 @@ pub fn polygamma32(n: f32, x: f32) -> f32 {
     polygamma(f64::from(n), f64::from(x)) as f32
 }
 
-/// Hurwitz's zeta function for whole s from 2 on, by Euler and Maclaurin's sum.
+/// The Hurwitz zeta function for integers s from 2, by the Euler-Maclaurin formula.
 fn zeta(s: f64, q: f64) -> f64 {
     if q <= 0.0 && libm::floor(q) == q {
         return if s % 2.0 == 0.0 { f64::INFINITY } else { f64::NAN };
@@ -43,10 +43,10 @@ fn zeta(s: f64, q: f64) -> f64 {
     if q == f64::INFINITY {
         return 0.0;
     }
-    // Far below 0 only the terms near 0 matter, and the steps to them would take too long.
+    // Far below 0 only the terms near 0 are significant, and a loop to them would take too long.
     let mut a = if q < -1e5 { q - libm::floor(q) - 1e5 } else { q };
     let mut sum = 0.0;
-    // The series converges where a is well above s.
+    // The asymptotic series is accurate for `a` well above s.
     while a < 12.0 + s {
         sum += libm::pow(a, -s);
         a += 1.0;
@@ -62,7 +62,7 @@ fn zeta(s: f64, q: f64) -> f64 {
     sum
 }
 
-/// k! for small whole k.
+/// k! for small integers k.
 fn gamma_of(k: f64) -> f64 {
     (2..=k as u32).map(f64::from).product()
 }

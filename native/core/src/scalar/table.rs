@@ -1,9 +1,9 @@
-//! The table of float functions: one row each. `src/ops/scalar.ts` has the row with the meaning and the gradient.
+//! The table of float functions: one row each. Meaning and gradient are in the rows of `src/ops/scalar.ts`.
 //!
-//! A list calls a given macro with its rows, so that the interpreter and the generator read the same rows. Functions in `steps`
-//! and `periodic` are written in operations; periodic ones take fewer operations for numbers that are not huge
-//! (`trigonometric::near`). Functions in `library` are calls, which only the interpreter can make: `rem` takes as many steps as
-//! its quotient has digits, and `polygamma` as many as its order.
+//! A list calls a given macro with its rows, so the interpreter and the generator read the same rows. Functions in `steps`
+//! and `periodic` are written in operations; periodic functions take fewer operations for numbers that are not huge
+//! (`trigonometric::near`). Functions in `library` are calls, which only the interpreter can make: the steps of `rem` are as many as
+//! the digits of its quotient, those of `polygamma` grow with the order.
 
 macro_rules! unary_functions {
     ($visit:ident $($with:tt)*) => {

@@ -1,9 +1,10 @@
-//! Sine, cosine and tangent of any number: x·2/π modulo 4 from the digits of 2/π that count for x (M. Payne and R. Hanek,
-//! "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983), then polynomials of the quarter turn.
+//! Sine, cosine and tangent of any number: x·2/π modulo 4 from the digits of 2/π that are significant for x (M. Payne and R. Hanek,
+//! "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983), then polynomials of the
+//! remainder, in quarter turns.
 
 use super::ops::{Family, Ops, Rounding, Steps};
 
-/// Digits of 2/π that are taken together, and by how many one window of them lies after another.
+/// The number of digits of 2/π in a window, and the number of digits from one window to the next.
 const DIGITS: usize = 6;
 const STRIDE: usize = 2;
 
@@ -17,10 +18,10 @@ fn digit<N: Family>(window: usize, slot: usize) -> f64 {
     if at == 0 {
         return 0.0;
     }
-    N::FITS.turns[at - 1] as f64 * power_of_two(-N::BITS * (slot as i32 + 1))
+    N::FITS.two_over_pi[at - 1] as f64 * power_of_two(-N::BITS * (slot as i32 + 1))
 }
 
-/// A constant of the window that the size of a number asks for.
+/// A constant of the window of each number, which follows from the magnitude of the number.
 #[inline(always)]
 fn choose<O: Ops>(o: &mut O, smaller: &[O::M], of: impl Fn(usize) -> f64) -> O::F {
     let mut value = o.number(of(0));
@@ -31,7 +32,7 @@ fn choose<O: Ops>(o: &mut O, smaller: &[O::M], of: impl Fn(usize) -> f64) -> O::
     value
 }
 
-/// a + b and what its rounding lost, where `a` is a multiple of the last place of `b` (T. Dekker, 1971).
+/// a + b and its rounding error, where `a` is a multiple of the unit in the last place of `b` (T. Dekker, 1971).
 #[inline(always)]
 pub fn sum<O: Ops>(o: &mut O, a: O::F, b: O::F) -> (O::F, O::F) {
     let s = o.add(a, b);
@@ -39,7 +40,7 @@ pub fn sum<O: Ops>(o: &mut O, a: O::F, b: O::F) -> (O::F, O::F) {
     (s, o.sub(b, added))
 }
 
-/// a·b and what its rounding lost.
+/// a·b and its rounding error.
 #[inline(always)]
 pub fn product<O: Ops>(o: &mut O, a: O::F, b: O::F) -> (O::F, O::F) {
     let p = o.mul(a, b);
@@ -47,7 +48,7 @@ pub fn product<O: Ops>(o: &mut O, a: O::F, b: O::F) -> (O::F, O::F) {
     (p, o.fma(a, b, minus))
 }
 
-/// Takes multiples of 4 away, exactly.
+/// Subtracts a multiple of 4, exactly; the result is from -2 to 2.
 #[inline(always)]
 fn modulo_4<O: Ops>(o: &mut O, x: O::F) -> O::F {
     let (quarter, minus) = (o.number(0.25), o.number(-4.0));
@@ -56,41 +57,41 @@ fn modulo_4<O: Ops>(o: &mut O, x: O::F) -> O::F {
     o.fma(q, minus, x)
 }
 
-/// Numbers from here on need a later window.
+/// The least magnitude that needs a later window than this.
 fn window_end<N: Family>(window: usize) -> f64 {
     power_of_two((STRIDE * (window + 1)) as i32 * N::BITS + 1)
 }
 
-/// The numbers that may come: all, or those alone whose digits of 2/π are in the first window. The steps are the same, so the
-/// bits are, but nothing is chosen for a near one.
+/// The allowed arguments: all numbers, or only those whose digits of 2/π are in the first window. Both ranges have the same steps
+/// and so the same bits; for near numbers no window is selected.
 #[derive(Clone, Copy)]
 enum Range {
     Near,
     All,
 }
 
-/// Numbers below this in magnitude are near.
+/// Numbers whose magnitude is below this limit are near.
 pub fn near_end<N: Family>() -> f64 {
     window_end::<N>(0)
 }
 
-/// Whether [`near`] may take a number.
+/// Whether the functions of [`near`] apply to a number.
 #[inline(always)]
 pub fn is_near<O: Ops>(o: &mut O, x: O::F) -> O::M {
     let (a, limit) = (o.magnitude(x), o.number(near_end::<O::N>()));
     o.less(a, limit)
 }
 
-/// `n`, and in two parts `f` within about ±1/2, with n + f = a·2/π modulo 4, for a that is not negative.
+/// The integer `n`, and `f` within about ±1/2 in two parts, with n + f = a·2/π modulo 4, for `a` from 0.
 ///
-/// With p bits to a number, a digit is skipped where its product with `a` is a multiple of 4, that is for a from 2^(p+1) times
-/// the unit of the digit. Six digits leave less than 2^(-3p) out; no number is nearer than 2^(-p-10) to a quarter turn.
+/// With p bits in a significand, a digit is skipped if its product with `a` is a multiple of 4, that is for `a` from 2^(p+1) times
+/// the unit of the digit. The error of six digits is below 2^(-3p); no number is nearer than 2^(-p-10) to a multiple of π/2.
 #[inline(always)]
 fn quarter_turns<O: Ops>(o: &mut O, a: O::F, range: Range) -> (O::F, O::F, O::F) {
     let bits = <O::N as Family>::BITS;
     let windows = match range {
         Range::Near => 1,
-        Range::All => (<O::N as Family>::FITS.turns.len() - DIGITS + STRIDE + 1) / STRIDE,
+        Range::All => (<O::N as Family>::FITS.two_over_pi.len() - DIGITS + STRIDE + 1) / STRIDE,
     };
     let below = |o: &mut O, w: usize| {
         let limit = o.number(window_end::<O::N>(w));
@@ -111,7 +112,7 @@ fn quarter_turns<O: Ops>(o: &mut O, a: O::F, range: Range) -> (O::F, O::F, O::F)
     let [(h0, l0), (h1, l1), (h2, l2), (h3, l3), (h4, l4), (h5, _)] = products;
     let (h0, l0) = (modulo_4(o, h0), modulo_4(o, l0));
     let (h1, l1, h2) = (modulo_4(o, h1), modulo_4(o, l1), modulo_4(o, h2));
-    // The first digit's product is a multiple of 2^(2-p): its parts have an exact sum.
+    // The product of the first digit is a multiple of 2^(2-p), so the sum of its parts is exact.
     let mut s = o.add(h0, l0);
     let mut rest = [h1, l1, h2, l2, h3, l3, h4];
     for r in &mut rest[..5] {
@@ -128,7 +129,7 @@ fn quarter_turns<O: Ops>(o: &mut O, a: O::F, range: Range) -> (O::F, O::F, O::F)
     (n, f, low)
 }
 
-/// sin and cos of f + low quarter turns, for f up to 1/2; each is the sum of two parts.
+/// sin and cos of (f + low)·π/2, for |f| up to 1/2; each is the sum of two parts.
 #[inline(always)]
 fn parts<O: Ops>(o: &mut O, f: O::F, low: O::F) -> [(O::F, O::F); 2] {
     let fits = &<O::N as Family>::FITS;
@@ -146,25 +147,25 @@ fn parts<O: Ops>(o: &mut O, f: O::F, low: O::F) -> [(O::F, O::F); 2] {
     [(linear, o.add(p, lost)), (o.number(1.0), o.mul(q, s))]
 }
 
-/// sin and cos of f + low quarter turns, for f up to 1/2.
+/// sin and cos of (f + low)·π/2, for |f| up to 1/2.
 #[inline(always)]
 pub fn waves<O: Ops>(o: &mut O, f: O::F, low: O::F) -> (O::F, O::F) {
     let [sine, cosine] = parts(o, f, low);
     (o.add(sine.0, sine.1), o.add(cosine.0, cosine.1))
 }
 
-/// The bits of a small whole number, as far as its last places.
+/// Bits whose lowest bits are those of a small integer.
 #[inline(always)]
-fn places<O: Ops>(o: &mut O, n: O::F) -> O::I {
+fn integer_bits<O: Ops>(o: &mut O, n: O::F) -> O::I {
     let magic = o.number(<O::N as Family>::MAGIC);
     let shifted = o.add(n, magic);
     o.to_bits(shifted)
 }
 
-/// Whether a small whole number is odd.
+/// Whether a small integer is odd.
 #[inline(always)]
 pub fn odd<O: Ops>(o: &mut O, n: O::F) -> O::M {
-    let bits = places(o, n);
+    let bits = integer_bits(o, n);
     let (one, zero) = (o.number(1.0), o.number(0.0));
     let sign = o.shift_left(bits, <O::N as Family>::SIGN.trailing_zeros());
     let one = o.to_bits(one);
@@ -173,10 +174,10 @@ pub fn odd<O: Ops>(o: &mut O, n: O::F) -> O::M {
     o.less(signed, zero)
 }
 
-/// The sign's bit for quarters 2 and 3 of a turn.
+/// The sign bit for the quarters 2 and 3 of a turn, else 0.
 #[inline(always)]
 fn lower_half<O: Ops>(o: &mut O, n: O::F) -> O::I {
-    let bits = places(o, n);
+    let bits = integer_bits(o, n);
     let shifted = o.shift_left(bits, <O::N as Family>::SIGN.trailing_zeros() - 1);
     let mask = o.integer(<O::N as Family>::SIGN);
     o.and(shifted, mask)
@@ -189,7 +190,7 @@ fn flipped<O: Ops>(o: &mut O, x: O::F, sign: O::I) -> O::F {
     o.of_bits(bits)
 }
 
-/// `y` with the sign of x besides its own; `x` itself where it is so small that nothing is taken off.
+/// `y`, negated if x is negative; `x` itself if |x| is so small that the function rounds to x.
 #[inline(always)]
 fn finished<O: Ops>(o: &mut O, x: O::F, y: O::F) -> O::F {
     let (bits, mask) = (o.to_bits(x), o.integer(<O::N as Family>::SIGN));
@@ -232,7 +233,7 @@ fn tan_in<O: Ops>(o: &mut O, x: O::F, range: Range) -> O::F {
     let turned = odd(o, n);
     let top = (o.select(turned, cosine.0, sine.0), o.select(turned, cosine.1, sine.1));
     let bottom = (o.select(turned, sine.0, cosine.0), o.select(turned, sine.1, cosine.1));
-    // What the quotient of the first parts lacks: (top - y·bottom) / bottom.
+    // The rounding error of the quotient of the first parts: (top - y·bottom) / bottom.
     let y = o.div(top.0, bottom.0);
     let minus = o.negated(y);
     let missing = o.fma(minus, bottom.0, top.0);
@@ -254,7 +255,7 @@ macro_rules! ranges {
             }
         )+
 
-        /// The same of numbers for which [`is_near`] holds.
+        /// The same functions for numbers that [`is_near`] accepts.
         pub mod near {
             use super::{Ops, Range};
             $(

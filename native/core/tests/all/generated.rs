@@ -230,3 +230,12 @@ fn kept_kernels_are_bounded_and_shared() {
     (0..1200).for_each(|i| drop(load(f64::from(i), 64)));
     assert!(kept() <= 512, "{} kernels are kept", kept());
 }
+
+#[test]
+fn the_switch_of_generated_kernels_refuses_unknown_values() {
+    assert_eq!(Generate::parse(None).expect("legal"), Generate::On);
+    assert_eq!(Generate::parse(Some("on")).expect("legal"), Generate::On);
+    assert_eq!(Generate::parse(Some("off")).expect("legal"), Generate::Off);
+    let error = Generate::parse(Some("maybe")).expect_err("malformed");
+    assert!(error.to_string().contains("maybe"), "{error}");
+}

@@ -1,6 +1,7 @@
 //! Reductions, gathers, slices, random bits and cross-entropy against naive loops.
 
 use crate::common::*;
+use heddle_core::kernels::random;
 use heddle_core::Fault;
 use serde_json::json;
 
@@ -286,6 +287,13 @@ fn slices_at_run_time() {
     {
         assert_eq!(decode("f32", &buffers[0]), want);
     }
+}
+
+#[test]
+fn random_bits_match_the_published_vectors() {
+    // Random123 kat_vectors: counter 0, key 0.
+    let c = random::blocks([0, 0], 0, 0);
+    assert_eq!([c[0][0], c[1][0], c[2][0], c[3][0]], [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
 }
 
 #[test]

@@ -107,14 +107,14 @@ impl Shape {
     }
 
     /// Copies the queries of a block, scaled, to its slot.
-    pub(super) unsafe fn turn<T: Real>(&self, run: &Run, head: usize, (i0, i1): (usize, usize), slot: &Slot<T>) {
+    pub(super) unsafe fn pack<T: Real>(&self, run: &Run, head: usize, (i0, i1): (usize, usize), slot: &Slot<T>) {
         let queries = self.call.query.matrix::<T>(run, &self.heads, head).from(i0, 0);
         pack_right(queries.transposed(), self.call.d, i1 - i0, slot.queries);
         let copied = std::slice::from_raw_parts_mut(slot.queries, self.call.d * (i1 - i0));
         times(run.isa, copied, &[T::from_f64(self.call.scale)]);
     }
 
-    /// The scores of a block, scaled and masked, in the place of its weights.
+    /// The scores of a block, scaled and masked, in the memory of its weights.
     pub(super) unsafe fn scores<T: Real>(&self, run: &Run, (head, (i0, i1), (j0, j1)): Part, slot: &Slot<T>) {
         let to = slot.weights;
         let keys = self.call.key.matrix::<T>(run, &self.call.lead, head / self.call.r).from(j0, 0);
@@ -320,7 +320,7 @@ impl Attention {
         let rows = std::slice::from_raw_parts_mut(out, count * c.e);
         let values = c.value.matrix::<T>(run, &c.lead, head / c.r);
         let (mut tops, mut sums, mut before) = ([T::LOWEST; QUERIES], [T::ZERO; QUERIES], [T::ZERO; QUERIES]);
-        s.turn(run, head, (i0, i1), slot);
+        s.pack(run, head, (i0, i1), slot);
         for (j0, j1) in pieces(0, s.seen(i1), KEYS) {
             let part = (head, (i0, i1), (j0, j1));
             s.scores(run, part, slot);

@@ -57,7 +57,7 @@ impl AttentionGrad {
         run.pool.run(heads * rows, c.slots, |worker, task| {
             let (head, i0) = (task / rows, task % rows * QUERIES);
             let (rows, slot) = ((i0, c.n.min(i0 + QUERIES)), s.slot::<T>(run, worker));
-            self.turn(run, head, rows, &slot);
+            self.pack(run, head, rows, &slot);
             for columns in pieces(0, s.seen(rows.1), KEYS) {
                 self.block(run, (head, rows, columns), &slot);
                 self.queries(run, (head, rows, columns), &slot);
@@ -65,8 +65,8 @@ impl AttentionGrad {
         });
     }
 
-    unsafe fn turn<T: Real>(&self, run: &Run, head: usize, rows: (usize, usize), slot: &Slot<T>) {
-        self.s.turn(run, head, rows, slot);
+    unsafe fn pack<T: Real>(&self, run: &Run, head: usize, rows: (usize, usize), slot: &Slot<T>) {
+        self.s.pack(run, head, rows, slot);
         let dy = self.dy.matrix::<T>(run, &self.s.heads, head).from(rows.0, 0);
         pack_right(dy.transposed(), self.s.call.e, rows.1 - rows.0, slot.dy);
     }
@@ -100,7 +100,7 @@ impl AttentionGrad {
         for head in group * c.r..(group + 1) * c.r {
             for rows in pieces(first, c.n, QUERIES) {
                 let part = (head, rows, (j0, j1.min(s.seen(rows.1))));
-                self.turn(run, head, rows, slot);
+                self.pack(run, head, rows, slot);
                 self.block(run, part, slot);
                 let q = c.query.matrix::<T>(run, &s.heads, head).from(rows.0, 0);
                 let dy = self.dy.matrix::<T>(run, &s.heads, head).from(rows.0, 0);

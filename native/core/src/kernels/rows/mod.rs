@@ -372,10 +372,10 @@ impl Block<'_> {
             part[view] = (first.wrapping_add_signed(row as isize * by), step);
         }
         let part = &mut part[..pass.places.len()];
-        let turns = length / LANES;
-        pass.call(self.run.isa, (turns, LANES), part);
+        let vectors = length / LANES;
+        pass.call(self.run.isa, (vectors, LANES), part);
         if !length.is_multiple_of(LANES) {
-            part.iter_mut().for_each(|(first, by)| *first = first.wrapping_add_signed(turns as isize * *by));
+            part.iter_mut().for_each(|(first, by)| *first = first.wrapping_add_signed(vectors as isize * *by));
             pass.call(self.run.isa, (1, length % LANES), part);
         }
     }

@@ -1,5 +1,5 @@
 /**
- * @module The program of a server device: state that persists, and a closed table of handlers, each a program. A request
+ * @module The program of a parameter server: state that persists, and a closed table of handlers, each a program. A request
  * names a handler and carries its arguments; nothing else can be requested.
  */
 import { formatType, sameType } from "../ir/shape.ts";
@@ -16,17 +16,17 @@ export interface Handler {
   readonly writes: boolean;
 }
 
-/** Serves requests in the order of their arrival until it is stopped. */
-export interface ServeStep {
-  readonly kind: "serve";
+/** State and handlers of a server device, which runs the handlers of requests in the order of their arrival. */
+export interface ServerProgram {
+  readonly kind: "server";
   readonly name: string;
   readonly state: readonly ProgramInput[];
   readonly handlers: readonly Handler[];
 }
 
-/** Prints a serve step: its state, then each handler's program. */
-export function printServe({ name, state, handlers }: ServeStep): string {
-  const lines = [`serve @${name} {`];
+/** Prints the program of a server: its state, then each handler's program. */
+export function printServerProgram({ name, state, handlers }: ServerProgram): string {
+  const lines = [`server @${name} {`];
   for (const { name: value, type } of state) lines.push(`  state ${formatType(type)} ${value}`);
   for (const handler of handlers) {
     lines.push(`  handler ${handler.name}${handler.writes ? " writes" : ""}`);
@@ -36,13 +36,13 @@ export function printServe({ name, state, handlers }: ServeStep): string {
 }
 
 /**
- * Verifies a serve step and the programs of its handlers.
+ * Verifies the program of a server and the programs of its handlers.
  *
  * @throws HeddleError `verify` naming the handler that does not fit the state.
  */
-export function verifyServe({ name, state, handlers }: ServeStep): void {
+export function verifyServerProgram({ name, state, handlers }: ServerProgram): void {
   const fail = (handler: Handler, problem: string): never => {
-    throw new HeddleError("verify", `serve '${name}', handler '${handler.name}': ${problem}`);
+    throw new HeddleError("verify", `server '${name}', handler '${handler.name}': ${problem}`);
   };
   const names = new Set<string>();
   for (const handler of handlers) {

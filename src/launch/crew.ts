@@ -1,0 +1,15 @@
+/** @module The workers of a run, wherever they are. */
+import type { WorkerProcess } from "./worker-process.ts";
+
+/** The started workers. */
+export interface Crew {
+  readonly processes: readonly WorkerProcess[];
+  /** Whether the run has failed, so that nothing waits for workers any more. */
+  failed: boolean;
+  /** Kills what still runs. */
+  kill(): void;
+  /** Gives back everything but the workers: the store, links to hosts. */
+  close(): Promise<void>;
+  /** Folders with records of a failed run, as `host:path`, once closed. */
+  records?(): string[];
+}

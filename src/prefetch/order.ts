@@ -1,0 +1,48 @@
+/** @module The order of the steps of a program that are not compute. */
+import type { Node } from "../ir/node.ts";
+import { bytesOf } from "../ir/shape.ts";
+import { topological } from "../ir/walk.ts";
+import { depthsOf, firstUsers, gatherGroups, isGather } from "./gathers.ts";
+
+/** A step, and what is computed before it. */
+export interface Ordered {
+  readonly node: Node;
+  readonly needs: readonly Node[];
+}
+
+/**
+ * Steps by the length of the longest path to them, so that gradients of the last layers are sent first; gathers by their users.
+ *
+ * @param order all nodes of a graph, inputs before users
+ * @param steps those that are steps of their own, in the same order
+ */
+export function orderSteps(order: readonly Node[], steps: readonly Node[]): Ordered[] {
+  const depths = depthsOf(order);
+  const depth = (node: Node): number => depths.get(node) as number;
+  const groups = gatherGroups(order);
+  const groupOf = new Map(groups.flatMap(({ nodes }, index) => nodes.map((node) => [node, index] as const)));
+  const before = (node: Node): readonly Node[] => groups[(groupOf.get(node) ?? 0) - 1]?.operands ?? [];
+  const firstUser = firstUsers(order, depth);
+  // A group is sent when the group before it is about to be used.
+  const position = (node: Node): number => {
+    if (groupOf.has(node)) return Math.max(0, ...before(node).map(depth)) + 0.5;
+    return isGather(node) ? Math.max(depth(node), depth(firstUser.get(node) as Node) - 0.5) : depth(node);
+  };
+  const prompt = promptNodes(order, steps);
+  return steps
+    .toSorted((left, right) => position(left) - position(right))
+    .map((node) => {
+      const made = prompt.filter((user) => depth(user) < position(node));
+      return { node, needs: [...made, ...before(node), ...node.inputs] };
+    });
+}
+
+/** What no step needs would be computed at the end: these nodes come early, since larger gathered values live until then. */
+function promptNodes(order: readonly Node[], steps: readonly Node[]): Node[] {
+  const apart = new Set(steps);
+  const awaited = new Set(topological(steps.flatMap(({ inputs }) => inputs)));
+  const bytes = ({ types }: Node): number => types.reduce((sum, type) => sum + bytesOf(type), 0);
+  const frees = (node: Node): boolean =>
+    node.inputs.filter(isGather).reduce((sum, input) => sum + bytes(input), 0) > bytes(node);
+  return order.filter((node) => !awaited.has(node) && !apart.has(node) && frees(node));
+}
