@@ -6,12 +6,12 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { type AddressInfo, createServer } from "node:net";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Command } from "./hub.ts";
 import type { PeerName } from "./options.ts";
+import type { Command } from "./processes.ts";
 import type { Workload } from "./workloads.ts";
 
 export const root: string = fileURLToPath(new URL("..", import.meta.url));
-const peerFile = (name: string): string => join(root, "bench", "peers", name);
+export const peerFile = (name: string): string => join(root, "bench", "peers", name);
 
 /** The run that a peer is started for. */
 export interface Start {
@@ -25,23 +25,46 @@ export interface Start {
   readonly spec: string;
 }
 
+/** Whether inference is all that a workload does: its answers are waited for. */
+export const isInference = ({ sizes }: Workload): boolean => sizes.kind === "infer" || sizes.kind === "int8";
+
+const alone = ({ sizes, processes }: Workload): boolean =>
+  sizes.kind !== "eager" && sizes.kind !== "int8" && processes === 1;
+const inTensorFlow: readonly string[] = ["mlp", "lenet", "infer", "gemm"];
+
 /**
- * Whether a peer can run a workload: two processes need a peer with a plain way to use two, eager operations a peer with
- * an eager mode that differs from its other rows; a single product leaves nothing to `torch.compile`.
+ * Whether a peer can run a workload. PyTorch and JAX have no quantised products here; two processes need a peer with a plain way to
+ * use two; operations that are not compiled need an eager mode; a single product leaves nothing to `torch.compile`.
  */
-export function canRun(peer: PeerName, { processes, sizes }: Workload): boolean {
-  if (sizes.kind === "eager") return peer === "heddle" || peer === "torch-eager";
-  if (sizes.kind === "infer") return true;
-  if (inferOnly.includes(peer)) return false;
-  if (sizes.kind === "gemm") return peer !== "torch-compile";
-  return processes === 1 || !["torch-compile", "jax-jit"].includes(peer);
-}
+const runs: Readonly<Record<PeerName, (workload: Workload) => boolean>> = {
+  heddle: () => true,
+  "heddle-sync": isInference,
+  "torch-eager": ({ sizes }) => sizes.kind !== "int8",
+  "torch-tuned": ({ sizes }) => sizes.kind !== "int8" && sizes.kind !== "eager",
+  "torch-compile": (workload) => alone(workload) && workload.sizes.kind !== "gemm",
+  "jax-jit": (workload) => alone(workload) && workload.precision === undefined,
+  onnxruntime: isInference,
+  "onnxruntime-node": isInference,
+  openvino: isInference,
+  tfjs: (workload) => alone(workload) && workload.precision === undefined && inTensorFlow.includes(workload.sizes.kind),
+};
 
-/** Peers of inference alone. */
-const inferOnly: readonly PeerName[] = ["heddle-sync", "onnxruntime", "onnxruntime-node"];
+/** Peers that read the network as Heddle has written it. */
+export const onnxPeers: readonly PeerName[] = ["onnxruntime", "onnxruntime-node", "openvino"];
 
-const pythonFile = (peer: PeerName): string =>
-  peer === "jax-jit" ? "jax_peer.py" : peer === "onnxruntime" ? "onnx_peer.py" : "torch_peer.py";
+export const canRun = (peer: PeerName, workload: Workload): boolean => runs[peer](workload);
+
+const pythonFiles: Readonly<Partial<Record<PeerName, string>>> = {
+  "jax-jit": "jax_peer",
+  onnxruntime: "onnx_peer",
+  openvino: "openvino_peer",
+};
+
+/** The module of a peer, and packages that it imports late. */
+const pythonModules = (peer: PeerName): string[] => [
+  pythonFiles[peer] ?? "torch_peer",
+  ...(peer === "torch-compile" ? ["torch._dynamo", "torch._inductor.compile_fx"] : []),
+];
 
 /** `heddle run` of a file of the peers. */
 export const heddleCommand = (file: string, env: Command["env"], processes = 1, threads = 1): Command => ({
@@ -51,6 +74,16 @@ export const heddleCommand = (file: string, env: Command["env"], processes = 1, 
     ...["run", peerFile(file), "--workers", String(processes), "--threads", String(threads)],
   ],
   env,
+});
+
+/** `heddle profile` of a file of the peers: its report as JSON. */
+export const heddleProfile = (file: string, threads: number): Command => ({
+  program: process.execPath,
+  args: [
+    join(root, "bin", "heddle.js"),
+    ...["profile", peerFile(file), "--threads", String(threads), "--steps", "1", "--json"],
+  ],
+  env: {},
 });
 
 /** Makes glibc keep freed blocks and use huge pages: without it PyTorch maps and faults every large tensor again. */
@@ -69,6 +102,8 @@ export function pythonEnvironment(peer: PeerName, threads: number, python: strin
     OMP_NUM_THREADS: count,
     MKL_NUM_THREADS: count,
     TORCHINDUCTOR_CACHE_DIR: join(root, ".heddle", "bench", "inductor"),
+    // Compiles in the process: a process of its own for that would import PyTorch once more.
+    TORCHINDUCTOR_COMPILE_THREADS: "1",
     JAX_PLATFORMS: "cpu",
     PYTHONDONTWRITEBYTECODE: "1",
     PATH: [dirname(python), process.env["PATH"] ?? ""].join(delimiter),
@@ -82,35 +117,37 @@ export async function commandsOf(start: Start): Promise<Command[]> {
   const env = { HEDDLE_BENCH_SPEC: spec };
   if (peer === "heddle" || peer === "heddle-sync")
     return [onCores(heddleCommand("heddle.ts", env, processes, threads), processes * threads)];
-  if (peer === "onnxruntime-node") {
-    const args = ["--import", "tsx", peerFile("onnx.ts")];
+  const inNode = { "onnxruntime-node": "onnx.ts", tfjs: "tfjs.ts" }[peer as string];
+  if (inNode !== undefined) {
+    const args = ["--import", "tsx", peerFile(inNode)];
     return [
       onCores({ program: process.execPath, args, env: { ...env, HEDDLE_BENCH_NODE: installNodePeers() } }, threads),
     ];
   }
   if (python === undefined) throw new Error(`${peer}: its packages are not installed`);
-  const file = peerFile(pythonFile(peer));
   const port = processes > 1 ? String(await freePort()) : "0";
-  return Array.from({ length: processes }, (_unused, rank) =>
-    onCores(
-      {
-        program: python,
-        args: [file],
-        env: {
-          ...pythonEnvironment(peer, threads, python),
-          ...env,
-          ...(processes > 1
-            ? { RANK: String(rank), WORLD_SIZE: String(processes), MASTER_ADDR: "127.0.0.1", MASTER_PORT: port }
-            : {}),
-        },
-      },
-      processes * threads,
-    ),
+  const nursery = onCores(
+    {
+      program: python,
+      args: [peerFile("nursery.py"), ...pythonModules(peer)],
+      env: pythonEnvironment(peer, threads, python),
+    },
+    processes * threads,
   );
+  const group = { WORLD_SIZE: String(processes), MASTER_ADDR: "127.0.0.1", MASTER_PORT: port };
+  return Array.from({ length: processes }, (_unused, rank) => ({
+    ...nursery,
+    forkEnv: { ...env, ...(processes > 1 ? { RANK: String(rank), ...group } : {}) },
+  }));
 }
 
-/** The packages of peers that run in Node, whose programs for all systems are in them: 290 MB on disk. */
-const nodePackages = ["onnxruntime-node@1.30.0"];
+/** The packages of peers that run in Node: 350 MB on disk, as those of ONNX Runtime have its programs for all systems. */
+const nodePackages = [
+  "onnxruntime-node@1.30.0",
+  "@tensorflow/tfjs-core@4.22.0",
+  "@tensorflow/tfjs-backend-cpu@4.22.0",
+  "@tensorflow/tfjs-backend-wasm@4.22.0",
+];
 
 /** The folder of those packages, installed where they are missing. */
 function installNodePeers(): string {

@@ -1,17 +1,10 @@
 /** @module Peers as processes: started, asked, ended. Each of their ranks connects over a loopback socket. */
-import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import type { CheckRequest, StepsRequest } from "./peers/link.ts";
-
-/** A command line and its environment in addition to the harness's; undefined removes a variable. */
-export interface Command {
-  readonly program: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string | undefined>>;
-}
+import { type Command, endedWithin, Processes, type Running } from "./processes.ts";
 
 /** The combined answer of all ranks of a peer. */
 export interface StepsAnswer {
@@ -27,18 +20,21 @@ interface Rank {
   close(): void;
 }
 
-/** The server to which the ranks of all peers connect. */
+/** The server to which the ranks of all peers connect, and their processes. */
 export class Hub {
+  readonly processes: Processes;
   private readonly server: Server;
   private readonly expected = new Map<string, (rank: Rank) => void>();
 
-  private constructor(server: Server) {
+  private constructor(server: Server, folder: string) {
     this.server = server;
+    this.processes = new Processes(folder);
   }
 
-  static async open(): Promise<Hub> {
+  /** @param folder for the output of processes */
+  static async open(folder: string): Promise<Hub> {
     const server = createServer();
-    const hub = new Hub(server);
+    const hub = new Hub(server, folder);
     server.on("connection", (socket) => void hub.greet(socket));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -58,6 +54,7 @@ export class Hub {
 
   close(): void {
     this.server.close();
+    this.processes.close();
   }
 
   private async greet(socket: Socket): Promise<void> {
@@ -87,15 +84,11 @@ export class Hub {
   }
 }
 
-/** The characters of a process's output that are shown when it fails. */
-const keptOutput = 4000;
-
 /** A running peer. */
 export class PeerProcess {
   readonly name: string;
-  private readonly children: ChildProcess[] = [];
+  private readonly children: Running[] = [];
   private readonly ranks: Rank[] = [];
-  private output = "";
   private failure: Promise<never> | undefined;
 
   constructor(name: string) {
@@ -125,26 +118,10 @@ export class PeerProcess {
       });
       prepare(hub.port, token);
     });
-    const fail: Promise<never>[] = [];
-    for (const { program, args, env } of commands) {
-      const child = spawn(program, args, {
-        env: { ...process.env, ...env },
-        stdio: ["ignore", "pipe", "pipe"],
-      });
-      this.children.push(child);
-      const keep = (chunk: Buffer): void => {
-        this.output = (this.output + chunk.toString()).slice(-keptOutput);
-      };
-      child.stdout.on("data", keep);
-      child.stderr.on("data", keep);
-      fail.push(
-        new Promise((_resolve, reject) => {
-          child.once("error", (error) => reject(this.error(error.message)));
-          child.once("close", (code, signal) => reject(this.error(`it ended (${signal ?? `status ${code}`})`)));
-        }),
-      );
-    }
-    this.failure = Promise.race(fail);
+    for (const command of commands) this.children.push(await hub.processes.start(command));
+    this.failure = Promise.race(this.children.map(({ failed }) => failed)).catch((error: Error) => {
+      throw this.error(error.message);
+    });
     this.failure.catch(() => {});
     await this.within(connected, seconds, "connect");
   }
@@ -172,14 +149,14 @@ export class PeerProcess {
   async end(): Promise<number> {
     const peaks = await this.ask({ run: "end" }, 30);
     for (const rank of this.ranks) rank.close();
-    await Promise.all(this.children.map((child) => ended(child, 10)));
+    await Promise.all(this.children.map((child) => endedWithin(child, 10)));
     return Math.max(...peaks.map(({ peakBytes }) => peakBytes as number));
   }
 
   /** Ends the processes at once. */
   kill(): void {
     for (const rank of this.ranks) rank.close();
-    for (const child of this.children) child.kill("SIGTERM");
+    for (const child of this.children) child.kill();
   }
 
   private async ask(request: object, seconds: number): Promise<Record<string, unknown>[]> {
@@ -203,7 +180,10 @@ export class PeerProcess {
   }
 
   private error(message: string): Error {
-    const lines = this.output.trim();
+    const lines = this.children
+      .map((child) => child.output())
+      .join("")
+      .trim();
     return new Error(`${this.name}: ${message}${lines === "" ? "" : `\n${lines}`}`);
   }
 }
@@ -212,11 +192,4 @@ function means(lists: readonly (readonly number[])[]): number[] {
   return (lists[0] ?? []).map(
     (_value, index) => lists.reduce((sum, list) => sum + (list[index] as number), 0) / lists.length,
   );
-}
-
-async function ended(child: ChildProcess, seconds: number): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const timer = setTimeout(() => child.kill("SIGKILL"), 1000 * seconds);
-  await once(child, "close");
-  clearTimeout(timer);
 }

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { canRun, commandsOf, heddleCommand } from "./commands.ts";
+import { canRun, commandsOf, heddleCommand, isInference, onnxPeers, peerFile } from "./commands.ts";
 import { type Hub, PeerProcess } from "./hub.ts";
 import {
   compulsoryBytes,
@@ -13,8 +13,10 @@ import {
   type Sizes,
   workloadData,
 } from "./kinds/index.ts";
+import { type Limits, shareOfLimit } from "./limits.ts";
 import type { PeerName } from "./options.ts";
 import type { Spec } from "./peers/link.ts";
+import type { Command } from "./processes.ts";
 import type { Problem, Row } from "./report.ts";
 import { type Measured, measureInTurns } from "./schedule.ts";
 import { startCommand, startPeers, timeToFirstStep } from "./start.ts";
@@ -36,13 +38,15 @@ export interface WorkloadRequest {
   readonly peers: readonly PeerName[];
   readonly threads: number;
   readonly seconds: number;
+  /** Of all threads of all processes. */
+  readonly limits: Limits;
 }
 
 /** The files that a peer reads. */
 type Files = Pick<Spec, "data" | "onnx">;
 
 /** Warm-up steps, where they are not 5: the JavaScript of eager operations is interpreted at first. */
-const warmUp: Partial<Record<Sizes["kind"], number>> = { eager: 40, infer: 300, gemm: 20 };
+const warmUp: Partial<Record<Sizes["kind"], number>> = { eager: 40, infer: 300, int8: 300, gemm: 20 };
 
 /** Peers start from the same weights: after three steps their losses may differ by this fraction. */
 export const lossTolerance = 1e-3;
@@ -55,7 +59,7 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
   console.log(`\n${name}: ${title}, ${processes > 1 ? `${processes} processes` : `${threads} threads`}`);
   const data = join(request.folder, `${name}.bin`);
   writeFileSync(data, workloadData(sizes));
-  const files: Files = { data, onnx: writeOnnx(request, data) ?? null };
+  const files: Files = { data, onnx: writeOnnx(request, data) };
   const peers: PeerProcess[] = [];
   const attempt = async <T>(peer: string, work: () => Promise<T>): Promise<T | undefined> => {
     try {
@@ -79,7 +83,7 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
         checks.set(peer, checked);
       }
     }
-    problems.push(...disagreements(name, checks));
+    problems.push(...disagreements(name, checks, workload.tolerance));
     const blockSeconds = Math.min(0.5, seconds / 4);
     const measured = await measureInTurns(
       peers,
@@ -100,29 +104,44 @@ export async function measureWorkload(request: WorkloadRequest): Promise<Measure
         problems.push({ workload: name, peer: peer.name, message });
       }
     }
-    return { rows, problems, versions: Object.assign({}, ...peers.map(({ versions }) => versions)) };
+    return {
+      rows: withMemoryShares(rows),
+      problems,
+      versions: Object.assign({}, ...peers.map(({ versions }) => versions)),
+    };
   } finally {
     for (const peer of peers) peer.kill();
   }
 }
 
-/** Lets Heddle write the network of an inference as ONNX; undefined where no peer reads it. */
-function writeOnnx({ folder, workload, peers }: WorkloadRequest, data: string): string | undefined {
-  if (workload.sizes.kind !== "infer" || !peers.some((peer) => peer.startsWith("onnx"))) return undefined;
+/** Writes the network of an inference as ONNX, by Heddle, or quantised by ONNX Runtime. Null where no peer reads it. */
+function writeOnnx({ folder, workload, peers, python }: WorkloadRequest, data: string): string | null {
+  if (!isInference(workload) || !peers.some((peer) => onnxPeers.includes(peer))) return null;
   const [spec, onnx] = [join(folder, "write-onnx.json"), join(folder, `${workload.name}.onnx`)];
   const { sizes } = workload;
   const shapes = { parameters: parameterShapes(sizes), inputs: inputShapes(sizes), integers: integerShapes(sizes) };
   writeFileSync(spec, JSON.stringify({ sizes, ...shapes, data, onnx }));
-  const { program, args, env } = heddleCommand("write-onnx.ts", { HEDDLE_BENCH_SPEC: spec });
+  const environment = { HEDDLE_BENCH_SPEC: spec };
+  if (sizes.kind === "int8") {
+    if (python === undefined) throw new Error(`${workload.name}: ONNX Runtime's Python packages are not installed`);
+    const args = [peerFile("quantize.py"), join(folder, `${workload.name}-floats.onnx`), onnx];
+    runToEnd("the model could not be quantised", python, args, environment);
+  } else {
+    const { program, args, env } = heddleCommand("write-onnx.ts", environment);
+    runToEnd("the model could not be written as ONNX", program, args, env);
+  }
+  return onnx;
+}
+
+function runToEnd(failure: string, program: string, args: readonly string[], env: Command["env"]): void {
   const options = { encoding: "utf8", env: { ...process.env, ...env } } as const;
   const { status, stdout, stderr } = spawnSync(program, args, options);
-  if (status !== 0) throw new Error(`the model could not be written as ONNX\n${stdout}${stderr}`);
-  return onnx;
+  if (status !== 0) throw new Error(`${failure}\n${stdout}${stderr}`);
 }
 
 async function startPeer(request: WorkloadRequest, process: PeerProcess, files: Files): Promise<void> {
   const { hub, folder, python, workload, threads } = request;
-  const { sizes, processes, optimizer } = workload;
+  const { sizes, processes, optimizer, precision } = workload;
   const peer = process.name as PeerName;
   const spec = join(folder, `${peer}.json`);
   const commands = await commandsOf({ peer, processes, threads, python, spec });
@@ -135,6 +154,7 @@ async function startPeer(request: WorkloadRequest, process: PeerProcess, files: 
       processes,
       sizes,
       optimizer: optimizer ?? null,
+      precision: precision ?? null,
       parameters: parameterShapes(sizes),
       inputs: inputShapes(sizes),
       integers: integerShapes(sizes),
@@ -145,14 +165,18 @@ async function startPeer(request: WorkloadRequest, process: PeerProcess, files: 
 }
 
 /** Peers whose losses are not those of the first one. */
-export function disagreements(workload: string, checks: ReadonlyMap<string, readonly number[]>): Problem[] {
+export function disagreements(
+  workload: string,
+  checks: ReadonlyMap<string, readonly number[]>,
+  tolerance = lossTolerance,
+): Problem[] {
   const [first, ...others] = checks;
   if (first === undefined) return [];
   const [reference, expected] = first;
   return others.flatMap(([peer, values]) => {
     const place = expected.findIndex((value, index) => {
       const difference = relativeDifference(value, values[index] ?? Number.NaN);
-      return !(difference <= lossTolerance);
+      return !(difference <= tolerance);
     });
     if (place < 0 && values.length === expected.length) return [];
     const message = `loss ${place + 1} is ${values[place]}, that of ${reference} is ${expected[place]}`;
@@ -160,8 +184,20 @@ export function disagreements(workload: string, checks: ReadonlyMap<string, read
   });
 }
 
+/** The rows of a group, with each peer's memory over PyTorch's. */
+function withMemoryShares(rows: readonly Row[]): Row[] {
+  const [tuned, plain] = ["torch-tuned", "torch-eager"].map(
+    (name) => rows.find(({ peer }) => peer === name)?.peakBytes,
+  );
+  const theirs = tuned ?? plain;
+  return rows.map((row) => {
+    const known = row.peakBytes !== undefined && theirs !== undefined;
+    return { ...row, memoryShare: known ? (row.peakBytes as number) / (theirs as number) : undefined };
+  });
+}
+
 function rowOf(
-  { workload, threads }: WorkloadRequest,
+  { workload, threads, limits }: WorkloadRequest,
   peer: string,
   peerResult: Measured,
   peakBytes: number | undefined,
@@ -169,6 +205,7 @@ function rowOf(
 ): Row {
   const middle = median(peerResult.milliseconds);
   const per = (amount: number): number | undefined => (amount === 0 ? undefined : amount / (middle * 1e6));
+  const work = { flops: matrixFlops(workload.sizes), bytes: compulsoryBytes(workload.sizes) };
   return {
     workload: workload.name,
     peer,
@@ -176,12 +213,13 @@ function rowOf(
     threads,
     medianMilliseconds: middle,
     minimumMilliseconds: peerResult.fastestMilliseconds,
-    slowMilliseconds: workload.sizes.kind === "infer" ? percentile(peerResult.milliseconds, 99) : undefined,
+    slowMilliseconds: isInference(workload) ? percentile(peerResult.milliseconds, 99) : undefined,
     steps: peerResult.milliseconds.length,
     ratio: heddle === undefined ? undefined : middle / median(heddle.milliseconds),
-    gflops: per(matrixFlops(workload.sizes)),
-    gigabytesPerSecond: per(compulsoryBytes(workload.sizes)),
+    gflops: per(work.flops),
+    gigabytesPerSecond: per(work.bytes),
     peakBytes,
+    limitShare: shareOfLimit(work, middle, limits),
     firstMilliseconds: peerResult.firstMilliseconds,
     firstLoss: workload.optimizer === undefined ? undefined : peerResult.firstLoss,
     lastLoss: workload.optimizer === undefined ? undefined : peerResult.lastLoss,

@@ -1,9 +1,11 @@
 /** @module The command line of the benchmarks. */
 import { parseArgs } from "node:util";
 import {
+  bf16Workloads,
   eagerWorkloads,
   gemmWorkloads,
   inferWorkloads,
+  int8Workloads,
   reduceWorkloads,
   type Workload,
   workloads,
@@ -19,14 +21,19 @@ export const peerNames = [
   "jax-jit",
   "onnxruntime",
   "onnxruntime-node",
+  "openvino",
+  "tfjs",
 ] as const;
 export type PeerName = (typeof peerNames)[number];
 
 /** Peers that need none of the Python packages. */
-export const nodePeers: readonly PeerName[] = ["heddle", "heddle-sync", "onnxruntime-node"];
+export const nodePeers: readonly PeerName[] = ["heddle", "heddle-sync", "onnxruntime-node", "tfjs"];
 
 /** The values of `--only`: the workloads, the time from start to first step, and the accuracy of plans. */
 export const measurements: readonly string[] = [...workloads.map(({ name }) => name), "start", "plans"];
+
+/** Where a whole run is kept while it goes on. */
+const wholeRun = ".heddle/bench-results/whole.json";
 
 /** Names for groups of workloads. */
 const namesOf = (list: readonly Workload[]): string[] => list.map(({ name }) => name);
@@ -34,6 +41,8 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   gemm: namesOf(gemmWorkloads),
   reduce: namesOf(reduceWorkloads),
   infer: namesOf(inferWorkloads),
+  bf16: namesOf(bf16Workloads),
+  int8: namesOf(int8Workloads),
   eager: namesOf(eagerWorkloads),
 };
 
@@ -46,6 +55,10 @@ export interface Options {
   readonly tiny: boolean;
   /** File for the results; undefined: one named by the date, in .heddle/bench-results. */
   readonly out: string | undefined;
+  /** Whether the run is kept as the last whole one, and written into the page. */
+  readonly whole: boolean;
+  /** Whether rows that the file of the results has already are left out. */
+  readonly resume: boolean;
 }
 
 /** An invalid command line. */
@@ -58,6 +71,8 @@ export const usage = `use: npm run bench -- [options]
   --threads <counts> threads of every peer, such as 1 or 1,2 (default: 1,2)
   --seconds <number> of steps per peer and row of the table (default: 10)
   --quick            2 seconds each; rough ratios
+  --whole            a second each, some 20 minutes on idle cores; kept in bench/last-run.json and shown in docs/benchmarks.md
+  --resume           goes on with the run that --out, or --whole, has begun
   --tiny             sizes that only test the harness
   --out <file>       where the results go as JSON (default: .heddle/bench-results/<date>.json)
   --help             this text
@@ -76,6 +91,8 @@ export function parseOptions(args: readonly string[]): Options | "help" {
       seconds: text,
       out: text,
       quick: flag,
+      whole: flag,
+      resume: flag,
       tiny: flag,
       help: flag,
     };
@@ -94,13 +111,19 @@ export function parseOptions(args: readonly string[]): Options | "help" {
       });
   const threads = numbers("threads", "1,2", 1);
   if (!threads.every(Number.isInteger)) throw new UsageError("--threads: whole numbers are needed");
+  const whole = values["whole"] === true;
+  const out = (values["out"] as string | undefined) ?? (whole ? wholeRun : undefined);
+  if (whole && values["tiny"] === true) throw new UsageError("--whole: --tiny sizes are no results");
+  if (values["resume"] === true && out === undefined) throw new UsageError("--resume: which run? --out names its file");
   return {
     only: names("only", values["only"], measurements),
     peers: names("peers", values["peers"], peerNames) as PeerName[],
     threads,
-    seconds: numbers("seconds", values["quick"] === true ? "2" : "10", 0.001)[0] as number,
+    seconds: numbers("seconds", whole ? "1" : values["quick"] === true ? "2" : "10", 0.001)[0] as number,
     tiny: values["tiny"] === true,
-    out: values["out"] as string | undefined,
+    out,
+    whole,
+    resume: values["resume"] === true,
   };
 }
 

@@ -1,5 +1,6 @@
 /** @module Results as data and as a table. */
 
+import type { Limits } from "./limits.ts";
 import type { MachineInfo } from "./machine.ts";
 import type { PlanRow } from "./plans/compare.ts";
 
@@ -25,6 +26,10 @@ export interface Row {
   readonly gigabytesPerSecond: number | undefined;
   /** The largest memory of a process of the peer; undefined where it was not measured. */
   readonly peakBytes: number | undefined;
+  /** That memory over PyTorch's (tuned, or else eager) in the same row; undefined where one of both was not measured. */
+  readonly memoryShare?: number | undefined;
+  /** What the step would take at the machine's limit over its median; undefined where its work is not counted. */
+  readonly limitShare?: number | undefined;
   readonly firstMilliseconds: number | undefined;
   readonly firstLoss: number | undefined;
   readonly lastLoss: number | undefined;
@@ -44,13 +49,15 @@ export interface Results {
   /** Load average at the beginning and at the end. */
   readonly load: readonly [number, number];
   readonly seconds: number;
+  /** The machine's limits, by the number of threads. */
+  readonly limits?: Readonly<Record<string, Limits>>;
   readonly rows: readonly Row[];
   readonly problems: readonly Problem[];
   /** Predicted beside measured steps. */
   readonly plans: readonly PlanRow[];
 }
 
-const digits = (value: number): string =>
+export const digits = (value: number): string =>
   value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toPrecision(3);
 
 const orDash = (value: number | undefined): string => (value === undefined ? "-" : digits(value));
@@ -63,8 +70,11 @@ const first: Columns = [
   ["peer", ({ peer }) => peer],
 ];
 const ratioColumn: Columns[number] = ["ratio", ({ ratio }) => (ratio === undefined ? "-" : ratio.toFixed(2))];
+const share = (value: number | undefined): string => (value === undefined ? "-" : value.toFixed(2));
 const last: Columns = [
+  ["of limit", ({ limitShare }) => share(limitShare)],
   ["peak MB", ({ peakBytes }) => (peakBytes === undefined ? "-" : (peakBytes / 1e6).toFixed(0))],
+  ["of torch", ({ memoryShare }) => share(memoryShare)],
   ["steps", ({ steps }) => `${steps}`],
 ];
 

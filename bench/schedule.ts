@@ -51,7 +51,7 @@ export async function measureInTurns(
   for (const contender of contenders) {
     await guarded(contender.name, async () => {
       const first = await contender.steps(1);
-      const warm = await contender.steps(Math.max(warmUp, 2));
+      const warm = await warmedUp(contender, warmUp);
       results.set(contender.name, {
         milliseconds: [],
         fastestMilliseconds: Infinity,
@@ -77,6 +77,17 @@ export async function measureInTurns(
     }
   }
   return results;
+}
+
+/** Most seconds that a contender warms up: two steps of a slow one are enough. */
+const longestWarmUp = 2;
+
+/** The last warm-up steps, at least two. */
+async function warmedUp(contender: Contender, steps: number): ReturnType<Contender["steps"]> {
+  const two = await contender.steps(2);
+  const most = Math.ceil((1000 * longestWarmUp) / Math.max(median(two.milliseconds), 1e-3));
+  const left = Math.min(steps - 2, most);
+  return left < 2 ? two : contender.steps(left);
 }
 
 /** Steps in a row whose mean counts as one value. */

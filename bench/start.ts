@@ -6,8 +6,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { onCores, pythonEnvironment, root } from "./commands.ts";
-import type { Command } from "./hub.ts";
 import type { PeerName } from "./options.ts";
+import type { Command } from "./processes.ts";
 
 /** The measured peers; the start of a compiling peer depends on its cache. */
 export const startPeers: readonly PeerName[] = ["heddle", "torch-eager", "torch-tuned"];

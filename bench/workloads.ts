@@ -29,8 +29,12 @@ export interface Workload {
   readonly sizes: Sizes;
   /** Undefined where nothing is trained. */
   readonly optimizer?: OptimizerSettings;
+  /** The dtype in which layers compute; their parameters stay f32. Default f32. */
+  readonly precision?: "bf16";
   /** Processes that share the batch; with several, each has one thread. */
   readonly processes: number;
+  /** The fraction by which losses or results of peers may differ. Default 1e-3. */
+  readonly tolerance?: number;
 }
 
 const mlp: MlpSizes = { kind: "mlp", batch: 128, widths: [784, 512, 512, 10] };
@@ -154,8 +158,8 @@ export const inferWorkloads: readonly Workload[] = [
   inferWorkload({ ...lenet, batch: 64 }, "LeNet"),
 ];
 
-/** The workloads in full size. */
-export const workloads: readonly Workload[] = [
+/** The trainings in f32. */
+const trainings: readonly Workload[] = [
   { name: "mlp", title: "784-512-512-10, batch 128", sizes: mlp, optimizer, processes: 1 },
   { name: "lenet", title: "LeNet, batch 128", sizes: lenet, optimizer, processes: 1 },
   { name: "chain", title: "10 elementwise ops, 4,000,000 f32", sizes: { kind: "chain", elements: 4e6 }, processes: 1 },
@@ -195,14 +199,41 @@ export const workloads: readonly Workload[] = [
     optimizer: { kind: "adagrad", learningRate: 0.01 },
     processes: 1,
   },
+];
+
+const bf16Workload = (name: string): Workload => {
+  const workload = trainings.find((training) => training.name === name) as Workload;
+  // Rounded to 8 bits, by each peer at other places.
+  return { ...workload, name: `bf16-${name}`, title: `${workload.title}, in bf16`, precision: "bf16", tolerance: 1e-2 };
+};
+
+/** The workloads of `--only bf16`. */
+export const bf16Workloads: readonly Workload[] = ["mlp", "lenet", "gpt"].map(bf16Workload);
+
+const int8Workload = (batch: number): Workload => ({
+  name: `int8-mlp-${batch}`,
+  title: `1024-2048-2048-1024, batch ${batch}, inference in i8`,
+  sizes: { kind: "int8", network: { kind: "mlp", batch, widths: [1024, 2048, 2048, 1024] } },
+  processes: 1,
+  tolerance: 1e-2,
+});
+
+/** The workloads of `--only int8`. */
+export const int8Workloads: readonly Workload[] = [int8Workload(128), int8Workload(1)];
+
+/** The workloads in full size. */
+export const workloads: readonly Workload[] = [
+  ...trainings,
+  ...bf16Workloads,
   ...gemmWorkloads,
   ...reduceWorkloads,
   ...inferWorkloads,
+  ...int8Workloads,
   ...eagerWorkloads,
 ];
 
 /** Small sizes for a quick test of the harness. */
-export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager" | "infer" | "reduce">, Sizes>> = {
+export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager" | "infer" | "int8" | "reduce">, Sizes>> = {
   mlp: tinyMlp,
   lenet: tinyLenet,
   chain: { kind: "chain", elements: 4096 },
@@ -228,6 +259,8 @@ export function tinyWorkload(workload: Workload): Workload {
     const network = full.network.kind === "mlp" ? { ...tinyMlp, batch } : { ...tinyLenet, batch: Math.min(batch, 8) };
     return { ...workload, sizes: { ...full, network } };
   }
+  if (full.kind === "int8")
+    return { ...workload, sizes: { ...full, network: { ...tinyMlp, batch: full.network.batch } } };
   const sizes = tinySizes[full.kind];
   return { ...workload, sizes, ...(sizes.kind === "embedding" ? { optimizer: embeddingSgd(sizes) } : {}) };
 }

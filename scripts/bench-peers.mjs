@@ -16,7 +16,9 @@ pythonEnvironment({
   name: "bench",
   requirements: join(peers, "requirements.txt"),
   say: () =>
-    console.error("installing PyTorch, JAX and ONNX Runtime (2 GB on disk, 0.7 GB to download) into .heddle/bench"),
+    console.error(
+      "installing PyTorch, JAX, ONNX Runtime and OpenVINO (2.3 GB on disk, 0.8 GB to download) into .heddle/bench",
+    ),
   pipArguments: ["--no-deps"],
   finish: [join(peers, "without_cuda.py")],
 }).then(

@@ -1,6 +1,6 @@
-// `npm run bench`: Heddle beside PyTorch and JAX on the same workloads, in one run (docs/benchmarks.md).
+// `npm run bench`: Heddle beside its peers on the same workloads, in one run (docs/benchmarks.md).
 //
-//   npm run bench                                         everything; half an hour
+//   npm run bench -- --whole                              all rows, some 20 minutes; writes the figures of the page
 //   npm run bench -- --only lenet --peers heddle,torch-tuned --threads 1 --seconds 5
 
 import { join } from "node:path";

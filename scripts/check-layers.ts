@@ -20,6 +20,7 @@ export const layers: readonly (readonly string[])[] = [
   ["util"],
   ["ir"],
   ["kernels", "rewrite"],
+  ["copies"],
   ["ops"],
   ["autodiff", "passes"],
   ["cost", "prefetch"],

@@ -22,6 +22,8 @@ export const samples: readonly KernelCall[] = [
   {"k":"argMax","dtype":"f32","rows":8,"cols":20},
   {"k":"dot","dtype":"f32","b":2,"m":5,"k2":7,"n":6,"y":{"strides":[42,1,7]}},
   {"k":"dot","dtype":"f32","b":2,"m":5,"k2":7,"n":6,"y":{"strides":[42,1,7]},"bias":true,"relu":true},
+  {"k":"narrowDot","dtype":"bf16","b":2,"m":5,"k2":7,"n":6,"x":{"dtype":"bf16"},"y":{"dtype":"bf16","strides":[42,1,7]},"bias":true,"relu":true},
+  {"k":"narrowDot","dtype":"i32","b":1,"m":3,"k2":9,"n":4,"x":{"dtype":"u8"},"y":{"dtype":"i8"}},
   {"k":"conv","dtype":"f32","n":2,"h":5,"w":5,"c":2,"kh":3,"kw":3,"o":3,"oh":5,"ow":5,"strides":[1,1,1],"padding":[[0,0],[1,1],[1,1]],"inputDilation":[1,1,1],"kernelDilation":[1,1,1],"slots":2,"bias":true,"relu":true},
   {"k":"convFilter","dtype":"f32","n":2,"h":5,"w":5,"c":2,"kh":3,"kw":3,"o":3,"oh":5,"ow":5,"strides":[1,1,1],"padding":[[0,0],[1,1],[1,1]],"inputDilation":[1,1,1],"kernelDilation":[1,1,1],"slots":2},
   {"k":"conv","dtype":"f32","n":2,"g":2,"d":2,"h":5,"w":5,"c":2,"kd":2,"kh":3,"kw":3,"o":3,"oh":5,"ow":5,"strides":[1,1,1],"padding":[[0,0],[1,1],[1,1]],"inputDilation":[1,1,1],"kernelDilation":[1,1,1],"slots":2},

@@ -51,6 +51,7 @@ export const gemm: Kind<GemmSizes> = {
     ["b", [k, n]],
   ],
   flops: ({ m, k, n }) => 2 * m * k * n,
+  bytes: ({ m, k, n }) => 4 * (m * k + k * n + m * n),
 };
 
 export const reduce: Kind<ReduceSizes> = {

@@ -1,5 +1,5 @@
 /** @module Classifiers: a perceptron, LeNet, ResNet-20; their training, and the inference of the first two. */
-import { integersBelow, type Kind, layer, type ParameterShape, trainingFlops } from "./kind.ts";
+import { count, integersBelow, type Kind, layer, type ParameterShape, trainingFlops } from "./kind.ts";
 
 /** A multilayer perceptron with relu between its layers. */
 export interface MlpSizes {
@@ -41,6 +41,15 @@ export interface ResnetSizes {
 export interface InferSizes {
   readonly kind: "infer";
   readonly network: MlpSizes | LeNetSizes;
+}
+
+/**
+ * A perceptron in i8 without its training: weights are quantised once, inputs of products in each step (dynamic quantisation, as ONNX
+ * Runtime's `quantize_dynamic` does it).
+ */
+export interface Int8Sizes {
+  readonly kind: "int8";
+  readonly network: MlpSizes;
 }
 
 /** Floats `x`, and a label for each row. */
@@ -142,8 +151,19 @@ export const resnet: Kind<ResnetSizes> = {
 const kindOfNetwork = (network: MlpSizes | LeNetSizes): Kind<MlpSizes | LeNetSizes> =>
   (network.kind === "mlp" ? mlp : lenet) as Kind<MlpSizes | LeNetSizes>;
 
-export const infer: Kind<InferSizes> = {
+/** Weights and inputs are read, `weightBytes` each weight. */
+const forward = (weightBytes: number): Kind<InferSizes | Int8Sizes> => ({
   parameters: ({ network }) => kindOfNetwork(network).parameters?.(network) ?? [],
   inputs: ({ network }) => kindOfNetwork(network).inputs(network),
   flops: ({ network }) => 2 * network.batch * multiplyAdds(network).reduce((sum, amount) => sum + amount, 0),
-};
+  bytes: ({ network }) => {
+    const kind = kindOfNetwork(network);
+    const numbers = (shapes: readonly ParameterShape[]): number =>
+      shapes.reduce((sum, [, shape]) => sum + count(shape), 0);
+    return weightBytes * numbers(kind.parameters?.(network) ?? []) + 4 * numbers(kind.inputs(network));
+  },
+});
+
+export const infer: Kind<InferSizes> = forward(4);
+
+export const int8: Kind<Int8Sizes> = forward(1);

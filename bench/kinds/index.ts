@@ -11,7 +11,9 @@ import {
 } from "./functions.ts";
 import {
   type InferSizes,
+  type Int8Sizes,
   infer,
+  int8,
   type LeNetSizes,
   lenet,
   type MlpSizes,
@@ -24,13 +26,13 @@ import { type GptSizes, gpt, type LstmSizes, lstm } from "./sequences.ts";
 import { type EmbeddingSizes, type EmbedSizes, embed, embedding } from "./tables.ts";
 
 export type { ChainSizes, EagerOperation, EagerSizes, GemmSizes, ReduceOperation, ReduceSizes } from "./functions.ts";
-export type { InferSizes, LeNetSizes, MlpSizes, ResnetSizes } from "./images.ts";
+export type { InferSizes, Int8Sizes, LeNetSizes, MlpSizes, ResnetSizes } from "./images.ts";
 export type { ParameterShape } from "./kind.ts";
 export type { GptSizes, LstmSizes } from "./sequences.ts";
 export type { EmbeddingSizes, EmbedSizes } from "./tables.ts";
 
 export type TrainingSizes = MlpSizes | LeNetSizes | EmbeddingSizes | LstmSizes | GptSizes | ResnetSizes | EmbedSizes;
-export type Sizes = TrainingSizes | InferSizes | ChainSizes | GemmSizes | ReduceSizes | EagerSizes;
+export type Sizes = TrainingSizes | InferSizes | Int8Sizes | ChainSizes | GemmSizes | ReduceSizes | EagerSizes;
 
 const kinds: { readonly [Name in Sizes["kind"]]: Kind<Extract<Sizes, { readonly kind: Name }>> } = {
   mlp,
@@ -41,6 +43,7 @@ const kinds: { readonly [Name in Sizes["kind"]]: Kind<Extract<Sizes, { readonly 
   lstm,
   gpt,
   infer,
+  int8,
   chain,
   gemm,
   reduce,
@@ -61,7 +64,7 @@ export const integerShapes = (sizes: Sizes): ParameterShape[] => kindOf(sizes).i
 /** Floating-point operations of a step's matrix products and convolutions: of a training forward, by the weights, by the inputs. */
 export const matrixFlops = (sizes: Sizes): number => kindOf(sizes).flops?.(sizes) ?? 0;
 
-/** Bytes that must cross memory, of the workloads that memory bounds: inputs read once, outputs written once. */
+/** Bytes that must cross memory, of the workloads that memory can bound: inputs read once, outputs written once. */
 export const compulsoryBytes = (sizes: Sizes): number => kindOf(sizes).bytes?.(sizes) ?? 0;
 
 /** Parameters, then inputs, as f32 one after another, then integers as i32: the same bytes for every peer. */

@@ -19,7 +19,7 @@ export interface Kind<Sizes> {
   readonly classes?: (sizes: Sizes) => number;
   /** Floating-point operations of a step's matrix products and convolutions; default 0. */
   readonly flops?: (sizes: Sizes) => number;
-  /** Bytes that must cross memory: inputs read once, outputs written once. Only where memory is the bound; default 0. */
+  /** Bytes that must cross memory: inputs read once, outputs written once. Only where memory can be the bound; default 0. */
   readonly bytes?: (sizes: Sizes) => number;
 }
 

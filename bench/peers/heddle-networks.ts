@@ -44,9 +44,15 @@ export function classifier(sizes: MlpSizes | LeNetSizes, dropout: boolean): nn.L
   );
 }
 
+/** The dtype in which layers compute; undefined: that of their inputs. */
+export type Precision = "bf16" | undefined;
+
 /** A layer's output in training; `params`: those of this layer. */
-const output = (layer: nn.Layer, params: Tensor | Tree | undefined, x: Tensor): Tensor =>
-  layer.apply({ params: params as Tree, state: {} }, x, { train: true }).y;
+const output = (layer: nn.Layer, params: Tensor | Tree | undefined, x: Tensor, precision?: Precision): Tensor =>
+  nn.applyLayer(layer, { params: params as Tree, state: {} }, x, { train: true, ...(precision && { precision }) }).y;
+
+/** What a loss takes, which computes in f32. */
+const forLoss = (logits: Tensor): Tensor => (logits.dtype === "f32" ? logits : logits.cast("f32"));
 
 function lstmLoss({ hidden, classes }: LstmSizes): Loss {
   const [lstm, head]: nn.Layer[] = [nn.lstm({ hidden }) as nn.Layer, nn.linear(classes)];
@@ -56,7 +62,7 @@ function lstmLoss({ hidden, classes }: LstmSizes): Loss {
   };
 }
 
-function gptLoss({ layers, width, heads, vocabulary, steps }: GptSizes): Loss {
+function gptLoss({ layers, width, heads, vocabulary, steps }: GptSizes, precision: Precision): Loss {
   const activation = (x: Tensor): Tensor => nn.functional.gelu(x, { approximate: "tanh" });
   const block: nn.Layer = nn.decoderBlock({ heads, dropout: 0, activation });
   const parts = {
@@ -65,12 +71,14 @@ function gptLoss({ layers, width, heads, vocabulary, steps }: GptSizes): Loss {
     norm: nn.layerNorm(),
   };
   return (params, { integers: [tokens, labels] }) => {
-    const run = (name: keyof typeof parts, x: Tensor): Tensor => output(parts[name] as nn.Layer, params[name], x);
+    const run = (name: keyof typeof parts, x: Tensor): Tensor =>
+      output(parts[name] as nn.Layer, params[name], x, precision);
     let x = run("positions", run("embedding", tokens!));
     const blocks = params["blocks"] as Tree;
-    for (let index = 0; index < layers; index++) x = output(block, blocks[index], x);
+    for (let index = 0; index < layers; index++) x = output(block, blocks[index], x, precision);
     const table = (params["embedding"] as Tree)["weight"] as Tensor;
-    return losses.softmaxCrossEntropy(run("norm", x).matmul(table.transpose()), labels!);
+    const [left, right] = [run("norm", x), table.transpose()].map((part) => part.cast(precision ?? "f32"));
+    return losses.softmaxCrossEntropy(forLoss(left!.matmul(right!)), labels!);
   };
 }
 
@@ -89,11 +97,12 @@ const withoutState = (loss: Loss): StatefulLoss => ({
   loss: (params, _state, batch, key) => [loss(params, batch, key), {}],
 });
 
-export function lossOf(sizes: TrainingSizes, dropout: boolean): StatefulLoss {
-  return sizes.kind === "resnet" ? resnetLoss(sizes) : withoutState(statelessLoss(sizes, dropout));
+/** `precision`: of the layers of a perceptron, of LeNet or of a decoder. */
+export function lossOf(sizes: TrainingSizes, dropout: boolean, precision?: Precision): StatefulLoss {
+  return sizes.kind === "resnet" ? resnetLoss(sizes) : withoutState(statelessLoss(sizes, dropout, precision));
 }
 
-function statelessLoss(sizes: Exclude<TrainingSizes, ResnetSizes>, dropout: boolean): Loss {
+function statelessLoss(sizes: Exclude<TrainingSizes, ResnetSizes>, dropout: boolean, precision: Precision): Loss {
   if (sizes.kind === "embedding") {
     const layer: nn.Layer = nn.sequential(nn.embedding(sizes.rows, sizes.features));
     return (params, { inputs: [targets], integers: [ids] }) =>
@@ -101,8 +110,11 @@ function statelessLoss(sizes: Exclude<TrainingSizes, ResnetSizes>, dropout: bool
   }
   if (sizes.kind === "embed") return embedLoss(sizes);
   if (sizes.kind === "lstm") return lstmLoss(sizes);
-  if (sizes.kind === "gpt") return gptLoss(sizes);
+  if (sizes.kind === "gpt") return gptLoss(sizes, precision);
   const layers = classifier(sizes, dropout);
-  return (params, { inputs: [x], integers: [labels] }, key) =>
-    losses.softmaxCrossEntropy(layers.apply({ params, state: {} }, x!, { train: true, key }).y, labels!);
+  return (params, { inputs: [x], integers: [labels] }, key) => {
+    const options = { train: true, key, ...(precision && { precision }) };
+    const { y } = nn.applyLayer(layers, { params, state: {} }, x!, options);
+    return losses.softmaxCrossEntropy(forLoss(y), labels!);
+  };
 }

@@ -31,7 +31,7 @@ function initialValues(spec: Spec, runtime: Runtime, optimizer: Optimizer, split
 }
 
 function stepOf(spec: Spec, optimizer: Optimizer, dropout: boolean) {
-  const { loss } = lossOf(spec.sizes as TrainingSizes, dropout);
+  const { loss } = lossOf(spec.sizes as TrainingSizes, dropout, spec.precision ?? undefined);
   return (params: Tree, slots: Slots, key: Tensor, count: Tensor, batch: Batch) => {
     const lossOfStep = (variables: Tree) => loss(variables, slots.network, batch, random.foldIn(key, count));
     const { value, grad } = valueAndGrad(lossOfStep)(params);

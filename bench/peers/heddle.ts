@@ -15,6 +15,7 @@ const peers: Partial<Record<Sizes["kind"], (spec: Spec, runtime: Runtime) => Pee
   reduce: compiled,
   eager,
   infer: inference,
+  int8: inference,
 };
 
 const spec = readSpec();

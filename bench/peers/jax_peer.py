@@ -129,6 +129,7 @@ class Inference(Outputs):
     """A network that is not trained."""
 
     def __init__(self, spec):
+        super().__init__(spec)
         network = spec["sizes"]["network"]
         params, inputs, _ = read_jax(spec, network)
         forward = jax.jit(lambda params, x: FORWARD[network["kind"]](network, params, x, None))

@@ -68,8 +68,12 @@ def timed(count, launch, depth=1):
 class Outputs:
     """A network that is not trained: its `run()` gives an array."""
 
+    def __init__(self, spec):
+        self.quantised = spec["sizes"]["kind"] == "int8"
+
     def check(self):
-        return self.run().ravel().tolist()
+        y = self.run()
+        return [digest(y)] if self.quantised else y.ravel().tolist()
 
     def steps(self, count):
         def launch():

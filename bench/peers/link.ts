@@ -14,6 +14,8 @@ export interface Spec {
   readonly processes: number;
   readonly sizes: Sizes;
   readonly optimizer: OptimizerSettings | null;
+  /** The dtype in which layers compute; null: f32. */
+  readonly precision: "bf16" | null;
   /** Parameters, f32 inputs and i32 inputs, in the order of the data file. */
   readonly parameters: readonly ParameterShape[];
   readonly inputs: readonly ParameterShape[];

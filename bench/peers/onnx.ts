@@ -1,9 +1,9 @@
 /** @module ONNX Runtime in Node as a peer of inference: runs the model that Heddle wrote. */
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { timed } from "./heddle-data.ts";
-import { readSpec, serve } from "./link.ts";
+import { digest, readSpec, serve } from "./link.ts";
+import { readNumbers } from "./numbers.ts";
 
 interface OnnxTensor {
   readonly data: Float32Array;
@@ -31,16 +31,15 @@ const session = await InferenceSession.create(spec.onnx as string, {
   interOpNumThreads: 1,
 });
 
-// Parameters come first, then the only input.
-const elements = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
-const start = spec.parameters.reduce((total, [, shape]) => total + elements(shape), 0);
-const shape = spec.inputs[0]?.[1] ?? [];
-const values = new Float32Array(Uint8Array.from(readFileSync(spec.data)).buffer, 4 * start, elements(shape));
+const [, shape, values] = readNumbers(spec).inputs[0] as readonly [string, readonly number[], Float32Array];
 const inputs = { x: new Tensor("float32", values, shape) };
 
 await serve(spec, {
   versions: { "onnxruntime-node": env.versions.node ?? "unknown" },
-  check: async () => Array.from((await session.run(inputs)).y.data),
+  check: async () => {
+    const { data } = (await session.run(inputs)).y;
+    return spec.sizes.kind === "int8" ? [digest(data)] : Array.from(data);
+  },
   steps: (count) =>
     timed(count, 1, () => {
       const results = session.run(inputs);

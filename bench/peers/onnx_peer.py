@@ -10,6 +10,7 @@ class Inference(Outputs):
     """A session of the model."""
 
     def __init__(self, spec):
+        super().__init__(spec)
         self.versions = {"onnxruntime": onnxruntime.__version__, "python": platform.python_version()}
         _, inputs, _ = read_arrays(spec)
         options = onnxruntime.SessionOptions()
@@ -20,6 +21,10 @@ class Inference(Outputs):
         self.run = lambda: session.run(None, feed)[0]
 
 
-if __name__ == "__main__":
+def main():
     spec = read_spec()
     serve(spec, Inference(spec))
+
+
+if __name__ == "__main__":
+    main()

@@ -69,7 +69,8 @@ class Training:
             model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=self.tuned)
 
         def loss_of_batch(inputs, integers):
-            return loss_of(sizes, model, (inputs, integers))
+            with torch.autocast("cpu", torch.bfloat16, enabled=spec["precision"] == "bf16"):
+                return loss_of(sizes, model, (inputs, integers))
 
         loss_function = torch.compile(loss_of_batch) if compiled else loss_of_batch
 

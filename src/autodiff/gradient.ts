@@ -7,7 +7,7 @@ import { describeNode } from "../ir/print.ts";
 import { formatType, type TensorType } from "../ir/shape.ts";
 import { atPositionOf, positionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
-import { add, call, expandNode, full } from "../ops/index.ts";
+import { call, expandNode, full, sumOfCotangents } from "../ops/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describePosition } from "../util/source.ts";
 
@@ -35,7 +35,7 @@ export function pullback(
     }
     const slots = collected.get(node) ?? new Array<Node | undefined>(node.types.length).fill(undefined);
     const sum = slots[index];
-    slots[index] = sum === undefined ? value : add(sum, value);
+    slots[index] = sum === undefined ? value : sumOfCotangents(sum, value);
     collected.set(node, slots);
   };
   outputs.forEach((output, index) => {

@@ -275,11 +275,11 @@ function table(title: string, lines: readonly ProfileLine[]): string[] {
     line.bound === undefined ? "-" : percent(line.efficiency),
     line.bound ?? "-",
   ]);
-  const widths = heads.map((text, place) =>
-    Math.max(text.length, ...cells.map((row) => (row[place] as string).length)),
+  const widths = heads.map((text, column) =>
+    Math.max(text.length, ...cells.map((row) => (row[column] as string).length)),
   );
   const row = (texts: readonly string[], name: string): string =>
-    `  ${texts.map((text, place) => text.padStart(widths[place] as number)).join("  ")}  ${name}`;
+    `  ${texts.map((text, column) => text.padStart(widths[column] as number)).join("  ")}  ${name}`;
   return [row(heads, title), ...lines.map((line, index) => row(cells[index] as string[], line.name))];
 }
 

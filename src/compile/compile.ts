@@ -194,8 +194,8 @@ export function runCompiled(compiled: Compiled, inputs: readonly Value[], donors
     runtime,
     layout,
     shards: local.map(({ outputs }, device) => {
-      const place = outputs[output] === output ? output : outputs.indexOf(output);
-      return launched.outputs[device]?.[place] ?? nothing;
+      const index = outputs[output] === output ? output : outputs.indexOf(output);
+      return launched.outputs[device]?.[index] ?? nothing;
     }),
   }));
 }

@@ -78,7 +78,7 @@ export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
       total.communicationSeconds += takes;
     }
     const latest = (of: "here" | "alone"): number =>
-      Math.max(0, ...after.map((place) => (done[place] as (typeof done)[number])[of]));
+      Math.max(0, ...after.map((index) => (done[index] as (typeof done)[number])[of]));
     const beside = sends !== undefined && (task.beside ?? once > 2 * machine.handover);
     const here = takes + Math.max(latest("here"), beside ? 0 : lane.computed, sends === undefined ? 0 : lane.sent);
     if (!beside) lane.computed = here;
@@ -95,7 +95,7 @@ export function costOfTasks(tasks: readonly Task[], machine: Machine): Cost {
 export function peakOf(tasks: readonly Task[]): number {
   const last = tasks.map(({ stays }, index) => (stays ? tasks.length : index));
   tasks.forEach(({ after }, index) => {
-    for (const place of after) last[place] = Math.max(last[place] as number, index);
+    for (const position of after) last[position] = Math.max(last[position] as number, index);
   });
   const ends = new Array<number>(tasks.length + 1).fill(0);
   tasks.forEach(({ makes }, index) => {

@@ -9,8 +9,8 @@ import { flopsOf, topological, usersOf } from "../ir/walk.ts";
 import type { Task } from "./cost.ts";
 import { sendingOf } from "./machine.ts";
 
-/** The places of tasks. */
-export type Places = readonly number[];
+/** The indices of tasks in the list. */
+export type TaskIds = readonly number[];
 
 /** A list of tasks that grows. */
 export class TaskList {
@@ -18,8 +18,8 @@ export class TaskList {
   readonly tasks: Task[] = [];
   private times = 1;
 
-  /** Adds a task; gives its place. */
-  add(task: Partial<Task>): Places {
+  /** Adds a task; gives its index. */
+  add(task: Partial<Task>): TaskIds {
     return [
       this.tasks.push({ flops: 0, bytes: 0, calls: 0, after: [], makes: 0, stays: false, times: this.times, ...task }) -
         1,
@@ -27,10 +27,10 @@ export class TaskList {
   }
 
   /** Says of the memory of tasks that it stays to the end, and whether it is another's. */
-  keep(places: Places, makes?: number): void {
-    for (const place of places) {
-      const task = this.tasks[place] as Task;
-      this.tasks[place] = { ...task, makes: makes ?? task.makes, stays: true };
+  keep(indices: TaskIds, makes?: number): void {
+    for (const index of indices) {
+      const task = this.tasks[index] as Task;
+      this.tasks[index] = { ...task, makes: makes ?? task.makes, stays: true };
     }
   }
 
@@ -38,15 +38,15 @@ export class TaskList {
   addInner<Inner>(
     times: number,
     ways: readonly (readonly Inner[])[],
-    run: (inner: Inner) => Places,
+    run: (inner: Inner) => TaskIds,
     makes: number,
-  ): Places {
+  ): TaskIds {
     const around = this.times;
     this.times *= times;
     const tried = ways.map((way) => {
       const start = this.tasks.length;
       const after = way.flatMap(run);
-      // The next way begins where this one did, so that places hold.
+      // The next way begins where this one did, so that indices stay valid.
       const tasks = this.tasks.splice(start);
       return { tasks, after, flops: sum(tasks.map((task) => task.times * task.flops)) };
     });
@@ -57,25 +57,25 @@ export class TaskList {
   }
 
   /** Adds a graph whose parameters are made by the tasks given; gives the tasks of each output. */
-  addGraph(graph: Pick<Graph, "inputs" | "outputs">, given: readonly Places[]): Places[] {
+  addGraph(graph: Pick<Graph, "inputs" | "outputs">, given: readonly TaskIds[]): TaskIds[] {
     const nodes = topological(graph.outputs);
     const users = usersOf(nodes);
     const results = new Set(graph.outputs);
-    const made = new Map<Node, Places>(graph.inputs.map((node, index) => [node, given[index] as Places]));
+    const made = new Map<Node, TaskIds>(graph.inputs.map((node, index) => [node, given[index] as TaskIds]));
     for (const node of nodes) {
       if (made.has(node)) continue;
-      const after = [...new Set(node.inputs.flatMap((input) => made.get(input) as Places))];
+      const after = [...new Set(node.inputs.flatMap((input) => made.get(input) as TaskIds))];
       const isRead = results.has(node) || (users.get(node) as Node[]).some((user) => kindOf(user) !== "pointwise");
       made.set(node, kindOf(node) === "view" ? after : this.addNode(node, after, isRead));
     }
-    return graph.outputs.map((node) => made.get(node) as Places);
+    return graph.outputs.map((node) => made.get(node) as TaskIds);
   }
 
-  private addNode(node: Node, after: Places, isRead: boolean): Places {
+  private addNode(node: Node, after: TaskIds, isRead: boolean): TaskIds {
     const { op, inputs, attrs } = node;
     const control = controlOf(node);
     const makes = totalBytes(node.types);
-    const run = (graph: Graph): Places => {
+    const run = (graph: Graph): TaskIds => {
       const given = graph.inputs.map(() => after);
       return this.addGraph(graph, given).flat();
     };

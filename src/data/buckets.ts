@@ -71,17 +71,17 @@ export function lengthBuckets(sequences: readonly ArrayLike<number>[], options: 
 
   /** Generates the batches of an epoch. */
   function* epoch(number: number): Generator<SequenceBatch> {
-    const ordered = (length: number, ordinal: number): ((place: number) => number) =>
-      seed === null ? (place) => place : order(seed, number, length, ordinal).at;
+    const ordered = (length: number, ordinal: number): ((position: number) => number) =>
+      seed === null ? (position) => position : order(seed, number, length, ordinal).at;
     const rows = buckets.map(({ length }, bucket) => ordered(length, bucket));
-    const places = counts.flatMap((count, bucket) =>
+    const positions = counts.flatMap((count, bucket) =>
       Array.from({ length: count }, (_unused, turn) => ({ bucket, turn })),
     );
-    const batchOrder = ordered(places.length, buckets.length);
-    for (let place = 0; place < places.length; place++) {
-      const { bucket, turn } = places[batchOrder(place)] as { bucket: number; turn: number };
+    const batchOrder = ordered(positions.length, buckets.length);
+    for (let position = 0; position < positions.length; position++) {
+      const { bucket, turn } = positions[batchOrder(position)] as { bucket: number; turn: number };
       const members = buckets[bucket] as readonly number[];
-      const row = rows[bucket] as (place: number) => number;
+      const row = rows[bucket] as (at: number) => number;
       const size = Math.min(batch, members.length - turn * batch);
       const indices = Array.from({ length: size }, (_unused, index) => members[row(turn * batch + index)] as number);
       yield padded(sequences, indices, bounds[bucket] as number, pad);

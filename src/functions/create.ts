@@ -221,9 +221,9 @@ export function linspace(
   // If the width overflows, the step is computed from both bounds; a single step is never taken.
   const step = Number.isFinite(width) ? width / steps : steps === 1 ? 0 : stop / steps - start / steps;
   const build = (): Node => {
-    const places = ops.iota("f64", [count], 0);
-    const along = ops.add(ops.mul(places, step), start);
-    const values = endpoint && count > 1 ? ops.select(ops.eq(places, count - 1), stop, along) : along;
+    const positions = ops.iota("f64", [count], 0);
+    const along = ops.add(ops.mul(positions, step), start);
+    const values = endpoint && count > 1 ? ops.select(ops.eq(positions, count - 1), stop, along) : along;
     return ops.cast(rounds ? ops.floor(values) : values, dtype);
   };
   return operate("linspace", build, [], dtype, start, stop, count, endpoint);

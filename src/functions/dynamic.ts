@@ -55,22 +55,22 @@ function checkStarts(what: string, starts: unknown): void {
 /** The start as a number, or null if it is a tensor. */
 const placeOf = (start: TensorLike): number | null => (typeof start === "number" ? start : null);
 
-function startNodes({ shape }: Node, places: readonly (number | null)[], values: readonly Node[]): Node[] {
+function startNodes({ shape }: Node, starts: readonly (number | null)[], values: readonly Node[]): Node[] {
   let next = 0;
-  return places.map((place, dim) => {
+  return starts.map((start, dim) => {
     const size = shape[dim] ?? 0;
-    return place === null ? wrapped(values[next++] as Node, size) : ops.constant("i32", fromEnd(place, size));
+    return start === null ? wrapped(values[next++] as Node, size) : ops.constant("i32", fromEnd(start, size));
   });
 }
 
 function buildDynamicSlice(...all: unknown[]): Node {
-  const [places, sizes] = all.slice(-2) as [readonly (number | null)[], readonly number[]];
+  const [starts, sizes] = all.slice(-2) as [readonly (number | null)[], readonly number[]];
   const [x, ...values] = all.slice(0, -2) as [Node, ...Node[]];
-  return ops.call("dynamicSlice", [x, ...startNodes(x, places, values)], { sizes });
+  return ops.call("dynamicSlice", [x, ...startNodes(x, starts, values)], { sizes });
 }
 
 function buildDynamicUpdate(...all: unknown[]): Node {
-  const places = all.at(-1) as readonly (number | null)[];
+  const starts = all.at(-1) as readonly (number | null)[];
   const [x, update, ...values] = all.slice(0, -1) as [Node, Node, ...Node[]];
-  return ops.call("dynamicUpdateSlice", [x, update, ...startNodes(x, places, values)]);
+  return ops.call("dynamicUpdateSlice", [x, update, ...startNodes(x, starts, values)]);
 }

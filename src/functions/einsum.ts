@@ -7,7 +7,7 @@ import { operate, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
-/** An operand with a name for each dim; the dims of `...` are named by their place from the right. */
+/** An operand with a name for each dim; the dims of `...` are named by their position from the right. */
 interface Term {
   readonly node: Node;
   readonly letters: readonly string[];
@@ -36,7 +36,7 @@ function named(spec: string, term: string, node: Node, index: number): Term {
   return {
     node,
     letters: letters.flatMap((letter) =>
-      letter === "..." ? range(open).map((place) => placeName(open - 1 - place)) : letter,
+      letter === "..." ? range(open).map((position) => placeName(open - 1 - position)) : letter,
     ),
   };
 }
@@ -53,7 +53,7 @@ function openShape(spec: string, terms: readonly Term[]): Shape {
 }
 
 function outputLetters(spec: string, right: string | undefined, terms: readonly Term[], open: Shape): string[] {
-  const openNames = range(open.length).map((place) => placeName(open.length - 1 - place));
+  const openNames = range(open.length).map((index) => placeName(open.length - 1 - index));
   const all = terms.flatMap(({ letters }) => letters.filter((letter) => !letter.startsWith(".")));
   if (right === undefined) {
     const once = [...new Set(all)].filter((letter) => all.filter((other) => other === letter).length === 1);

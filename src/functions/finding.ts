@@ -35,7 +35,7 @@ export interface SizeOptions {
 
 /** Options of {@link nonzero} and {@link booleanMask}. */
 export interface FoundOptions extends SizeOptions {
-  /** The value of unused places; default 0. */
+  /** The value of unused positions; default 0. */
   readonly fill?: number;
 }
 
@@ -79,8 +79,8 @@ function placesOf(sorted: Node, operand: Operand, right: boolean): Node {
 }
 
 /**
- * `[places, number]`: the positions (i32) of the first `size` true elements of a bool vector, in order, and the number of all true
- * elements; unused places hold the vector's length.
+ * `[positions, number]`: the positions (i32) of the first `size` true elements of a bool vector, in order, and the number of all true
+ * elements; unused positions hold the vector's length.
  */
 function whereTrue(flags: Node, size: number): [places: Node, number: Node] {
   const [count] = flags.shape as [number];
@@ -91,8 +91,8 @@ function whereTrue(flags: Node, size: number): [places: Node, number: Node] {
   // A further row, which is cut off, takes elements beyond `size`.
   const row = ops.select(flags, ops.minimum(rank, size), size);
   const start = ops.full("i32", [size + 1], count);
-  const places = ops.scatter("min", start, row, ops.iota("i32", [count], 0));
-  return [ops.slice(places, [0], [size]), number];
+  const positions = ops.scatter("min", start, row, ops.iota("i32", [count], 0));
+  return [ops.slice(positions, [0], [size]), number];
 }
 
 const flagsOf = (x: Node): Node => ops.reshape(x.dtype === "bool" ? x : ops.ne(x, 0), [sizeOf(x.shape)]);
@@ -107,8 +107,8 @@ function coordinates(x: Node, size: number, fill: number): Node {
   const strides = stridesOf(x.shape);
   const free = ops.ge(flat, sizeOf(x.shape));
   const columns = x.shape.map((length, dim) => {
-    const place = ops.rem(ops.div(flat, Math.max(1, strides[dim] as number)), Math.max(1, length));
-    return ops.reshape(ops.select(free, fill, place), [size, 1]);
+    const index = ops.rem(ops.div(flat, Math.max(1, strides[dim] as number)), Math.max(1, length));
+    return ops.reshape(ops.select(free, fill, index), [size, 1]);
   });
   return ops.concat(columns, 1);
 }
@@ -116,10 +116,10 @@ function coordinates(x: Node, size: number, fill: number): Node {
 function maskedRows(x: Node, mask: Node, size: number, fill: number): Node {
   const rest = x.shape.slice(mask.shape.length);
   const count = sizeOf(mask.shape);
-  const [places] = whereTrue(flagsOf(mask), size);
+  const [positions] = whereTrue(flagsOf(mask), size);
   if (count === 0 || size === 0) return ops.full(x.dtype, [size, ...rest], fill);
-  const rows = ops.gather(ops.reshape(x, [count, ...rest]), ops.minimum(places, count - 1));
-  const free = ops.broadcastInDim(ops.ge(places, count), rows.shape, [0]);
+  const rows = ops.gather(ops.reshape(x, [count, ...rest]), ops.minimum(positions, count - 1));
+  const free = ops.broadcastInDim(ops.ge(positions, count), rows.shape, [0]);
   return ops.select(free, ops.full(x.dtype, rows.shape, fill), rows);
 }
 
@@ -214,7 +214,7 @@ export function booleanMask(x: Tensor, mask: Tensor, options: FoundOptions = {})
 /**
  * NumPy's `repeat`, PyTorch's `repeat_interleave`: repeats each slice along a dim (default the last) by its count: one number for all
  * ({@link repeat}), a list, or a vector of integers of at least 0. In a traced function a vector needs `size`, the sum of its
- * counts: beyond it slices are dropped, and unused places repeat the last slice, as in JAX.
+ * counts: beyond it slices are dropped, and unused positions repeat the last slice, as in JAX.
  *
  * @throws HeddleError `shape` unless there is a count for each slice; `value` for a negative count whose value is known; `argument`
  * for a vector in a traced function without `size`
@@ -247,7 +247,7 @@ export function repeatInterleave(
   const size = isTensor(counts)
     ? sizeOr(name, options.size, `the sum of the counts ${formatType(each)}`, total)
     : (options.size ?? total());
-  const build = (node: Node, by: Node, places: number): Node => repeated(node, by, places);
+  const build = (node: Node, by: Node, length: number): Node => repeated(node, by, length);
   return moveDim(operate(name, build, [moveDim(x, at, 0), toIndices(each)], size), 0, at);
 }
 

@@ -2,7 +2,7 @@
 
 import type { Node } from "../ir/node.ts";
 import * as ops from "../ops/index.ts";
-import { checkDType, checkWhole } from "../tensor/arguments.ts";
+import { checkDType, checkWhole, checkWide } from "../tensor/arguments.ts";
 import { operate, operateAll, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
@@ -38,7 +38,7 @@ export function reverse(x: Tensor, dims: readonly number[]): Tensor {
 
 /**
  * A matrix with `values` (float vector) at (`rows`, `columns`) (i32 vectors of the same length) and zeros elsewhere; entries of the
- * same place add up. Compiled functions multiply the matrix by other matrices, forwards and backwards, by its entries only. So an
+ * same position add up. Compiled functions multiply the matrix by other matrices, forwards and backwards, by its entries only. So an
  * absent entry times infinity is 0. Every other operation gets the dense matrix.
  *
  * @param shape rows and columns of the matrix
@@ -65,10 +65,13 @@ export function oneHot(indices: Tensor, classes: number, options: CreateOptions 
  * `yContract` of y, for each position of the batch dims `xBatch` and `yBatch`. Dims count from 0 and come in pairs of equal size. The
  * result has the batch dims, then the remaining dims of x, then those of y.
  *
- * @throws HeddleError `shape` for dims that do not pair; `dtype` for bool and for two dtypes
+ * @param dims the dims, and `dtype`, the dtype of the result as in {@link matmul}
+ * @throws HeddleError `shape` for dims that do not pair; `dtype` for bool and for two dtypes; `option` for a `dtype` of bool
  */
-export const dotGeneral = (x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor =>
-  operate("dotGeneral", ops.dotGeneral, [x, y], dims);
+export function dotGeneral(x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor {
+  checkWide("dotGeneral", dims.dtype);
+  return operate("dotGeneral", ops.dotGeneral, [x, y], dims);
+}
 
 /** Sorts tensors of one shape by the first tensor's elements along a dim (default the last), stable; options as {@link sort}. */
 export function sortTogether(inputs: readonly Tensor[], dim = -1, options: SortOptions = {}): Tensor[] {

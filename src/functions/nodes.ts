@@ -17,8 +17,8 @@ export function sliceDim(x: Node, dim: number, from: number, to: number): Node {
   );
 }
 
-/** A negative place counted from the end; a place before the first element stays as it is. */
-export const fromEnd = (place: number, size: number): number => (place < 0 && place >= -size ? place + size : place);
+/** A negative position counted from the end; a position before the first element stays as it is. */
+export const fromEnd = (index: number, size: number): number => (index < 0 && index >= -size ? index + size : index);
 
 /** i32 indices with negative ones counted from the end; indices of other dtypes, which lookups refuse, stay as they are. */
 export const wrapped = (indices: Node, size: number): Node =>
@@ -67,7 +67,7 @@ export interface Sliding {
   readonly dilation: number;
 }
 
-/** The place of each element `[size, count]` of each window (i32). */
+/** The position of each element `[size, count]` of each window (i32). */
 function placesOf({ size, count, stride, dilation }: Sliding): Node {
   const along = (dim: number, by: number): Node => ops.mul(ops.iota("i32", [size, count], dim), by);
   return ops.add(along(0, dilation), along(1, stride));

@@ -47,7 +47,7 @@ export function chosenNames(what: string, selection: Selection, tree: Tensors): 
   );
 }
 
-/** The tree of the leaves with these names. Names stay the same: places in arrays become names. */
+/** The tree of the leaves with these names. Names stay the same: positions in arrays become names. */
 export function partOf(tree: Tensors, names: ReadonlySet<string>): Tensors {
   const part: { [name: string]: unknown } = {};
   const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);

@@ -28,7 +28,7 @@ export interface MaxPoolOptions {
   readonly indices?: boolean;
 }
 
-/** Maxima of windows, and their places (i32): row-major among the pooled dims, as {@link maxUnpool2d} takes them. */
+/** Maxima of windows, and their positions (i32): row-major among the pooled dims, as {@link maxUnpool2d} takes them. */
 export interface Maxima {
   readonly values: Tensor;
   readonly indices: Tensor;
@@ -108,7 +108,7 @@ function buildMax(what: string, x: Node, window: Sizes, rank: number, options: M
   return reduced(x, "max", placed(what, x, window, rank, options));
 }
 
-/** The most places that f32 can number exactly. */
+/** The most positions that f32 can number exactly. */
 const mostInSingle = 2 ** 24;
 
 /** `[values, indices]`; indices are taken like the maxima, from numbers in a float dtype that holds them exactly. */
@@ -122,8 +122,8 @@ function buildMaxima(what: string, x: Node, window: Sizes, rank: number, options
     });
   const single = size <= mostInSingle && (x.dtype === "f32" || dtypes[x.dtype].bytes < 4);
   const wide = ops.cast(x, single ? "f32" : "f64");
-  const places = ops.broadcastTo(ops.reshape(ops.iota(wide.dtype, [size], 0), spatial), x.shape);
-  const found = ops.call("windowTake", [wide, places], windowAttrs("max", windows));
+  const positions = ops.broadcastTo(ops.reshape(ops.iota(wide.dtype, [size], 0), spatial), x.shape);
+  const found = ops.call("windowTake", [wide, positions], windowAttrs("max", windows));
   return [reduced(x, "max", windows), ops.cast(found, "i32")];
 }
 
@@ -278,8 +278,8 @@ export const maxPool3d: MaxPool = maxOf(3);
 /** {@link maxUnpool2d} over the last dim. */
 export const maxUnpool1d: MaxUnpool = unpoolOf(1);
 /**
- * Puts maxima of {@link maxPool2d} back to their places, among zeros: `indices` are those of the pooling, window and options the same
- * as there. The gradient is taken from those places.
+ * Puts maxima of {@link maxPool2d} back to their positions, among zeros: `indices` are those of the pooling, window and options the same
+ * as there. The gradient is taken from those positions.
  *
  * @throws HeddleError `shape` unless indices are integers of the shape of x; `value` when it runs and an index is outside of the result
  */

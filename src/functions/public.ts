@@ -68,6 +68,7 @@ export * from "./functions.ts";
 export { hessian, type JacobianOptions, jacobian } from "./jacobian.ts";
 export * as linalg from "./linalg.ts";
 export * from "./methods/index.ts";
+export { dequantize, type Quantized, type QuantizeOptions, quantize } from "./narrow/quantize.ts";
 export * from "./pooling.ts";
 export * as random from "./random.ts";
 export * from "./reduce-window.ts";

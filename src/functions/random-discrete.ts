@@ -131,10 +131,10 @@ export function choice(from: Tensor, among: Tensor | number, shape: Shape, optio
   const weights = weightsOf(what, options.weights, count, replace ? Math.min(1, size) : size);
   return within(what, () =>
     traced(what, () => {
-      const places = replace
+      const positions = replace
         ? withReplacement(from, count, shape, weights)
         : topK(ranksOf(from, count, weights), size).indices.reshape(shape);
-      return isTensor(among) ? take(among, places, dim) : places;
+      return isTensor(among) ? take(among, positions, dim) : positions;
     }),
   );
 }
@@ -166,7 +166,7 @@ function weightsOf(what: string, option: ChoiceOptions["weights"], count: number
   return weights.cast("f64");
 }
 
-/** Numbers whose descending order is the order in which places are drawn. */
+/** Numbers whose descending order is the order in which positions are drawn. */
 const ranksOf = (from: Tensor, count: number, weights: Tensor | undefined): Tensor =>
   weights === undefined
     ? uniform(from, [count], { dtype: "f64" })
@@ -175,7 +175,7 @@ const ranksOf = (from: Tensor, count: number, weights: Tensor | undefined): Tens
 function withReplacement(from: Tensor, count: number, shape: Shape, weights: Tensor | undefined): Tensor {
   if (count === 0) return zeros(shape, { dtype: "i32" });
   if (weights === undefined) return below(from, shape, BigInt(count)).cast("i32");
-  // The first place whose cumulative weight exceeds the drawn point.
+  // The first position whose cumulative weight exceeds the drawn point.
   const sums = cumsum(weights, 0);
   const total = sums.slice([count - 1], [count]).reshape([]);
   const point = uniform(from, shape, { dtype: "f64" }).mul(total);
@@ -193,7 +193,7 @@ export function permutation(from: Tensor, among: Tensor | number, dim = 0): Tens
 }
 
 /**
- * Classes (i32) with the probabilities of a softmax of float logits over a dim (default the last), which is removed: the place of the
+ * Classes (i32) with the probabilities of a softmax of float logits over a dim (default the last), which is removed: the position of the
  * largest logit plus Gumbel noise. A logit of -Infinity is never drawn. For several draws, broadcast the logits.
  *
  * @throws HeddleError `dtype` unless logits are float; `shape` for a dim that is out of range

@@ -69,8 +69,8 @@ const unitBits = { f32: 24, f16: 11, bf16: 8 };
 
 /** Numbers in [0, 1), multiples of 2^-bits with as many bits as the dtype holds, so that none is rounded up to 1. */
 function buildUnit(from: Node, shape: Shape, dtype: DType): Node {
-  const part = (words: Node, bits: number, place: number): Node =>
-    ops.mul(ops.cast(bits === 32 ? words : ops.shiftRight(words, 32 - bits), dtype), 2 ** -place);
+  const part = (words: Node, bits: number, exponent: number): Node =>
+    ops.mul(ops.cast(bits === 32 ? words : ops.shiftRight(words, 32 - bits), dtype), 2 ** -exponent);
   const words = ops.randomBits(from, shape);
   // f64 takes 32 bits of one word and 21 of another stream.
   if (dtype === "f64") return ops.add(part(words, 32, 32), part(ops.randomBits(from, shape, { stream: 2 }), 21, 53));

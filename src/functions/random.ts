@@ -1,6 +1,6 @@
 /**
  * @module Random tensors. A key (u32[2]) stands for a stream. The same key and shape give the same numbers on any mesh, as each number
- * depends only on the key and its place in the whole tensor.
+ * depends only on the key and its position in the whole tensor.
  */
 export { beta, cauchy, dirichlet, exponential, gamma, gumbel, laplace, logistic } from "./random-continuous.ts";
 export {

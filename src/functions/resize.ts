@@ -24,9 +24,9 @@ export interface TapKernel {
   readonly exclude: boolean;
 }
 
-/** For each place of a result, the indices of its elements and their weights, tap by tap; all places have as many taps. */
+/** For each position of a result, the indices of its elements and their weights, tap by tap; all positions have as many taps. */
 export interface Taps {
-  readonly places: readonly Int32Array[];
+  readonly indices: readonly Int32Array[];
   readonly weights: readonly Float64Array[];
 }
 
@@ -56,14 +56,14 @@ export function tapsOf(coordinates: readonly number[], size: number, kernel: Tap
   const count = Math.max(1, ...all.map((taps) => taps.length));
   const nth = (tap: number) => all.map((taps) => taps[tap] ?? [taps[0]?.[0] ?? 0, 0]);
   return {
-    places: range(count).map((tap) => Int32Array.from(nth(tap), ([at]) => at)),
+    indices: range(count).map((tap) => Int32Array.from(nth(tap), ([at]) => at)),
     weights: range(count).map((tap) => Float64Array.from(nth(tap), ([, weight]) => weight)),
   };
 }
 
 /** x resampled along a dim by these taps. */
-export function resampled(x: Tensor, dim: number, { places, weights }: Taps): Tensor {
-  const parts = places.map((at, tap) => {
+export function resampled(x: Tensor, dim: number, { indices, weights }: Taps): Tensor {
+  const parts = indices.map((at, tap) => {
     const elements = take(x, tensor(at), dim);
     const weight = weights[tap] as Float64Array;
     if (weight.every((factor) => factor === 1)) return elements;
@@ -81,10 +81,10 @@ const weighed = (x: Node, factors: Node): Node => ops.select(ops.eq(factors, 0),
 export interface ResizeOptions {
   /**
    * `"bilinear"` (default, also `"linear"`) and `"bicubic"` (also `"cubic"`) in each dim between the two or four elements around;
-   * `"nearest"` the element at `floor(place · from / to)`, `"nearestExact"` at `floor((place + 0.5) · from / to)`.
+   * `"nearest"` the element at `floor(position · from / to)`, `"nearestExact"` at `floor((position + 0.5) · from / to)`.
    */
   readonly mode?: "nearest" | "nearestExact" | "linear" | "bilinear" | "cubic" | "bicubic";
-  /** Whether the outermost elements keep their places, else their outer edges do; default false. Not for the nearest modes. */
+  /** Whether the outermost elements keep their positions, else their outer edges do; default false. Not for the nearest modes. */
   readonly alignCorners?: boolean;
 }
 
@@ -97,12 +97,12 @@ const kernels: { readonly [mode: string]: TapKernel["mode"] } = {
   bicubic: "cubic",
 };
 
-/** The coordinates among `from` elements of each place of a result of size `to`, as in PyTorch's `interpolate`. */
+/** The coordinates among `from` elements of each position of a result of size `to`, as in PyTorch's `interpolate`. */
 function coordinatesOf(mode: string, alignCorners: boolean, from: number, to: number): number[] {
-  if (alignCorners) return range(to).map((place) => (to === 1 ? 0 : (place * (from - 1)) / (to - 1)));
-  if (mode === "nearest") return range(to).map((place) => Math.floor((place * from) / to));
-  if (mode === "nearestExact") return range(to).map((place) => Math.floor(((2 * place + 1) * from) / (2 * to)));
-  return range(to).map((place) => ((2 * place + 1) * from) / (2 * to) - 0.5);
+  if (alignCorners) return range(to).map((position) => (to === 1 ? 0 : (position * (from - 1)) / (to - 1)));
+  if (mode === "nearest") return range(to).map((position) => Math.floor((position * from) / to));
+  if (mode === "nearestExact") return range(to).map((position) => Math.floor(((2 * position + 1) * from) / (2 * to)));
+  return range(to).map((position) => ((2 * position + 1) * from) / (2 * to) - 0.5);
 }
 
 /**
@@ -126,7 +126,7 @@ export function resize(x: Tensor, size: number | readonly number[], options: Res
   if (alignCorners && kind === "nearest")
     throw new HeddleError(
       "option",
-      `resize: alignCorners is not for mode "${mode}", which has no places between elements`,
+      `resize: alignCorners is not for mode "${mode}", which has no positions between elements`,
     );
   const rank = x.shape.length - 2;
   if (rank < 1 || rank > 3)

@@ -1,4 +1,4 @@
-/** @module Images read between their elements, at places that are values: weighted sums of gathered neighbours. */
+/** @module Images read between their elements, at positions that are values: weighted sums of gathered neighbours. */
 import { isFloat, isHalf } from "../ir/dtype.ts";
 import { formatType, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { traced } from "../tensor/nested.ts";
@@ -20,9 +20,9 @@ export interface Sampling {
   readonly atCentres: boolean;
 }
 
-/** One neighbour along a dim: its place, whether the place is in the image, and its weight. */
+/** One neighbour along a dim: its position, whether the position is in the image, and its weight. */
 interface Tap {
-  readonly place: Tensor;
+  readonly index: Tensor;
   readonly inside: Tensor;
   readonly weight: Tensor | undefined;
 }
@@ -46,7 +46,7 @@ function broughtIn(x: Tensor, size: number, { outside, atCentres }: Sampling): T
   return select(beyond, outside === "border" ? x.maximum(0).minimum(size - 1) : reflected(x, size, atCentres), x);
 }
 
-/** Weights of the four elements around a place, by its distance from the second element (Keys, 1981, with a = -0.75). */
+/** Weights of the four elements around a position, by its distance from the second element (Keys, 1981, with a = -0.75). */
 function cubicWeights(part: Tensor): Tensor[] {
   const a = -0.75;
   const near = (t: Tensor): Tensor =>
@@ -72,11 +72,11 @@ function taps(x: Tensor, size: number, sampling: Sampling): Tap[] {
   const at = broughtIn(mode === "nearest" ? round(x) : x, size, sampling);
   const first = floor(at);
   const part = at.sub(first);
-  const tap = (place: Tensor, weight: Tensor | undefined): Tap => {
-    const mirrored = sampling.outside === "reflection" ? trunc(reflected(place, size, sampling.atCentres)) : place;
+  const tap = (point: Tensor, weight: Tensor | undefined): Tap => {
+    const mirrored = sampling.outside === "reflection" ? trunc(reflected(point, size, sampling.atCentres)) : point;
     const inside = and(mirrored.ge(0), mirrored.le(size - 1));
     const nearest = select(inside, mirrored, select(mirrored.gt(0), size - 1, zerosLike(mirrored)));
-    return { place: nearest.cast("i32"), inside, weight };
+    return { index: nearest.cast("i32"), inside, weight };
   };
   if (mode === "nearest") return [tap(trunc(at), undefined)];
   if (mode === "linear") return [tap(first, sub(1, part)), tap(first.add(1), part)];
@@ -84,12 +84,12 @@ function taps(x: Tensor, size: number, sampling: Sampling): Tap[] {
 }
 
 /**
- * Values of images `[batch, channels, …]` at places: for each spatial dim, coordinates `[batch, points]` in elements.
+ * Values of images `[batch, channels, …]` at positions: for each spatial dim, coordinates `[batch, points]` in elements.
  * Gives `[batch, points, channels]`: the sum of the weighted neighbours, or their combination by `combine`.
  */
 export function sampleAt(
   images: Tensor,
-  places: readonly Tensor[],
+  coordinates: readonly Tensor[],
   sampling: Sampling,
   combine: (x: Tensor, y: Tensor) => Tensor = add,
 ): Tensor {
@@ -97,15 +97,15 @@ export function sampleAt(
   const rows = images.reshape([batch, channels, sizeOf(sizes)]).transpose([0, 2, 1]);
   const strides = stridesOf(sizes as Shape);
   let corners: Tap[] = [];
-  places.forEach((x, dim) => {
+  coordinates.forEach((x, dim) => {
     const along = taps(x, sizes[dim] as number, sampling).map((tap) => ({
       ...tap,
-      place: tap.place.mul(strides[dim] as number),
+      index: tap.index.mul(strides[dim] as number),
     }));
     corners = dim === 0 ? along : corners.flatMap((corner) => along.map((tap) => joined(corner, tap)));
   });
-  const values = corners.map(({ place, inside, weight }) => {
-    const read = rowsById(rows, place, 1);
+  const values = corners.map(({ index, inside, weight }) => {
+    const read = rowsById(rows, index, 1);
     const deep = (x: Tensor): Tensor => x.reshape([...x.shape, 1]);
     // A selection, as a weight of 0 would turn values that are not finite into NaN.
     const value = sampling.outside === "zeros" ? select(deep(inside), read, zerosLike(read)) : read;
@@ -116,12 +116,12 @@ export function sampleAt(
 
 function joined(x: Tap, y: Tap): Tap {
   const weight = x.weight === undefined || y.weight === undefined ? undefined : x.weight.mul(y.weight);
-  return { place: x.place.add(y.place), inside: and(x.inside, y.inside), weight };
+  return { index: x.index.add(y.index), inside: and(x.inside, y.inside), weight };
 }
 
 /** Options of {@link gridSample}. */
 export interface GridSampleOptions {
-  /** Interpolation between the elements around a place (default), or the nearest element, with halves to the even one. */
+  /** Interpolation between the elements around a position (default), or the nearest element, with halves to the even one. */
   readonly mode?: "bilinear" | "nearest";
   /** Values outside of the image: 0 (default), the nearest element, or the mirror image. */
   readonly padding?: Sampling["outside"];
@@ -139,10 +139,10 @@ export function gridPlaces(grid: Tensor, sizes: Shape, atCentres: boolean): Tens
 }
 
 /**
- * Images `[batch, channels, height, width]` read at places `[batch, rows, columns, 2]` from -1 to 1, x before y:
- * `[batch, channels, rows, columns]`, PyTorch's `grid_sample`. With a further dim in both it reads volumes, at places x, y, z. Floats of
- * one dtype; gradients by images and, between elements, by places. 16-bit floats are computed in f32. A place that is NaN gives NaN, and
- * so does an infinite place, unless padding is `"border"`.
+ * Images `[batch, channels, height, width]` read at positions `[batch, rows, columns, 2]` from -1 to 1, x before y:
+ * `[batch, channels, rows, columns]`, PyTorch's `grid_sample`. With a further dim in both it reads volumes, at positions x, y, z. Floats of
+ * one dtype; gradients by images and, between elements, by positions. 16-bit floats are computed in f32. A position that is NaN gives NaN, and
+ * so does an infinite position, unless padding is `"border"`.
  *
  * @throws HeddleError `shape` or `dtype` if the two do not fit; `option` for another mode or padding
  */
@@ -155,11 +155,11 @@ export function gridSample(images: Tensor, grid: Tensor, options: GridSampleOpti
   checkChoice(name, "mode", mode, ["bilinear", "nearest"]);
   checkChoice(name, "padding", padding, ["zeros", "border", "reflection"]);
   const [batch, channels, ...sizes] = images.shape as [number, number, ...number[]];
-  const [places, points] = [grid.shape.at(-1), grid.shape.slice(1, -1)];
-  const fits = [2, 3].includes(sizes.length) && places === sizes.length && points.length === sizes.length;
+  const [dims, points] = [grid.shape.at(-1), grid.shape.slice(1, -1)];
+  const fits = [2, 3].includes(sizes.length) && dims === sizes.length && points.length === sizes.length;
   if (!fits || grid.shape[0] !== batch || sizes.includes(0))
     throw new HeddleError("shape", `${name}: ${formatType(images)} is not read at ${formatType(grid)}`, {
-      hint: "images are [batch, channels, height, width], places [batch, rows, columns, 2]",
+      hint: "images are [batch, channels, height, width], the grid is [batch, rows, columns, 2]",
     });
   if (!isFloat(images.dtype) || images.dtype !== grid.dtype)
     throw new HeddleError(

@@ -18,7 +18,7 @@ export interface SpectrumOptions {
   readonly hop?: number;
   /** Factors of a piece: up to `size` numbers, centred in the piece, in the dtype of the signal; default ones. */
   readonly window?: Tensor;
-  /** Whether pieces are centred on their places, with the signal padded at both ends; default true. */
+  /** Whether pieces are centred on their positions, with the signal padded at both ends; default true. */
   readonly center?: boolean;
   /** Whether spectra are divided by the square root of `size`; default false. */
   readonly normalized?: boolean;
@@ -197,7 +197,7 @@ function frequencies(
   what: string,
   count: number,
   spacing: number,
-  places: readonly number[],
+  multiples: readonly number[],
   options: CreateOptions,
 ): Tensor {
   checkOptions(what, options, ["dtype"]);
@@ -205,7 +205,7 @@ function frequencies(
   checkDType(what, dtype);
   if (!isFloat(dtype)) throw new HeddleError("dtype", `${what}: frequencies are floats, not ${dtype}`);
   return tensor(
-    Float64Array.from(places, (place) => place / (count * spacing)),
+    Float64Array.from(multiples, (multiple) => multiple / (count * spacing)),
     { dtype },
   );
 }
@@ -225,8 +225,8 @@ function checkFrequencies(what: string, count: number, spacing: number): void {
 export function fftfreq(count: number, spacing = 1, options: CreateOptions = {}): Tensor {
   checkFrequencies("fftfreq", count, spacing);
   const positive = Math.floor((count - 1) / 2) + 1;
-  const places = range(count).map((place) => (place < positive ? place : place - count));
-  return frequencies("fftfreq", count, spacing, places, options);
+  const multiples = range(count).map((index) => (index < positive ? index : index - count));
+  return frequencies("fftfreq", count, spacing, multiples, options);
 }
 
 /** The frequencies of {@link rfft}: 0, 1, … up to `count / 2`, divided by `count · spacing`, as {@link fftfreq}; NumPy's `rfftfreq`. */

@@ -18,7 +18,7 @@ export interface UniqueOptions {
    * there. Default: the number of distinct elements, for which the values are read, blocking.
    */
   readonly size?: number;
-  /** The value of unused places; default the smallest element. */
+  /** The value of unused positions; default the smallest element. */
   readonly fill?: number;
 }
 
@@ -28,7 +28,7 @@ export interface Unique {
   readonly values: Tensor;
   /** An i32 tensor of the shape of x: `values[inverse]` is x, unless `size` left elements out. */
   readonly inverse: Tensor;
-  /** `[size]` (i32): the count of each value; 0 for unused places. */
+  /** `[size]` (i32): the count of each value; 0 for unused positions. */
   readonly counts: Tensor;
   /** A scalar (i32): the number of distinct elements, including those that `size` left out. */
   readonly number: Tensor;

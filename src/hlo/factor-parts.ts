@@ -1,7 +1,7 @@
 /** @module Factorisations in StableHLO: its own ops, and LAPACK by the custom calls that jaxlib registers on the CPU. */
 import type { Shape } from "../ir/shape.ts";
 import { type HloBlock, type HloDType, type HloType, type HloValue, hloCombine, hloIntegers } from "./block.ts";
-import { hloExtreme, hloPlaces } from "./shared.ts";
+import { hloExtreme, hloIndices } from "./shared.ts";
 
 const letterOf = (dtype: HloDType): string => (dtype === "f64" ? "d" : "s");
 const code = (letter: string): string => `${letter.charCodeAt(0)} : ui8`;
@@ -94,11 +94,11 @@ export function columnSigns(hlo: HloBlock, x: HloValue): HloValue {
   const limit = hlo.broadcast(hlo.same("multiply", largest, hlo.like(largest, 0.3)), shape, [0, 2]);
   const counts = hlo.compare("GE", size, limit);
   // The first index that counts: the reduction takes the value at the least index.
-  const { places, none: last } = hloPlaces(hlo, shape, 1);
-  const candidate = hlo.select(counts, places, hlo.like(places, shape[1] as number));
+  const { indices: positions, none: last } = hloIndices(hlo, shape, 1);
+  const candidate = hlo.select(counts, positions, hlo.like(positions, shape[1] as number));
   const start = hlo.constant({ shape: [], dtype: "i32" }, 2147483647);
   const indices = { shape: [batch, columns], dtype: "i32" as const };
-  const [, , value] = hlo.op("reduce", [candidate, places, x, start, last, zero], [indices, indices, type], over, [
+  const [, , value] = hlo.op("reduce", [candidate, positions, x, start, last, zero], [indices, indices, type], over, [
     hloExtreme("min", ["i32", "i32", dtype]),
   ]);
   return signs(hlo, value as HloValue);

@@ -50,16 +50,16 @@ export function power(hlo: HloBlock, x: HloValue, y: HloValue): HloValue {
 
 function integerPower(hlo: HloBlock, x: HloValue, y: HloValue, dtype: DType): HloValue {
   const [zero, one] = [hlo.like(x, 0), hlo.like(x, 1)];
-  const bit = (place: number): HloValue => {
-    const shifted = place === 0 ? y : hlo.same("shift_right_logical", y, hlo.like(y, place));
+  const bit = (index: number): HloValue => {
+    const shifted = index === 0 ? y : hlo.same("shift_right_logical", y, hlo.like(y, index));
     return hlo.compare("NE", hlo.same("and", shifted, one), zero);
   };
   const width = dtypes[dtype].bytes * 8;
   const bits = isSigned(dtype) ? width - 1 : width;
   let [result, square] = [hlo.select(bit(0), x, one), x];
-  for (let place = 1; place < bits; place++) {
+  for (let index = 1; index < bits; index++) {
     square = hlo.same("multiply", square, square);
-    result = hlo.select(bit(place), hlo.same("multiply", result, square), result);
+    result = hlo.select(bit(index), hlo.same("multiply", result, square), result);
   }
   if (!isSigned(dtype)) return result;
   // A negative power of 1 or -1 is 1 or -1; that of other integers is 0.

@@ -2,7 +2,7 @@
 import { type DType, isFloat } from "../ir/dtype.ts";
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import type { CumulativeAttrs } from "../ops/cumulative.ts";
-import type { DotAttrs } from "../ops/product.ts";
+import type { DotAttrs } from "../ops/narrow/dtypes.ts";
 import { identityOf, type ReduceAttrs } from "../ops/reduce.ts";
 import type { SortAttrs } from "../ops/sort.ts";
 import {
@@ -16,7 +16,7 @@ import {
   hloTable,
 } from "./block.ts";
 import { stablehloRules } from "./rules.ts";
-import { hloExtreme, hloInSingle, hloPlaces, hloReductions } from "./shared.ts";
+import { hloExtreme, hloIndices, hloInSingle, hloReductions } from "./shared.ts";
 
 const hloLogAddExp = (dtype: DType): HloRegion => ({
   arguments: [
@@ -72,9 +72,9 @@ stablehloRules.define({
     const x = inputs[0] as HloValue;
     const { dtype } = x.type;
     const start = hlo.constant({ shape: [], dtype }, identityOf("max", dtype as DType));
-    const places = hloPlaces(hlo, x.type.shape, attrs.dim);
+    const { indices, none } = hloIndices(hlo, x.type.shape, attrs.dim);
     const types = [{ shape: outputs[0]?.shape as Shape, dtype }, outputs[0] as TensorType];
-    const values = [x, places.places, start, places.none];
+    const values = [x, indices, start, none];
     return hlo
       .op("reduce", values, types, { dimensions: hloIntegers([attrs.dim]) }, [hloExtreme("max", [dtype, "i32"])])
       .slice(1);
@@ -112,7 +112,7 @@ stablehloRules.define({
       hlo.one("slice", [value], outputs[index] as TensorType, text),
     );
   },
-  dot: ({ hlo, inputs, outputs, attrs }: HloContext<DotAttrs>) => {
+  dot: ({ hlo, inputs, outputs, attrs: { dtype, ...attrs } }: HloContext<DotAttrs>) => {
     const lists = {
       lhs_batching_dimensions: attrs.xBatch,
       rhs_batching_dimensions: attrs.yBatch,
@@ -120,7 +120,8 @@ stablehloRules.define({
       rhs_contracting_dimensions: attrs.yContract,
     };
     const numbers = Object.entries(lists).map(([name, dims]) => `${name} = [${dims.join(", ")}]`);
-    return hlo.op("dot_general", inputs, outputs, {
+    const wide = dtype === undefined ? inputs : inputs.map((x) => hlo.convert(x, dtype));
+    return hlo.op("dot_general", wide, outputs, {
       dot_dimension_numbers: `#stablehlo.dot<${numbers.join(", ")}>`,
       precision_config: hloFullPrecision,
     });

@@ -64,11 +64,11 @@ export const hloExtreme = (op: "max" | "min", dtypes: readonly HloDType[]): HloR
 });
 
 /** The index (i32) of each element along a dim, or in row-major order; `none` is larger than all indices. */
-export function hloPlaces(hlo: HloBlock, shape: Shape, dim?: number): { places: HloValue; none: HloValue } {
+export function hloIndices(hlo: HloBlock, shape: Shape, dim?: number): { indices: HloValue; none: HloValue } {
   const none = hlo.constant({ shape: [], dtype: "i32" }, 2147483647);
   const attributes = { iota_dimension: `${dim ?? 0} : i64` };
-  if (dim !== undefined) return { places: hlo.one("iota", [], { shape, dtype: "i32" }, attributes), none };
+  if (dim !== undefined) return { indices: hlo.one("iota", [], { shape, dtype: "i32" }, attributes), none };
   const size = shape.reduce((all, dimSize) => all * dimSize, 1);
   const flat = hlo.one("iota", [], { shape: [size], dtype: "i32" }, attributes);
-  return { places: hlo.one("reshape", [flat], { shape, dtype: "i32" }), none };
+  return { indices: hlo.one("reshape", [flat], { shape, dtype: "i32" }), none };
 }

@@ -15,7 +15,7 @@ import {
 } from "./block.ts";
 import { scatterNumbers } from "./lookup.ts";
 import { stablehloRules } from "./rules.ts";
-import { hloExtreme, hloInSingle, hloKeeps, hloPlaces, hloReductions } from "./shared.ts";
+import { hloExtreme, hloIndices, hloInSingle, hloKeeps, hloReductions } from "./shared.ts";
 
 /** StableHLO's convolution; groups are parts of the input's features and of the output's features. */
 function hloConv({ hlo, inputs, outputs, attrs }: HloContext<ConvAttrs>, groups = 1): readonly HloValue[] {
@@ -81,13 +81,13 @@ const hloDilated = (attrs: WindowAttrs) => ({
 /** The row-major index in x of each window's extreme, and the element of a second tensor at that index. */
 function hloTaken(hlo: HloBlock, [x, source]: readonly [HloValue, HloValue], type: TensorType, attrs: WindowAttrs) {
   const { shape, dtype } = type;
-  const places = hloPlaces(hlo, x.type.shape);
+  const { indices, none } = hloIndices(hlo, x.type.shape);
   const scalar = (value: number): HloValue => hlo.constant({ shape: [], dtype }, value);
-  const starts = [scalar(identityOf(attrs.op, dtype)), places.none, scalar(0)];
+  const starts = [scalar(identityOf(attrs.op, dtype)), none, scalar(0)];
   const types = [type, { shape, dtype: "i32" as const }, type];
   const region = hloExtreme(attrs.op === "min" ? "min" : "max", [dtype, "i32", dtype]);
-  const results = hlo.op("reduce_window", [x, places.places, source, ...starts], types, hloDilated(attrs), [region]);
-  return { place: results[1] as HloValue, taken: results[2] as HloValue };
+  const results = hlo.op("reduce_window", [x, indices, source, ...starts], types, hloDilated(attrs), [region]);
+  return { position: results[1] as HloValue, taken: results[2] as HloValue };
 }
 
 /** StableHLO's select_and_scatter has no dilation: this finds the indices of the extremes and scatters to them. */
@@ -99,13 +99,13 @@ function hloScattered(
 ): readonly HloValue[] {
   const [x, source] = inputs as [HloValue, HloValue];
   const { shape, dtype } = outputs[0] as TensorType;
-  const { place } = hloTaken(hlo, [x, x], { shape: source.type.shape, dtype }, attrs);
+  const { position } = hloTaken(hlo, [x, x], { shape: source.type.shape, dtype }, attrs);
   const size = [sizeOf(source.type.shape)];
   const flat = (value: HloValue): HloValue => hlo.one("reshape", [value], { shape: size, dtype: value.type.dtype });
   const zeros = hlo.constant({ shape: [sizeOf(shape)], dtype }, 0);
   const region = [hloCombine("add", dtype)];
   const type = { shape: zeros.type.shape, dtype };
-  const sums = hlo.one("scatter", [zeros, flat(place), flat(source)], type, scatterNumbers(1, 1, 0), region);
+  const sums = hlo.one("scatter", [zeros, flat(position), flat(source)], type, scatterNumbers(1, 1, 0), region);
   return [hlo.one("reshape", [sums], { shape, dtype })];
 }
 

@@ -1,5 +1,7 @@
 /** @module Plans in files. */
 import { readFileSync } from "node:fs";
+// The graphs of a plan name all ops.
+import "../functions/composites/index.ts";
 import { type Plan, type PlanLayouts, parseAnyPlan } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { unreadable } from "./read.ts";

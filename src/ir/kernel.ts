@@ -51,7 +51,7 @@ export interface KernelContext<A> {
 
 /** What an op does with its operands, whichever executor runs it: planner, passes and fusion ask for nothing else. */
 export type OpForm<A> =
-  /** One scalar function of the elements at the same place; operands have the result's shape. */
+  /** One scalar function of the elements at the same position; operands have the result's shape. */
   | {
       readonly kind: "pointwise";
       readonly instruction: (attrs: A, inputs: readonly TensorType[], output: TensorType) => ScalarInstruction;
@@ -79,6 +79,8 @@ export type OpForm<A> =
 export interface LowerRule<A> {
   /** Inputs that may have any strides. */
   readonly strided?: readonly number[];
+  /** Whether the kernel computes with 16-bit floats of these inputs as they are. */
+  readonly takesHalf?: (inputs: readonly View[]) => boolean;
   /**
    * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
    * same walk over memory.

@@ -8,6 +8,7 @@ export * from "./factor.ts";
 export * from "./fft.ts";
 export * from "./fused.ts";
 export * from "./lookup.ts";
+export * from "./narrow/dot.ts";
 export * from "./random.ts";
 export * from "./reduce.ts";
 export * from "./softmax.ts";

@@ -1,9 +1,9 @@
-/** @module Lookups: rows and blocks of tables at places that are known at run time. */
+/** @module Lookups: rows and blocks of tables at positions that are known at run time. */
 import * as is from "./schema.ts";
 
 const shared = { dtype: is.dtype(), outer: is.size(), size: is.size(), inner: is.size(), count: is.size() };
-const [table, rows, places] = ["[outer size inner]", "[outer count inner]", "i32[outer count]"];
-const block = { indices: is.reads(places), start: is.optional(is.reads("i32[]")), total: is.optional(is.size()) };
+const [table, rows, indices] = ["[outer size inner]", "[outer count inner]", "i32[outer count]"];
+const block = { indices: is.reads(indices), start: is.optional(is.reads("i32[]")), total: is.optional(is.size()) };
 const struct = "Gather";
 
 /** Scratch of the size of the table, for the rounding errors of long sums. */
@@ -45,7 +45,7 @@ export const scatter = is.kernel(
     op: is.oneOf("ScatterOp", ["sum", "prod", "max", "min", "replace"]),
     ...shared,
     in: is.reads(table, { inPlace: true }),
-    indices: is.reads(places),
+    indices: is.reads(indices),
     updates: is.reads(rows),
     scratch: is.optional(is.scratch()),
     out: is.writes(table),
@@ -60,7 +60,7 @@ export const scatter = is.kernel(
 const slice = { dtype: is.dtype(), shape: is.sizes(), sizes: is.sizes() };
 const starts = is.listOf(is.reads("i32[]"));
 
-/** A block at a place that is known at run time. */
+/** A block at a position that is known at run time. */
 export const dynamicSlice = is.kernel(
   "dynamicSlice",
   { ...slice, in: is.reads("[shape]"), starts, out: is.writes("[sizes]") },

@@ -1,7 +1,7 @@
 /** @module Random bits. */
 import { kernel, reads, sizes, word, writes } from "./schema.ts";
 
-/** Random words by key and place in the whole tensor. */
+/** Random words by key and position in the whole tensor. */
 export const randomBits = kernel(
   "randomBits",
   {

@@ -26,7 +26,7 @@ export const reduce = kernel(
   },
 );
 
-/** The place of the largest element of each row. */
+/** The position of the largest element of each row. */
 export const argMax = kernel(
   "argMax",
   { dtype: dtype(), rows: size(), cols: size(), in: reads("[rows cols]"), out: writes("i32[rows]") },

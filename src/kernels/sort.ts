@@ -2,7 +2,7 @@
 import { room, tasksOf } from "./room.ts";
 import { dtype, flag, kernel, listOf, reads, records, sized, writes } from "./schema.ts";
 
-/** Bytes of a key with its place. */
+/** Bytes of a key with its position. */
 const pair = 16;
 /** Longer rows use radix sort, with a second buffer. */
 const radix = 1024;
@@ -22,7 +22,7 @@ export const sort = kernel(
   },
 );
 
-/** The largest elements of each row, with their places. */
+/** The largest elements of each row, with their positions. */
 export const topK = kernel(
   "topK",
   {

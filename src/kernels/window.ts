@@ -46,7 +46,7 @@ export const selectAndScatter = is.kernel(
   },
 );
 
-/** Elements of one tensor at the places where another has its windows' extremes. */
+/** Elements of one tensor at the positions where another has its windows' extremes. */
 export const windowTake = is.kernel(
   "windowTake",
   { ...shared, in: is.reads(large), source: is.reads(large), out: is.writes(small) },

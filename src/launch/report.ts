@@ -72,7 +72,7 @@ function stoppedWith({ rank, error }: WorkerFailure, first: WorkerFailure): stri
 function describe(failure: WorkerFailure, workers: number): string {
   const { signal, exitCode, error, startError } = failure;
   const who = workers === 1 ? "the script" : `rank ${failure.rank}`;
-  const where = place(failure);
+  const where = location(failure);
   if (startError !== undefined) return `${who} could not be started: ${startError}`;
   if (signal !== null) return `${who} was killed by ${signal}${where}`;
   if (error === undefined) {
@@ -85,13 +85,13 @@ function describe(failure: WorkerFailure, workers: number): string {
     return `${who} ended with exit status ${exitCode}${where}${why}`;
   }
   // If the error names its step, the recorded step is left out: later steps may have begun since.
-  const placeOfError = error.step === undefined ? where : place({ ...failure, step: undefined });
-  if (workers > 1) return `${who} failed${placeOfError}: ${error.message}`;
+  const locationOfError = error.step === undefined ? where : location({ ...failure, step: undefined });
+  if (workers > 1) return `${who} failed${locationOfError}: ${error.message}`;
   // The error of a single script needs no introduction; if it is shown in full, it is not repeated.
   return error.stack === undefined ? error.message : "the script failed";
 }
 
-function place({ step, during }: WorkerFailure): string {
+function location({ step, during }: WorkerFailure): string {
   // A step is launched before it runs: workers may be at other collectives of the same step, or at an earlier step.
   const parts = [
     step === undefined ? "" : ` after the launch of step ${step}`,

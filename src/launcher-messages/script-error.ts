@@ -35,12 +35,12 @@ function placeAbove(error: Error): Place | undefined {
 
 function missingExport(error: Error): string | undefined {
   const match = /^The requested module '(.+)' does not provide an export named '(.+)'/.exec(error.message);
-  const place = placeAbove(error);
-  if (match === null || place === undefined) return undefined;
+  const location = placeAbove(error);
+  if (match === null || location === undefined) return undefined;
   const [, module, name] = match as unknown as [string, string, string];
-  const names = exportsOf(module, place.file);
+  const names = exportsOf(module, location.file);
   const suggestion = (module === "heddle" ? nameHint(name, names) : undefined) ?? nearest(name, names);
-  return described(place, `'${module}' has no export '${name}'`, suggestion);
+  return described(location, `'${module}' has no export '${name}'`, suggestion);
 }
 
 /** A call of a missing member: of a namespace of Heddle (`nn.Linear`), or a method known from another library (`model.fit`). */
@@ -48,27 +48,27 @@ function missingMember(error: Error): string | undefined {
   const match = /^(?:[\w$]+\.)*?([\w$]+)\.([\w$]+) is not a (?:function|constructor)/.exec(error.message);
   if (!(error instanceof TypeError) || match === null) return undefined;
   const [message, space, name] = match as unknown as [string, string, string];
-  const place = placeInStack(error);
-  if (place === undefined || !/["']heddle["']/.test(linesOf(place.file).join("\n"))) return undefined;
-  const members = membersOf(space, place.file);
+  const location = placeInStack(error);
+  if (location === undefined || !/["']heddle["']/.test(linesOf(location.file).join("\n"))) return undefined;
+  const members = membersOf(space, location.file);
   if (members.length > 0) {
     const suggestion = nameHint(name, members) ?? nearest(name, members);
     const whole = suggestion === undefined || suggestion.includes(".") ? suggestion : `${space}.${suggestion}`;
-    return described(place, `'${space}' has no '${name}'`, whole);
+    return described(location, `'${space}' has no '${name}'`, whole);
   }
   const hint = methodHint(name);
-  return hint === undefined ? undefined : `${described(place, message)}\n  hint: ${hint}`;
+  return hint === undefined ? undefined : `${described(location, message)}\n  hint: ${hint}`;
 }
 
 /** A loop over a value that is not iterable, which may be a tensor. */
 function notIterable(error: Error): string | undefined {
   if (!(error instanceof TypeError) || !/ is not iterable\b|^Spread syntax requires/.test(error.message))
     return undefined;
-  const place = placeInStack(error);
-  if (place === undefined || !/["']heddle["']/.test(linesOf(place.file).join("\n"))) return undefined;
+  const location = placeInStack(error);
+  if (location === undefined || !/["']heddle["']/.test(linesOf(location.file).join("\n"))) return undefined;
   const hint =
     "if it is a tensor: x.at(index) is a row of x.shape[0], await x.array() gives the values as nested arrays";
-  return `${described(place, error.message)}\n  hint: ${hint}`;
+  return `${described(location, error.message)}\n  hint: ${hint}`;
 }
 
 /** The innermost position in a user's file. */
@@ -153,10 +153,10 @@ function wrongSyntax(error: Error): string | undefined {
     const shown = described({ file: asPath(file), line: Number(line), column: Number(column) + 1 }, text);
     return asCommonJs.test(text) ? `${shown}\n  hint: ${moduleHint}` : shown;
   }
-  const place = placeAbove(error);
-  if (place === undefined || !(error instanceof SyntaxError)) return undefined;
+  const location = placeAbove(error);
+  if (location === undefined || !(error instanceof SyntaxError)) return undefined;
   const [text = ""] = error.message.split("\n", 1);
-  const shown = described(place, text);
+  const shown = described(location, text);
   return asCommonJs.test(text) ? `${shown}\n  hint: ${moduleHint}` : shown;
 }
 
@@ -173,12 +173,13 @@ function missingModule(error: Error): string | undefined {
   const [, kind, name, importer] = match as unknown as [string, string | undefined, string, string];
   const file = asPath(importer);
   const last = name.split("/").at(-1) as string;
-  const place = placeOfImport(file, last);
-  if (place === undefined) return undefined;
-  const { specifier } = place;
-  if (kind === "package") return described(place, `the package '${name}' is not installed`, nearest(name, ["heddle"]));
-  if (kind === "module") return described(place, `there is no file '${specifier}'`);
-  return described(place, `'${specifier}' is not a part of its package`, nearest(specifier, subpaths(file)));
+  const location = placeOfImport(file, last);
+  if (location === undefined) return undefined;
+  const { specifier } = location;
+  if (kind === "package")
+    return described(location, `the package '${name}' is not installed`, nearest(name, ["heddle"]));
+  if (kind === "module") return described(location, `there is no file '${specifier}'`);
+  return described(location, `'${specifier}' is not a part of its package`, nearest(specifier, subpaths(file)));
 }
 
 /** Where a file imports from a specifier that ends in `last`. */
@@ -212,8 +213,8 @@ function subpaths(importer: string): string[] {
   }
 }
 
-function described(place: Place, what: string, near?: string): string {
-  const { file, line, column } = place;
+function described(location: Place, what: string, near?: string): string {
+  const { file, line, column } = location;
   const text = linesOf(file)[line - 1];
   const shown = text === undefined ? "" : `\n  ${text}\n  ${" ".repeat(column - 1)}^`;
   return `${file}:${line}:${column}: ${what}${shown}${near === undefined ? "" : `\n  hint: did you mean '${near}'?`}`;

@@ -72,7 +72,7 @@ function logLikelihood(x: Tensor, path: ReturnType<typeof pathOf>, lengths: Tens
       logZero,
     );
   const first = steps.slice([0, 0, 0], [1, ...steps.shape.slice(1)]).reshape(steps.shape.slice(1));
-  const start = select(path.places.lt(2), emitted(first), logZero);
+  const start = select(path.positions.lt(2), emitted(first), logZero);
   const rest = steps.slice([1, 0, 0], [...steps.shape]);
   const [end] = scan(
     (forward: Tensor, step: Tensor, index: Tensor): [Tensor, Record<string, never>] => {
@@ -90,9 +90,9 @@ const labelOutside =
   (length: number) =>
   (outside: OutsideIndex): Fault => {
     const { index, position, size } = outside;
-    const [sequence, place] = [Math.floor(position / (2 * length + 1)), position % (2 * length + 1)];
+    const [sequence, slot] = [Math.floor(position / (2 * length + 1)), position % (2 * length + 1)];
     return inWords(
-      `label ${index}, number ${(place - 1) / 2} of sequence ${sequence}, is outside [0, ${size})`,
+      `label ${index}, number ${(slot - 1) / 2} of sequence ${sequence}, is outside [0, ${size})`,
       outside,
     );
   };
@@ -143,10 +143,10 @@ function pathOf(labels: Tensor, blank: number) {
   const padded = select(labels.lt(0), blank, labels);
   const pairs = concat([blanks(length).reshape([batch, length, 1]), padded.reshape([batch, length, 1])], 2);
   const classes = concat([pairs.reshape([batch, 2 * length]), blanks(1)], 1);
-  const places = full([batch, 2 * length + 1], 1, { dtype: "i32" });
+  const positions = full([batch, 2 * length + 1], 1, { dtype: "i32" });
   const earlier = concat([blanks(2), classes], 1).slice([0, 0], [batch, 2 * length + 1]);
   const skips = classes.ne(blank).cast("i32").mul(classes.ne(earlier).cast("i32")).gt(0);
-  return { classes, skips, places: counted(places) };
+  return { classes, skips, positions: counted(positions) };
 }
 
 /** 0, 1, 2, … along the last dim. */
@@ -154,16 +154,16 @@ const counted = (ones: Tensor): Tensor => cumsum(ones, 1).sub(1);
 
 /** One step of the forward variables: each position is reached from itself, from the one before, and, if allowed, from two before. */
 function advanced(forward: Tensor, skips: Tensor): Tensor {
-  const [batch, places] = forward.shape as [number, number];
+  const [batch, positions] = forward.shape as [number, number];
   const shifted = (by: number): Tensor =>
-    concat([full([batch, by], logZero, { dtype: forward.dtype }), forward], 1).slice([0, 0], [batch, places]);
+    concat([full([batch, by], logZero, { dtype: forward.dtype }), forward], 1).slice([0, 0], [batch, positions]);
   return logSumOf([forward, shifted(1), select(skips, shifted(2), logZero)]);
 }
 
 /** The sum at the last label and at the blank after it. */
 function atEnd(end: Tensor, lengths: Tensor): Tensor {
   const [batch] = end.shape as [number, number];
-  const valueAt = (place: Tensor): Tensor => rowsById(end, place.reshape([batch, 1]), 1).reshape([batch]);
+  const valueAt = (position: Tensor): Tensor => rowsById(end, position.reshape([batch, 1]), 1).reshape([batch]);
   const blank = valueAt(lengths.mul(2));
   const label = valueAt(maximum(lengths.mul(2).sub(1), 0));
   return logSumOf([blank, select(lengths.gt(0), label, logZero)]);

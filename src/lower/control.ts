@@ -31,7 +31,7 @@ export interface ControlContext {
   lower(
     program: Program,
     inputs: readonly View[],
-    places: readonly (Storage | undefined)[],
+    storages: readonly (Storage | undefined)[],
     read: ReadonlySet<number>,
   ): Inner;
 }
@@ -122,9 +122,9 @@ function sliceCalls(pool: StoragePool, count: View, length: number) {
 /** A call with both branches nested in it; both write the same results. */
 export function branchCalls(step: BranchStep, results: readonly View[], context: ControlContext): KernelCall[] {
   const [test, ...operands] = step.arguments.map((value) => context.view(value)) as [View, ...View[]];
-  const places = results.map(storageOf);
+  const storages = results.map(storageOf);
   const [steps, otherwise] = step.branches.map(
-    (program) => context.lower(program, operands, places, new Set()).calls,
+    (program) => context.lower(program, operands, storages, new Set()).calls,
   ) as [readonly KernelCall[], readonly KernelCall[]];
   return [branch.call({ test: addressOf(test), steps, otherwise })];
 }

@@ -92,9 +92,10 @@ export function emitKernel(
     before.push(...result.calls);
     return result.view;
   });
-  const [wideInputs, wideOutputs] = movesElements(op.form, attrs)
-    ? [operands, outputs]
-    : [widened(operands), widened(outputs)];
+  const [wideInputs, wideOutputs] =
+    movesElements(op.form, attrs) || rule.takesHalf?.(operands) === true
+      ? [operands, outputs]
+      : [widened(operands), widened(outputs)];
   operands.forEach((input, index) => {
     const wide = wideInputs[index] as View;
     if (wide !== input) before.push(castCall(copyContext, input, wide));

@@ -3,9 +3,9 @@
  *
  * A rule looks at the next call only, so that nothing moves past another call. The bits are the same either way.
  */
-import { type DType, dtypes } from "../ir/dtype.ts";
+import { type DType, dtypes, isHalf } from "../ir/dtype.ts";
 import { type KernelCall, Ref } from "../ir/kernel.ts";
-import { type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
+import { range, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import { accessesOf, descriptionOf, fused } from "../kernels/index.ts";
 import { eachRef } from "./access.ts";
 import { type CallCost, workField } from "./cost.ts";
@@ -108,12 +108,29 @@ function pairOf(producer: KernelCall, call: KernelCall, uses: ReadonlyMap<Storag
     return undefined;
   if (sizeOf(shape) * dtypes[out.dtype].bytes !== storage.bytes) return undefined;
   const isDenseOperand = (operand: Operand): boolean => sameStrides(operand.strides, stridesOf(shape), shape);
-  const dtype = producer["dtype"];
+  const dtype = producer["dtype"] as DType;
   if (!isDenseOperand(inputs[produced] as Operand) || !isDenseOperand(out) || !isDense(producer)) return undefined;
   if (inputs[produced]?.dtype !== dtype || out.dtype !== dtype || inputs[produced]?.at.byteOffset !== to.byteOffset)
     return undefined;
-  const ops = call["ops"] as readonly (readonly unknown[])[];
-  return { producer, shape, inputs, ops, produced, result: out.reg };
+  const group = { ops: call["ops"] as Pair["ops"], result: out.reg };
+  return { producer, shape, inputs, produced, ...(isHalf(dtype) ? uncast(group, dtype, inputs.length) : group) };
+}
+
+/** The instructions without casts between a 16-bit float and f32. Rounding in between, too, gives an epilogue the same bits. */
+function uncast(
+  { ops, result }: Pick<Pair, "ops" | "result">,
+  dtype: DType,
+  inputs: number,
+): Pick<Pair, "ops" | "result"> {
+  const kept: (readonly unknown[])[] = [];
+  const registers = range(inputs);
+  for (const [name, to, ...operands] of ops) {
+    const isCast = name === "cast" && (to === dtype || to === "f32");
+    if (!isCast)
+      kept.push([name, to, ...(name === "const" ? operands : operands.map((at) => registers[at as number]))]);
+    registers.push(isCast ? (registers[operands[0] as number] as number) : inputs + kept.length - 1);
+  }
+  return { ops: kept, result: registers[result] as number };
 }
 
 /** Whether a call's result is row-major. It is the whole value, since the fused call has as many elements. */

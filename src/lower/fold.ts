@@ -5,7 +5,7 @@
  */
 
 import { isFloat } from "../ir/dtype.ts";
-import type { FoldRule, View } from "../ir/kernel.ts";
+import type { FoldRule } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
 import { sameShape, type TensorType } from "../ir/shape.ts";
 import { type Cluster, type FusionLimits, fitsLimits } from "./cluster.ts";
@@ -91,11 +91,7 @@ class Folder {
     }
     for (const part of partOf.values()) {
       for (const node of part.nodes) {
-        for (const view of this.reads(part, node)) {
-          const source = this.parts.get(view.origin as Storage);
-          if (source !== undefined && source !== part) part.deps.add(source);
-        }
-        for (const storage of this.waits(part, node)) {
+        for (const storage of this.reads(part, node)) {
           const source = this.parts.get(storage);
           if (source !== undefined && source !== part) part.deps.add(source);
         }
@@ -134,15 +130,12 @@ class Folder {
     return fold.op === "argMax" && space?.form === "columns" ? undefined : space;
   }
 
-  private reads(part: Part, node: Node): View[] {
-    if (part.kind === "copy") return [this.values.copies.get(node)?.from as View];
-    return node.inputs.map((input) => this.values.view(input));
-  }
-
-  private waits(part: Part, node: Node): readonly Storage[] {
-    return part.kind === "copy"
-      ? this.values.waitsOf(node)
-      : node.inputs.flatMap((input) => this.values.waitsOf(input));
+  /** The storages that a node reads, and those that it waits for. */
+  private reads(part: Part, node: Node): Storage[] {
+    const copy = part.kind === "copy" ? this.values.copies.get(node) : undefined;
+    const views = copy === undefined ? node.inputs.map((input) => this.values.view(input)) : [copy.from];
+    const waits = (copy === undefined ? node.inputs : [node]).flatMap((value) => this.values.waitsOf(value));
+    return [...views.map(({ origin }) => origin as Storage), ...waits];
   }
 
   private joinSources(node: Node): boolean {

@@ -1,5 +1,6 @@
 /** @module Lowering: from a program to kernel calls with offsets in one arena. */
 
+import { foldCopies } from "../copies/fold-copies.ts";
 import { type Machine, machineFor, sendingOf } from "../cost/index.ts";
 import { isContiguous, type KernelCall, type Ref, type ScalarInstruction, type View, wholeView } from "../ir/kernel.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
@@ -206,8 +207,9 @@ class Lowering {
     });
     // Outputs of a program without any region.
     for (const copy of this.looseCopies) this.add(emitOutput(copy));
-    if (this.target.epilogues !== "apart") this.calls = foldEpilogues(this.calls);
     const donors = new Map(this.donations());
+    if (this.target.epilogues !== "apart")
+      this.calls = foldEpilogues(foldCopies(this.calls, (memory) => donors.has(memory as Storage)));
     donateBuffers(
       this.calls,
       donors,
@@ -227,13 +229,13 @@ class Lowering {
       lower: (
         program: Program,
         inputs: readonly View[],
-        places: readonly (Storage | undefined)[],
+        storages: readonly (Storage | undefined)[],
         read: ReadonlySet<number>,
       ): Inner => {
         const inner = new Lowering(program, this.target, {
           pool: this.pool,
           inputs,
-          storages: places,
+          storages,
           read,
         }).lowerInner();
         this.inPlace.push(...inner.inPlace);

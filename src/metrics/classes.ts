@@ -198,7 +198,7 @@ export function rocAuc(
     throw new HeddleError("shape", `rocAuc: ${scores.length} scores and ${weights.length} weights`);
   const values = Array.from(scores);
   const distinct = [...new Set(values)].sort((a, b) => a - b);
-  const places = new Map(distinct.map((value, index) => [value, index]));
+  const indices = new Map(distinct.map((value, index) => [value, index]));
   const [yes, no] = [distinct.map(() => 0), distinct.map(() => 0)];
   values.forEach((value, index) => {
     const [label, weight] = [labels[index] as number, weights?.[index] ?? 1];
@@ -206,8 +206,8 @@ export function rocAuc(
     if (!(weight >= 0 && weight < Infinity))
       throw new HeddleError("value", `rocAuc: weight ${index} is ${weight}, not a finite number from 0 on`);
     const list = label > 0.5 ? yes : no;
-    const place = places.get(value) as number;
-    list[place] = (list[place] as number) + weight;
+    const position = indices.get(value) as number;
+    list[position] = (list[position] as number) + weight;
   });
   return values.some(Number.isNaN) ? Number.NaN : areaOf(yes, no);
 }

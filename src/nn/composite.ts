@@ -60,6 +60,11 @@ export function treeAt(tree: Tensors, name: string): Tensors {
   return (subtree ?? emptyTree) as Tensors;
 }
 
+/** The tree with another tree at a name, given in parts. */
+export function withSubtree(tree: Tensors, [first = "", ...rest]: readonly string[], replacement: Tensors): Tensors {
+  return { ...tree, [first]: rest.length === 0 ? replacement : withSubtree(tree[first] as Tensors, rest, replacement) };
+}
+
 /** Joins trees at dotted names into one tree; empty trees are left out, as in PyTorch's `state_dict`. */
 export function treeOf(entries: readonly (readonly [name: string, tree: Tensors])[]): Tensors {
   const merged: { [name: string]: Tensor | Tensors } = {};

@@ -131,6 +131,7 @@ export {
   maxPool2d,
   maxPool3d,
 } from "./pooling.ts";
+export { type QuantizeDynamicOptions, quantizeDynamic } from "./quantized.ts";
 export {
   type CellLayer,
   type CellOptions,

@@ -4,7 +4,7 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
-import { layersWithin, treeAt, withLayers } from "./composite.ts";
+import { layersWithin, treeAt, withLayers, withSubtree } from "./composite.ts";
 import { constant, markFrozen } from "./frozen.ts";
 import { uniformByFanIn } from "./initialise.ts";
 import {
@@ -156,7 +156,3 @@ export function mergeLora<const L extends Layer>(
 /** The scale of a layer's adapter, also through layers that wrap it. */
 const adapterOf = (layer: Layer): number | undefined =>
   scales.get(layer) ?? (layer.wraps === undefined ? undefined : adapterOf(layer.wraps));
-
-function withSubtree(tree: Tensors, [first = "", ...rest]: readonly string[], replacement: Tensors): Tensors {
-  return { ...tree, [first]: rest.length === 0 ? replacement : withSubtree(tree[first] as Tensors, rest, replacement) };
-}

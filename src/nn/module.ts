@@ -33,7 +33,7 @@ export type TreeOf<L> = L extends LayerLike
   ? ParamsOf<L>
   : L extends readonly LayerTree[]
     ? number extends L["length"]
-      ? { readonly [place: string]: TreeOf<L[number]> }
+      ? { readonly [name: string]: TreeOf<L[number]> }
       : Filled<{ readonly [Place in keyof L & `${number}`]: TreeOf<L[Place]> }>
     : Filled<{ readonly [Name in keyof L & string]: TreeOf<L[Name]> }>;
 

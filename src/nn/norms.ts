@@ -329,12 +329,11 @@ export function instanceNorm<Affine extends boolean = false>(
           return { y: affine(x, byStatistics(statistics, epsilon, broadcast), params, broadcast), state };
         }
         const rows = x.reshape([x.shape[0] as number, channels, -1]);
-        const places = rows.shape[2] as number;
-        if (train && places === 1)
-          throw new HeddleError("shape", `needs more than one place per channel while training, got ${formatType(x)}`);
-        const byPlaces = (wide: Tensor): Tensor =>
-          normalize(wide.reshape(rows.shape), -1, { epsilon }).reshape(x.shape);
-        const y = affine(x, byPlaces, params, broadcast);
+        const count = rows.shape[2] as number;
+        if (train && count === 1)
+          throw new HeddleError("shape", `needs more than one value per channel while training, got ${formatType(x)}`);
+        const byBatch = (wide: Tensor): Tensor => normalize(wide.reshape(rows.shape), -1, { epsilon }).reshape(x.shape);
+        const y = affine(x, byBatch, params, broadcast);
         if (!trackRunningStats) return { y, state: {} };
         const { mean, variance } = moments(rows, 2);
         const { running_mean, running_var, num_batches_tracked } = state as Statistics;
@@ -344,7 +343,7 @@ export function instanceNorm<Affine extends boolean = false>(
           y,
           state: {
             running_mean: updateRunning(running_mean, mean),
-            running_var: updateRunning(running_var, variance.mul(places / Math.max(places - 1, 1))),
+            running_var: updateRunning(running_var, variance.mul(count / Math.max(count - 1, 1))),
             // PyTorch has this state, but does not count.
             num_batches_tracked,
           },

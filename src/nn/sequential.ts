@@ -9,7 +9,7 @@ import { asLayer, castFloat, isLayerLike, type Layer, type LayerLike, madeBy } f
 import type { TreeOf } from "./module.ts";
 
 /** The layers of a list by their indices. */
-function placed(kind: string, children: readonly LayerLike[]): { [place: string]: Layer } {
+function placed(kind: string, children: readonly LayerLike[]): { [name: string]: Layer } {
   const layers = children.map((child: unknown, index) => {
     if (isLayerLike(child)) return asLayer(child);
     throw new HeddleError("option", `${kind}: layer ${index} is ${shown(child)}, not a layer`, {

@@ -35,7 +35,7 @@ export function spreadBatch({ node, batched }: Batched, size: number): Node {
 /** Dim numbers after a new dim is added in front. */
 export const behind = (dims: readonly number[]): number[] => dims.map((dim) => dim + 1);
 
-/** Moves a dim to another place; the others keep their order. */
+/** Moves a dim to another position; the others keep their order. */
 export function moveDim(node: Node, from: number, to: number): Node {
   const order = otherDims(node.shape.length, [from]);
   order.splice(to, 0, from);

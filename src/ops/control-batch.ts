@@ -18,10 +18,10 @@ function batchedBody(body: Graph, carries: number, context: Pick<BatchContext<At
   let flags = context.inputs.map(isBatched);
   for (;;) {
     const onBatch = batchedGraph(body, [false, ...flags], size, batch, (results) =>
-      results.map((result, place) => result || (place < carries && flags[place] === true)),
+      results.map((result, index) => result || (index < carries && flags[index] === true)),
     );
-    const grown = flags.map((flag, place) => flag || (place < carries && onBatch.results[place] === true));
-    if (grown.every((flag, place) => flag === flags[place])) return { ...onBatch, flags };
+    const grown = flags.map((flag, index) => flag || (index < carries && onBatch.results[index] === true));
+    if (grown.every((flag, index) => flag === flags[index])) return { ...onBatch, flags };
     flags = grown;
   }
 }
@@ -31,33 +31,33 @@ export function batchScan(context: BatchContext<ScanAttrs>): Batched[] {
   const { node, inputs, size } = context;
   const { carries, slices, body } = node.attrs;
   const onBatch = batchedBody(body, carries, context);
-  const operands = inputs.map((input, place): Node => {
-    if (!onBatch.flags[place]) return input.node;
+  const operands = inputs.map((input, index): Node => {
+    if (!onBatch.flags[index]) return input.node;
     const wide = spreadBatch(input, size);
-    return place < carries || place >= carries + slices ? wide : moveDim(wide, 0, 1);
+    return index < carries || index >= carries + slices ? wide : moveDim(wide, 0, 1);
   });
   const attrs = { ...node.attrs, body: withStackedCarries(onBatch.graph, carries) };
   const results = resultsOf(emit.call("scan", operands, attrs)).slice(0, body.outputs.length);
-  return results.map((result, place): Batched => {
-    const batched = onBatch.results[place] === true;
-    return { node: batched && place >= carries ? moveDim(result, 1, 0) : result, batched };
+  return results.map((result, index): Batched => {
+    const batched = onBatch.results[index] === true;
+    return { node: batched && index >= carries ? moveDim(result, 1, 0) : result, batched };
   });
 }
 
 /** The body runs on the batch if one condition holds for all elements; else the loop runs on one element after the other. */
 export function batchWhile(context: BatchContext<WhileAttrs>): Batched[] {
   const { node, size, batch } = context;
-  const { attrs, inputs: places } = plainWhile(node);
-  const inputs = places.map((place) => context.inputs[place] as Batched);
+  const { attrs, inputs: indices } = plainWhile(node);
+  const inputs = indices.map((index) => context.inputs[index] as Batched);
   const onBatch = batchedBody(attrs.body, attrs.carries, { ...context, inputs });
   const test = batchedGraph(attrs.condition, [false, ...onBatch.flags], size, batch, (results) => results);
   if (test.results[0] === true) return batchByLoop(context);
-  const operands = inputs.map((input, place) => (onBatch.flags[place] ? spreadBatch(input, size) : input.node));
+  const operands = inputs.map((input, index) => (onBatch.flags[index] ? spreadBatch(input, size) : input.node));
   const results = emitWhile(operands, { ...attrs, condition: test.graph, body: onBatch.graph });
   // Results are the loop's carries, the count, and the stacks, in which the batch dim comes after that of the iterations.
-  return results.map((result, place): Batched => {
-    const stack = place > attrs.carries;
-    const batched = onBatch.results[stack ? place - attrs.carries - 1 : place] === true;
+  return results.map((result, index): Batched => {
+    const stack = index > attrs.carries;
+    const batched = onBatch.results[stack ? index - attrs.carries - 1 : index] === true;
     return { node: batched && stack ? moveDim(result, 1, 0) : result, batched };
   });
 }
@@ -70,11 +70,11 @@ export function batchBranch(context: BatchContext<CondAttrs>): Batched[] {
   const flags = operands.map(isBatched);
   const branch = (graph: Graph, wanted: readonly boolean[]) =>
     batchedGraph(graph, flags, size, batch, (results) =>
-      results.map((result, place) => result || wanted[place] === true),
+      results.map((result, index) => result || wanted[index] === true),
     );
   const onFalse = branch(node.attrs.onFalse, branch(node.attrs.onTrue, []).results);
   const onTrue = branch(node.attrs.onTrue, onFalse.results);
   const attrs = { onTrue: onTrue.graph, onFalse: onFalse.graph };
   const results = emit.call("cond", [test.node, ...operands.map((operand) => operand.node)], attrs);
-  return resultsOf(results).map((result, place) => ({ node: result, batched: onTrue.results[place] === true }));
+  return resultsOf(results).map((result, index) => ({ node: result, batched: onTrue.results[index] === true }));
 }

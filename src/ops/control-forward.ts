@@ -26,10 +26,10 @@ class Groups {
   join<T>(values: readonly T[], tangents: readonly T[]): T[] {
     let at = 0;
     return this.sizes.flatMap((size) => {
-      const places = values.slice(at, at + size).map((_value, place) => at + place);
+      const indices = values.slice(at, at + size).map((_value, index) => at + index);
       at += size;
-      const moving = places.filter((place) => this.active[place]);
-      return [...places.map((place) => values[place] as T), ...moving.map((place) => tangents[place] as T)];
+      const moving = indices.filter((index) => this.active[index]);
+      return [...indices.map((index) => values[index] as T), ...moving.map((index) => tangents[index] as T)];
     });
   }
 
@@ -39,8 +39,8 @@ class Groups {
     return this.sizes.flatMap((size) => {
       const values = joined.slice(at, at + size);
       let next = at + size;
-      const duals = values.map((node, place): Dual => {
-        const moves = this.active[first + place] === true;
+      const duals = values.map((node, index): Dual => {
+        const moves = this.active[first + index] === true;
         return { node, tangent: moves ? joined[next++] : undefined };
       });
       [at, first] = [next, first + size];
@@ -78,14 +78,14 @@ function jointBody(
     const joined = [count, ...groups.join(specs, tangentSpecs(specs))];
     const graph = traceGraph(`forward-of-${body.name}`, joined, (index, ...operands) => {
       const duals = forward(body, [{ node: index as Node, tangent: undefined }, ...groups.split(operands)]);
-      results = duals.map((dual, place) => moves(dual) || (place < carries && active[place] === true));
+      results = duals.map((dual, position) => moves(dual) || (position < carries && active[position] === true));
       return new Groups([carries, duals.length - carries], results).join(
         duals.map(({ node }) => node),
         duals.map(tangentOr0),
       );
     });
-    const grown = active.map((flag, place) => flag || (place < carries && results[place] === true));
-    if (grown.every((flag, place) => flag === active[place])) return { graph, groups, results };
+    const grown = active.map((flag, index) => flag || (index < carries && results[index] === true));
+    if (grown.every((flag, index) => flag === active[index])) return { graph, groups, results };
     active = grown;
   }
 }
@@ -93,7 +93,7 @@ function jointBody(
 const operandsOf = (groups: Groups, inputs: readonly Dual[]): Node[] =>
   groups.join(
     inputs.map(({ node }) => node),
-    inputs.map((input, place) => (groups.active[place] ? tangentOr0(input) : input.node)),
+    inputs.map((input, index) => (groups.active[index] ? tangentOr0(input) : input.node)),
   );
 
 const count = (flags: readonly boolean[]): number => flags.filter((flag) => flag).length;
@@ -111,8 +111,8 @@ export function forwardScan({ node, inputs, forward }: ForwardContext<ScanAttrs>
 }
 
 export function forwardWhile(context: ForwardContext<WhileAttrs>): Dual[] {
-  const { attrs, inputs: places } = plainWhile(context.node);
-  const inputs = places.map((place) => context.inputs[place] as Dual);
+  const { attrs, inputs: indices } = plainWhile(context.node);
+  const inputs = indices.map((index) => context.inputs[index] as Dual);
   const { body, condition, carries } = attrs;
   const { graph, groups, results } = jointBody({ body, carries, slices: 0 }, inputs, context.forward);
   // The condition takes the body's operands and reads only the values.
@@ -137,7 +137,7 @@ export function forwardBranch({ node, inputs, forward }: ForwardContext<CondAttr
     const joined = groups.join(specs, tangentSpecs(specs));
     const joint = traceGraph(`forward-of-${graph.name}`, joined, (...operands) => {
       const duals = forward(graph, groups.split(operands));
-      results = duals.map((dual, place) => moves(dual) || wanted[place] === true);
+      results = duals.map((dual, index) => moves(dual) || wanted[index] === true);
       return new Groups([duals.length], results).join(
         duals.map((dual) => dual.node),
         duals.map(tangentOr0),

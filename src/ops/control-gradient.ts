@@ -12,15 +12,15 @@ export type CondAttrs = { onTrue: Graph; onFalse: Graph };
 export const typeOf = (node: Node): TensorType => node.types[0] as TensorType;
 const zeros = ({ dtype, shape }: TensorType): Node => emit.full(dtype, shape, 0);
 const floats = (nodes: readonly Node[]): number[] =>
-  nodes.flatMap(({ dtype }, place) => (isFloat(dtype) ? [place] : []));
-const pick = <T>(list: readonly T[], places: readonly number[]): T[] => places.map((place) => list[place] as T);
+  nodes.flatMap(({ dtype }, index) => (isFloat(dtype) ? [index] : []));
+const pick = <T>(list: readonly T[], indices: readonly number[]): T[] => indices.map((index) => list[index] as T);
 
 /** The carries before each iteration, stacked: results of the node if it has them, else of a scan that adds them. */
 function stackedCarries(node: Node<ScanAttrs>): Node[] {
   const { body, carries } = node.attrs;
   const before = body.inputs.slice(1, carries + 1);
-  const places = before.map((input) => body.outputs.indexOf(input, carries));
-  if (!places.includes(-1)) return pick(results(node), places);
+  const indices = before.map((input) => body.outputs.indexOf(input, carries));
+  if (!indices.includes(-1)) return pick(results(node), indices);
   const stacking = emit.call("scan", node.inputs, {
     ...node.attrs,
     body: { ...body, outputs: [...body.outputs, ...before] },
@@ -56,15 +56,15 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
   const [start, xs] = [inputs.slice(0, carries), inputs.slice(carries, carries + slices)];
   const constants = inputs.slice(carries + slices);
   const by = { start: floats(start), xs: floats(xs), constants: floats(constants) };
-  const stackPlaces = range(context.cotangents.length - carries).filter((place) => context.cotangents[carries + place]);
-  const whole = backwardBody(attrs, inputs, by, stackPlaces, context.pullback);
+  const stackIds = range(context.cotangents.length - carries).filter((index) => context.cotangents[carries + index]);
+  const whole = backwardBody(attrs, inputs, by, stackIds, context.pullback);
   const first = [
-    ...by.start.map((place) => context.cotangents[place] ?? zeros(typeOf(start[place] as Node))),
-    ...by.constants.map((place) => zeros(typeOf(constants[place] as Node))),
+    ...by.start.map((index) => context.cotangents[index] ?? zeros(typeOf(start[index] as Node))),
+    ...by.constants.map((index) => zeros(typeOf(constants[index] as Node))),
   ];
   // A loop over integers only has no cotangents.
   if (whole.outputs.length === 0) return inputs.map(() => undefined);
-  const flowing = stackPlaces.map((place) => context.cotangents[carries + place] as Node);
+  const flowing = stackIds.map((index) => context.cotangents[carries + index] as Node);
   const stacked = [...context.stacks(), ...xs, ...flowing];
   const counts = context.count === undefined ? [] : [context.count];
   const loop: ScanAttrs = {
@@ -75,12 +75,12 @@ export function scanBackward({ attrs, inputs, ...context }: StackedLoop): (Node 
     reverse: !attrs.reverse,
   };
   const outputs = scanWithSums([...first, ...stacked, ...constants, ...counts], loop, by.start.length);
-  const places = [
+  const indices = [
     ...by.start,
-    ...by.constants.map((place) => carries + slices + place),
-    ...by.xs.map((place) => carries + place),
+    ...by.constants.map((index) => carries + slices + index),
+    ...by.xs.map((index) => carries + index),
   ];
-  return inputs.map((_input, place) => outputs[places.indexOf(place)]);
+  return inputs.map((_input, index) => outputs[indices.indexOf(index)]);
 }
 
 /**
@@ -109,20 +109,20 @@ function backwardBody(
   { body, carries, slices }: ScanAttrs,
   inputs: readonly Node[],
   by: Places,
-  stackPlaces: readonly number[],
+  stackIds: readonly number[],
   pullback: Pullback,
 ): Graph {
   const specs = inputSpecs(body);
-  const after = (offset: number, places: readonly number[], prefix: string): typeof specs =>
-    pick(specs.slice(offset), places).map(({ name, type }) => ({ name: `${prefix} ${name}`, type }));
+  const after = (offset: number, indices: readonly number[], prefix: string): typeof specs =>
+    pick(specs.slice(offset), indices).map(({ name, type }) => ({ name: `${prefix} ${name}`, type }));
   const valueSpecs = specs.slice(1);
   const parts = {
     carry: after(1, by.start, "gradient of"),
     sums: after(1 + carries + slices, by.constants, "gradient of"),
     values: valueSpecs.slice(0, carries + slices),
-    flowing: stackPlaces.map((place) => ({
-      name: `gradient of y${place}`,
-      type: typeOf(body.outputs[carries + place] as Node),
+    flowing: stackIds.map((index) => ({
+      name: `gradient of y${index}`,
+      type: typeOf(body.outputs[carries + index] as Node),
     })),
     constants: valueSpecs.slice(carries + slices, inputs.length),
   };
@@ -135,8 +135,8 @@ function backwardBody(
     };
     const [carry = [], sums = [], values = [], flowing = [], constants = []] = Object.values(parts).map(next);
     const outputs = inlineGraph(body, [index as Node, ...values, ...constants]);
-    const cotangents = outputs.map((_output, place) =>
-      place < carries ? carry[by.start.indexOf(place)] : flowing[stackPlaces.indexOf(place - carries)],
+    const cotangents = outputs.map((_output, position) =>
+      position < carries ? carry[by.start.indexOf(position)] : flowing[stackIds.indexOf(position - carries)],
     );
     const wrt = [...pick(values, by.start), ...pick(constants, by.constants), ...pick(values.slice(carries), by.xs)];
     const pulled = pullback(outputs, cotangents, wrt).map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
@@ -152,27 +152,27 @@ export function branchGradient(context: GradientContext<CondAttrs>): (Node | und
   const { attrs, inputs } = context.node as Node<CondAttrs>;
   const operands = inputs.slice(1);
   const by = floats(operands);
-  const resultPlaces = floats(context.node.types as unknown as Node[]).filter((place) => context.cotangents[place]);
+  const resultIndices = floats(context.node.types as unknown as Node[]).filter((index) => context.cotangents[index]);
   if (by.length === 0) return inputs.map(() => undefined);
   const branch = (graph: Graph): Graph => {
     const specs = [
       ...inputSpecs(graph),
-      ...resultPlaces.map((place) => ({ name: `gradient of y${place}`, type: typeOf(graph.outputs[place] as Node) })),
+      ...resultIndices.map((index) => ({ name: `gradient of y${index}`, type: typeOf(graph.outputs[index] as Node) })),
     ];
     return traceGraph(`gradient-of-${graph.name}`, specs, (...nodes) => {
       const values = nodes.slice(0, operands.length);
       const outputs = inlineGraph(graph, values);
       const flowing = nodes.slice(operands.length);
-      const cotangents = outputs.map((_output, place) => flowing[resultPlaces.indexOf(place)]);
+      const cotangents = outputs.map((_output, index) => flowing[resultIndices.indexOf(index)]);
       const wrt = pick(values, by);
       return context
         .pullback(outputs, cotangents, wrt)
         .map((value, order) => value ?? zeros(typeOf(wrt[order] as Node)));
     });
   };
-  const flowing = resultPlaces.map((place) => context.cotangents[place] as Node);
+  const flowing = resultIndices.map((index) => context.cotangents[index] as Node);
   const outputs = results(
     emit.call("cond", [...inputs, ...flowing], { onTrue: branch(attrs.onTrue), onFalse: branch(attrs.onFalse) }),
   );
-  return inputs.map((_input, place) => outputs[by.indexOf(place - 1)]);
+  return inputs.map((_input, index) => outputs[by.indexOf(index - 1)]);
 }

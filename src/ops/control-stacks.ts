@@ -41,7 +41,7 @@ function overAll({ op, attrs }: Node, stacks: readonly Node[]): Node {
 }
 
 /**
- * The results of a scan, whose carries from place `from` on only add up values, from zeros, and are read by nothing else.
+ * The results of a scan, whose carries from position `from` on only add up values, from zeros, and are read by nothing else.
  * A sum with products is lifted if its stacks take at most four times the bytes of the sum in each iteration; another sum if it
  * needs no further stacks.
  */
@@ -54,9 +54,9 @@ export function scanWithSums(inputs: readonly Node[], attrs: ScanAttrs, from: nu
   for (const node of topological(body.outputs)) if (node.inputs.some((input) => varying.has(input))) varying.add(node);
   const lifted = new Map<number, Node>();
   let total = 0;
-  const tryLifting = (place: number, products: boolean): void => {
-    const { op, inputs: added } = body.outputs[place] as Node;
-    if (lifted.has(place) || op.name !== "add" || added[0] !== body.inputs[1 + place]) return;
+  const tryLifting = (index: number, products: boolean): void => {
+    const { op, inputs: added } = body.outputs[index] as Node;
+    if (lifted.has(index) || op.name !== "add" || added[0] !== body.inputs[1 + index]) return;
     const value = added[1] as Node;
     const terms = termsOf(value);
     if (terms.some(({ op: { name }, attrs: { op } }) => name !== "dot" && !(name === "reduce" && op === "sum"))) return;
@@ -67,19 +67,19 @@ export function scanWithSums(inputs: readonly Node[], attrs: ScanAttrs, from: nu
     total += bytes;
     for (const node of needs) paid.add(node);
     stacks.push(...needs.filter((node) => !stacks.includes(node)));
-    lifted.set(place, value);
+    lifted.set(index, value);
   };
   // What another sum adds up, such as the cotangent of a bias, may be stacked for a product.
-  for (const products of [true, false]) for (let place = from; place < carries; place++) tryLifting(place, products);
-  const kept = range(carries).filter((place) => !lifted.has(place));
+  for (const products of [true, false]) for (let index = from; index < carries; index++) tryLifting(index, products);
+  const left = range(carries).filter((index) => !lifted.has(index));
   const outputs = [...body.outputs.slice(0, carries), ...stacks.slice(slices)];
-  const keptOf = (count: number): number[] => [...kept, ...range(count).slice(carries)];
-  const taken = keptOf(inputs.length);
-  const smaller = narrowGraph({ ...body, outputs }, [0, ...taken.map((place) => place + 1)], keptOf(outputs.length));
-  const operands = taken.map((place) => inputs[place] as Node);
-  const loop = { ...attrs, body: withStackedCarries(smaller, kept.length), carries: kept.length };
+  const leftOf = (count: number): number[] => [...left, ...range(count).slice(carries)];
+  const taken = leftOf(inputs.length);
+  const smaller = narrowGraph({ ...body, outputs }, [0, ...taken.map((index) => index + 1)], leftOf(outputs.length));
+  const operands = taken.map((index) => inputs[index] as Node);
+  const loop = { ...attrs, body: withStackedCarries(smaller, left.length), carries: left.length };
   const results = resultsOf(emit.call("scan", operands, loop));
-  const ofStacks = [...inputs.slice(carries, carries + slices), ...results.slice(kept.length)];
+  const ofStacks = [...inputs.slice(carries, carries + slices), ...results.slice(left.length)];
   const behindLoop = (value: Node): Node =>
     passing.includes(value.op.name)
       ? apply(value.op, value.inputs.map(behindLoop), value.attrs)
@@ -87,9 +87,9 @@ export function scanWithSums(inputs: readonly Node[], attrs: ScanAttrs, from: nu
           value,
           value.inputs.map((input) => ofStacks[stacks.indexOf(input)] as Node),
         );
-  const sums = range(carries).map((place) => {
-    const value = lifted.get(place);
-    return value === undefined ? (results[kept.indexOf(place)] as Node) : behindLoop(value);
+  const sums = range(carries).map((index) => {
+    const value = lifted.get(index);
+    return value === undefined ? (results[left.indexOf(index)] as Node) : behindLoop(value);
   });
-  return [...sums, ...results.slice(kept.length)];
+  return [...sums, ...results.slice(left.length)];
 }

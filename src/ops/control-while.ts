@@ -41,10 +41,10 @@ const userCarries = ({ carries, stacked }: WhileAttrs): number | undefined =>
 export function plainWhile(node: Pick<Node<WhileAttrs>, "attrs" | "inputs">): Plain {
   const { condition, body, carries, bound } = node.attrs;
   const plainCarries = userCarries(node.attrs) ?? carries;
-  const inputs = [...range(plainCarries), ...range(node.inputs.length - carries).map((place) => carries + place)];
+  const inputs = [...range(plainCarries), ...range(node.inputs.length - carries).map((index) => carries + index)];
   const rest = bound === undefined ? {} : { bound };
   if (plainCarries === carries) return { attrs: { condition, body, carries, ...rest }, inputs };
-  const taken = [0, ...inputs.map((place) => place + 1)];
+  const taken = [0, ...inputs.map((index) => index + 1)];
   const attrs = {
     condition: narrowGraph(condition, taken, [0]),
     body: narrowGraph(body, taken, range(plainCarries)),
@@ -61,18 +61,18 @@ export function emitWhile(inputs: readonly Node[], attrs: WhileAttrs): Node[] {
   if (bound === undefined || !start.some(({ dtype }) => isFloat(dtype)))
     return resultsOf(emit.call("while", inputs, attrs));
   const stacks = start.map((carry) => stackOf(typeOf(carry), bound));
-  const kept = [zero(), ...stacks.map(({ dtype, shape }) => emit.full(dtype, shape, 0))];
-  return resultsOf(emit.call("while", [...start, ...kept, ...inputs.slice(carries)], withStacks(attrs, stacks)));
+  const empty = [zero(), ...stacks.map(({ dtype, shape }) => emit.full(dtype, shape, 0))];
+  return resultsOf(emit.call("while", [...start, ...empty, ...inputs.slice(carries)], withStacks(attrs, stacks)));
 }
 
 function withStacks({ condition, body, carries, ...rest }: WhileAttrs, stacks: readonly TensorType[]): WhileAttrs {
   const [index, ...specs] = inputSpecs(body) as [InputSpec, ...InputSpec[]];
   const carrySpecs = specs.slice(0, carries);
-  const kept = [
+  const added = [
     { name: "iterations", type: counter },
-    ...stacks.map((type, place) => ({ name: `all of ${carrySpecs[place]?.name}`, type })),
+    ...stacks.map((type, position) => ({ name: `all of ${carrySpecs[position]?.name}`, type })),
   ];
-  const all = [index, ...carrySpecs, ...kept, ...specs.slice(carries)];
+  const all = [index, ...carrySpecs, ...added, ...specs.slice(carries)];
   const plain = (nodes: readonly Node[]): Node[] => [...nodes.slice(0, carries), ...nodes.slice(2 * carries + 1)];
   return {
     ...rest,
@@ -80,10 +80,10 @@ function withStacks({ condition, body, carries, ...rest }: WhileAttrs, stacks: r
     body: traceGraph(body.name, all, (at, ...nodes) => [
       ...inlineGraph(body, [at as Node, ...plain(nodes)]),
       emit.add(at as Node, 1),
-      ...nodes.slice(0, carries).map((carry, place) => {
+      ...nodes.slice(0, carries).map((carry, position) => {
         const row = emit.reshape(carry, [1, ...carry.shape]);
         const starts = [at as Node, ...carry.shape.map(zero)];
-        return emit.call("dynamicUpdateSlice", [nodes[carries + 1 + place] as Node, row, ...starts]);
+        return emit.call("dynamicUpdateSlice", [nodes[carries + 1 + position] as Node, row, ...starts]);
       }),
     ]),
     carries: 2 * carries + 1,
@@ -104,7 +104,7 @@ export function checkedWhile(
   const table = { name: "within", type: { dtype: "bool", shape: [bound] } as TensorType };
   const specs = [...inputSpecs(body), table];
   const taken = range(specs.length - 1);
-  const withoutTable = (nodes: readonly Node[]): Node[] => taken.map((place) => nodes[place] as Node);
+  const withoutTable = (nodes: readonly Node[]): Node[] => taken.map((index) => nodes[index] as Node);
   const test = (...nodes: Node[]): Node[] => {
     const holds = inlineGraph(condition, withoutTable(nodes))[0] as Node;
     const at = emit.select(holds, nodes[0] as Node, 0);
@@ -122,7 +122,7 @@ export function whileGradient({ node, cotangents, pullback }: GradientContext<Wh
   if (bound === undefined) throw noBound(node);
   const plain = plainWhile(node);
   const carries = plain.attrs.carries;
-  const inputs = plain.inputs.map((place) => node.inputs[place] as Node);
+  const inputs = plain.inputs.map((index) => node.inputs[index] as Node);
   const outputs = userCarries(node.attrs) === undefined ? emitWhile(inputs, plain.attrs) : resultsOf(node as Node);
   const { body } = plain.attrs;
   const inputCotangents = scanBackward({
@@ -136,13 +136,13 @@ export function whileGradient({ node, cotangents, pullback }: GradientContext<Wh
     inputs,
     cotangents: [
       ...cotangents.slice(0, carries),
-      ...outputs.slice(carries + 1).map((_stack, place) => cotangents[carries + 1 + place]),
+      ...outputs.slice(carries + 1).map((_stack, index) => cotangents[carries + 1 + index]),
     ],
     pullback,
     stacks: () => outputs.slice(carries + 1),
     count: outputs[carries] as Node,
   });
-  return node.inputs.map((_input, place) => inputCotangents[plain.inputs.indexOf(place)]);
+  return node.inputs.map((_input, index) => inputCotangents[plain.inputs.indexOf(index)]);
 }
 
 function noBound(node: Node<WhileAttrs>): HeddleError {

@@ -53,8 +53,8 @@ const index: TensorType = { dtype: "i32", shape: [] };
 function checkInputs(op: string, graph: Graph, types: readonly TensorType[]): void {
   if (graph.inputs.length !== types.length)
     throw new HeddleError("op", `${op}: '${graph.name}' takes ${graph.inputs.length} values, gets ${types.length}`);
-  graph.inputs.forEach((input, place) => {
-    const type = types[place] as TensorType;
+  graph.inputs.forEach((input, position) => {
+    const type = types[position] as TensorType;
     if (!sameType(typeOf(input), type))
       throw new HeddleError(
         "op",
@@ -101,17 +101,17 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
   control: scanControl,
   infer: (inputs, { body, length, carries, slices }) => {
     if (!Number.isInteger(length) || length < 0) throw new HeddleError("op", `scan: the length cannot be ${length}`);
-    const operandTypes = inputs.map((type, place): TensorType => {
-      if (place < carries || place >= carries + slices) return type;
+    const operandTypes = inputs.map((type, position): TensorType => {
+      if (position < carries || position >= carries + slices) return type;
       if (type.shape[0] !== length)
         throw new HeddleError("shape", `scan: ${formatType(type)} has no ${length} slices along dim 0`);
       return { dtype: type.dtype, shape: type.shape.slice(1) };
     });
     checkInputs("scan", body, [index, ...operandTypes]);
     checkCarries("scan", body, carries);
-    return body.outputs.map(({ dtype, shape }, place) => ({
+    return body.outputs.map(({ dtype, shape }, position) => ({
       dtype,
-      shape: place < carries ? shape : [length, ...shape],
+      shape: position < carries ? shape : [length, ...shape],
     }));
   },
   gradient: scanGradient,
@@ -126,8 +126,8 @@ export const scanOp: OpDef<ScanAttrs> = defineControl<ScanAttrs>({
       const xs = inputs.slice(carries, carries + slices).map((input) => sliceOf(input, at));
       const results = context.evaluate(body, [scalarIndex(at), ...state, ...xs, ...inputs.slice(carries + slices)]);
       state = results.slice(0, carries);
-      stacks.forEach((stack, place) => {
-        const { data } = results[carries + place] as HostTensor;
+      stacks.forEach((stack, position) => {
+        const { data } = results[carries + position] as HostTensor;
         stack.set(data, at * data.length);
       });
     }
@@ -182,11 +182,11 @@ export const condOp: OpDef<CondAttrs> = defineControl<CondAttrs>({
     const [left, right] = [onTrue, onFalse].map(({ outputs }) => outputs.map(typeOf)) as [TensorType[], TensorType[]];
     if (left.length === 0 || left.length !== right.length)
       throw new HeddleError("op", `cond: the branches give ${left.length} and ${right.length} values`);
-    left.forEach((type, place) => {
-      if (!sameType(type, right[place] as TensorType))
+    left.forEach((type, position) => {
+      if (!sameType(type, right[position] as TensorType))
         throw new HeddleError(
           "shape",
-          `cond: result ${place} is ${formatType(type)} in one branch and ${formatType(right[place] as TensorType)} in the other`,
+          `cond: result ${position} is ${formatType(type)} in one branch and ${formatType(right[position] as TensorType)} in the other`,
         );
     });
     return left;

@@ -181,7 +181,7 @@ export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   return result === target ? calls : [...calls, copyCall(context, result, target)];
 }
 
-/** The order with a group dim of size 1 at the place where the kernel has it. */
+/** The order with a group dim of size 1 at the position where the kernel has it. */
 function withGroup(order: string, form: ConvForm, isKernel: boolean): string {
   if (form === "conv" && isKernel) return `g${order}`;
   if (form === "convFilter" && order.endsWith("bf")) return `g${order}`;

@@ -334,13 +334,13 @@ function sourceOf(point: number, tap: number, positions: Shape, window: Shape, i
   let [p, t] = [point, tap];
   for (let d = positions.length - 1; d >= 0; d--) {
     const [size, taps, length] = [positions[d] as number, window[d] as number, input[d] as number];
-    const place =
+    const element =
       (p % size) * (attrs.strides[d] as number) +
       (t % taps) * (attrs.kernelDilation[d] as number) -
       (attrs.padding[d]?.[0] as number);
     const step = attrs.inputDilation[d] as number;
-    if (place < 0 || place % step !== 0 || place / step >= length) return -1;
-    offset += (place / step) * stride;
+    if (element < 0 || element % step !== 0 || element / step >= length) return -1;
+    offset += (element / step) * stride;
     stride *= length;
     p = Math.floor(p / size);
     t = Math.floor(t / taps);

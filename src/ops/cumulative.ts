@@ -57,8 +57,8 @@ function extremeGradient(kind: "max" | "min", x: Node, y: Node, dy: Node, dim: n
   const before = emit.shifted(y, dim, 1, kind === "max" ? -Infinity : Infinity);
   const beats = kind === "max" ? emit.gt(x, before) : emit.lt(x, before);
   const firstNaN = emit.and(emit.ne(x, x), emit.eq(before, before));
-  const place = emit.iota("i32", x.shape, dim);
-  const winner = emit.cumulative("max", emit.select(emit.or(beats, firstNaN), place, 0), dim);
+  const position = emit.iota("i32", x.shape, dim);
+  const winner = emit.cumulative("max", emit.select(emit.or(beats, firstNaN), position, 0), dim);
   return emit.scatterAddAlong(dy, winner, x.shape[dim] as number, dim);
 }
 

@@ -27,11 +27,11 @@ import { resultsOf } from "./results.ts";
 
 /**
  * `gradient` takes the results, the cotangents of the float results, and the inputs; it gives the cotangents of the inputs at
- * the places `by`.
+ * the positions `by`.
  */
 export type CustomGradientAttrs = { body: Graph; gradient: Graph; by: readonly number[] };
 
-/** `tangent` takes the results, tangents of the inputs at the places `by`, and the inputs; it gives tangents of the float results. */
+/** `tangent` takes the results, tangents of the inputs at the positions `by`, and the inputs; it gives tangents of the float results. */
 export type CustomJvpAttrs = { body: Graph; tangent: Graph; by: readonly number[] };
 
 const scalar = (name: string): InputSpec => ({ name, type: { dtype: "f32", shape: [] } });

@@ -20,6 +20,7 @@ import {
 import { HeddleError } from "../util/errors.ts";
 import { broadcastInDim, broadcastTo, call, cast, constant, full, type Operand } from "./emit-scalar.ts";
 import { inverseOrder } from "./host-arrays.ts";
+import { type DotAttrs, productIn } from "./narrow/dtypes.ts";
 import { div, eq, mul } from "./spelled.ts";
 
 export * from "./emit-composed.ts";
@@ -151,23 +152,17 @@ export const cumulative = (kind: CumulativeKind, x: Node, dim = -1): Node =>
 /** Cumulative sums along a dim (default the last). */
 export const cumsum = (x: Node, dim = -1): Node => cumulative("sum", x, dim);
 
-/** The elements moved by `by` places along a dim, towards its end if positive; `value` fills the free places. */
+/** The elements moved by `by` positions along a dim, towards its end if positive; `value` fills the free positions. */
 export function shifted(x: Node, dim: number, by: number, value: number): Node {
   const along = (amount: number): number[] => x.shape.map((_size, other) => (other === dim ? amount : 0));
   return pad(x, constant(x.dtype, value), along(by), along(-by || 0));
 }
 
-/** The general product of StableHLO: batch dims first, then the free dims of `x`, then those of `y`. */
-export const dotGeneral = (
-  x: Node,
-  y: Node,
-  dims: {
-    xBatch: readonly number[];
-    yBatch: readonly number[];
-    xContract: readonly number[];
-    yContract: readonly number[];
-  },
-): Node => call("dot", [x, y], dims);
+/** The general product of StableHLO: batch dims first, then the free dims of `x`, then those of `y`; in `dtype`, as if cast to it. */
+export function dotGeneral(x: Node, y: Node, { dtype, ...dims }: DotAttrs): Node {
+  const [left, right, wider] = productIn(x, y, dtype);
+  return call("dot", [left, right], { ...dims, ...wider });
+}
 
 /** The product `x, y -> out` by letters, as in einsum with two operands; each letter at most once per operand. */
 export function einsumPair(
@@ -199,17 +194,18 @@ export function einsumPair(
   return transpose(product, indicesOf(productLetters, out));
 }
 
-/** NumPy's matmul: vectors, matrices, and batches of matrices that broadcast. */
-export function matmul(x: Node, y: Node): Node {
+/** NumPy's matmul: vectors, matrices, and batches of matrices that broadcast; in `dtype`, as if both were cast to it. */
+export function matmul(x: Node, y: Node, dtype?: DType): Node {
   if (x.shape.length === 0 || y.shape.length === 0)
     throw new HeddleError("shape", `matmul: scalars are not matrices: ${formatType(x)}, ${formatType(y)}`);
-  if (x.dtype === "bool" || x.dtype !== y.dtype) {
+  if (dtype === undefined && (x.dtype === "bool" || x.dtype !== y.dtype)) {
     throw new HeddleError("dtype", `matmul: needs two numbers of one dtype, got ${formatType(x)}, ${formatType(y)}`, {
-      hint: "cast them: to i32 where products of small integers should not wrap",
+      hint: 'cast them, or name the dtype of the result: matmul(x, y, { dtype: "i32" })',
     });
   }
-  if (x.shape.length === 1) return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y), y.shape.length === 1 ? -1 : -2);
-  if (y.shape.length === 1) return reshapeAway(matmul(x, reshape(y, [...y.shape, 1])), -1);
+  if (x.shape.length === 1)
+    return reshapeAway(matmul(reshape(x, [1, ...x.shape]), y, dtype), y.shape.length === 1 ? -1 : -2);
+  if (y.shape.length === 1) return reshapeAway(matmul(x, reshape(y, [...y.shape, 1]), dtype), -1);
   if (x.shape.at(-1) !== y.shape.at(-2)) {
     throw new HeddleError(
       "shape",
@@ -219,9 +215,10 @@ export function matmul(x: Node, y: Node): Node {
   const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));
   if (batch === undefined)
     throw new HeddleError("shape", `matmul: batch dims of ${formatType(x)} and ${formatType(y)} do not broadcast`);
+  const wider = dtype === undefined ? {} : { dtype };
   // The whole batch shares a matrix on the right: one larger product instead of many small ones.
   if (y.shape.length === 2) {
-    return dotGeneral(x, y, { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [0] });
+    return dotGeneral(x, y, { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [0], ...wider });
   }
   const dims = range(batch.length);
   const left = broadcastTo(x, [...batch, ...x.shape.slice(-2)]);
@@ -231,6 +228,7 @@ export function matmul(x: Node, y: Node): Node {
     yBatch: dims,
     xContract: [batch.length + 1],
     yContract: [batch.length],
+    ...wider,
   });
 }
 
@@ -275,8 +273,8 @@ export function asRows(x: Node, dim: number): Rows {
 /** NumPy's take_along_axis: element `indices[…, i, …]` (i32) of each line along a dim. */
 export function takeAlong(x: Node, indices: Node, dim: number): Node {
   const at = normalizeDim(dim, x.shape.length, "takeAlongDim");
-  const places = asRows(indices, at);
-  return places.back(gather(asRows(x, at).rows, places.rows, 1));
+  const ids = asRows(indices, at);
+  return ids.back(gather(asRows(x, at).rows, ids.rows, 1));
 }
 
 /** The transpose of {@link takeAlong}: adds into zeros of `size` elements along a dim. */

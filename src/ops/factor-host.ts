@@ -26,7 +26,7 @@ export interface Triangle {
   readonly unit: boolean;
 }
 
-/** X of op(A)·X = B by substitution, or the place of the first zero on the diagonal. */
+/** X of op(A)·X = B by substitution, or the position of the first zero on the diagonal. */
 export function triangularSolve(a: Matrix, b: Matrix, m: number, n: number, triangle: Triangle): Matrix | number {
   const zero = triangle.unit ? undefined : range(m).find((i) => a[i * m + i] === 0);
   if (zero !== undefined) return zero;

@@ -6,20 +6,14 @@ import { type KernelCall, type KernelContext, reshapeView, type View } from "../
 import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, otherDims, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
-import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, behind, moveDim, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { permuted } from "./host-arrays.ts";
 import { copyCall } from "./movement.ts";
+import { productCall, takesHalf } from "./narrow/dot.ts";
+import { type DotAttrs, productDType } from "./narrow/dtypes.ts";
 import { combine, identityOf } from "./reduce.ts";
-
-export type DotAttrs = {
-  xBatch: readonly number[];
-  yBatch: readonly number[];
-  xContract: readonly number[];
-  yContract: readonly number[];
-};
 
 function dotEquation(inputs: readonly TensorType[], attrs: DotAttrs): Equation {
   const [x, y] = inputs as [TensorType, TensorType];
@@ -46,7 +40,7 @@ const product = (shape: Shape, dims: readonly number[]): number =>
 
 defineOp<DotAttrs>({
   name: "dot",
-  doc: "Contracts dims of x with dims of y, for each position of the batch dims (StableHLO dot_general). Output dims: batch, free dims of x, free dims of y. Sums accumulate in the dtype itself; integers wrap.",
+  doc: "Contracts dims of x with dims of y, for each position of the batch dims (StableHLO dot_general). Output dims: batch, free dims of x, free dims of y. Sums accumulate in the dtype itself, or in the wider `dtype`; integers wrap.",
   example: {
     inputs: [
       { dtype: "f32", shape: [1, 2], data: Float32Array.of(1, 2) },
@@ -58,8 +52,11 @@ defineOp<DotAttrs>({
   infer: (inputs, attrs) => {
     const [x, y] = inputs as [TensorType, TensorType];
     if (inputs.length !== 2) throw new HeddleError("op", `dot: takes 2 inputs, got ${inputs.length}`);
-    if (x.dtype !== y.dtype || x.dtype === "bool")
-      throw new HeddleError("dtype", `dot: needs two numbers of one dtype, got ${formatType(x)}, ${formatType(y)}`);
+    const dtype = productDType(x.dtype, y.dtype, attrs.dtype);
+    if (dtype === undefined) {
+      const wanted = attrs.dtype === undefined ? "needs two numbers of one dtype" : `has no ${attrs.dtype} of these`;
+      throw new HeddleError("dtype", `dot: ${wanted}, got ${formatType(x)}, ${formatType(y)}`);
+    }
     const valid = (type: TensorType, dims: readonly number[]): boolean =>
       new Set(dims).size === dims.length &&
       dims.every((dim) => Number.isInteger(dim) && dim >= 0 && dim < type.shape.length);
@@ -84,7 +81,7 @@ defineOp<DotAttrs>({
         `dot: dim ${left} of ${formatType(x)} (${x.shape[left]}) and dim ${right} of ${formatType(y)} (${y.shape[right]}) are contracted but differ`,
       );
     }
-    return { dtype: x.dtype, shape: shapesByEquation("dot", dotEquation(inputs, attrs), inputs)[0] as Shape };
+    return { dtype, shape: shapesByEquation("dot", dotEquation(inputs, attrs), inputs)[0] as Shape };
   },
   equation: dotEquation,
   linear: [[0], [1]],
@@ -94,7 +91,11 @@ defineOp<DotAttrs>({
     const { inputs, outputs } = dotEquation([x, y], node.attrs as DotAttrs);
     const [xLetters, yLetters] = inputs as [string[], string[]];
     const out = outputs[0] as string[];
-    return [emit.einsumPair(dy, out, y, yLetters, xLetters), emit.einsumPair(x, xLetters, dy, out, yLetters)];
+    const [wideX, wideY] = [emit.cast(x, dy.dtype), emit.cast(y, dy.dtype)];
+    return [
+      emit.cast(emit.einsumPair(dy, out, wideY, yLetters, xLetters), x.dtype),
+      emit.cast(emit.einsumPair(wideX, xLetters, dy, out, yLetters), y.dtype),
+    ];
   },
   batch: batchDot,
   localize: absent("attributes hold no sizes"),
@@ -112,9 +113,10 @@ defineOp<DotAttrs>({
       product(right.shape, yFree),
       product(left.shape, attrs.xContract),
     ];
-    const out = dtypes[left.dtype].create(sizeOf((type as TensorType).shape));
-    if (!isFloat(left.dtype)) {
-      wholeProduct(left.dtype, { a, b, out, rows: batch * m, perBatch: m, k, n });
+    const { dtype, shape } = type as TensorType;
+    const out = dtypes[dtype].create(sizeOf(shape));
+    if (!isFloat(dtype)) {
+      wholeProduct(dtype, [a, b, out], batch * m, m, k, n);
       return [out];
     }
     const row = new Float64Array(n);
@@ -131,21 +133,14 @@ defineOp<DotAttrs>({
     return [out];
   },
   form: { kind: "kernel" },
-  lower: { strided: [0, 1], emit: lowerDot },
+  lower: { strided: [0, 1], takesHalf, emit: lowerDot },
 });
 
 /** A product of integers, whose sums wrap. */
 function wholeProduct(
   dtype: DType,
-  {
-    a,
-    b,
-    out,
-    rows,
-    perBatch,
-    k,
-    n,
-  }: Record<"a" | "b" | "out", TypedArray> & Record<"rows" | "perBatch" | "k" | "n", number>,
+  [a, b, out]: [TypedArray, TypedArray, TypedArray],
+  ...[rows, perBatch, k, n]: [number, number, number, number]
 ): void {
   for (let r = 0; r < rows; r++) {
     const base = Math.floor(r / perBatch) * k * n;
@@ -163,20 +158,21 @@ function wholeProduct(
 /** A factor that the whole batch shares is not repeated: the batch is a free dim of the other factor, in one large product. */
 function batchDot(context: BatchContext<DotAttrs>): readonly Batched[] {
   const [x, y] = context.inputs as [Batched, Batched];
-  const { xBatch, yBatch, xContract, yContract } = context.node.attrs;
+  const { xBatch, yBatch, xContract, yContract, ...wider } = context.node.attrs;
   const later = {
     x: { xBatch: behind(xBatch), xContract: behind(xContract) },
     y: { yBatch: behind(yBatch), yContract: behind(yContract) },
   };
   if (x.batched && y.batched) return bothBatched(context);
   const result = x.batched
-    ? emit.dotGeneral(x.node, y.node, { ...later.x, yBatch, yContract })
-    : emit.dotGeneral(x.node, y.node, { xBatch, xContract, ...later.y });
+    ? emit.dotGeneral(x.node, y.node, { ...later.x, yBatch, yContract, ...wider })
+    : emit.dotGeneral(x.node, y.node, { xBatch, xContract, ...later.y, ...wider });
   const free = x.batched ? xBatch.length : x.node.shape.length - xContract.length;
   return [withBatch(moveDim(result, free, 0))];
 }
 
-const bothBatched = batchByEquation<DotAttrs>(({ xBatch, yBatch, xContract, yContract }) => ({
+const bothBatched = batchByEquation<DotAttrs>(({ xBatch, yBatch, xContract, yContract, ...wider }) => ({
+  ...wider,
   xBatch: [0, ...behind(xBatch)],
   yBatch: [0, ...behind(yBatch)],
   xContract: behind(xContract),
@@ -209,20 +205,5 @@ function lowerDot(context: KernelContext<DotAttrs>): KernelCall[] {
   const yFree = otherDims(y.shape.length, [...yBatch, ...yContract]);
   const left = grouped(context, x, [xBatch, xFree, xContract]);
   const right = grouped(context, y, [yBatch, yContract, yFree]);
-  const [b, m, k] = left.view.shape as [number, number, number];
-  const n = right.view.shape[2] as number;
-  return [
-    ...left.calls,
-    ...right.calls,
-    kernels.dot.call({
-      dtype: x.dtype,
-      b,
-      m,
-      k2: k,
-      n,
-      x: { at: context.at(left.view), strides: left.view.strides },
-      y: { at: context.at(right.view), strides: right.view.strides },
-      out: { at: context.at(context.outputs[0] as View), strides: [m * n, n, 1] },
-    }),
-  ];
+  return [...left.calls, ...right.calls, productCall(context, left.view, right.view)];
 }

@@ -115,8 +115,8 @@ function paddedWithOnes(context: Context, x: View, padding: Windows["padding"]):
 function tapView(padded: View, tap: number, { window, strides, dilation }: Windows, shape: Shape): View {
   const by = stridesOf(window);
   const offset = window.reduce((sum, size, dim) => {
-    const place = Math.floor(tap / (by[dim] as number)) % size;
-    return sum + place * (dilation?.[dim] ?? 1) * (padded.strides[dim] as number);
+    const element = Math.floor(tap / (by[dim] as number)) % size;
+    return sum + element * (dilation?.[dim] ?? 1) * (padded.strides[dim] as number);
   }, padded.offset);
   return { ...padded, offset, shape, strides: padded.strides.map((step, dim) => step * (strides[dim] as number)) };
 }

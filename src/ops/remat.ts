@@ -82,13 +82,13 @@ interface Cut {
 /** Cotangents of the inputs. Goes from the last saved value to the first; all values in between are computed again. */
 function pulledThrough(body: Graph, { inputs, saved, cotangents, pullback }: Cut): (Node | undefined)[] {
   const savedNodes = saved.length === 0 ? [] : body.outputs.slice(-saved.length);
-  const places = new Map(
+  const indices = new Map(
     savedNodes.flatMap((node, index) => (node.op === parameterOp ? [] : [[node, index] as const])),
   );
   const recomputed = new Map<number, Node>();
   const outputs = interpretGraph(body, inputs, (node, operands) => {
     const value = apply(node.op, operands, node.attrs);
-    const index = places.get(node);
+    const index = indices.get(node);
     if (index === undefined) return value;
     recomputed.set(index, value);
     return saved[index] as Node;

@@ -5,7 +5,16 @@ import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, movingKernel, type View } from "../ir/kernel.ts";
 import { absent, type BatchContext, type Batched, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
-import { formatShape, formatType, range, type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
+import {
+  formatShape,
+  formatType,
+  range,
+  type Shape,
+  sameShape,
+  sizeOf,
+  stridesOf,
+  type TensorType,
+} from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation, spreadBatch, withBatch } from "./batch.ts";
 import * as emit from "./emit.ts";
@@ -147,7 +156,7 @@ function keptPart(size: number, low: number, outSize: number, step: number): { f
   return { first, count: Math.max(0, last - first + 1) };
 }
 
-defineOp<PadAttrs>({
+const padOp = defineOp<PadAttrs>({
   name: "pad",
   doc: "Puts the second input, a scalar, around (low, high) and between (interior) the elements; negative amounts cut elements off.",
   example: {
@@ -225,9 +234,9 @@ defineOp<PadAttrs>({
       let offset = 0;
       for (let dim = shape.length - 1; dim >= 0; dim--) {
         const size = input.shape[dim] as number;
-        const place = (rest % size) * ((interior[dim] as number) + 1) + (low[dim] as number);
-        if (place < 0 || place >= (shape[dim] as number)) return;
-        offset += place * (outStrides[dim] as number);
+        const position = (rest % size) * ((interior[dim] as number) + 1) + (low[dim] as number);
+        if (position < 0 || position >= (shape[dim] as number)) return;
+        offset += position * (outStrides[dim] as number);
         rest = Math.floor(rest / size);
       }
       out[offset] = input.data[linear] as number;
@@ -265,15 +274,35 @@ function lowerPad(context: KernelContext<PadAttrs>): KernelCall[] {
     shape,
     offset: x.offset + keptParts.reduce((offset, part, dim) => offset + part.first * (x.strides[dim] as number), 0),
   };
-  const place = (dim: number): number =>
+  const firstAt = (dim: number): number =>
     (keptParts[dim]?.first as number) * ((interior[dim] as number) + 1) + (low[dim] as number);
   const to = {
     ...out,
     shape,
-    offset: out.offset + out.strides.reduce((offset, step, dim) => offset + place(dim) * step, 0),
+    offset: out.offset + out.strides.reduce((offset, step, dim) => offset + firstAt(dim) * step, 0),
     strides: out.strides.map((step, dim) => step * ((interior[dim] as number) + 1)),
   };
   return [fill, copyCall(context, from, to)];
+}
+
+/** The sum of two cotangents. Parts of a value that lie side by side, as the cotangents of slices do, are joined instead. */
+export const sumOfCotangents = (x: Node, y: Node): Node => joined(x, y) ?? joined(y, x) ?? emit.add(x, y);
+
+/** The sum of two values within zeros, where the second lies right behind the first along one dim. */
+function joined(x: Node, y: Node): Node | undefined {
+  if (x.op !== padOp || y.op !== padOp || x.inputs[1] !== y.inputs[1]) return undefined;
+  const [{ low, ...first }, second] = [x.attrs as PadAttrs, y.attrs as PadAttrs];
+  const [part, zero] = x.inputs as [Node, Node];
+  const dim = low.findIndex((amount, index) => amount !== second.low[index]);
+  const behind = low.map((amount, index) => (index === dim ? amount + (part.shape[dim] as number) : amount));
+  const isBehind = sameShape(second.low, behind) && first.high.every((by, at) => at === dim || by === second.high[at]);
+  const between = [...first.interior, ...second.interior].some((amount) => amount > 0);
+  if (dim < 0 || !isBehind || between || zero.attrs["value"] !== 0) return undefined;
+  const parts = [part, y.inputs[0] as Node].flatMap((node) =>
+    node.op.name === "concat" && node.attrs["dim"] === dim ? node.inputs : [node],
+  );
+  const value = emit.concat(parts, dim);
+  return sameShape(value.shape, x.shape) ? value : emit.pad(value, zero, low, second.high);
 }
 
 // Rules name inputs by index, so the number of inputs has a bound.

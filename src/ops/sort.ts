@@ -30,7 +30,7 @@ function orderOf(keys: ArrayLike<number>, start: number, length: number, descend
 
 const lastOf = (type: TensorType): number => type.shape.at(-1) as number;
 const rowsOf = (type: TensorType): number => sizeOf(type.shape.slice(0, -1));
-const places = (shape: readonly number[]): Node => emit.iota("i32", shape, shape.length - 1);
+const positions = (shape: readonly number[]): Node => emit.iota("i32", shape, shape.length - 1);
 /** Gathers along the last dim, row by row. */
 const along = (x: Node, indices: Node): Node => emit.gather(x, indices, x.shape.length - 1);
 
@@ -65,7 +65,7 @@ const sortOp: OpDef<SortAttrs> = defineOp<SortAttrs>({
   // Each cotangent goes back to where its element came from; the keys decide the order, which has no derivative.
   gradient: ({ node, cotangents }) => {
     const [key] = node.inputs as [Node];
-    const order = resultsOf(apply(sortOp, [key, places(key.shape)], node.attrs as SortAttrs))[1] as Node;
+    const order = resultsOf(apply(sortOp, [key, positions(key.shape)], node.attrs as SortAttrs))[1] as Node;
     const back = argsort(order);
     return cotangents.map((dy) => dy && along(dy, back));
   },
@@ -203,7 +203,7 @@ export const sort = (x: Node, dim = -1, options: SortOptions = {}): Node => sort
 /** Indices (i32) along a dim that sort it. */
 export function argsort(x: Node, dim = -1, { descending = false }: SortOptions = {}): Node {
   const [result] = alongDim("argsort", [x], dim, ([last]) =>
-    resultsOf(apply(sortOp, [last as Node, places((last as Node).shape)], { descending })).slice(1),
+    resultsOf(apply(sortOp, [last as Node, positions((last as Node).shape)], { descending })).slice(1),
   );
   return result as Node;
 }

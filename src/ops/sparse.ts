@@ -22,14 +22,14 @@ function checkEntries(name: string, [values, rows, columns]: readonly (TensorTyp
 }
 
 /** The row-major position of each entry; -1, which is out of range, if its column is outside. */
-function places(rows: Node, columns: Node, width: number): Node {
+function positions(rows: Node, columns: Node, width: number): Node {
   const inside = emit.and(emit.ge(columns, 0), emit.lt(columns, width));
   return emit.select(inside, emit.add(emit.mul(rows, width), columns), -1);
 }
 
 const sparseOp: OpDef<{ shape: Shape }> = defineComposite<{ shape: Shape }>({
   name: "sparse",
-  doc: "The matrix of `shape` with `values` at (`rows`, `columns`) and zeros elsewhere; entries of the same place add up. An index outside the shape is an error of the run.",
+  doc: "The matrix of `shape` with `values` at (`rows`, `columns`) and zeros elsewhere; entries of the same position add up. An index outside the shape is an error of the run.",
   example: {
     inputs: [
       { dtype: "f32", shape: [3], data: Float32Array.of(1, 2, 3) },
@@ -46,7 +46,7 @@ const sparseOp: OpDef<{ shape: Shape }> = defineComposite<{ shape: Shape }>({
   },
   body: ([values, rows, columns], { shape }) => {
     const [height, width] = shape as [number, number];
-    const flat = places(rows as Node, columns as Node, width);
+    const flat = positions(rows as Node, columns as Node, width);
     return [emit.reshape(emit.scatterAdd(values as Node, flat, height * width, 0), shape)];
   },
   equation: entries,
@@ -79,7 +79,7 @@ const sampledOp: OpDef = defineComposite({
   },
   body: ([x, rows, columns]) => {
     const [height, width] = (x as Node).shape as [number, number];
-    return [emit.gather(emit.reshape(x as Node, [height * width]), places(rows as Node, columns as Node, width), 0)];
+    return [emit.gather(emit.reshape(x as Node, [height * width]), positions(rows as Node, columns as Node, width), 0)];
   },
   equation: entries,
   linear: [[0]],

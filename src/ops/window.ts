@@ -74,8 +74,8 @@ function meetsInput(attrs: WindowAttrs, dim: number, size: number): boolean {
   const positions = range(Math.floor((size + low + high - span) / stride) + 1);
   return positions.every((position) =>
     range(attrs.window[dim] as number).some((tap) => {
-      const place = position * stride + tap * gap - low;
-      return place >= 0 && place < size;
+      const element = position * stride + tap * gap - low;
+      return element >= 0 && element < size;
     }),
   );
 }
@@ -137,13 +137,13 @@ function eachWindow(
       let [p, t, offset] = [position, tap, 0];
       for (let dim = rank - 1; dim >= 0 && offset >= 0; dim--) {
         const [outSize, window] = [output[dim] as number, attrs.window[dim] as number];
-        const place =
+        const element =
           (p % outSize) * (attrs.strides[dim] as number) +
           (t % window) * (attrs.dilation?.[dim] ?? 1) -
           (attrs.padding[dim]?.[0] as number);
         p = Math.floor(p / outSize);
         t = Math.floor(t / window);
-        offset = place < 0 || place >= (input[dim] as number) ? -1 : offset + place * (strides[dim] as number);
+        offset = element < 0 || element >= (input[dim] as number) ? -1 : offset + element * (strides[dim] as number);
       }
       if (offset >= 0) offsets[count++] = offset;
     }
@@ -296,7 +296,7 @@ function inferWithSource(name: string, source: "input" | "output") {
 
 defineOp<WindowAttrs>({
   name: "selectAndScatter",
-  doc: "Adds each value of the second input at the place of its window's extreme in the first (first in row-major order): the gradient of windowed max.",
+  doc: "Adds each value of the second input at the position of its window's extreme in the first (first in row-major order): the gradient of windowed max.",
   example: { inputs: [example, f32([1, 2], [5, 7])], attrs: exampleAttrs, outputs: [f32([1, 4], [0, 5, 7, 0])] },
   infer: inferWithSource("selectAndScatter", "output"),
   equation: windowEquation(["input", "output"], "input"),
@@ -326,7 +326,7 @@ defineOp<WindowAttrs>({
 
 defineOp<WindowAttrs>({
   name: "windowTake",
-  doc: "For each window, the value of the second input at the place of the window's extreme in the first: the transpose of selectAndScatter.",
+  doc: "For each window, the value of the second input at the position of the window's extreme in the first: the transpose of selectAndScatter.",
   example: { inputs: [example, f32([1, 4], [10, 20, 30, 40])], attrs: exampleAttrs, outputs: [f32([1, 2], [20, 30])] },
   infer: inferWithSource("windowTake", "input"),
   equation: windowEquation(["input", "input"], "output"),

@@ -88,11 +88,11 @@ function compiled<Params extends Tensors>(loss: (params: Params) => Tensor, para
   const { shape, leaves } = flattenTree(params, isTensor);
   const lossAndGrad = valueAndGrad((x: Tensors) => scalarLoss(loss(x as Params)));
   const probe = jit((from: Vector, direction: Vector, t: Tensor) => {
-    const place = plus(from, direction, t);
-    const { value, grad } = lossAndGrad(unflattenTree(shape, [...place]) as Tensors);
+    const point = plus(from, direction, t);
+    const { value, grad } = lossAndGrad(unflattenTree(shape, [...point]) as Tensors);
     const gradient = flattenTree(grad, isTensor).leaves;
     const numbers = [value, dot(gradient, direction), largestOf(gradient), totalOf(gradient)];
-    return { place, gradient, numbers };
+    return { point, gradient, numbers };
   });
   const nextDirection = jit((history: History, step: Vector, change: Vector, gradient: Vector) => {
     const next = remembered(history, step, change);
@@ -106,7 +106,7 @@ function compiled<Params extends Tensors>(loss: (params: Params) => Tensor, para
       const probed = probe(from, direction, zeros([], { dtype }).add(t));
       const numbers = await Promise.all(probed.numbers.map(numberOf));
       const [value, slope, largest, total] = numbers as [number, number, number, number];
-      return { t, loss: value, slope, largest, total, leaves: probed.place, gradient: probed.gradient };
+      return { t, loss: value, slope, largest, total, leaves: probed.point, gradient: probed.gradient };
     },
   };
 }

@@ -115,12 +115,10 @@ function reshapeTowardsOutput(orders: ReadonlySet<string>) {
     // Positions of each run's dims in x; dims of size 1 are ignored.
     const large = order.flatMap((_dim, dim) => (transposed.shape[dim] === 1 ? [] : [dim]));
     const inSource = [...large].sort((a, b) => (order[a] as number) - (order[b] as number));
-    const places = runs.map((run) =>
-      run.input.filter((dim) => large.includes(dim)).map((dim) => inSource.indexOf(dim)),
-    );
-    const adjacent = places.every((list) => list.every((position, index) => position === (list[0] as number) + index));
+    const inX = runs.map((run) => run.input.filter((dim) => large.includes(dim)).map((dim) => inSource.indexOf(dim)));
+    const adjacent = inX.every((list) => list.every((position, index) => position === (list[0] as number) + index));
     if (!adjacent || node.shape.includes(0)) return undefined;
-    const sorted = runs.map((_run, run) => run).sort((a, b) => (places[a]?.[0] ?? -1) - (places[b]?.[0] ?? -1));
+    const sorted = runs.map((_run, run) => run).sort((a, b) => (inX[a]?.[0] ?? -1) - (inX[b]?.[0] ?? -1));
     const dims = sorted.flatMap((run) => runs[run]?.output as number[]);
     return transpose(
       reshape(

@@ -4,6 +4,7 @@ import { isFloat } from "../ir/dtype.ts";
 import type { Node } from "../ir/node.ts";
 import { otherDims, range, sameShape, sizeOf } from "../ir/shape.ts";
 import { broadcastInDim, cast, dotGeneral, gather, reduce, reshape, reverse, slice, transpose } from "../ops/index.ts";
+import type { DotAttrs } from "../ops/narrow/dtypes.ts";
 import { type Rule, rule } from "../rewrite/index.ts";
 import { attr, input, isOp, orderOf, repeatedScalar } from "./match.ts";
 
@@ -83,14 +84,7 @@ function reduceOfOnes(node: Node): Node | undefined {
   return attr<Dims>(node, "dims").every((dim) => shape[dim] === 1) ? reshape(input(node), node.shape) : undefined;
 }
 
-interface DotDims {
-  readonly xBatch: Dims;
-  readonly yBatch: Dims;
-  readonly xContract: Dims;
-  readonly yContract: Dims;
-}
-
-const dotDims = (node: Node): DotDims => node.attrs as unknown as DotDims;
+const dotDims = (node: Node): DotAttrs => node.attrs as unknown as DotAttrs;
 
 /** A product reads its operands in any order of dims that keeps the order of the free dims. */
 function dotOfTranspose(node: Node): Node | undefined {
@@ -108,6 +102,7 @@ function dotOfTranspose(node: Node): Node | undefined {
   const y = strip(input(node, 1), dims.yBatch, dims.yContract);
   if (x === undefined && y === undefined) return undefined;
   return dotGeneral(x?.operand ?? input(node), y?.operand ?? input(node, 1), {
+    ...dims,
     xBatch: x?.batch ?? dims.xBatch,
     yBatch: y?.batch ?? dims.yBatch,
     xContract: x?.contract ?? dims.xContract,
@@ -119,7 +114,7 @@ function dotOfTranspose(node: Node): Node | undefined {
 function transposeOfDot(node: Node): Node | undefined {
   const product = input(node);
   if (!isOp(product, "dot")) return undefined;
-  const { xBatch, yBatch, xContract, yContract } = dotDims(product);
+  const { xBatch, yBatch, xContract, yContract, ...wider } = dotDims(product);
   const batch = xBatch.length;
   const split = batch + input(product).shape.length - batch - xContract.length;
   const rank = product.shape.length;
@@ -130,6 +125,7 @@ function transposeOfDot(node: Node): Node | undefined {
   ];
   if (!sameShape(orderOf(node), swapped)) return undefined;
   return dotGeneral(input(product, 1), input(product), {
+    ...wider,
     xBatch: yBatch,
     yBatch: xBatch,
     xContract: yContract,

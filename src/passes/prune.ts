@@ -38,23 +38,23 @@ function needsOf(graph: Graph): Needs {
   const results = new Map<Node, Set<number>>();
   const need = (node: Node): void => {
     const source = node.op === elementOp ? (node.inputs[0] as Node) : node;
-    const places = results.get(source) ?? new Set<number>();
-    places.add(node.op === elementOp ? (node.attrs["index"] as number) : 0);
-    results.set(source, places);
+    const indices = results.get(source) ?? new Set<number>();
+    indices.add(node.op === elementOp ? (node.attrs["index"] as number) : 0);
+    results.set(source, indices);
   };
   for (const output of graph.outputs) need(output);
   const used = new Map<Node, Used>();
   for (const node of topological(graph.outputs).reverse()) {
-    const places = results.get(node);
-    if (places === undefined || node.op === elementOp) continue;
+    const indices = results.get(node);
+    if (indices === undefined || node.op === elementOp) continue;
     const control = controlOf(node);
     if (control === undefined) {
       for (const input of node.inputs) need(input);
       continue;
     }
-    const usedPart = control.kind === "loop" ? usedOfLoop(node, control, places) : usedOfBranch(node, places);
+    const usedPart = control.kind === "loop" ? usedOfLoop(node, control, indices) : usedOfBranch(node, indices);
     used.set(node, usedPart);
-    for (const place of usedPart.inputs) need(node.inputs[place] as Node);
+    for (const index of usedPart.inputs) need(node.inputs[index] as Node);
   }
   return { used, results };
 }
@@ -62,7 +62,7 @@ function needsOf(graph: Graph): Needs {
 /** Positions of the inputs on which the outputs depend. */
 function reached(outputs: readonly Node[], inputs: readonly Node[]): Set<number> {
   const ancestors = new Set(topological(outputs));
-  return new Set(range(inputs.length).filter((place) => ancestors.has(inputs[place] as Node)));
+  return new Set(range(inputs.length).filter((index) => ancestors.has(inputs[index] as Node)));
 }
 
 function usedOfLoop(
@@ -73,22 +73,22 @@ function usedOfLoop(
   const live = new Set(wantedResults);
   for (let before = -1; before !== live.size; ) {
     before = live.size;
-    const outputs = [...live].map((place) => body.outputs[place] as Node);
+    const outputs = [...live].map((index) => body.outputs[index] as Node);
     for (const needed of [reached(outputs, body.inputs), reached(condition?.outputs ?? [], condition?.inputs ?? [])])
-      for (const place of needed) if (place >= 1 && place <= carries) live.add(place - 1);
+      for (const index of needed) if (index >= 1 && index <= carries) live.add(index - 1);
   }
-  const results = range(body.outputs.length).filter((place) => live.has(place));
+  const results = range(body.outputs.length).filter((index) => live.has(index));
   const needed = reached(
-    results.map((place) => body.outputs[place] as Node),
+    results.map((index) => body.outputs[index] as Node),
     body.inputs,
   );
-  for (const place of reached(condition?.outputs ?? [], condition?.inputs ?? [])) needed.add(place);
-  const inputs = range(node.inputs.length).filter((place) =>
-    place < carries ? live.has(place) : needed.has(place + 1),
+  for (const index of reached(condition?.outputs ?? [], condition?.inputs ?? [])) needed.add(index);
+  const inputs = range(node.inputs.length).filter((index) =>
+    index < carries ? live.has(index) : needed.has(index + 1),
   );
-  const bodyInputs = [0, ...inputs.map((place) => place + 1)];
+  const bodyInputs = [0, ...inputs.map((index) => index + 1)];
   const attrs: { [key: string]: Attrs[string] } = { ...node.attrs, carries: inputs.filter((p) => p < carries).length };
-  if (slices > 0) attrs["slices"] = inputs.filter((place) => place >= carries && place < carries + slices).length;
+  if (slices > 0) attrs["slices"] = inputs.filter((index) => index >= carries && index < carries + slices).length;
   for (const [key, value] of Object.entries(node.attrs))
     if (isGraph(value))
       attrs[key] = prune(narrowGraph(value, bodyInputs, value === body ? results : range(value.outputs.length)));
@@ -96,24 +96,24 @@ function usedOfLoop(
 }
 
 function usedOfBranch(node: Node, wantedResults: ReadonlySet<number>): Used {
-  const results = range(node.types.length).filter((place) => wantedResults.has(place));
+  const results = range(node.types.length).filter((index) => wantedResults.has(index));
   const graphs = Object.entries(node.attrs).filter((entry): entry is [string, Graph] => isGraph(entry[1]));
   const needed = new Set<number>();
   for (const [, { inputs, outputs }] of graphs)
-    for (const place of reached(
+    for (const index of reached(
       results.map((result) => outputs[result] as Node),
       inputs,
     ))
-      needed.add(place);
-  const inputs = range(node.inputs.length - 1).filter((place) => needed.has(place));
+      needed.add(index);
+  const inputs = range(node.inputs.length - 1).filter((index) => needed.has(index));
   const attrs = Object.fromEntries(graphs.map(([key, graph]) => [key, prune(narrowGraph(graph, inputs, results))]));
-  return { inputs: [0, ...inputs.map((place) => place + 1)], results, attrs };
+  return { inputs: [0, ...inputs.map((index) => index + 1)], results, attrs };
 }
 
 function rebuild(graph: Graph, inputs: readonly Node[], { used, results }: Needs): Node[] {
   const copies = new Map<Node, readonly (Node | undefined)[]>();
-  graph.inputs.forEach((input, place) => {
-    copies.set(input, [inputs[place]]);
+  graph.inputs.forEach((input, index) => {
+    copies.set(input, [inputs[index]]);
   });
   const copyOf = (node: Node): Node =>
     node.op === elementOp
@@ -125,11 +125,11 @@ function rebuild(graph: Graph, inputs: readonly Node[], { used, results }: Needs
       copies.set(node, resultsOf(apply(node.op, node.inputs.map(copyOf), node.attrs)));
       return;
     }
-    const operands = part.inputs.map((place) => copyOf(node.inputs[place] as Node));
+    const operands = part.inputs.map((index) => copyOf(node.inputs[index] as Node));
     const values = resultsOf(apply(node.op, operands, part.attrs));
     const results = new Array<Node | undefined>(node.types.length).fill(undefined);
-    part.results.forEach((place, index) => {
-      results[place] = values[index];
+    part.results.forEach((position, index) => {
+      results[position] = values[index];
     });
     copies.set(node, results);
   };

@@ -49,10 +49,10 @@ function withResiduals(graph: Graph): Graph {
 }
 
 /** A result of a node; a stack of a slice is the value that is sliced. */
-function resultOf(node: Node, place: number): Node {
+function resultOf(node: Node, index: number): Node {
   const { body, carries = 0, slices = 0 } = countedLoop(node) ?? {};
-  const at = place >= carries ? (body?.inputs.indexOf(body.outputs[place] as Node) ?? 0) - 1 : -1;
-  return (at >= carries && at < carries + slices ? node.inputs[at] : resultsOf(node)[place]) as Node;
+  const at = index >= carries ? (body?.inputs.indexOf(body.outputs[index] as Node) ?? 0) - 1 : -1;
+  return (at >= carries && at < carries + slices ? node.inputs[at] : resultsOf(node)[index]) as Node;
 }
 
 /** The loop, which stacks what later loops compute again; those get the stacks as further slices. */
@@ -60,25 +60,25 @@ function loopWithStacks(loop: Loop, loops: readonly Loop[], inputs: readonly Nod
   const { carries, slices, length } = loop.attrs;
   const reads = loops.flatMap((reader) =>
     reader.attrs.length === length && reader.node.inputs.some((input) => input.inputs[0] === loop.node)
-      ? [{ reader, places: stacksFor(reader, loop) }]
+      ? [{ reader, indices: stacksFor(reader, loop) }]
       : [],
   );
   const operands = [...inputs.slice(0, carries), ...loop.added, ...inputs.slice(carries)];
   const node = apply(loop.node.op, operands, loop.attrs.withBody(loop.body, slices + loop.added.length));
-  for (const { reader, places } of reads) reader.added.unshift(...places.map((place) => resultOf(node, place)));
+  for (const { reader, indices } of reads) reader.added.unshift(...indices.map((index) => resultOf(node, index)));
   return node;
 }
 
-/** Makes the writer stack values that the reader then slices, unless the stacks are too large; their places in the writer's results. */
+/** Makes the writer stack values that the reader then slices, unless the stacks are too large; their indices in the writer's results. */
 function stacksFor(reader: Loop, writer: Loop): readonly number[] {
   const { carries } = reader.attrs;
-  let kept: readonly Node[] = [];
-  let places: readonly number[] = [];
+  let saved: readonly Node[] = [];
+  let indices: readonly number[] = [];
   const extended = traceGraph(writer.body.name, inputSpecs(writer.body), (...inputs) => {
     const outputs = inlineGraph(writer.body, inputs);
     const images = imagesOf(reader, writer, inputs, outputs);
-    kept = keptOf(reader, images);
-    places = kept.map((node) => {
+    saved = savedBy(reader, images);
+    indices = saved.map((node) => {
       const known = outputs.indexOf(images.get(node) as Node, writer.attrs.carries);
       return known < 0 ? outputs.push(images.get(node) as Node) - 1 : known;
     });
@@ -87,14 +87,14 @@ function stacksFor(reader: Loop, writer: Loop): readonly number[] {
   const fresh = extended.outputs.slice(writer.body.outputs.length).map(bytesOf);
   if ((reader.attrs.length as number) * fresh.reduce((sum, bytes) => sum + bytes, 0) > stackLimit) return [];
   const [specs, at] = [inputSpecs(reader.body), 1 + carries];
-  const added = kept.map((node, order) => ({ name: `residual${reader.added.length + order}`, type: node }));
+  const added = saved.map((node, order) => ({ name: `residual${reader.added.length + order}`, type: node }));
   writer.body = extended;
   reader.body = traceGraph(reader.body.name, [...specs.slice(0, at), ...added, ...specs.slice(at)], (...nodes) => {
     const given = nodes.splice(at, added.length);
-    const read: NodeMapper = (node, inputs) => given[kept.indexOf(node)] ?? apply(node.op, inputs, node.attrs);
+    const read: NodeMapper = (node, inputs) => given[saved.indexOf(node)] ?? apply(node.op, inputs, node.attrs);
     return inlineGraph(reader.body, nodes, read);
   });
-  return places;
+  return indices;
 }
 
 /** For each node of the reader's body that the writer computes in the same iteration, the writer's node, in the trace in progress. */
@@ -103,13 +103,13 @@ function imagesOf(reader: Loop, writer: Loop, inputs: readonly Node[], outputs: 
   const { node: source, attrs, added } = writer;
   const constants = attrs.carries + attrs.slices;
   const images = new Map<Node, Node>([[reader.body.inputs[0] as Node, inputs[0] as Node]]);
-  reader.node.inputs.slice(carries).forEach((input, place) => {
-    const isSlice = place < slices;
+  reader.node.inputs.slice(carries).forEach((input, index) => {
+    const isSlice = index < slices;
     const stack = isSlice && input.inputs[0] === source ? (input.attrs["index"] as number) : -1;
     const same = source.inputs.indexOf(input, isSlice ? attrs.carries : constants);
     const given = same >= 0 && (!isSlice || same < constants) ? inputs[1 + added.length + same] : undefined;
     const image = stack >= attrs.carries ? outputs[stack] : given;
-    if (image !== undefined) images.set(reader.body.inputs[1 + carries + reader.added.length + place] as Node, image);
+    if (image !== undefined) images.set(reader.body.inputs[1 + carries + reader.added.length + index] as Node, image);
   });
   // Nodes are interned: what the writer does not compute is a new node.
   const next = currentTrace()?.size as number;
@@ -126,7 +126,7 @@ function imagesOf(reader: Loop, writer: Loop, inputs: readonly Node[], outputs: 
  * The values to read from stacks, so that the rest of the body needs nothing that the writer computes but what is cheap or depends on no
  * slice. The planner does not split what depends on no slice, such as random bits: each device would stack all of it.
  */
-function keptOf({ body, added, attrs }: Loop, images: ReadonlyMap<Node, Node>): readonly Node[] {
+function savedBy({ body, added, attrs }: Loop, images: ReadonlyMap<Node, Node>): readonly Node[] {
   const nodes = topological(body.outputs);
   const users = usersOf(nodes);
   const isOutput = (node: Node): boolean => body.outputs.includes(node);
@@ -142,14 +142,14 @@ function keptOf({ body, added, attrs }: Loop, images: ReadonlyMap<Node, Node>): 
     const serves = user !== undefined && another === undefined && images.has(user) && isCheap(user);
     return serves && bytesOf(user) <= bytesOf(node) ? behind(user) : node;
   };
-  const kept = new Set<Node>();
+  const saved = new Set<Node>();
   // What is needed grows by the operands of what is cheap.
   for (const node of needed) {
     if (node.op === parameterOp || !varying.has(node)) continue;
     if (isCheap(node) || node.types.length > 1) for (const input of node.inputs) needed.add(input);
-    else kept.add(behind(node));
+    else saved.add(behind(node));
   }
-  return [...kept];
+  return [...saved];
 }
 
 /** Whether a value costs about as much to compute as to read. */

@@ -185,11 +185,11 @@ class Touched {
     this.used = ge(iota("i32", [count], 0), before);
     const first = broadcastInDim(slice(sorted, [0], [1]), [count], [0]);
     this.rows = scatter("replace", first, slots, sorted);
-    const places = scatter("replace", full("i32", [count], 0), order, slots);
+    const positions = scatter("replace", full("i32", [count], 0), order, slots);
     let start = 0;
     this.sums = new Map(
       sources.map(({ rows, updates }, index): [Node, Node] => {
-        const slotsOfSource = slice(places, [start], [start + (rows.shape[0] as number)]);
+        const slotsOfSource = slice(positions, [start], [start + (rows.shape[0] as number)]);
         start += rows.shape[0] as number;
         return [fact.sources[index] as Node, this.filled(scatterAdd(updates, slotsOfSource, count), unused)];
       }),

@@ -220,7 +220,7 @@ class Localizer {
         const [from, to] = side === "input" ? [held, wanted] : [wanted, held];
         if (sizes !== undefined && (side === "output" || anyMoves(from, to))) {
           const common = { axis: name, parts: size, label: this.label() };
-          const attrs = exchangeAttrs(common, result.shape, dim, { from, to, place: coordinate, relative: true });
+          const attrs = exchangeAttrs(common, result.shape, dim, { from, to, coordinate, relative: true });
           result = call("exchange", [result], attrs);
         } else result = cutTo(result, dim, held[coordinate] as Interval, wanted[coordinate] as Interval);
       }
@@ -341,7 +341,7 @@ class Localizer {
   private transition(local: Node, { axis, from, to }: Transition, label = this.label()): Node {
     const meshAxis = this.mesh.axes[axis] as MeshAxis;
     const coordinate = this.coordinateOn(axis);
-    const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, place: coordinate };
+    const step = { local: local.types[0] as TensorType, axis: meshAxis, from, to, coordinate };
     const collective = from.kind === "replicate" ? undefined : collectiveFor(step, label);
     if (collective !== undefined) return call(collective.op, [local], collective.attrs);
     const { dim, sizes } = to as Placement & { kind: "shard" };

@@ -113,14 +113,14 @@ function parseValue(text: string, line: number, { mesh, inputs, outputs, formats
     const hint = "a line is 'input name: f32[4,6] S(0) R', with a placement for each axis of the mesh";
     throw wrong(`malformed value '${text}'`, hint);
   }
-  const [side, name, kept] = [match[1] as string, match[2] as string, match[4] as string];
+  const [side, name, stored] = [match[1] as string, match[2] as string, match[4] as string];
   const values = side === "input" ? inputs : outputs;
   const known = values.find((value) => value.name === name);
   if (known !== undefined) throw wrong(`${side} '${name}' is given twice, first in line ${known.line}`);
   const type = typed(match[3] as string);
   const placed = (words: string): Layout => checked(type, parseLayout(words), mesh);
   values.push({
-    ...{ name, type, layout: placed(kept), line },
+    ...{ name, type, layout: placed(stored), line },
     ...(match[5] === undefined ? {} : { used: placed(match[5]) }),
     ...(match[6] === undefined ? {} : { stage: Number(match[6]) }),
   });
@@ -138,7 +138,7 @@ function checked(type: TensorType, layout: Layout, mesh: Mesh): Layout {
   layout.forEach((placement, index) => {
     const { name = "", size = 0 } = axes[index] ?? {};
     if (placement.kind === "only" && placement.coordinate >= size)
-      throw wrong(`${formatPlacement(placement)} is no place on axis '${name}', which has ${size} devices`);
+      throw wrong(`${formatPlacement(placement)} is no placement on axis '${name}', which has ${size} devices`);
   });
   localType(type, resolved(type, layout, mesh), mesh);
   return layout;

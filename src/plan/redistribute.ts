@@ -44,7 +44,7 @@ interface LocalStep {
   readonly from: Placement;
   readonly to: Placement;
   /** The device's coordinate on the axis. */
-  readonly place: number;
+  readonly coordinate: number;
 }
 
 /**
@@ -69,29 +69,29 @@ export function collectiveFor(step: LocalStep, label = ""): { readonly op: strin
 }
 
 function unevenStep(
-  { local: { shape }, axis: { size }, from, to, place }: LocalStep,
+  { local: { shape }, axis: { size }, from, to, coordinate }: LocalStep,
   common: { readonly axis: string; readonly parts: number; readonly label: string },
 ): Attrs {
   const whole = (length: number): Interval[] => Array.from({ length: size }, (): Interval => [0, length]);
   const intervalsFor = ({ sizes }: { readonly sizes?: Sizes }, length: number) =>
     intervals(sizesOn(sizes, length, size));
   if (from.kind === "partial") {
-    const { dim } = to as Placement & { kind: "shard" };
-    const length = shape[dim] as number;
-    const parts = { from: whole(length), to: intervalsFor(to as Placement & { kind: "shard" }, length), place };
-    return exchangeAttrs(common, shape, dim, { ...parts, relative: false }, from.reduction);
+    const wanted = to as Placement & { kind: "shard" };
+    const length = shape[wanted.dim] as number;
+    const parts = { from: whole(length), to: intervalsFor(wanted, length), coordinate };
+    return exchangeAttrs(common, shape, wanted.dim, { ...parts, relative: false }, from.reduction);
   }
   const { dim, sizes } = from as Placement & { kind: "shard" };
   const length =
     sizes === undefined ? (shape[dim] as number) * size : sizes.reduce((sum, partSize) => sum + partSize, 0);
   const held = intervalsFor({ sizes }, length);
-  if (to.kind !== "shard")
-    return exchangeAttrs(common, shape, dim, { from: held, to: whole(length), place, relative: false });
+  const parts = { from: held, coordinate };
+  if (to.kind !== "shard") return exchangeAttrs(common, shape, dim, { ...parts, to: whole(length), relative: false });
   if (to.dim === dim)
-    return exchangeAttrs(common, shape, dim, { from: held, to: intervalsFor(to, length), place, relative: true });
+    return exchangeAttrs(common, shape, dim, { ...parts, to: intervalsFor(to, length), relative: true });
   // A piece spans what its sender holds along one dim and what its receiver wants along the other.
   const wanted = intervalsFor(to, shape[to.dim] as number);
-  const [first, last] = wanted[place] as Interval;
+  const [first, last] = wanted[coordinate] as Interval;
   return {
     ...common,
     take: to.dim,
@@ -108,13 +108,13 @@ function unevenStep(
 const never = 1e12;
 
 /** Seconds of one step for one device's part of a value: the slowest device's. */
-function stepSeconds(step: Omit<LocalStep, "place">, machine: Machine): number {
+function stepSeconds(step: Omit<LocalStep, "coordinate">, machine: Machine): number {
   const { local, axis } = step;
   const uneven = [step.from, step.to].some((placement) => placement.kind === "shard" && placement.sizes !== undefined);
-  const places = uneven ? [0, Math.floor(axis.size / 2), axis.size - 1] : [0];
+  const coordinates = uneven ? [0, Math.floor(axis.size / 2), axis.size - 1] : [0];
   return Math.max(
-    ...places.map((place) => {
-      const collective = collectiveFor({ ...step, place });
+    ...coordinates.map((coordinate) => {
+      const collective = collectiveFor({ ...step, coordinate });
       // Such a path is taken only if there is no other; the pipeline's planner then reports what cannot be done.
       if (axis.isTime === true && collective !== undefined && collective.op !== "allReduce") return never;
       // Taking a part moves it once in memory.

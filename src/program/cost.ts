@@ -3,7 +3,7 @@
 import { peakOf, type Task } from "../cost/cost.ts";
 import { type Cost, costOfTasks, type Machine, machineFor } from "../cost/index.ts";
 import { sendingOf } from "../cost/machine.ts";
-import { type Places, TaskList, tasksOf, totalBytes } from "../cost/tasks.ts";
+import { type TaskIds, TaskList, tasksOf, totalBytes } from "../cost/tasks.ts";
 import type { Graph } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { devicesOf, isTransfer, type Program, programsOf, type WorkStep } from "./program.ts";
@@ -26,9 +26,9 @@ export function costOf(source: Graph | Program | readonly Program[], machine?: M
 function tasksOfProgram(program: Program): readonly Task[] {
   const list = new TaskList();
   const given = program.inputs.map(({ type }) => list.add({ makes: bytesOf(type), stays: true }));
-  addProgram(program, list, given).forEach((places, index) => {
+  addProgram(program, list, given).forEach((indices, index) => {
     // An output in a donated input's memory needs no memory of its own.
-    list.keep(places, program.donated[index] === undefined ? undefined : 0);
+    list.keep(indices, program.donated[index] === undefined ? undefined : 0);
   });
   return list.tasks;
 }
@@ -39,14 +39,14 @@ function mergeTasks(programs: readonly Program[], lists: readonly (readonly Task
     steps.flatMap((step) => (step.kind === "collective" && isTransfer(step) ? [step.attrs["peer"] as number] : [])),
   );
   const merged: Task[] = [];
-  const places: number[][] = lists.map(() => []);
+  const indices: number[][] = lists.map(() => []);
   /** Messages under way, by sender and receiver. */
   const mailboxes = lists.map(() => lists.map((): number[] => []));
   const advance = (device: number): boolean => {
-    const [placesOfDevice, list] = [places[device] as number[], lists[device] as readonly Task[]];
-    const task = list[placesOfDevice.length];
+    const [ofDevice, list] = [indices[device] as number[], lists[device] as readonly Task[]];
+    const task = list[ofDevice.length];
     if (task === undefined) return false;
-    const after = task.after.map((place) => placesOfDevice[place] as number);
+    const after = task.after.map((index) => ofDevice[index] as number);
     const name = task.sends?.name;
     const peer = peers[device]?.[0] as number;
     if (name === "receive") {
@@ -54,7 +54,7 @@ function mergeTasks(programs: readonly Program[], lists: readonly (readonly Task
       if (sent === undefined) return false;
       after.push(sent);
     }
-    placesOfDevice.push(merged.push({ ...task, after, device }) - 1);
+    ofDevice.push(merged.push({ ...task, after, device }) - 1);
     if (name === "send") mailboxes[device]?.[peer]?.push(merged.length - 1);
     if (name === "send" || name === "receive") peers[device]?.shift();
     return true;
@@ -67,32 +67,32 @@ function mergeTasks(programs: readonly Program[], lists: readonly (readonly Task
 }
 
 /** Adds a program whose inputs are made by the tasks given; gives the tasks of each output. */
-function addProgram(program: Program, list: TaskList, given: readonly Places[]): Places[] {
+function addProgram(program: Program, list: TaskList, given: readonly TaskIds[]): TaskIds[] {
   const made = new Map(given.entries());
-  const tasksOfValue = (value: number): Places => made.get(value) as Places;
+  const tasksOfValue = (value: number): TaskIds => made.get(value) as TaskIds;
   for (const step of program.steps) {
     if (step.kind === "free") continue;
     const results = addStep(program, step, list, step.arguments.map(tasksOfValue));
-    for (const [index, value] of step.results.entries()) made.set(value, results[index] as Places);
+    for (const [index, value] of step.results.entries()) made.set(value, results[index] as TaskIds);
   }
   return program.outputs.map(({ value }) => tasksOfValue(value));
 }
 
-function addStep({ values }: Program, step: WorkStep, list: TaskList, given: readonly Places[]): readonly Places[] {
+function addStep({ values }: Program, step: WorkStep, list: TaskList, given: readonly TaskIds[]): readonly TaskIds[] {
   if (step.kind === "run") return list.addGraph(step.region, given);
   const after = [...new Set(given.flat())];
   const types = (of: readonly number[]): TensorType[] => of.map((value) => values[value] as TensorType);
   const makes = totalBytes(types(step.results));
-  const run = (inner: Program): Places => {
+  const run = (inner: Program): TaskIds => {
     const innerGiven = inner.inputs.map(() => after);
     return addProgram(inner, list, innerGiven).flat();
   };
-  const add = (): Places => {
+  const add = (): TaskIds => {
     if (step.kind === "collective")
       return list.add({ makes, after, sends: sendingOf(step.op, types(step.arguments), step.attrs) });
     const ways = step.kind === "branch" ? step.branches.map((branch) => [branch]) : [programsOf(step)];
     return list.addInner(step.kind === "loop" ? (step.length ?? 1) : 1, ways, run, makes);
   };
-  const places = add();
-  return step.results.map(() => places);
+  const indices = add();
+  return step.results.map(() => indices);
 }

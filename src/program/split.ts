@@ -53,7 +53,7 @@ class Splitter {
   private readonly order: readonly Node[];
   private readonly parts: Part[] = [];
   /** Index of the part that computes a node. */
-  private readonly place = new Map<Node, number>();
+  private readonly position = new Map<Node, number>();
   private readonly ids = new Map<Node, ValueId>();
   private readonly types: TensorType[] = [];
 
@@ -68,7 +68,7 @@ class Splitter {
     for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
     for (const { node, needs } of this.separateSteps()) {
       this.ensure(needs);
-      this.place.set(node, this.parts.length);
+      this.position.set(node, this.parts.length);
       this.parts.push({ kind: "apart", node });
     }
     this.ensure(this.graph.outputs);
@@ -109,11 +109,11 @@ class Splitter {
 
   /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step. */
   private ensure(nodes: readonly Node[]): void {
-    const missing = topological(nodes).filter((node) => !this.place.has(node) && node.op !== parameterOp);
+    const missing = topological(nodes).filter((node) => !this.position.has(node) && node.op !== parameterOp);
     for (const node of missing) {
       const source = node.inputs[0] as Node;
       // An element is in the part of its tuple.
-      if (node.op === elementOp) this.placeIn(this.place.get(source) as number, node);
+      if (node.op === elementOp) this.placeIn(this.position.get(source) as number, node);
       else this.placeIn(this.openRegion(), node);
     }
   }
@@ -126,7 +126,7 @@ class Splitter {
   private placeIn(index: number, node: Node): void {
     const part = this.parts[index] as Part;
     if (part.kind === "run") part.nodes.push(node);
-    this.place.set(node, index);
+    this.position.set(node, index);
   }
 
   private define(node: Node, type: TensorType): ValueId {
@@ -157,7 +157,7 @@ class Splitter {
     const isUsedElsewhere = (node: Node): boolean =>
       (users.get(node) as readonly Node[]).some(
         (user) =>
-          (this.place.get(user) !== index && !isSeparateStep(user)) || (isRepeated(user) && isUsedElsewhere(user)),
+          (this.position.get(user) !== index && !isSeparateStep(user)) || (isRepeated(user) && isUsedElsewhere(user)),
       );
     const results = nodes.filter(
       (node) => node.types.length === 1 && (needed.has(node) || (!isRepeated(node) && isUsedElsewhere(node))),

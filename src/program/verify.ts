@@ -225,10 +225,10 @@ export function verifySameCollectives([first, ...others]: readonly Program[]): v
     const actual = collectives(program);
     const differing = expected.findIndex((collective, index) => collective !== actual[index]);
     if (differing < 0 && actual.length === expected.length) continue;
-    const place = differing < 0 ? expected.length : differing;
+    const index = differing < 0 ? expected.length : differing;
     throw new HeddleError(
       "verify",
-      `program '${program.name}': one class of devices runs ${expected[place] ?? "nothing"}, another ${actual[place] ?? "nothing"}`,
+      `program '${program.name}': one class of devices runs ${expected[index] ?? "nothing"}, another ${actual[index] ?? "nothing"}`,
     );
   }
 }

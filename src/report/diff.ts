@@ -100,11 +100,11 @@ function compared(a: readonly PlannedValue[], b: readonly PlannedValue[]): strin
   return [...new Set([...a, ...b].map(({ name }) => name))].map((name) => {
     const both = [left?.get(name), right?.get(name)];
     const types = [...new Set(both.flatMap((value) => (value === undefined ? [] : [formatType(value.type)])))];
-    return [name, types.join(" | "), ...both.map((value) => place(value, types.length > 1))];
+    return [name, types.join(" | "), ...both.map((value) => layoutText(value, types.length > 1))];
   });
 }
 
-function place(value: PlannedValue | undefined, withType: boolean): string {
+function layoutText(value: PlannedValue | undefined, withType: boolean): string {
   if (value === undefined) return "-";
   const { type, layout, used, stage } = value;
   return [

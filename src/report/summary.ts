@@ -53,11 +53,11 @@ function sharded({ plan }: SummaryInput): Line {
     listed(values.map(({ name, type }) => `${leafName(name)} ${formatType(type)}`));
   if (split.length === 0) return ["sharded", `nothing; a batch is ${names(batch)}`];
   const of = (group: string): PlannedValue[] => split.filter(({ name }) => name.startsWith(`${group}.`));
-  const [columns, params, kept] = [of("batch"), of("params"), [...of("optimizer"), ...of("state")]];
+  const [columns, params, others] = [of("batch"), of("params"), [...of("optimizer"), ...of("state")]];
   const placement = columns[0]?.layout.find(({ kind }) => kind === "shard") as Placement & { kind: "shard" };
   const each = placement?.sizes?.join(" + ") ?? rows / batchParts(plan.mesh);
   const where = placement?.sizes === undefined ? "on each device" : "on the devices";
-  const beside = kept.length === 0 ? "" : `, and ${plural(kept.length, "value")} kept beside them`;
+  const beside = others.length === 0 ? "" : `, and ${plural(others.length, "value")} kept beside them`;
   const parts = [
     ...(columns.length === 0 ? [] : [`${names(columns)} by row, ${each} of ${rows} rows ${where}`]),
     ...(params.length === 0 ? [] : [`${names(params)} in parts${beside}`]),

@@ -78,12 +78,12 @@ function deciding(plan: Plan): PlanLayouts {
     const name = /^optimizer\.[^.]+\.(.+)$/.exec(value.name)?.[1];
     return name !== undefined && inputs.get(`params.${name}`) === text(value);
   };
-  const kept = plan.inputs.map((value) => !follows(value));
+  const shown = plan.inputs.map((value) => !follows(value));
   return {
     ...plan,
-    inputs: plan.inputs.filter((_value, index) => kept[index]),
+    inputs: plan.inputs.filter((_value, index) => shown[index]),
     outputs: plan.outputs.filter((value) => inputs.get(value.name) !== text(value)),
-    pipeline: plan.pipeline && { ...plan.pipeline, batch: plan.pipeline.batch.filter((_one, index) => kept[index]) },
+    pipeline: plan.pipeline && { ...plan.pipeline, batch: plan.pipeline.batch.filter((_one, index) => shown[index]) },
   };
 }
 

@@ -22,8 +22,8 @@ export function unusedAxes(plan: Plan, layoutAxes: readonly string[] = []): Unus
   const batch = plan.inputs.filter(({ name }) => name.startsWith("batch."));
   const rows = batch[0]?.type.shape[0] ?? 0;
   const columns = listed(batch.map(({ name, type }) => `${name.slice("batch.".length)} ${formatType(type)}`));
-  return plan.mesh.axes.flatMap(({ name, size }, place) => {
-    const split = shared.some(({ layout }) => layout[place]?.kind === "shard");
+  return plan.mesh.axes.flatMap(({ name, size }, axis) => {
+    const split = shared.some(({ layout }) => layout[axis]?.kind === "shard");
     if (size === 1 || split) return [];
     const reason =
       name === dataAxis

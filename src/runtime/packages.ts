@@ -9,6 +9,6 @@ export const ownPlace = import.meta.url as string | undefined;
 /** `require` as seen from this library, from the main program, and from the current folder. */
 export function requires(): NodeJS.Require[] {
   const [, program] = process.argv;
-  const places = [ownPlace, program === undefined ? undefined : resolve(program), resolve("package.json")];
-  return places.filter((path) => path !== undefined).map((path) => nodeModule.createRequire(path));
+  const files = [ownPlace, program === undefined ? undefined : resolve(program), resolve("package.json")];
+  return files.filter((path) => path !== undefined).map((path) => nodeModule.createRequire(path));
 }

@@ -11,7 +11,7 @@ const mostKept = 32;
 /** One property of the arguments that the choice of a program depends on, with its value. */
 interface Trait {
   /** Such as `argument 1 (x), dim 0`. */
-  readonly place: string;
+  readonly subject: string;
   readonly value: string;
   /** How to avoid the compilations. */
   readonly advice: string;
@@ -36,12 +36,12 @@ export class Churn {
     const alike = new Map<string, string[]>();
     for (const earlier of this.history) {
       const changed = onlyChange(earlier, traits);
-      if (changed !== undefined) alike.set(changed.place, [...(alike.get(changed.place) ?? []), changed.value]);
+      if (changed !== undefined) alike.set(changed.subject, [...(alike.get(changed.subject) ?? []), changed.value]);
     }
     this.history.push(traits);
     if (this.history.length > mostKept) this.history.shift();
     for (const trait of traits) {
-      const values = [...(alike.get(trait.place) ?? []), trait.value];
+      const values = [...(alike.get(trait.subject) ?? []), trait.value];
       if (values.length < mostAlike) continue;
       this.warned = true;
       this.history.length = 0;
@@ -50,11 +50,11 @@ export class Churn {
     return undefined;
   }
 
-  private warning({ place, advice }: Trait, values: readonly string[]): string {
+  private warning({ subject, advice }: Trait, values: readonly string[]): string {
     const where = describePosition(this.position);
     const madeAt = where === undefined ? "" : ` (made at ${where})`;
     const list = values.map((value) => (value.length > 20 ? `${value.slice(0, 20)}…` : value)).join(", ");
-    return `${this.name}${madeAt} has been compiled ${values.length} times, because ${place} keeps changing: ${list}. ${advice}`;
+    return `${this.name}${madeAt} has been compiled ${values.length} times, because ${subject} keeps changing: ${list}. ${advice}`;
   }
 }
 
@@ -62,10 +62,10 @@ export class Churn {
 function onlyChange(earlier: readonly Trait[], now: readonly Trait[]): Trait | undefined {
   if (earlier.length !== now.length) return undefined;
   const changed = earlier.filter(
-    (trait, index) => trait.place !== now[index]?.place || trait.value !== now[index]?.value,
+    (trait, index) => trait.subject !== now[index]?.subject || trait.value !== now[index]?.value,
   );
   const [first] = changed;
-  return changed.length === 1 && now.some((trait) => trait.place === first?.place) ? first : undefined;
+  return changed.length === 1 && now.some((trait) => trait.subject === first?.subject) ? first : undefined;
 }
 
 /** `"0.weight"`: argument 0 (weight). */
@@ -76,12 +76,12 @@ function placeOf(path: string): string {
 
 function dimsOf(leaf: TensorType, path: string): Trait[] {
   const sizes = leaf.shape.map((size, dim) => ({
-    place: `dim ${dim} of ${placeOf(path)}`,
+    subject: `dim ${dim} of ${placeOf(path)}`,
     value: String(size),
     advice: "Pad it to a few sizes (the next power of two, say), or cut it into parts of one size.",
   }));
   return [
-    { place: `the dtype of ${placeOf(path)}`, value: `${leaf.dtype}/${leaf.shape.length}`, advice: kind(leaf) },
+    { subject: `the dtype of ${placeOf(path)}`, value: `${leaf.dtype}/${leaf.shape.length}`, advice: kind(leaf) },
     ...sizes,
   ];
 }
@@ -96,7 +96,7 @@ function staticsOf(shape: TreeShape, path: string): Trait[] {
     case "static":
       return [
         {
-          place: placeOf(path),
+          subject: placeOf(path),
           value: staticKey(shape.value),
           advice:
             typeof shape.value === "number"

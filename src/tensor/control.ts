@@ -50,10 +50,10 @@ function checkCarry(what: string, before: FlatTree<Tensor>, after: FlatTree<Tens
       },
     );
   }
-  before.leaves.forEach((leaf, place) => {
-    const next = after.leaves[place] as Tensor;
+  before.leaves.forEach((leaf, position) => {
+    const next = after.leaves[position] as Tensor;
     if (sameType(leaf, next)) return;
-    const path = before.paths[place] === "" ? "the carry" : `carry '${before.paths[place]}'`;
+    const path = before.paths[position] === "" ? "the carry" : `carry '${before.paths[position]}'`;
     throw new HeddleError(
       "shape",
       `${what}: ${path} is ${formatType(leaf)} before an iteration and ${formatType(next)} after it`,
@@ -75,11 +75,11 @@ function lengthOf(xs: FlatTree<Tensor>, option: number | undefined): number {
       hint: "give tensors to slice along their first dim, or the option length",
     });
   }
-  xs.leaves.forEach((leaf, place) => {
+  xs.leaves.forEach((leaf, position) => {
     if (leaf.shape[0] !== length)
       throw new HeddleError(
         "shape",
-        `scan: '${xs.paths[place]}' of shape ${formatShape(leaf.shape)} has no ${length} slices along dim 0`,
+        `scan: '${xs.paths[position]}' of shape ${formatShape(leaf.shape)} has no ${length} slices along dim 0`,
       );
   });
   return length;

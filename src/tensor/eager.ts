@@ -11,7 +11,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";
-import { hasParts, Permuted, type Place, placesOf, valueAt } from "./views.ts";
+import { hasParts, type MemoryView, memoryViews, Permuted, valueAt } from "./views.ts";
 
 const scalars = new Cache<Value>(256);
 
@@ -28,8 +28,8 @@ export function scalarValue(name: string, runtime: Runtime, dtype: DType, number
   return value;
 }
 
-/** The cached work of a call: a program, or places of its results in the memory of its only operand. */
-type Entry = { readonly compiled: Compiled } | { readonly places: readonly Place[] };
+/** The cached work of a call: a program, or views of its results in the memory of its only operand. */
+type Entry = { readonly compiled: Compiled } | { readonly views: readonly MemoryView[] };
 
 const entries = new Cache<Entry>(512);
 
@@ -68,12 +68,12 @@ export function runEager(
     // The program is kept for other calls, so its nodes record no source line.
     const { graph } = traceFunction(name, specs, (nodes) => build(ordered(nodes)), { placed: false });
     const [first] = values;
-    const places = first !== undefined && hasParts(first) ? placesOf(graph) : undefined;
+    const views = first !== undefined && hasParts(first) ? memoryViews(graph) : undefined;
     const inputs = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
-    entry = places !== undefined ? { places } : { compiled: compileGraph(graph, runtime, { inputs }) };
+    entry = views !== undefined ? { views } : { compiled: compileGraph(graph, runtime, { inputs }) };
     entries.set(runtime, key, entry);
   }
-  if ("places" in entry) return entry.places.map((index) => valueAt(values[0] as Value, index));
+  if ("views" in entry) return entry.views.map((view) => valueAt(values[0] as Value, view));
   return runCompiled(entry.compiled, values);
 }
 

@@ -80,9 +80,9 @@ function formatValues(shape: Shape, dtype: DType, data: TypedArray, indent: numb
   const abbreviated = data.length > threshold;
   const text = (dim: number, offset: number): string => {
     if (dim === shape.length) return formatElement(dtype, data[offset] as number);
-    const places = shownPlaces(shape[dim] as number, abbreviated);
-    const parts = places.map((place) =>
-      place === undefined ? "..." : text(dim + 1, offset + place * (strides[dim] as number)),
+    const indices = shownPlaces(shape[dim] as number, abbreviated);
+    const parts = indices.map((index) =>
+      index === undefined ? "..." : text(dim + 1, offset + index * (strides[dim] as number)),
     );
     const inner = shape.length - dim - 1;
     // As in NumPy, one more empty line for each dim beyond a matrix.
@@ -92,7 +92,7 @@ function formatValues(shape: Shape, dtype: DType, data: TypedArray, indent: numb
   return text(0, 0);
 }
 
-/** The indices that are shown of a dim; undefined stands for the places left out. */
+/** The indices that are shown of a dim; undefined stands for the positions left out. */
 function shownPlaces(size: number, abbreviated: boolean): (number | undefined)[] {
   const all = (count: number, from: number): number[] =>
     Array.from({ length: count }, (_unused, index) => from + index);

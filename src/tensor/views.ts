@@ -16,25 +16,25 @@ import type { DeviceBuffer } from "../runtime/executor.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";
 
-/** The place of a result in the memory of the only operand. */
-export interface Place {
+/** The view of a result in the memory of the only operand. */
+export interface MemoryView {
   readonly type: TensorType;
   /** Offset in bytes. */
   readonly offset: number;
-  /** The type of the elements at that place, row-major. */
+  /** The type of the elements at that offset, row-major. */
   readonly laid: TensorType;
   /** Dim i of the result is dim `order[i]` of `laid`; undefined: both are the same. */
   readonly order: readonly number[] | undefined;
 }
 
-/** The places of a graph's results in its only input; undefined if a result is computed or has gaps. */
-export function placesOf({ inputs, outputs }: Graph): readonly Place[] | undefined {
+/** The views of a graph's results in its only input; undefined if a result is computed or has gaps. */
+export function memoryViews({ inputs, outputs }: Graph): readonly MemoryView[] | undefined {
   if (inputs.length !== 1) return undefined;
-  const places = outputs.map((output) => {
+  const views = outputs.map((output) => {
     const view = viewOf(output);
-    return view === undefined ? undefined : placeOf(view);
+    return view === undefined ? undefined : memoryView(view);
   });
-  return places.includes(undefined) ? undefined : (places as readonly Place[]);
+  return views.includes(undefined) ? undefined : (views as readonly MemoryView[]);
 }
 
 /** The view of the graph's input that lowering would use for a node. */
@@ -46,7 +46,7 @@ function viewOf(node: Node): View | undefined {
   return input === undefined ? undefined : op.form.view(input, attrs, node);
 }
 
-function placeOf(view: View): Place | undefined {
+function memoryView(view: View): MemoryView | undefined {
   const { dtype, shape } = view;
   // An empty result has offset 0, which also empty memory has.
   const offset = sizeOf(shape) === 0 ? 0 : view.offset * dtypes[dtype].bytes;
@@ -69,8 +69,8 @@ export const hasParts = ({ runtime, layout, shards }: Value): boolean =>
   layout.every(({ kind }) => kind === "replicate") &&
   shards[0]?.part !== undefined;
 
-/** The value at a place in another value's memory, which both share. */
-export function valueAt({ runtime, layout, shards }: Value, { type, offset, laid, order }: Place): Value {
+/** The value of a view of another value's memory, which both share. */
+export function valueAt({ runtime, layout, shards }: Value, { type, offset, laid, order }: MemoryView): Value {
   const part = (shards[0] as Required<DeviceBuffer>).part(offset, bytesOf(laid));
   const value: Value = { type: laid, runtime, layout, shards: [part] };
   return order === undefined ? value : new Permuted(type, value, order);

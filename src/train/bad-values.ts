@@ -11,19 +11,19 @@ export function badValue(batch: Pick<FedBatch, "sources" | "stored">, data: Data
     if (values === undefined) continue;
     const width = sizeOf(shape.slice(1));
     for (const [row, source] of batch.sources.entries())
-      for (let place = 0; place < width; place++) {
-        const value = values[source * width + place] as number;
+      for (let position = 0; position < width; position++) {
+        const value = values[source * width + position] as number;
         if (!Number.isFinite(value))
-          return `column '${name}' has ${value}${placeIn(shape.slice(1), place)} in row ${source} of the data (row ${row} of the batch)`;
+          return `column '${name}' has ${value}${positionIn(shape.slice(1), position)} in row ${source} of the data (row ${row} of the batch)`;
       }
   }
   return undefined;
 }
 
 /** The position within a row, by its dims: `" at [2,5]"`. */
-function placeIn(shape: readonly number[], place: number): string {
+function positionIn(shape: readonly number[], position: number): string {
   if (shape.length === 0) return "";
-  let rest = place;
+  let rest = position;
   const indices = [...shape].reverse().map((size) => {
     const index = rest % size;
     rest = Math.floor(rest / size);

@@ -353,14 +353,15 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     if (found !== undefined) return found;
     const everywhere = replicated(meshOf(this.runtime));
     const rows = Object.values(batch)[0]?.shape[0] as number;
-    const kept = (path: string): Layout => (path.startsWith("state.") ? this.layoutOf(path.slice(6)).kept : everywhere);
+    const stored = (path: string): Layout =>
+      path.startsWith("state.") ? this.layoutOf(path.slice(6)).kept : everywhere;
     const program = compileFunction(work, [inputs], this.runtime, {
       name,
       donate,
       machine: this.options.machine,
-      layouts: (path) => (path.startsWith("batch.") ? batchLayout(meshOf(this.runtime), rows) : kept(path)),
+      layouts: (path) => (path.startsWith("batch.") ? batchLayout(meshOf(this.runtime), rows) : stored(path)),
       uses: (path) => (path.startsWith("state.") ? this.layoutOf(path.slice(6)).used : undefined),
-      outputLayouts: donate.length === 0 ? () => everywhere : kept,
+      outputLayouts: donate.length === 0 ? () => everywhere : stored,
     }) as Compiled;
     await this.runtime.processes?.agree("program", printPlan(program.plan));
     known.set(key, program);

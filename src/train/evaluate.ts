@@ -54,9 +54,9 @@ export async function evaluateDataset(
       signal,
     })) {
       await flight.room();
-      const place = { evaluation: batch.step + 1 };
+      const evaluated = { evaluation: batch.step + 1 };
       const refused = (error: unknown): unknown =>
-        refusedIn(error, place, batch, { ...settings, data: dataset, accumulate: 1 });
+        refusedIn(error, evaluated, batch, { ...settings, data: dataset, accumulate: 1 });
       const program = programs.evaluation(dataset, batch.rows);
       const outcome = attempt(() => program.run({ params, state, batch: batch.columns }), refused);
       const read = async (): Promise<void> =>

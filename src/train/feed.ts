@@ -146,21 +146,21 @@ export class Feed {
     const { local } = this.runtime;
     const axis = layout.findIndex((placement) => placement.kind === "shard");
     if (axis < 0) return { rank: 0, ranks: 1, split: (rows) => local.map(() => rows) };
-    const places = local.map(({ coordinates }) => coordinates[axis] as number);
+    const coordinates = local.map(({ coordinates }) => coordinates[axis] as number);
     const parts = batchParts(this.mesh);
-    const [place] = places;
+    const [coordinate] = coordinates;
     const { sizes } = layout[axis] as Placement & { kind: "shard" };
     const { shares } = this.mesh.axes[axis] as MeshAxis;
     // The loader divides rows equally, with one more for the first ranks, as a mesh without shares does.
-    if (shares === undefined && places.every((other) => other === place)) {
-      return { rank: place as number, ranks: parts, split: (rows) => local.map(() => rows) };
+    if (shares === undefined && coordinates.every((other) => other === coordinate)) {
+      return { rank: coordinate as number, ranks: parts, split: (rows) => local.map(() => rows) };
     }
     return {
       rank: 0,
       ranks: 1,
       split: (rows) => {
         const dealt = intervals(sizesOn(sizes, rows.length, parts));
-        return places.map((at) => rows.subarray(...(dealt[at] as Interval)));
+        return coordinates.map((at) => rows.subarray(...(dealt[at] as Interval)));
       },
     };
   }

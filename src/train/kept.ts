@@ -21,8 +21,8 @@ const keepsMore = ({ guard, ema }: Pick<Settings, "guard" | "ema">): boolean =>
   guard !== undefined || ema !== undefined;
 
 /** The parts of a tree. */
-export const unpackKept = (settings: Settings, kept: Tensors): Kept =>
-  keepsMore(settings) ? (kept as unknown as Kept) : { slots: kept };
+export const unpackKept = (settings: Settings, tree: Tensors): Kept =>
+  keepsMore(settings) ? (tree as unknown as Kept) : { slots: tree };
 
 /** A tree of the parts, always in the same order. */
 export function packKept(settings: Settings, { slots, guard, average }: Kept): Tensors {
@@ -58,8 +58,8 @@ export function nextAverage(decay: number, average: Tensors, params: Tensors, co
 }
 
 /** The parameters for evaluation and prediction: the moving average if there is one. */
-export const evaluated = (settings: Settings, params: Tensors, kept: Tensors): Tensors =>
-  settings.ema === undefined ? params : (unpackKept(settings, kept).average as Tensors);
+export const evaluated = (settings: Settings, params: Tensors, tree: Tensors): Tensors =>
+  settings.ema === undefined ? params : (unpackKept(settings, tree).average as Tensors);
 
 const parts = [
   ["average", "a moving average of the parameters", "the option ema"],

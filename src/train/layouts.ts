@@ -91,8 +91,8 @@ export function stateLayouts(
     const name = suffixes(path).find((suffix) => layouts.has(suffix));
     if (name === undefined) return;
     const sameShape = `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
-    const kept = sameShape ? (layouts.get(name) as Both).kept : held(name, everywhere);
-    both.set(`optimizer.${path}`, { kept, used: kept });
+    const stored = sameShape ? (layouts.get(name) as Both).kept : held(name, everywhere);
+    both.set(`optimizer.${path}`, { kept: stored, used: stored });
   });
   for (const [path, layout] of planned) if (/^(optimizer|state)\./.test(path)) both.set(path, layout);
   return {

@@ -9,18 +9,18 @@ import { namesIn } from "./columns.ts";
 import type { FedBatch } from "./feed.ts";
 import type { Settings } from "./options.ts";
 
-/** Adds the step or evaluation (`place`) to an error of its program, and finds the row of the data, as batches are shuffled and split. */
+/** Adds the step or evaluation (`run`) to an error of its program, and finds the row of the data, as batches are shuffled and split. */
 export function refusedIn(
   error: unknown,
-  place: Pick<FaultPlace, "training" | "evaluation">,
+  run: Pick<FaultPlace, "training" | "evaluation">,
   batch: FedBatch,
   settings: Settings,
 ): unknown {
   if (!(error instanceof HeddleError) || error.code !== "value") return error;
   const { fault, isPlaced, where, plain } = error;
-  if (fault === undefined) return error.saying(`${plain}${inRun(place)}`);
+  if (fault === undefined) return error.saying(`${plain}${inRun(run)}`);
   const located = fault.kind === "index" || fault.kind === "label" ? inBatch(fault, batch, settings) : fault;
-  return faultError({ ...located, ...place }, { cause: error, ...(isPlaced && where !== undefined ? { where } : {}) });
+  return faultError({ ...located, ...run }, { cause: error, ...(isPlaced && where !== undefined ? { where } : {}) });
 }
 
 /** Adds the row of the batch and of the data to a fault, if the value is found in the data: a model may also compute labels or ids. */

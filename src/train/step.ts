@@ -35,7 +35,7 @@ export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
 export function stepFunction(settings: Settings, types: MetricTypes) {
   return function trainStep({
     params,
-    optimizer: kept,
+    optimizer: tree,
     state,
     key,
     step,
@@ -43,7 +43,7 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
     batch,
     end,
   }: StepInput): StepOutcome {
-    const before = unpackKept(settings, kept);
+    const before = unpackKept(settings, tree);
     const stepKey = random.foldIn(key, step);
     const {
       grads,
@@ -74,10 +74,10 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
 
 const stateOf = (
   settings: Settings,
-  { params, state, ...kept }: Kept & { params: Tensors; state: Tensors },
+  { params, state, ...parts }: Kept & { params: Tensors; state: Tensors },
 ): TrainState => ({
   params,
-  optimizer: packKept(settings, kept),
+  optimizer: packKept(settings, parts),
   state,
 });
 

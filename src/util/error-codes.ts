@@ -38,7 +38,8 @@ export const errorCodes = {
   schedule: "a schedule of a pipeline is malformed, or deadlocks",
   executor: "an executor cannot do this, or cannot be used",
   native: "the native core is needed, but did not load",
-  launcher: "another launcher (torchrun, MPI, Slurm, …) started several processes, which Heddle does not join",
+  launcher:
+    "another launcher (torchrun, MPI, Slurm, …) started several processes, but its variables do not let them meet",
   world: "this process cannot join the others of the run",
   port: "a process cannot listen on a port",
   mismatch: "workers differ where they must be equal: the program, the data, the seed",

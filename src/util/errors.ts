@@ -43,11 +43,11 @@ export class HeddleError extends Error {
   constructor(code: ErrorCode, message: string, options: HeddleErrorOptions = {}) {
     // Errors of a subclass, such as those of peers, do not come from a user's call.
     const where = options.where ?? (new.target === HeddleError ? describePosition(capturePosition()) : undefined);
-    const place = where === undefined ? "" : `\n  at ${where}`;
+    const line = where === undefined ? "" : `\n  at ${where}`;
     const hint = options.hint === undefined ? "" : `\n  hint: ${options.hint}`;
     const { by, said } = options.by === undefined ? spoken(message) : { by: options.by, said: message };
     const plain = by === undefined ? said : `${by}: ${said}`;
-    super(plain + place + hint, options.cause === undefined ? undefined : { cause: options.cause });
+    super(plain + line + hint, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = "HeddleError";
     this.code = code;
     this.hint = options.hint;
@@ -150,10 +150,10 @@ export const onDevice = (device: number, devices: number, error: unknown): unkno
   devices === 1 ? error : placed(error, () => ({ device, devices }));
 
 function placed(error: unknown, more: (fault: Fault) => FaultPlace): unknown {
-  const place = error instanceof HeddleError ? refusals.get(error) : undefined;
+  const known = error instanceof HeddleError ? refusals.get(error) : undefined;
   const fault = error instanceof HeddleError ? error.fault : undefined;
   // What names no function is of a loop itself.
-  return fault?.by === undefined || place === undefined ? error : refused({ ...fault, ...more(fault) }, place, error);
+  return fault?.by === undefined || known === undefined ? error : refused({ ...fault, ...more(fault) }, known, error);
 }
 
 /** Runs the body of a function that users call; errors of the operations inside name the function. */

@@ -109,8 +109,8 @@ const kinds: { readonly [K in FaultKind]: readonly [code: ErrorCode, say: (fault
     "value",
     ({ index, position, size, least = 0, or, row, source }) => {
       const more = or === undefined ? "" : ` or ${or}`;
-      const place = row === undefined ? `at position ${position}` : `in row ${row} of the batch`;
-      return `index ${index}${more} ${place} is outside [${least}, ${size})${ofData(source)}`;
+      const where = row === undefined ? `at position ${position}` : `in row ${row} of the batch`;
+      return `index ${index}${more} ${where} is outside [${least}, ${size})${ofData(source)}`;
     },
   ],
   label: [

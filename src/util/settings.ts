@@ -14,7 +14,7 @@ export type PlanForm = (typeof planForms)[number] | `after:${string}`;
 export interface Environment {
   readonly executor: string | undefined;
   readonly native: "on" | "off" | undefined;
-  readonly isa: "scalar" | "avx2" | "avx512" | undefined;
+  readonly isa: (typeof instructionSets)[number] | undefined;
   readonly jit: "on" | "off" | undefined;
   readonly finalize: "at-once" | "late" | undefined;
   readonly threads: number | undefined;
@@ -109,6 +109,9 @@ const portRange: Reader<readonly [first: number, last: number]> = {
 
 const text: Reader<string> = { legal: "text", read: (value) => value };
 
+/** From the least to the best; those above avx512 differ in products of narrow numbers alone. */
+const instructionSets = ["scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"] as const;
+
 /** Each variable and its legal values. */
 const readers = {
   HEDDLE_EXECUTOR: {
@@ -116,7 +119,7 @@ const readers = {
     read: (value) => (/^[a-z][\w-]*$/i.test(value) ? value : undefined),
   } satisfies Reader<string>,
   HEDDLE_NATIVE: oneOf("on", "off"),
-  HEDDLE_ISA: oneOf("scalar", "avx2", "avx512"),
+  HEDDLE_ISA: oneOf(...instructionSets),
   HEDDLE_JIT: oneOf("on", "off"),
   HEDDLE_CACHE: { legal: "on, off, or a folder", read: (value) => value } satisfies Reader<string>,
   HEDDLE_FINALIZE: oneOf("at-once", "late"),
@@ -172,7 +175,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },
   HEDDLE_JIT: { says: "`off`: do not generate kernels" },
   HEDDLE_CACHE: {
-    says: "the folder where lowered programs are kept for later runs, or `off`; `on`, the default, is `.heddle/cache` beside the nearest package.json",
+    says: "the folder with lowered programs of earlier runs, or `off`; `on`: `.heddle/cache` of the project",
   },
   HEDDLE_FINALIZE: {
     says: "when memory of collected tensors is freed: `late` when the event loop turns, `at-once` within the collection; default what the runtime supports",

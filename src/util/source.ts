@@ -96,9 +96,9 @@ export function describePosition(position: SourcePosition | undefined): string |
     const call = callOf(line);
     if (call !== undefined) return describePosition(call);
     if (line.includes("node:")) continue;
-    const place = /\(?((?:file:\/\/)?\/[^()]*?:\d+:\d+)\)?$/.exec(line)?.[1];
-    if (place === undefined) continue;
-    const href = place.startsWith("file:") ? place : `file://${place}`;
+    const location = /\(?((?:file:\/\/)?\/[^()]*?:\d+:\d+)\)?$/.exec(line)?.[1];
+    if (location === undefined) continue;
+    const href = location.startsWith("file:") ? location : `file://${location}`;
     if (folders.some((folder) => href.startsWith(folder)) || href.includes("/node_modules/") || href.includes("node:"))
       continue;
     return decodeURIComponent(href.slice("file://".length));

@@ -249,3 +249,124 @@ describe("named gradients", () => {
     expect(difference(by(false)[0] as number[], by(true)[0] as number[], 1e-12)).toBeUndefined();
   });
 });
+
+describe("the cotangent of a value that is cut into slices", () => {
+  type Cut = readonly [dim: 0 | 1, from: number, to: number, step?: number];
+  const cuts: readonly (readonly [name: string, cuts: readonly Cut[], pads: number, concats: number])[] = [
+    [
+      "parts in order are joined",
+      [
+        [1, 0, 2],
+        [1, 2, 3],
+        [1, 3, 6],
+      ],
+      0,
+      1,
+    ],
+    [
+      "parts from the last to the first are joined",
+      [
+        [0, 3, 4],
+        [0, 1, 3],
+        [0, 0, 1],
+      ],
+      0,
+      1,
+    ],
+    [
+      "parts that do not reach the borders are joined within zeros",
+      [
+        [1, 1, 3],
+        [1, 3, 5],
+      ],
+      1,
+      1,
+    ],
+    [
+      "parts that come together late are added up",
+      [
+        [1, 2, 4],
+        [1, 4, 6],
+        [1, 0, 2],
+      ],
+      3,
+      0,
+    ],
+    [
+      "parts that overlap are added up",
+      [
+        [1, 0, 3],
+        [1, 2, 6],
+      ],
+      2,
+      0,
+    ],
+    [
+      "the same part twice is one slice",
+      [
+        [1, 0, 3],
+        [1, 0, 3],
+      ],
+      1,
+      0,
+    ],
+    [
+      "parts along two dims are added up",
+      [
+        [0, 0, 2],
+        [1, 0, 3],
+      ],
+      2,
+      0,
+    ],
+    [
+      "every other element is added up",
+      [
+        [1, 0, 6, 2],
+        [1, 1, 6, 2],
+      ],
+      2,
+      0,
+    ],
+    [
+      "an empty part changes nothing",
+      [
+        [1, 0, 0],
+        [1, 0, 3],
+        [1, 3, 6],
+      ],
+      1,
+      1,
+    ],
+  ];
+  it.each(cuts)("%s", (_name, parts, pads, concats) => {
+    const sizes = [4, 6] as const;
+    const graph = traceGraph("g", [{ name: "x", type: { dtype: "f64", shape: sizes } }], (x) => {
+      const terms = parts.map(([dim, from, to, step = 1], index) => {
+        const along = (other: number, value: number) => (other === dim ? value : 0);
+        const limit = sizes.map((size, other) => (other === dim ? to : size));
+        const cut = ops.slice(x as Node, [along(0, from), along(1, from)], limit, [
+          along(0, step - 1) + 1,
+          along(1, step - 1) + 1,
+        ]);
+        return ops.mul(ops.sum(cut), index + 1);
+      });
+      return gradients(
+        terms.reduce((sum, term) => ops.add(sum, term)),
+        [x as Node],
+      );
+    });
+    const count = (name: string): number => topological(graph.outputs).filter(({ op }) => op.name === name).length;
+    expect([count("pad"), count("concat")]).toEqual([pads, concats]);
+    const isIn = (place: number, from: number, to: number, step: number): boolean =>
+      place >= from && place < to && (place - from) % step === 0;
+    const expected = Array.from({ length: 24 }, (_unused, element) =>
+      parts.reduce((sum, [dim, from, to, step = 1], index) => {
+        const place = dim === 0 ? Math.floor(element / 6) : element % 6;
+        return sum + (isIn(place, from, to, step) ? index + 1 : 0);
+      }, 0),
+    );
+    const x: HostTensor = { dtype: "f64", shape: sizes, data: new Float64Array(24) };
+    expect([...(ops.evaluateGraph(graph, [x])[0] as HostTensor).data]).toEqual(expected);
+  });
+});

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { canRun } from "../../bench/commands.ts";
 import {
   compulsoryBytes,
   type EmbeddingSizes,
@@ -12,17 +13,22 @@ import {
   parameterShapes,
   workloadData,
 } from "../../bench/kinds/index.ts";
+import { shareOfLimit } from "../../bench/limits.ts";
 import { disagreements } from "../../bench/measure.ts";
-import { parseOptions, UsageError } from "../../bench/options.ts";
+import { parseOptions, peerNames, UsageError } from "../../bench/options.ts";
+import { behind, type Comparison, comparisons, geometricMean, pagePart } from "../../bench/page.ts";
 import { digest } from "../../bench/peers/link.ts";
+import { reasonFor, reasons } from "../../bench/reasons.ts";
 import type { Results } from "../../bench/report.ts";
 import { formatTable, type Row } from "../../bench/report.ts";
 import { fastestRun, measureInTurns } from "../../bench/schedule.ts";
 import { median, percentile, relativeDifference, smallest } from "../../bench/statistics.ts";
 import {
+  bf16Workloads,
   eagerWorkloads,
   gemmWorkloads,
   inferWorkloads,
+  int8Workloads,
   reduceWorkloads,
   tinySizes,
   tinyWorkload,
@@ -38,6 +44,7 @@ const [gemm, reduce, infer, eager] = [gemmWorkloads, reduceWorkloads, inferWorkl
   string[],
   string[],
 ];
+const [bf16, int8] = [bf16Workloads, int8Workloads].map(namesOf) as [string[], string[]];
 const workload = (name: string) => workloads.find((one) => one.name === name)!;
 
 describe("options", () => {
@@ -55,9 +62,11 @@ describe("options", () => {
           "gpt",
           "resnet20",
           "embed",
+          ...bf16,
           ...gemm,
           ...reduce,
           ...infer,
+          ...int8,
           ...eager,
           "start",
           "plans",
@@ -67,7 +76,13 @@ describe("options", () => {
       },
     },
     { args: ["--only", "start,eager"], want: { only: [...eager, "start"] } },
-    { args: ["--quick"], want: { seconds: 2, tiny: false } },
+    { args: ["--quick"], want: { seconds: 2, tiny: false, whole: false, out: undefined } },
+    {
+      args: ["--only", "int8,bf16"],
+      want: { only: ["bf16-mlp", "bf16-lenet", "bf16-gpt", "int8-mlp-128", "int8-mlp-1"] },
+    },
+    { args: ["--whole"], want: { seconds: 1, whole: true, resume: false, out: ".heddle/bench-results/whole.json" } },
+    { args: ["--whole", "--resume", "--seconds", "0.1"], want: { seconds: 0.1, whole: true, resume: true } },
     { args: ["--peers", "torch-tuned,heddle"], want: { peers: ["heddle", "torch-tuned"] } },
     {
       args: ["--only", "lenet", "--threads", "1", "--seconds", "5"],
@@ -82,6 +97,8 @@ describe("options", () => {
     { args: ["--threads", "1.5"], says: "whole numbers" },
     { args: ["--seconds", "soon"], says: "--seconds: 'soon'" },
     { args: ["--fast"], says: "--fast" },
+    { args: ["--whole", "--tiny"], says: "--tiny sizes are no results" },
+    { args: ["--resume"], says: "--out names its file" },
   ])("$args is refused", ({ args, says }) => {
     expect(() => parseOptions(args)).toThrow(UsageError);
     expect(() => parseOptions(args)).toThrow(says);
@@ -139,6 +156,12 @@ describe("workloads", () => {
     expect(matrixFlops(workload("infer-mlp").sizes)).toBe(2 * (784 * 512 + 512 * 512 + 512 * 10));
     const images = 28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 3136 * 512 + 512 * 10;
     expect(matrixFlops(workload("infer-lenet-64").sizes)).toBe(64 * 2 * images);
+    const quantised = 2 * 1024 * 2048 + 2048 * 2048;
+    expect(matrixFlops(workload("int8-mlp-128").sizes)).toBe(128 * 2 * quantised);
+    // Biases, too; inputs are floats.
+    expect(compulsoryBytes(workload("int8-mlp-1").sizes)).toBe(quantised + 2 * 2048 + 1024 + 4 * 1024);
+    expect(compulsoryBytes(workload("infer-mlp").sizes)).toBe(4 * (784 * 512 + 512 * 512 + 512 * 10 + 1034 + 784));
+    expect(compulsoryBytes(workload("gemm-1x4096x4096").sizes)).toBe(4 * (4096 * 4096 + 2 * 4096));
   });
 
   test("the data is the same every time, and as long as its parts", () => {
@@ -202,6 +225,27 @@ test("statistics", () => {
   expect(fastestRun([4, 2])).toBe(3);
 });
 
+test("which peer can run what", () => {
+  const peersOf = (name: string) => peerNames.filter((peer) => canRun(peer, workload(name)));
+  const torch = ["torch-eager", "torch-tuned", "torch-compile"];
+  const inference = ["onnxruntime", "onnxruntime-node", "openvino"];
+  expect(peersOf("mlp")).toEqual(["heddle", ...torch, "jax-jit", "tfjs"]);
+  expect(peersOf("gpt")).toEqual(["heddle", ...torch, "jax-jit"]);
+  expect(peersOf("bf16-lenet")).toEqual(["heddle", ...torch]);
+  expect(peersOf("lenet-dp")).toEqual(["heddle", "torch-eager", "torch-tuned"]);
+  expect(peersOf("gemm-256")).toEqual(["heddle", "torch-eager", "torch-tuned", "jax-jit", "tfjs"]);
+  expect(peersOf("infer-mlp")).toEqual(["heddle", "heddle-sync", ...torch, "jax-jit", ...inference, "tfjs"]);
+  expect(peersOf("int8-mlp-1")).toEqual(["heddle", "heddle-sync", ...inference]);
+  expect(peersOf("eager-chain")).toEqual(["heddle", "torch-eager"]);
+});
+
+test("the share of the limit that binds", () => {
+  const limits = { flops: 1e11, bytes: 1e10 };
+  expect(shareOfLimit({ flops: 1e8, bytes: 1e6 }, 2, limits)).toBe(0.5);
+  expect(shareOfLimit({ flops: 1e8, bytes: 3e7 }, 4, limits)).toBe(0.75);
+  expect(shareOfLimit({ flops: 0, bytes: 0 }, 4, limits)).toBeUndefined();
+});
+
 describe("turns", () => {
   /** Steps of fixed length, and a record of who ran. */
   function contender(name: string, milliseconds: number, record: string[], failsAt = Infinity) {
@@ -224,6 +268,13 @@ describe("turns", () => {
     expect(record).toEqual(["a1", "a2", "b1", "b2", "a5", "b2", "b2", "a5"]);
     expect(found.get("a")).toMatchObject({ firstLoss: 10, lastLoss: 9 / 4, fastestMilliseconds: 100 });
     expect(found.get("a")?.milliseconds.length).toBe(10);
+  });
+
+  test("a slow one warms up for two seconds", async () => {
+    const record: string[] = [];
+    const contenders = [contender("a", 500, record), contender("b", 1, record), contender("c", 3000, record)];
+    await measureInTurns(contenders, { seconds: 0.01, blockSeconds: 0.01, warmUp: 40 }, () => {});
+    expect(record).toEqual(["a1", "a2", "a4", "b1", "b2", "b38", "c1", "c2", "a1", "b10", "c1"]);
   });
 
   test("one that fails is told, and does not stop the others", async () => {
@@ -251,47 +302,107 @@ test.each([
   expect(disagreements("mlp", checks).length).toBe(wrong ? 1 : 0);
 });
 
+const row = (peer: string, medianMilliseconds: number, ratio: number): Row => ({
+  workload: "mlp",
+  peer,
+  processes: 1,
+  threads: 2,
+  medianMilliseconds,
+  minimumMilliseconds: 1,
+  slowMilliseconds: undefined,
+  steps: 7,
+  ratio,
+  gflops: undefined,
+  gigabytesPerSecond: undefined,
+  peakBytes: 2.5e8,
+  firstMilliseconds: 9,
+  firstLoss: undefined,
+  lastLoss: undefined,
+});
+
 test("the table", () => {
-  const none = {
-    slowMilliseconds: undefined,
-    gflops: undefined,
-    gigabytesPerSecond: undefined,
-    firstLoss: undefined,
-    lastLoss: undefined,
-  };
-  const row = (peer: string, medianMilliseconds: number, ratio: number): Row => ({
-    ...none,
-    workload: "mlp",
-    peer,
-    processes: 1,
-    threads: 2,
-    medianMilliseconds,
-    minimumMilliseconds: 1,
-    steps: 7,
-    ratio,
-    peakBytes: 2.5e8,
-    firstMilliseconds: 9,
-  });
   expect(formatTable([row("heddle", 2, 1), row("jax-jit", 123.4, 61.7)])).toMatchInlineSnapshot(`
-    "| workload | threads | peer    | median ms | min ms | ratio | GFLOP/s | GB/s | peak MB | steps |
-    | -------- | ------: | ------- | --------: | -----: | ----: | ------: | ---: | ------: | ----: |
-    | mlp      |       2 | heddle  |      2.00 |   1.00 |  1.00 |       - |    - |     250 |     7 |
-    | mlp      |       2 | jax-jit |       123 |   1.00 | 61.70 |       - |    - |     250 |     7 |"
+    "| workload | threads | peer    | median ms | min ms | ratio | GFLOP/s | GB/s | of limit | peak MB | of torch | steps |
+    | -------- | ------: | ------- | --------: | -----: | ----: | ------: | ---: | -------: | ------: | -------: | ----: |
+    | mlp      |       2 | heddle  |      2.00 |   1.00 |  1.00 |       - |    - |        - |     250 |        - |     7 |
+    | mlp      |       2 | jax-jit |       123 |   1.00 | 61.70 |       - |    - |        - |     250 |        - |     7 |"
   `);
   const waiting = { ...row("heddle", 0.0352, 1), slowMilliseconds: 0.1234, minimumMilliseconds: 0.03 };
   expect(formatTable([waiting])).toMatchInlineSnapshot(`
-    "| workload | threads | peer   | median us | p99 us | min us | ratio | peak MB | steps |
-    | -------- | ------: | ------ | --------: | -----: | -----: | ----: | ------: | ----: |
-    | mlp      |       2 | heddle |      35.2 |    123 |   30.0 |  1.00 |     250 |     7 |"
+    "| workload | threads | peer   | median us | p99 us | min us | ratio | of limit | peak MB | of torch | steps |
+    | -------- | ------: | ------ | --------: | -----: | -----: | ----: | -------: | ------: | -------: | ----: |
+    | mlp      |       2 | heddle |      35.2 |    123 |   30.0 |  1.00 |        - |     250 |        - |     7 |"
   `);
   expect(formatTable([row("heddle", 2, 1), waiting])).toBe(
     `${formatTable([row("heddle", 2, 1)])}\n\n${formatTable([waiting])}`,
   );
 });
 
+describe("the page of a whole run", () => {
+  const rows = [
+    { ...row("heddle", 2, 1), memoryShare: 0.5, limitShare: 0.625 },
+    row("torch-tuned", 3, 1.5),
+    row("jax-jit", 1.5, 0.75),
+    { ...row("heddle", 0.5, 1), workload: "infer-mlp", threads: 1 },
+    { ...row("heddle-sync", 0.25, 0.5), workload: "infer-mlp", threads: 1 },
+    { ...row("onnxruntime", 1, 2), workload: "infer-mlp", threads: 1 },
+    { ...row("heddle", 4, 1), workload: "plans" },
+  ];
+
+  test("every way of Heddle beside the fastest other peer", () => {
+    const compared = comparisons(rows);
+    expect(compared.map(({ workload, heddle, best, ratio }) => [workload, heddle.peer, best.peer, ratio])).toEqual([
+      ["mlp", "heddle", "jax-jit", 0.75],
+      ["infer-mlp", "heddle", "onnxruntime", 2],
+      ["infer-mlp", "heddle-sync", "onnxruntime", 4],
+    ]);
+    expect(geometricMean(compared.map(({ ratio }) => ratio))).toBeCloseTo(6 ** (1 / 3), 12);
+    expect(behind(compared)).toEqual(["- `mlp`: 0.75 of jax-jit (threads: 2). Why: not known yet."]);
+    const [mlp] = compared as [Comparison];
+    expect(behind([{ ...mlp, workload: "gpt" }])).toEqual([
+      `- \`gpt\`: 0.75 of jax-jit (threads: 2). Why: ${reasons["gpt"]}.`,
+    ]);
+  });
+
+  test("tables, reasons and targets", () => {
+    const results: Results = {
+      date: "2026-01-02T03:04:05Z",
+      machine: { cpu: "A", cores: 2, memoryBytes: 2 ** 34, system: "linux", node: "v1", heddle: "1.0", commit: "abc" },
+      versions: { torch: "2" },
+      load: [0.5, 1],
+      seconds: 1,
+      limits: { "1": { flops: 2e11, bytes: 1.5e10 } },
+      rows,
+      problems: [{ workload: "mlp", peer: "tfjs", message: "it failed\nhere" }],
+      plans: [
+        { training: "mlp", mesh: "data=1", threads: 1, predicted: 2, measured: 3 },
+        { training: "mlp", mesh: "data=2", threads: 1, predicted: 1, measured: 1.25 },
+      ],
+    };
+    const text = pagePart(results);
+    expect(text).toContain("200 GFLOP/s and 15.0 GB/s by 1 thread.");
+    expect(text).toContain("| `mlp` | 2 | 2.00 | jax-jit | 1.50 | **0.75** | 250 | 50 % | 63 % |");
+    expect(text).toContain("| `infer-mlp`, `heddle-sync` | 1 | 0.250 | onnxruntime | 1.00 | 4.00 | 250 | - | - |");
+    expect(text).toContain("| row, ms | threads | heddle | heddle-sync | torch-tuned | jax-jit | onnxruntime |");
+    expect(text).toContain("- `mlp`, tfjs: it failed\n");
+    expect(text).toContain("| `mlp` | 1 | 2.00, 3.00, 1.50 | 1.00, 1.25, 1.25 |");
+    expect(text).toContain("| all | 3 | 1 | 1.82 |");
+    expect(text).toContain("| one thread | 2 | 0 | 2.83 |");
+  });
+
+  test("reasons are for rows that there are", () => {
+    const all = [...workloads.map(({ name }) => name), "start"];
+    const named = (key: string) => all.some((name) => name === key || (key.endsWith("-") && name.startsWith(key)));
+    expect(Object.keys(reasons).filter((key) => !named(key))).toEqual([]);
+    expect(reasonFor("int8-mlp-1")).toBe(reasons["int8-"]);
+    expect(reasonFor("vgg")).toBeUndefined();
+  });
+});
+
 test.each([
   { names: ["mlp", "lenet", "chain", "embedding", "lenet-dp"] },
   { names: ["lstm", "gpt", "resnet20", "embed"] },
+  { names: [...bf16, ...int8] },
   { names: ["gemm-256", "gemm-1x4096x4096", ...infer] },
   { names: [...reduce, "eager-chain", "eager-step", "eager-xty"] },
 ])("the harness measures Heddle in $names, and keeps the results", { timeout: 120_000 }, ({ names }) => {
@@ -303,22 +414,24 @@ test.each([
     const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout).toContain("the results are in");
-    const { rows, problems, machine, versions } = JSON.parse(readFileSync(out, "utf8")) as Results;
+    const { rows, problems, machine, versions, limits } = JSON.parse(readFileSync(out, "utf8")) as Results;
     expect(problems).toEqual([]);
     expect(versions).toMatchObject({ node: process.version });
     expect(machine.cores).toBeGreaterThan(0);
+    expect(limits?.["1"]?.flops).toBeGreaterThan(1e8);
     const expected = workloads
       .filter(({ name }) => names.includes(name))
       .flatMap(({ name, sizes: { kind } }) => [
         [name, name === "lenet-dp" ? 2 : 1, "heddle", 1],
-        ...(kind === "infer" ? [[name, 1, "heddle-sync", expect.any(Number)]] : []),
+        ...(kind === "infer" || kind === "int8" ? [[name, 1, "heddle-sync", expect.any(Number)]] : []),
       ]);
     expect(rows.map((row) => [row.workload, row.processes, row.peer, row.ratio])).toEqual(expected);
     for (const row of rows) {
       expect(row.medianMilliseconds).toBeGreaterThan(0);
       expect(row.peakBytes).toBeGreaterThan(1e7);
       if (workload(row.workload).optimizer !== undefined) expect(row.lastLoss).toBeLessThan(row.firstLoss as number);
-      if (infer.includes(row.workload)) expect(row.slowMilliseconds).toBeGreaterThanOrEqual(row.medianMilliseconds);
+      if ([...infer, ...int8].includes(row.workload))
+        expect(row.slowMilliseconds).toBeGreaterThanOrEqual(row.medianMilliseconds);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });

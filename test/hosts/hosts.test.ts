@@ -1,7 +1,7 @@
 /** Runs on several hosts, which are network namespaces. `npm run test:hosts` */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -299,4 +299,8 @@ test("waiting workers of two hosts, and a driver on a third", async () => {
   expect(digestOf(run)).toBe(await digestOfOneHost(2));
   for (const worker of workers) worker.kill("SIGTERM");
   await ended(workers);
+});
+
+test("nothing is left of all these runs, but the records of those that failed", () => {
+  expect(readdirSync(folder).filter((name) => /^heddle-run-|secret\.tmp/.test(name))).toEqual([]);
 });

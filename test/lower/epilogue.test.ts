@@ -1,4 +1,4 @@
-import { type Node, type Shape, traceGraph } from "heddle/ir";
+import { type DType, type Node, type Shape, traceGraph } from "heddle/ir";
 import { type LoweredProgram, lowerProgram, printLowered } from "heddle/lower";
 import * as ops from "heddle/ops";
 import { splitGraph } from "heddle/program";
@@ -8,8 +8,8 @@ import { simulate } from "./simulate.ts";
 
 type Body = (...inputs: Node[]) => readonly Node[];
 
-function graphOf(shapes: readonly Shape[], body: Body) {
-  const specs = shapes.map((shape, index) => ({ name: `x${index}`, type: { dtype: "f32" as const, shape } }));
+function graphOf(shapes: readonly Shape[], body: Body, dtype: DType = "f32") {
+  const specs = shapes.map((shape, index) => ({ name: `x${index}`, type: { dtype, shape } }));
   return traceGraph("test", specs, body);
 }
 
@@ -25,9 +25,9 @@ const convolve = (x: Node, weight: Node): Node =>
     kernelDilation: [1, 1],
   });
 
-const cases: { name: string; shapes: readonly Shape[]; body: Body; calls: readonly string[] }[] = [];
-const add = (name: string, shapes: readonly Shape[], calls: readonly string[], body: Body): void => {
-  cases.push({ name, shapes, body, calls });
+const cases: { name: string; shapes: readonly Shape[]; body: Body; calls: readonly string[]; dtype?: DType }[] = [];
+const add = (name: string, shapes: readonly Shape[], calls: readonly string[], body: Body, dtype?: DType): void => {
+  cases.push({ name, shapes, body, calls, ...(dtype === undefined ? {} : { dtype }) });
 };
 
 const dense: readonly Shape[] = [[4, 6], [6, 8], [8], [4, 8]];
@@ -49,6 +49,20 @@ add(
     const made = product(x as Node, y as Node);
     return [ops.add(made, made)];
   },
+);
+add(
+  "bf16, whose group casts from and to f32",
+  dense,
+  ["narrowDot+bias+relu"],
+  (x, y, b) => [ops.maximum(ops.add(product(x as Node, y as Node), b as Node), 0)],
+  "bf16",
+);
+add(
+  "bf16 with a sum that nothing rounds",
+  dense,
+  ["narrowDot", "fused"],
+  (x, y, b) => [ops.cast(ops.add(product(x as Node, y as Node), b as Node), "f32")],
+  "bf16",
 );
 add("relu alone", dense, ["dot+relu"], (x, y) => [ops.maximum(product(x as Node, y as Node), 0)]);
 add("a whole matrix is no bias", dense, ["dot", "fused"], (x, y, _b, z) => [
@@ -89,11 +103,13 @@ add("windows that overlap", [...pictures, [2, 3, 5, 3]], ["selectAndScatter", "f
   masked(x as Node, unpooled(x as Node, dy as Node, 1)),
 ]);
 
-for (const { name, shapes, body, calls } of cases) {
+for (const { name, shapes, body, calls, dtype } of cases) {
   test(name, () => {
-    const graph = graphOf(shapes, body);
+    const graph = graphOf(shapes, body, dtype);
     const folded = lowerProgram(splitGraph(graph, []), { slots: 2 });
     expect(lines(folded).map((line) => line.split(" ")[1])).toEqual(calls);
+    // The simulation does not round to 16 bits.
+    if (dtype !== undefined) return;
     const apart = lowerProgram(splitGraph(graph, []), { slots: 2, epilogues: "apart" });
     expect(simulate(folded, inputsFor(graph))).toEqual(simulate(apart, inputsFor(graph)));
   });

@@ -287,6 +287,10 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
       return { op: "argMax", inputs, attrs: { dim: 1 } };
     case "dot":
       return { op: "dot", inputs, attrs: { xBatch: [0], yBatch: [0], xContract: [2], yContract: [1] } };
+    case "narrowDot": {
+      const attrs = { xBatch: [0], yBatch: [0], xContract: [2], yContract: [1] };
+      return { op: "dot", inputs, attrs: step["dtype"] === "bf16" ? attrs : { ...attrs, dtype: step["dtype"] } };
+    }
     case "conv":
       return { op: "conv", inputs, attrs: window(step, "b012gf,g012io->b012gf") };
     case "convGroups":

@@ -15,12 +15,22 @@ const native = loadNative();
 /** Why the native core is missing, if it is. */
 export const missing: string | undefined = "error" in native ? native.error : undefined;
 
-/** Instruction sets that this processor has, best first. */
+const general = ["scalar", "avx2", "avx512"];
+
+/** Instruction sets that this processor has, best first. Of those that differ in products of narrow numbers alone, only the best. */
 export function instructionSets(): string[] {
   if ("error" in native) return [];
   const { features } = native.info();
-  return [...(features.includes("avx512") ? ["avx512"] : []), ...(features.includes("avx2") ? ["avx2"] : []), "scalar"];
+  const best = features.at(-1) as string;
+  return [
+    best,
+    ...general.filter((isa) => features.includes(isa) && isa !== best && (isa !== "avx512" || best === isa)).reverse(),
+  ];
 }
+
+/** The instruction sets of this processor that {@link instructionSets} leaves out. */
+export const narrowSets = (): string[] =>
+  "error" in native ? [] : native.info().features.filter((isa) => !instructionSets().includes(isa));
 
 // Several instruction sets run the same graphs, and what is planned does not depend on them.
 const plans = { plain: new WeakMap<Graph, Plan>(), compiled: new WeakMap<Graph, Plan>() };

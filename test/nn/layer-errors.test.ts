@@ -21,9 +21,9 @@ const shapes: readonly Case[] = [
   ],
   ["one value per channel", () => applied(nn.batchNorm(), [1, 3], [1, 3], { train: true }), /more than one value/],
   [
-    "one place per channel",
+    "one value per channel",
     () => applied(nn.instanceNorm(), [2, 3, 1], [2, 3, 1], { train: true }),
-    /more than one place/,
+    /more than one value/,
   ],
   ["rows for instanceNorm", () => made(nn.instanceNorm(), 2, 3), /one to three more dims, got f32\[2,3\]/],
   ["more dims than there are", () => made(nn.layerNorm({ dims: 3 }), 2, 3), /last 3 dims, which f32\[2,3\]/],
@@ -33,7 +33,7 @@ const shapes: readonly Case[] = [
   ["heads that do not divide", () => made(nn.multiHeadAttention({ heads: 3 }), 2, 3, 4), /3 heads do not divide/],
   ["rows for a transformer", () => made(nn.decoderBlock({ heads: 1 }), 2, 4), /takes \[batch, positions, size\]/],
   ["an odd size of sines", () => made(nn.sinusoidalPositions(), 2, 3, 5), /even size\], got f32\[2,3,5\]/],
-  ["too many places", () => made(nn.learnedPositions(2), 2, 3, 4), /has 2 positions, too few for f32\[2,3,4\]/],
+  ["too many positions", () => made(nn.learnedPositions(2), 2, 3, 4), /has 2 positions, too few for f32\[2,3,4\]/],
   ["images for dropout1d", () => made(nn.dropout1d(0.5), 2, 3, 4, 5), /takes \[batch, channels, length\], got/],
   ...(
     [

@@ -8,6 +8,7 @@ import { controlTable } from "./rows/control.ts";
 import { cumulativeTable } from "./rows/cumulative.ts";
 import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
+import { narrowRows } from "./rows/narrow.ts";
 import { normalizeTable } from "./rows/normalize.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -29,6 +30,7 @@ export const baseRows: readonly Row[] = [
   ...cumulativeTable,
   ...windowTable,
   ...productTable,
+  ...narrowRows,
   ...lookupTable,
   ...sparseTable,
   ...controlTable,

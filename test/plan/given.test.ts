@@ -140,7 +140,11 @@ test.each<[string, () => unknown, RegExp]>([
     () => go(edited("x: f32[8,4] R", "x: f32[8,4] S(9)")),
     /line 3: f32\[8,4\] cannot be S\(9\) .*no dim 9/,
   ],
-  ["no such place", () => go(edited("x: f32[8,4] R", "x: f32[8,4] O(2)")), /line 3: O\(2\) is no place on axis 'data'/],
+  [
+    "no such placement",
+    () => go(edited("x: f32[8,4] R", "x: f32[8,4] O(2)")),
+    /line 3: O\(2\) is no placement on axis 'data'/,
+  ],
   ["odd sizes", () => go(edited("x: f32[8,4] R", "x: f32[8,4] S(0:3+4)")), /line 3: .*: dim 0 has 8 elements/],
   [
     "too few placements",

@@ -69,9 +69,18 @@ const programs: { readonly [program: string]: (words: readonly string[]) => stri
     const there = isThere(`node_modules/.bin/${program}`) || ofReaders.includes(program);
     return there ? lacking(words) : [`no program ${program}`];
   },
+  // Launchers of the reader's: what each of their processes runs.
+  torchrun: launched,
+  srun: launched,
+  mpirun: launched,
   git: () => [],
   cd: () => [],
 };
+
+function launched(words: readonly string[]): string[] {
+  const at = words.indexOf("npx");
+  return at < 0 ? ["launches no npx"] : check(words.slice(at));
+}
 
 /** Scripts that hand their arguments on, and where those are read. */
 const readBy: { readonly [script: string]: string } = { "scripts/bench.mjs": "bench/options.ts" };

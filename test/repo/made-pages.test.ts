@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { pageWith, readRun } from "../../bench/page.ts";
 import { kernelTable, rustCalls, rustChecks } from "../../scripts/kernel-calls.ts";
 import { samples } from "../../scripts/kernel-samples.ts";
 import { seeds } from "../../scripts/kernel-seeds.ts";
@@ -94,6 +95,10 @@ test("kernels in the native core and in the docs are those of src/kernels", asyn
   await expect(rustChecks()).toMatchFileSnapshot("../../native/core/src/operands.rs");
   await expect(seeds()).toMatchFileSnapshot("../../native/core/tests/seeds.json");
   await expect(betweenMarks(page, kernelTable())).toMatchFileSnapshot(`../../${page}`);
+});
+
+test("the figures in docs/benchmarks.md are those of bench/last-run.json", async () => {
+  await expect(pageWith(readRun())).toMatchFileSnapshot("../../docs/benchmarks.md");
 });
 
 test("every kernel has a sample, and every optional field of one is in some sample of it", () => {

@@ -34,6 +34,7 @@ pub const KERNELS: &[(&str, &[&str])] = &[
     ("scatter", &["op", "dtype", "outer", "size", "inner", "count", "in", "indices", "updates", "scratch", "out"]),
     ("dynamicSlice", &["dtype", "shape", "sizes", "in", "starts", "out"]),
     ("dynamicUpdateSlice", &["dtype", "shape", "sizes", "in", "update", "starts", "out"]),
+    ("narrowDot", &["dtype", "b", "m", "k2", "n", "x", "y", "bias", "relu", "out"]),
     ("randomBits", &["key", "start", "shape", "total", "stream", "out"]),
     ("reduce", &["op", "dtype", "in", "keep", "keepStrides", "over", "overStrides", "out"]),
     ("argMax", &["dtype", "rows", "cols", "in", "out"]),
@@ -274,6 +275,22 @@ structs! {
         starts: Vec<At> = f.need("starts")?,
         out: At = f.need("out")?,
         update: Option<At> = f.optional("update")?,
+    }
+    NarrowJson from f {
+        at: At = f.need("at")?,
+        dtype: DType = f.need("dtype")?,
+        strides: Vec<isize> = f.need("strides")?,
+    }
+    NarrowDotJson from f {
+        epilogue: EpilogueJson = EpilogueJson::take(f)?,
+        dtype: DType = f.need("dtype")?,
+        b: usize = f.need("b")?,
+        m: usize = f.need("m")?,
+        k2: usize = f.need("k2")?,
+        n: usize = f.need("n")?,
+        x: NarrowJson = f.need("x")?,
+        y: NarrowJson = f.need("y")?,
+        out: StridedJson = f.need("out")?,
     }
     RandomBitsJson from f {
         key: At = f.need("key")?,

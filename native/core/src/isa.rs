@@ -1,31 +1,44 @@
 //! Instruction sets: one value chosen per device, and the entry points that are compiled once for each.
 
+use crate::kernels::narrow::detect;
 use crate::{bail, Result};
 
+/// From the least to the best; those above AVX-512 have more for products of narrow numbers (`kernels/narrow`), and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
     Scalar,
     Avx2,
     Avx512,
+    /// Products of 8-bit integers.
+    Vnni,
+    /// Products of bf16, too.
+    Bf16,
+    /// Products of tiles of both.
+    Amx,
+}
+
+const NAMES: [(Isa, &str); 6] = [
+    (Isa::Scalar, "scalar"),
+    (Isa::Avx2, "avx2"),
+    (Isa::Avx512, "avx512"),
+    (Isa::Vnni, "avx512vnni"),
+    (Isa::Bf16, "avx512bf16"),
+    (Isa::Amx, "amx"),
+];
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! has {
+    ($($feature:tt),+) => { $(is_x86_feature_detected!($feature))&&+ };
 }
 
 impl Isa {
     /// The best set of this processor.
     pub fn detect() -> Isa {
+        // F16C converts f16; all processors with AVX2 have it.
         #[cfg(target_arch = "x86_64")]
-        {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-            let bmi = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
-            // F16C converts f16; all processors with AVX2 have it.
-            let avx2 = avx2 && is_x86_feature_detected!("f16c");
-            let foundation = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
-            if avx2 && bmi && foundation && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")
-            {
-                return Isa::Avx512;
-            }
-            if avx2 && bmi {
-                return Isa::Avx2;
-            }
+        if has!("avx2", "fma", "bmi1", "bmi2", "f16c") {
+            let wide = has!("avx512f", "avx512vl", "avx512bw", "avx512dq");
+            return if wide { NAMES[Isa::Avx512 as usize + detect::levels()].0 } else { Isa::Avx2 };
         }
         Isa::Scalar
     }
@@ -34,30 +47,28 @@ impl Isa {
     pub fn choose(name: Option<&str>) -> Result<Isa> {
         let from_env = std::env::var("HEDDLE_ISA").ok();
         let best = Isa::detect();
-        let wanted = match name.or(from_env.as_deref()) {
-            None | Some("") => return Ok(best),
-            Some("scalar") => Isa::Scalar,
-            Some("avx2") => Isa::Avx2,
-            Some("avx512") => Isa::Avx512,
-            Some(other) => bail!("unknown instruction set \"{other}\": use scalar, avx2 or avx512"),
+        let Some(name) = name.or(from_env.as_deref()).filter(|name| !name.is_empty()) else { return Ok(best) };
+        let Some((wanted, _)) = NAMES.into_iter().find(|(_, known)| *known == name) else {
+            bail!("unknown instruction set \"{name}\": use one of {}", NAMES.map(|(_, known)| known).join(", "));
         };
         if wanted > best {
-            bail!("this processor does not have {}: its best set is {}", wanted.name(), best.name());
+            bail!("this processor does not have {name}: its best set is {}", best.name());
         }
         Ok(wanted)
     }
 
     pub fn name(self) -> &'static str {
-        match self {
-            Isa::Scalar => "scalar",
-            Isa::Avx2 => "avx2",
-            Isa::Avx512 => "avx512",
-        }
+        NAMES[self as usize].1
     }
 
     /// All sets that this processor can run.
     pub fn available() -> Vec<Isa> {
-        [Isa::Scalar, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| *isa <= Isa::detect()).collect()
+        NAMES.into_iter().map(|(isa, _)| isa).filter(|isa| *isa <= Isa::detect()).collect()
+    }
+
+    /// The set as kernels of other numbers see it: AVX-512 at most.
+    pub fn general(self) -> Isa {
+        self.min(Isa::Avx512)
     }
 }
 
@@ -107,7 +118,7 @@ macro_rules! by_isa {
             unsafe fn avx512 $(<$($g: $b),+>)? ($($a: $t),*) $(-> $r)? {
                 $body::<$crate::isa::Avx512 $($(, $g)+)?>($($a),*)
             }
-            match isa {
+            match isa.general() {
                 #[cfg(target_arch = "x86_64")]
                 $crate::isa::Isa::Avx512 if $wide => avx512 $(::<$($g),+>)? ($($a),*),
                 #[cfg(target_arch = "x86_64")]

@@ -336,6 +336,16 @@ pub fn dynamicUpdateSlice(f: &SliceJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
+pub fn narrowDot(f: &NarrowDotJson, c: &mut Checker) -> Result<()> {
+    c.strided(Read, "x", f.x.at, f.x.dtype, &[&[f.b, f.m, f.k2]], &[&f.x.strides])?;
+    c.strided(Read, "y", f.y.at, f.y.dtype, &[&[f.b, f.k2, f.n]], &[&f.y.strides])?;
+    if let Some(bias) = f.epilogue.bias {
+        c.dense(Read, "bias", bias, f.dtype, &[&[f.n]])?;
+    }
+    c.strided(Write, "out", f.out.at, f.dtype, &[&[f.b, f.m, f.n]], &[&f.out.strides])?;
+    Ok(())
+}
+
 pub fn randomBits(f: &RandomBitsJson, c: &mut Checker) -> Result<()> {
     c.dense(Read, "key", f.key, DType::U32, &[&[2]])?;
     c.dense(Read, "start", f.start, DType::I32, &[&[f.shape.len()]])?;

@@ -49,10 +49,10 @@ export class Edited {
     this.text.appendLeft(node.end as number, text);
   }
 
-  protected place(node: SyntaxNode): string {
+  protected location(node: SyntaxNode): string {
     const { line, column } = (node.loc as babel.SourceLocation).start;
     return `${line}:${column + 1}`;
   }
 
-  protected at = (node: SyntaxNode): string => `$at("${this.place(node)}")`;
+  protected at = (node: SyntaxNode): string => `$at("${this.location(node)}")`;
 }

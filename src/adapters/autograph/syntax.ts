@@ -245,12 +245,12 @@ export function closureEffects(scope: SyntaxNode): ReadonlyMap<string, readonly 
 
 /**
  * Effects that cannot be undone for the branch that is not taken: writes to members such as `obj.x = …`, calls whose
- * results are not used, and calls of functions that change variables other than the `kept` ones.
+ * results are not used, and calls of functions that change variables other than `merged`.
  */
 export function mutations(
   nodes: readonly SyntaxNode[],
   effects: ReadonlyMap<string, readonly string[]>,
-  kept: readonly string[],
+  merged: readonly string[],
 ): { readonly node: SyntaxNode; readonly what: string }[] {
   const found: { node: SyntaxNode; what: string }[] = [];
   const idle = new Set<SyntaxNode>();
@@ -268,7 +268,7 @@ export function mutations(
     }
     if (changing.has(property) && !idle.has(node)) found.push({ node, what: `${property}()` });
     const name = node.type === "CallExpression" && node.callee.type === "Identifier" ? node.callee.name : "";
-    const changed = (effects.get(name) ?? []).filter((variable) => !kept.includes(variable));
+    const changed = (effects.get(name) ?? []).filter((variable) => !merged.includes(variable));
     if (changed.length > 0 && !idle.has(node))
       found.push({ node, what: `${name}(), which changes ${changed.join(" and ")}` });
     for (const child of childrenOf(node)) visit(child);

@@ -41,11 +41,11 @@ export class Message {
   readonly #fields: readonly Field[];
   readonly #asked = new Set<string>();
 
-  constructor(name: string, fields: readonly Field[], place: Place) {
+  constructor(name: string, fields: readonly Field[], location: Place) {
     this.name = name;
-    this.file = place.file;
-    this.line = place.line;
-    this.column = place.column;
+    this.file = location.file;
+    this.line = location.line;
+    this.column = location.column;
     this.#fields = fields;
   }
 
@@ -175,12 +175,12 @@ function* tokens(text: string, file: string): Generator<Token> {
   for (let at = 0; at < text.length; at = token.lastIndex) {
     token.lastIndex = at;
     const match = token.exec(text);
-    const place = { file, line, column: at - lineStart + 1 };
-    if (match === null) throw errorAt(place, `cannot be read: ${JSON.stringify(text.slice(at, at + 12))}`);
+    const location = { file, line, column: at - lineStart + 1 };
+    if (match === null) throw errorAt(location, `cannot be read: ${JSON.stringify(text.slice(at, at + 12))}`);
     const [whole, word, number, quoted, mark] = match;
     const kind = word !== undefined ? "word" : number !== undefined ? "number" : quoted !== undefined ? "text" : "mark";
     if (word !== undefined || number !== undefined || quoted !== undefined || mark !== undefined)
-      yield { kind, text: whole, line: place.line, column: place.column };
+      yield { kind, text: whole, line: location.line, column: location.column };
     for (let next = whole.indexOf("\n"); next >= 0; next = whole.indexOf("\n", next + 1)) {
       line++;
       lineStart = at + next + 1;
@@ -269,10 +269,10 @@ class Parser {
 
 /** Reads a file's text. @throws HeddleError `format` with the place, as `file:line:column`. */
 export function parsePrototxt(text: string, file: string): Message {
-  const place = { file, line: 1, column: 1 };
+  const location = { file, line: 1, column: 1 };
   if (typeof text !== "string") throw new HeddleError("argument", `takes a text, got ${shown(text)}`);
   if (text.length > largestText)
-    throw errorAt(place, `the text has ${text.length} characters; at most ${largestText} are read`);
+    throw errorAt(location, `the text has ${text.length} characters; at most ${largestText} are read`);
   checkRecognised(new TextEncoder().encode(text.slice(0, recognisedBytes)), file, "Caffe text", ["empty"]);
-  return new Message("the file", new Parser(text, file).fields(undefined, 0), place);
+  return new Message("the file", new Parser(text, file).fields(undefined, 0), location);
 }

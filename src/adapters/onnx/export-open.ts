@@ -111,7 +111,7 @@ class Merged {
     );
   }
 
-  /** Items at the same place of lists that must be equally long. */
+  /** Items at the same position of lists that must be equally long. */
   #zipped<T>(lists: readonly (readonly T[])[], what: string): T[][] {
     const [first] = lists as [readonly T[]];
     if (lists.some((list) => list.length !== first.length)) throw this.#refused(`how many ${what} there are`);

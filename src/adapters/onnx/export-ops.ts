@@ -149,17 +149,19 @@ function dot(spelled: Spelled): string {
   const left = transposed(writer, inputs[0] as string, [...xBatch, ...xFree, ...xContract]);
   const right = transposed(writer, inputs[1] as string, [...yBatch, ...yContract, ...yFree]);
   const batch = sizes(x, xBatch);
-  const product = inWider(
-    ["i8", "u8"],
-    "i32",
-    "MatMul",
-  )({
-    ...spelled,
-    inputs: [
-      reshaped(writer, left, [...batch, flat(x, xFree), flat(x, xContract)]),
-      reshaped(writer, right, [...batch, flat(y, yContract), flat(y, yFree)]),
-    ],
-  });
+  const sides = [
+    reshaped(writer, left, [...batch, flat(x, xFree), flat(x, xContract)]),
+    reshaped(writer, right, [...batch, flat(y, yContract), flat(y, yFree)]),
+  ];
+  const product =
+    node.attrs["dtype"] === "i32"
+      ? writer.add("MatMulInteger", sides)
+      : node.attrs["dtype"] === undefined
+        ? inWider(["i8", "u8"], "i32", "MatMul")({ ...spelled, inputs: sides })
+        : writer.add(
+            "MatMul",
+            sides.map((side) => castTo(writer, side, node.dtype)),
+          );
   return reshaped(writer, product as string, [...batch, ...sizes(x, xFree), ...sizes(y, yFree)]);
 }
 

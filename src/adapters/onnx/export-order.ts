@@ -1,4 +1,4 @@
-/** @module How sorting, writes at indices, slices at computed places and transforms are spelled in ONNX. */
+/** @module How sorting, writes at indices, slices at computed positions and transforms are spelled in ONNX. */
 import { dtypes, isFloat, range, type Shape, type TensorType } from "../../ir/index.ts";
 import type { GraphWriter } from "./graph-writer.ts";
 import {
@@ -50,9 +50,9 @@ function placesOf(writer: GraphWriter, shape: Shape, dim: number): string {
 /** Indices of the dim behind the batch as those of ScatterND, which name the batch's dims too. */
 function nested(writer: GraphWriter, indices: string, shape: Shape, batchDims: number): string {
   const deep = [...shape, 1];
-  const places = reshaped(writer, toInt64(writer, indices), deep);
+  const positions = reshaped(writer, toInt64(writer, indices), deep);
   const lead = range(batchDims).map((dim) => placesOf(writer, deep, dim));
-  return lead.length === 0 ? places : writer.add("Concat", [...lead, places], { axis: deep.length - 1 });
+  return lead.length === 0 ? positions : writer.add("Concat", [...lead, positions], { axis: deep.length - 1 });
 }
 
 const reductions: { readonly [op: string]: string } = {
@@ -84,11 +84,11 @@ function startsOf(writer: GraphWriter, starts: readonly string[], whole: Shape, 
   return writer.add("Max", [writer.add("Min", [vector, most]), writer.list(whole.map(() => 0))]);
 }
 
-/** Indices of all places of a block that starts there, for GatherND and ScatterND: their shapes are known, as Slice's is not. */
+/** Indices of all positions of a block that starts there, for GatherND and ScatterND: their shapes are known, as Slice's is not. */
 function blockAt(writer: GraphWriter, starts: readonly string[], whole: Shape, sizes: Shape): string {
   const deep = [...sizes, 1];
-  const places = range(sizes.length).map((dim) => placesOf(writer, deep, dim));
-  const offsets = writer.add("Concat", places, { axis: sizes.length });
+  const positions = range(sizes.length).map((dim) => placesOf(writer, deep, dim));
+  const offsets = writer.add("Concat", positions, { axis: sizes.length });
   return writer.add("Add", [offsets, startsOf(writer, starts, whole, sizes)]);
 }
 

@@ -50,7 +50,7 @@ function conv(spelled: Spelled): string {
   return restored(writer, result, node, out, image);
 }
 
-/** An input with gaps: the transpose of a convolution, whose kernel is reversed and whose features change places. */
+/** An input with gaps: the transpose of a convolution, whose kernel is reversed and whose features change positions. */
 function convTranspose(spelled: Spelled): string {
   const { node, writer } = spelled;
   const attrs = node.attrs as ConvAttrs;
@@ -76,7 +76,7 @@ function convTranspose(spelled: Spelled): string {
   return restored(writer, strided(spelled, result), node, out, image);
 }
 
-/** Keeps, of the results at all places, those that the strides of the convolution stop at. */
+/** Keeps, of the results at all positions, those that the strides of the convolution stop at. */
 function strided({ node, writer }: Spelled, result: string): string {
   const { strides } = node.attrs as ConvAttrs;
   if (strides.every((stride) => stride === 1)) return result;

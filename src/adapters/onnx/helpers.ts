@@ -21,7 +21,7 @@ export const along = (vector: Tensor, dim: number, rank: number): Tensor =>
 export const indexTensor = (values: readonly number[]): Tensor =>
   tensor(Int32Array.from(values), { shape: [values.length] });
 
-/** The order of dims that moves dim `from` to place `to`. */
+/** The order of dims that moves dim `from` to position `to`. */
 export function moved(rank: number, from: number, to: number): number[] {
   const order = range(rank).filter((dim) => dim !== from);
   order.splice(to, 0, from);

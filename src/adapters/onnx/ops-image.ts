@@ -1,4 +1,4 @@
-/** @module ONNX ops on images that read them at computed places, or put pieces of them together. */
+/** @module ONNX ops on images that read them at computed positions, or put pieces of them together. */
 
 import { HeddleError } from "../../extend/index.ts";
 import * as h from "../../functions/index.ts";
@@ -41,8 +41,8 @@ function affineGrid(c: NodeContext): Tensor {
   const aligned = c.flag("align_corners", false);
   const rank = sizes.length;
   const columns = sizes.map((size, dim) => {
-    const values = Float64Array.from({ length: size }, (_unused, place) =>
-      aligned ? (2 * place) / (size - 1) - 1 : (2 * place + 1) / size - 1,
+    const values = Float64Array.from({ length: size }, (_unused, index) =>
+      aligned ? (2 * index) / (size - 1) - 1 : (2 * index + 1) / size - 1,
     );
     const shape = sizes.map((_size, each) => (each === dim ? size : 1));
     return h.tensor(values, { shape }).cast(c.dtype()).broadcastTo(sizes);
@@ -77,7 +77,7 @@ function col2im(c: NodeContext): Tensor {
   return h.fold(c.x(), sizes, block, { strides, dilation, padding });
 }
 
-/** Regions of images, each read at a grid of places in each of its bins. */
+/** Regions of images, each read at a grid of positions in each of its bins. */
 function roiAlign(c: NodeContext): Tensor {
   const [, channels, height, width] = c.shape() as [number, number, number, number];
   const [bins, grid] = [[c.int("output_height", 1), c.int("output_width", 1)], c.int("sampling_ratio", 0)] as const;
@@ -91,7 +91,7 @@ function roiAlign(c: NodeContext): Tensor {
     const [start, end] = [h.pick(corners, 1 - dim), h.pick(corners, 3 - dim)];
     const span = offset === 0 ? end.sub(start).maximum(1) : end.sub(start);
     const n = (bins[dim] as number) * grid;
-    const steps = Float64Array.from({ length: n }, (_unused, place) => (place + 0.5) / n);
+    const steps = Float64Array.from({ length: n }, (_unused, index) => (index + 0.5) / n);
     const share = h.tensor(steps, { shape: [1, n] }).cast(c.dtype(1));
     const at = start.reshape([count, 1]).add(span.reshape([count, 1]).mul(share));
     return { at: at.maximum(0).minimum(size - 1), inside: h.and(at.ge(-1), at.le(size)) };
@@ -100,7 +100,7 @@ function roiAlign(c: NodeContext): Tensor {
   const [rows, columns] = [y.at.shape[1] as number, x.at.shape[1] as number];
   const spread = (of: Tensor, byRow: boolean): Tensor =>
     of.reshape(byRow ? [count, rows, 1] : [count, 1, columns]).broadcastTo([count, rows, columns]);
-  const places = [spread(y.at, true), spread(x.at, false)].map((each) => each.reshape([count, rows * columns]));
+  const coordinates = [spread(y.at, true), spread(x.at, false)].map((each) => each.reshape([count, rows * columns]));
   const images = h.take(c.x(), c.x(2).cast("i32"), 0);
   const inside = h.and(spread(y.inside, true), spread(x.inside, false)).reshape([count, rows * columns, 1]);
   const zeroOutside = (values: Tensor): Tensor =>
@@ -109,16 +109,16 @@ function roiAlign(c: NodeContext): Tensor {
       .reshape([count, bins[0] as number, grid, bins[1] as number, grid, channels]);
   const sampling: Sampling = { mode: "linear", outside: "border", atCentres: true };
   if (c.string("mode", "avg") === "avg")
-    return zeroOutside(sampleAt(images, places, sampling))
+    return zeroOutside(sampleAt(images, coordinates, sampling))
       .mean([2, 4])
       .transpose([0, 3, 1, 2]);
   // The greatest of the weighted neighbours, not of their sums.
-  return zeroOutside(sampleAt(images, places, sampling, h.maximum))
+  return zeroOutside(sampleAt(images, coordinates, sampling, h.maximum))
     .max([2, 4])
     .transpose([0, 3, 1, 2]);
 }
 
-/** A convolution whose taps are read at places moved by offsets `[batch, groups · taps · 2, …]`, and weighted by a mask. */
+/** A convolution whose taps are read at positions moved by offsets `[batch, groups · taps · 2, …]`, and weighted by a mask. */
 function deformConv(c: NodeContext): Tensor {
   const [batch, channels, height, width] = c.shape() as [number, number, number, number];
   const [out, perGroup, ...kernel] = c.shape(1) as [number, number, number, number];
@@ -132,7 +132,7 @@ function deformConv(c: NodeContext): Tensor {
     .x(2)
     .reshape([batch * moving, taps, 2, rows * columns])
     .transpose([0, 1, 3, 2]);
-  const places = [0, 1].map((dim) => {
+  const coordinates = [0, 1].map((dim) => {
     const values = range(points).map((point) => {
       const [tap, position] = [Math.floor(point / (rows * columns)), point % (rows * columns)];
       const index = dim === 0 ? Math.floor(tap / kernel[1]) : tap % kernel[1];
@@ -146,7 +146,7 @@ function deformConv(c: NodeContext): Tensor {
       .add(base);
   });
   const images = c.x().reshape([batch * moving, channels / moving, height, width]);
-  const read = sampleAt(images, places, { mode: "linear", outside: "zeros", atCentres: true });
+  const read = sampleAt(images, coordinates, { mode: "linear", outside: "zeros", atCentres: true });
   const masked = c.has(4) ? read.mul(c.x(4).reshape([batch * moving, points, 1])) : read;
   // [batch, group, its channels, taps, positions] by [group, its outputs, its channels, taps].
   const parts = masked

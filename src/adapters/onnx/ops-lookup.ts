@@ -16,7 +16,7 @@ function fromStart(positions: Tensor, size: number): Tensor {
   return h.select(at.lt(0), at.add(size), at);
 }
 
-/** Flat places in a row-major array of `shape`, of indices along `axis` and the index's own position in the other dims. */
+/** Flat positions in a row-major array of `shape`, of indices along `axis` and the index's own position in the other dims. */
 function flatPlaces(indices: Tensor, shape: Shape, axis: number): Tensor {
   const strides = stridesOf(shape);
   let flat = fromStart(indices, shape[axis] as number).mul(strides[axis] as number);
@@ -30,7 +30,7 @@ function gatherElements(c: NodeContext): Tensor {
   return h.take(c.x().reshape([-1]), flatPlaces(c.x(1), c.shape(), c.axis("axis", 0)), 0);
 }
 
-/** Indices of several dims (the last dim of `indices`) as places in those dims, flattened. */
+/** Indices of several dims (the last dim of `indices`) as positions in those dims, flattened. */
 function joined(indices: Tensor, sizes: Shape): Tensor {
   const strides = stridesOf(sizes);
   const rank = indices.shape.length;
@@ -52,7 +52,7 @@ function gatherND(c: NodeContext): Tensor {
 }
 
 /**
- * ONNX's names of how updates are combined with what is there; where several updates replace one place, the last one
+ * ONNX's names of how updates are combined with what is there; where several updates replace one position, the last one
  * stays.
  */
 const reductions: { readonly [name: string]: h.ScatterOp } = {
@@ -82,8 +82,8 @@ function scatterND(c: NodeContext): Tensor {
   const count = sizeOf(c.shape(1).slice(0, -1));
   const table = c.x().reshape([sizeOf(sizes), ...rest]);
   const updates = c.x(2).reshape([count, ...rest]);
-  const places = joined(c.x(1), sizes).reshape([count]);
-  return scatterRows(c, table, places, updates).reshape(c.shape());
+  const own = joined(c.x(1), sizes).reshape([count]);
+  return scatterRows(c, table, own, updates).reshape(c.shape());
 }
 
 function oneHot(c: NodeContext): Tensor {
@@ -114,9 +114,9 @@ function topK(c: NodeContext): Result[] {
     const { values, indices } = h.topK(c.x(), k, axis);
     return [values, indices.cast(int64)];
   }
-  const places = positions(c.shape()[axis] as number, axis, c.rank()).broadcastTo(c.shape());
+  const own = positions(c.shape()[axis] as number, axis, c.rank()).broadcastTo(c.shape());
   const limit = c.shape().map((size, dim) => (dim === axis ? k : size));
-  const [values, indices] = h.sortTogether([c.x(), places], axis).map((sorted) =>
+  const [values, indices] = h.sortTogether([c.x(), own], axis).map((sorted) =>
     sorted.slice(
       limit.map(() => 0),
       limit,
@@ -128,10 +128,10 @@ function topK(c: NodeContext): Result[] {
 /** The indices of a known tensor's elements other than 0, of shape `[rank, count]`. */
 function nonZero(c: NodeContext): HostTensor {
   const strides = stridesOf(c.shape());
-  const found = c.numbers(0).flatMap((value, place) => (value === 0 ? [] : [place]));
+  const found = c.numbers(0).flatMap((value, position) => (value === 0 ? [] : [position]));
   const values = c
     .shape()
-    .flatMap((size, dim) => found.map((place) => Math.floor(place / (strides[dim] as number)) % size));
+    .flatMap((size, dim) => found.map((position) => Math.floor(position / (strides[dim] as number)) % size));
   return hostInts(values, [c.rank(), found.length]);
 }
 

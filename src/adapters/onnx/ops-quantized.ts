@@ -36,7 +36,7 @@ function perAxis(c: NodeContext, scale: Tensor): Tensor {
 function blocks(c: NodeContext, scale: Tensor): Tensor {
   const axis = c.axis("axis", 1);
   const [size, length] = [c.int("block_size"), c.shape()[axis] as number];
-  const index = Int32Array.from({ length }, (_unused, place) => Math.floor(place / size));
+  const index = Int32Array.from({ length }, (_unused, position) => Math.floor(position / size));
   return h.take(scale, h.tensor(index, { shape: [length] }), axis);
 }
 

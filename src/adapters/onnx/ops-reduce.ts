@@ -86,7 +86,7 @@ const cumulative =
     const backwards = c.flag("reverse", false);
     const x = backwards ? h.reverse(c.x(), [axis]) : c.x();
     let sums = kind === "sum" ? x.cumsum(axis) : x.cumprod(axis);
-    // The sum of the elements before each: moved by one place, since a sum less its element would not be exact.
+    // The sum of the elements before each: moved by one position, since a sum less its element would not be exact.
     if (c.flag("exclusive", false))
       sums = h.pad(
         sums,

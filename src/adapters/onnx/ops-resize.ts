@@ -16,24 +16,24 @@ interface Dim {
 }
 
 /** Where an element of the result lies in the input. */
-function coordinate(mode: string, { from, to, scale, start, end }: Dim, place: number): number {
+function coordinate(mode: string, { from, to, scale, start, end }: Dim, position: number): number {
   const length = scale * from;
   switch (mode) {
     case "half_pixel":
-      return (place + 0.5) / scale - 0.5;
+      return (position + 0.5) / scale - 0.5;
     case "half_pixel_symmetric": {
       const centre = (from / 2) * (1 - to / length);
-      return centre + (place + 0.5) / scale - 0.5;
+      return centre + (position + 0.5) / scale - 0.5;
     }
     case "pytorch_half_pixel":
-      return to > 1 ? (place + 0.5) / scale - 0.5 : 0;
+      return to > 1 ? (position + 0.5) / scale - 0.5 : 0;
     case "align_corners":
-      return to === 1 ? 0 : (place * (from - 1)) / (length - 1);
+      return to === 1 ? 0 : (position * (from - 1)) / (length - 1);
     case "asymmetric":
-      return place / scale;
+      return position / scale;
     case "tf_crop_and_resize":
       if (to === 1) return 0.5 * (start + end) * (from - 1);
-      return start * (from - 1) + (place * (end - start) * (from - 1)) / (to - 1);
+      return start * (from - 1) + (position * (end - start) * (from - 1)) / (to - 1);
     default:
       throw new HeddleError("op", `coordinate_transformation_mode ${mode} is not imported`);
   }
@@ -77,12 +77,12 @@ function rulesOf(c: NodeContext): Rules {
 }
 
 /**
- * The input elements that each place of a dim is made of, and the places outside of the input, where these have a value
+ * The input elements that each position of a dim is made of, and the positions outside of the input, where these have a value
  * of their own.
  */
 function tapsOfDim(rules: Rules, dim: Dim): { taps: Taps; outside: readonly number[] } {
   const { mode, coordinates, rounding, exclude, antialias, cubic } = rules;
-  const at = range(dim.to).map((place) => coordinate(coordinates, dim, place));
+  const at = range(dim.to).map((position) => coordinate(coordinates, dim, position));
   const crops = coordinates === "tf_crop_and_resize";
   const kernel: TapKernel = {
     mode: mode as TapKernel["mode"],
@@ -94,7 +94,7 @@ function tapsOfDim(rules: Rules, dim: Dim): { taps: Taps; outside: readonly numb
   return {
     taps: tapsOf(mode === "nearest" ? at.map((x) => nearest(rounding, x)) : at, dim.from, kernel),
     outside: range(dim.to).filter(
-      (place) => crops && ((at[place] as number) < 0 || (at[place] as number) > dim.from - 1),
+      (position) => crops && ((at[position] as number) < 0 || (at[position] as number) > dim.from - 1),
     ),
   };
 }
@@ -145,9 +145,9 @@ function resize(c: NodeContext): Tensor {
     if (sampled.outside.length > 0) outside.push([axis, sampled.outside]);
     x = resampled(x, axis, sampled.taps);
   });
-  for (const [axis, places] of outside) {
-    const flags = Uint8Array.from({ length: x.shape[axis] as number }, (_unused, place) =>
-      Number(places.includes(place)),
+  for (const [axis, positions] of outside) {
+    const flags = Uint8Array.from({ length: x.shape[axis] as number }, (_unused, position) =>
+      Number(positions.includes(position)),
     );
     const mask = h.tensor(flags, {
       shape: x.shape.map((_size, dim) => (dim === axis ? flags.length : 1)),

@@ -1,4 +1,4 @@
-/** @module ONNX ops on shapes, and on the places of elements. */
+/** @module ONNX ops on shapes, and on the positions of elements. */
 
 import { HeddleError } from "../../extend/index.ts";
 import type { Tensor } from "../../functions/index.ts";
@@ -20,7 +20,7 @@ import { dtypeOfCode, int64 } from "./tensors.ts";
 /** Part of the shape as a known value. */
 function shapeOf(c: NodeContext): HostTensor {
   const rank = c.rank();
-  const clamp = (place: number): number => Math.max(0, Math.min(rank, place < 0 ? place + rank : place));
+  const clamp = (index: number): number => Math.max(0, Math.min(rank, index < 0 ? index + rank : index));
   return hostInts(c.shape().slice(clamp(c.int("start", 0)), clamp(c.int("end", rank))));
 }
 
@@ -53,8 +53,8 @@ function unsqueeze(c: NodeContext): Tensor {
 
 /** Which elements of a dim a slice takes, as ONNX clamps its ends. */
 function bounds(size: number, start: number, end: number, step: number): { start: number; count: number } {
-  const clamp = (place: number, low: number, high: number): number =>
-    Math.max(low, Math.min(high, place < 0 ? place + size : place));
+  const clamp = (index: number, low: number, high: number): number =>
+    Math.max(low, Math.min(high, index < 0 ? index + size : index));
   if (step > 0) {
     const from = clamp(start, 0, size);
     return { start: from, count: Math.max(0, Math.ceil((clamp(end, 0, size) - from) / step)) };
@@ -101,10 +101,10 @@ function split(c: NodeContext): Tensor[] {
   });
 }
 
-/** The input places that fill a padded dim in modes other than constant. */
+/** The input positions that fill a padded dim in modes other than constant. */
 function padded(mode: string, size: number, low: number, high: number): number[] {
-  return range(Math.max(0, size + low + high)).map((place) => {
-    const at = place - low;
+  return range(Math.max(0, size + low + high)).map((position) => {
+    const at = position - low;
     if (mode === "edge") return Math.max(0, Math.min(size - 1, at));
     const period = mode === "wrap" ? size : Math.max(1, 2 * (size - 1));
     const within = ((at % period) + period) % period;
@@ -129,7 +129,7 @@ function pad(c: NodeContext): Tensor {
   if (!c.has(2)) return h.pad(c.x(), amounts, c.float("value", 0));
   const { host, tensor } = c.value(2);
   if (host !== undefined) return h.pad(c.x(), amounts, host.data[0] as number);
-  // A computed value fills the places that are not inside.
+  // A computed value fills the positions that are not inside.
   const inside = h.pad(h.ones(c.shape(), { dtype: "bool" }), amounts);
   return h.select(inside, h.pad(c.x(), amounts), tensor.reshape([]));
 }
@@ -243,8 +243,8 @@ function reverseSequence(c: NodeContext): Tensor {
   const toFront = moved(c.rank(), batchAxis, 0);
   const order = toFront.indexOf(timeAxis) === 1 ? toFront : [batchAxis, timeAxis, ...range(c.rank()).slice(2)];
   const lengths = c.x(1).cast("i32").reshape([-1, 1]);
-  const place = positions(steps, 1, 2);
-  const from = h.select(place.lt(lengths), lengths.sub(place).sub(1), place);
+  const position = positions(steps, 1, 2);
+  const from = h.select(position.lt(lengths), lengths.sub(position).sub(1), position);
   const rows = h.gather(c.x().transpose(order), from, 1);
   return rows.transpose(order.map((_dim, index) => order.indexOf(index)));
 }

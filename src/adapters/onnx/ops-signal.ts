@@ -65,9 +65,9 @@ function stft(c: NodeContext): Tensor {
   const length = c.number(3, c.has(2) ? (c.shape(2)[0] as number) : size);
   const taps = c.has(2) ? (c.shape(2)[0] as number) : length;
   const frames = 1 + Math.floor((size - length) / step);
-  const places = range(frames).flatMap((frame) => range(taps).map((tap) => frame * step + tap));
+  const positions = range(frames).flatMap((frame) => range(taps).map((tap) => frame * step + tap));
   const signal = c.x().reshape([batch, size, parts]);
-  const framed = h.take(signal, indexTensor(places), 1).reshape([batch, frames, taps, parts]);
+  const framed = h.take(signal, indexTensor(positions), 1).reshape([batch, frames, taps, parts]);
   const weighted = c.has(2) ? framed.mul(c.x(2).reshape([taps, 1])) : framed;
   return transform(weighted, { length, inverse: false, onesided: c.flag("onesided", true) });
 }
@@ -80,8 +80,8 @@ const windowOf = (...weights: readonly number[]): Row =>
   row(17, (c) => {
     const size = c.number(0);
     const whole = c.flag("periodic", true) ? size : size - 1;
-    const values = range(size).map((place) =>
-      weights.reduce((sum, weight, times) => sum + weight * Math.cos((2 * Math.PI * times * place) / whole), 0),
+    const values = range(size).map((index) =>
+      weights.reduce((sum, weight, times) => sum + weight * Math.cos((2 * Math.PI * times * index) / whole), 0),
     );
     return known(c, [size], values);
   });

@@ -24,7 +24,7 @@ function slicesOf({ data, shape }: HostTensor, axis: number | undefined): Known[
   const inner = sizeOf(shape.slice(axis + 1));
   const count = shape[axis] as number;
   const slices: Known[][] = range(count).map(() => []);
-  for (const [place, value] of values.entries()) slices[Math.floor(place / inner) % count]?.push(value);
+  for (const [index, value] of values.entries()) slices[Math.floor(index / inner) % count]?.push(value);
   return slices;
 }
 
@@ -32,9 +32,9 @@ function slicesOf({ data, shape }: HostTensor, axis: number | undefined): Known[
 function together({ dtype, shape }: HostTensor, slices: readonly Known[][], axis: number | undefined): HostTensor {
   const sizes = axis === undefined ? [slices.length] : shape.map((size, dim) => (dim === axis ? slices.length : size));
   const inner = axis === undefined ? 1 : sizeOf(shape.slice(axis + 1));
-  const data = range(sizeOf(sizes)).map((place) => {
-    const slice = slices[Math.floor(place / inner) % slices.length] as Known[];
-    return slice[Math.floor(place / (inner * slices.length)) * inner + (place % inner)] as Known;
+  const data = range(sizeOf(sizes)).map((index) => {
+    const slice = slices[Math.floor(index / inner) % slices.length] as Known[];
+    return slice[Math.floor(index / (inner * slices.length)) * inner + (index % inner)] as Known;
   });
   return { dtype, shape: sizes, data: dtypes[dtype].create(data as number[]) };
 }
@@ -48,18 +48,18 @@ function unique(c: NodeContext): HostTensor[] {
   );
   /** Places of equal slices, each in order. */
   const groups: number[][] = [];
-  for (const [index, place] of order.entries()) {
+  for (const [index, position] of order.entries()) {
     const before = slices[order[index - 1] ?? -1];
-    if (before !== undefined && compare(before, slices[place] as Known[]) === 0) groups.at(-1)?.push(place);
-    else groups.push([place]);
+    if (before !== undefined && compare(before, slices[position] as Known[]) === 0) groups.at(-1)?.push(position);
+    else groups.push([position]);
   }
   if (!c.flag("sorted", true)) groups.sort((left, right) => (left[0] as number) - (right[0] as number));
   const firsts = groups.map(([first]) => first as number);
   const inverse = new Array<number>(slices.length);
-  for (const [index, places] of groups.entries()) for (const place of places) inverse[place] = index;
+  for (const [index, indices] of groups.entries()) for (const position of indices) inverse[position] = index;
   const uniques = together(
     host,
-    firsts.map((place) => slices[place] as Known[]),
+    firsts.map((index) => slices[index] as Known[]),
     axis,
   );
   return [uniques, hostInts(firsts), hostInts(inverse), hostInts(groups.map(({ length }) => length))];

@@ -40,9 +40,9 @@ function maxPool(c: NodeContext): Result[] {
   const { strides, dilations: dilation, padding } = window;
   const { values, indices } = pool(c.x(), window.sizes, { strides, dilation, padding, indices: true });
   const [rows, columns] = sizes.slice(-2) as [number, number];
-  const turned = (place: Tensor): Tensor => {
-    const within = place.rem(rows * columns);
-    return place.sub(within).add(within.rem(columns).mul(rows)).add(within.div(columns));
+  const turned = (position: Tensor): Tensor => {
+    const within = position.rem(rows * columns);
+    return position.sub(within).add(within.rem(columns).mul(rows)).add(within.div(columns));
   };
   const stored = c.int("storage_order", 0) === 1 && sizes.length > 1 ? turned(indices) : indices;
   const image = positions(batch, 0, c.rank())
@@ -62,9 +62,9 @@ function maxUnpool(c: NodeContext): Tensor {
     return ((c.shape()[dim + 2] as number) - 1) * (strides[dim] as number) - padded + size;
   });
   const shape = [...c.shape().slice(0, 2), ...sizes];
-  const places = c.x(1).cast("i32").reshape([-1]);
+  const flat = c.x(1).cast("i32").reshape([-1]);
   const zeros = h.zeros([sizeOf(shape)], { dtype: c.dtype() });
-  const y = h.scatter(zeros, places, c.x().reshape([-1]), { op: "replace" }).reshape(shape);
+  const y = h.scatter(zeros, flat, c.x().reshape([-1]), { op: "replace" }).reshape(shape);
   if (!c.has(2)) return y;
   return h.pad(
     y,

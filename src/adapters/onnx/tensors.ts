@@ -116,24 +116,24 @@ export function rawBytesOf(proto: TensorProto, file: string): number {
   return size * type.bytes;
 }
 
-/** The dense form of a sparse tensor, whose entries have their places in row-major order or one index for each dim. */
+/** The dense form of a sparse tensor, whose entries have their positions in row-major order or one index for each dim. */
 export function hostOfSparse({ values, indices, dims }: SparseTensorProto, file: string): HostTensor {
   if (values === undefined) throw new HeddleError("format", `a sparse tensor of ${file} has no values`);
-  const [entries, places] = [hostOfProto(values, file), indices && hostOfProto(indices, file)];
+  const [entries, positions] = [hostOfProto(values, file), indices && hostOfProto(indices, file)];
   const { size } = typeOfProto({ ...values, dims }, file);
   const count = entries.data.length;
   const data = dtypes[entries.dtype].create(size);
-  const [strides, width] = [stridesOf(dims), places?.shape[1] ?? 1];
-  const linear = places === undefined || places.shape.length < 2;
+  const [strides, width] = [stridesOf(dims), positions?.shape[1] ?? 1];
+  const linear = positions === undefined || positions.shape.length < 2;
   for (let entry = 0; entry < count; entry++) {
-    const index = (dim: number): number => Number(places?.data[entry * width + dim]);
-    const place = linear ? index(0) : dims.reduce((sum, _size, dim) => sum + index(dim) * (strides[dim] as number), 0);
-    if (!(place >= 0 && place < size))
+    const index = (dim: number): number => Number(positions?.data[entry * width + dim]);
+    const flat = linear ? index(0) : dims.reduce((sum, _size, dim) => sum + index(dim) * (strides[dim] as number), 0);
+    if (!(flat >= 0 && flat < size))
       throw new HeddleError(
         "format",
-        `sparse tensor "${values.name ?? ""}" of ${file} has an entry at ${place} of ${size}`,
+        `sparse tensor "${values.name ?? ""}" of ${file} has an entry at ${flat} of ${size}`,
       );
-    data[place] = entries.data[entry] as number;
+    data[flat] = entries.data[entry] as number;
   }
   return { dtype: entries.dtype, shape: dims, data };
 }

@@ -10,7 +10,7 @@ export const producerName = "heddle";
 export const producerVersion = "1";
 
 /**
- * Inputs, by their places, that are constants by ONNX's meaning of the op: statistics, bounds, masks of classes, tables, scales of
+ * Inputs, by their positions, that are constants by ONNX's meaning of the op: statistics, bounds, masks of classes, tables, scales of
  * quantisation, and what gives only its shape or dtype. https://onnx.ai/onnx/operators/
  */
 const constantInputs: { readonly [op: string]: readonly number[] } = {

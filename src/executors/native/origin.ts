@@ -36,12 +36,12 @@ export function refusalOf(
 ): HeddleError | undefined {
   const { program, step, kernel, begun, call, ...fault } = error.fault;
   if (codeOf(error.fault) !== "value" || call === undefined) return undefined;
-  const origin = originOf(fault, call, placesOf(ran));
+  const origin = originOf(fault, call, callsOf(ran));
   const position = origin === undefined ? undefined : positionOf(origin);
   const speaker = position?.by ?? (position === undefined ? by : undefined);
   const name = speaker?.name ?? origin?.op.name ?? ran.program.name;
-  const place = { says: meaningAt(origin, speaker), where: placeOf(position) ?? where, mark: position?.mark };
-  return refused({ ...withoutNumber(fault), ...on, by: name }, place, error);
+  const location = { says: meaningAt(origin, speaker), where: placeOf(position) ?? where, mark: position?.mark };
+  return refused({ ...withoutNumber(fault), ...on, by: name }, location, error);
 }
 
 /** The fault without the number of the division, which only serves to find the node. */
@@ -51,26 +51,26 @@ function withoutNumber(fault: Fault): Fault {
   return rest;
 }
 
-interface Places {
+interface Numbered {
   readonly calls: readonly NumberedCall[];
   readonly origins: readonly (readonly Node[])[];
 }
 
-const places = new WeakMap<Ran, Places>();
+const numberedOf = new WeakMap<Ran, Numbered>();
 
 /** The calls of a program with their nodes, made at its first failure. */
-function placesOf(ran: Ran): Places {
-  const cached = places.get(ran);
+function callsOf(ran: Ran): Numbered {
+  const cached = numberedOf.get(ran);
   if (cached !== undefined) return cached;
   const origins: (readonly Node[])[] = [];
   const { steps } = lowerProgram(ran.program, { ...ran.target, origins }).json;
   const callsAndNodes = { calls: numberedCalls(steps), origins };
-  places.set(ran, callsAndNodes);
+  numberedOf.set(ran, callsAndNodes);
   return callsAndNodes;
 }
 
 /** The node that refused a value: the call's only node, or the node of the division that failed. */
-function originOf(fault: Fault, number: number, { calls, origins }: Places): Node | undefined {
+function originOf(fault: Fault, number: number, { calls, origins }: Numbered): Node | undefined {
   const nodes = origins[calls[number]?.call[originField] as number] ?? [];
   if (fault.kind !== "zeroDivisor") return nodes.length === 1 ? nodes[0] : undefined;
   // In the order of the group's nodes.

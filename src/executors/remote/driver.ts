@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { connect as connectSocket } from "node:net";
 import { environmentMachine } from "../../cost/index.ts";
+import { isLoopback } from "../../hosts/launchers.ts";
 import { bytesOf } from "../../ir/shape.ts";
 import { meaningAt, positionOf } from "../../ir/trace.ts";
 import { nodesRun, type Program, type ProgramAxis, printProgram } from "../../program/index.ts";
@@ -70,6 +71,15 @@ export async function remoteRuntime(axes: readonly ProgramAxis[], options: Remot
 /** Connects the workers with each other: the first opens a store, the others get its port. */
 async function joinMesh(links: readonly Link[], axes: readonly ProgramAxis[], timeout: number): Promise<void> {
   const [first] = links as [Link];
+  const elsewhere = links.find(({ host }) => !isLoopback(host));
+  if (isLoopback(first.host) && elsewhere !== undefined)
+    throw new HeddleError(
+      "link",
+      `worker ${elsewhere.rank} at ${elsewhere.host} cannot reach worker 0 at ${first.host}`,
+      {
+        hint: "name worker 0 by an address that the other workers can reach",
+      },
+    );
   const common = {
     type: "join",
     axes: axes.map(({ name, size }) => ({ name, size })),
@@ -379,6 +389,6 @@ function explained(error: unknown, program: Program, launch: SourcePosition): un
   }
   const position = positionOf(node);
   const by = position === undefined ? launch.by : position.by;
-  const place = { says: meaningAt(node, by), where: placeOf(position) ?? line };
-  return refused({ ...fault, worker: peer, by: by?.name ?? fault.by }, place, error);
+  const location = { says: meaningAt(node, by), where: placeOf(position) ?? line };
+  return refused({ ...fault, worker: peer, by: by?.name ?? fault.by }, location, error);
 }

@@ -153,13 +153,13 @@ function scoreGradient(
   operands: Operands<Node>,
   attrs: AttentionAttrs,
   [lse, delta, dy]: readonly [Node, Node, Node],
-): { kept: Node; ds: Node } {
+): { weights: Node; ds: Node } {
   const { scores, keep } = scoresOf(operands, attrs);
   const l = lettersOf(operands as Operands<Node & TensorType>, attrs);
   const weights = ops.exp(ops.sub(scores, shiftOf(column(lse))));
   const dropped = (x: Node): Node => (keep === undefined ? x : ops.mul(x, keep));
   const dp = dropped(ops.einsumPair(dy, l.out, operands.v, l.v, l.scores));
-  return { kept: dropped(weights), ds: ops.mul(weights, ops.sub(dp, column(delta))) };
+  return { weights: dropped(weights), ds: ops.mul(weights, ops.sub(dp, column(delta))) };
 }
 
 /** Fields that both kernels share. */
@@ -239,12 +239,12 @@ const attentionGradOp: OpDef<AttentionAttrs> = defineComposite<AttentionAttrs>({
     const operands = named(inputs, attrs, 3);
     const [, , , lse, delta, dy] = inputs as [Node, Node, Node, Node, Node, Node];
     const l = lettersOf(operands as Operands<Node & TensorType>, attrs);
-    const { kept, ds } = scoreGradient(operands, attrs, [lse, delta, dy]);
+    const { weights, ds } = scoreGradient(operands, attrs, [lse, delta, dy]);
     const scaled = ops.mul(ds, attrs.scale);
     return [
       ops.einsumPair(scaled, l.scores, operands.k, l.k, l.q),
       ops.einsumPair(scaled, l.scores, operands.q, l.q, l.k),
-      ops.einsumPair(kept, l.scores, dy, l.out, l.v),
+      ops.einsumPair(weights, l.scores, dy, l.out, l.v),
     ];
   },
   equation: (inputs, attrs): Equation => {

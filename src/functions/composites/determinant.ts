@@ -52,7 +52,7 @@ function turns(a: Node): readonly [u: Node, s: Node, v: Node, signs: Node] {
   return [u, s, turned(vt), ops.broadcastInDim(signs, u.shape, range(signs.shape.length))];
 }
 
-/** For each place in `dims` new dims, the product of the last dim's numbers without those at the place's indices. */
+/** For each position in `dims` new dims, the product of the last dim's numbers without those at the position's indices. */
 function productsWithout(s: Node, dims: number): Node {
   const [n, lead] = [last(s), s.shape.slice(0, -1)];
   const shape = [...lead, ...range(dims).map(() => n), n];

@@ -15,7 +15,7 @@ export type RangeText = `${Bound}:${Bound}` | `${Bound}:${Bound}:${Bound}`;
 /** What {@link at} takes for a dim: an index, a range, an i32 tensor of indices; `"..."` stands for all dims in between, whole. */
 export type IndexLike = number | RangeText | "..." | Tensor;
 
-/** The part of one dim: one place, which drops the dim; elements from, from + step, …; or the tensor of indices. */
+/** The part of one dim: one position, which drops the dim; elements from, from + step, …; or the tensor of indices. */
 type Part =
   | { readonly kind: "place"; readonly from: number }
   | { readonly kind: "range"; readonly from: number; readonly count: number; readonly step: number }
@@ -107,7 +107,7 @@ function build(x: Node, ...rest: (Node | readonly Part[])[]): Node {
   }, sliced);
 }
 
-/** Takes the ranges by one slice and one reversal; places are ranges of one element. */
+/** Takes the ranges by one slice and one reversal; positions are ranges of one element. */
 function cut(x: Node, parts: readonly Part[]): Node {
   const bounds = parts.map((part, dim) => {
     if (part.kind === "tensor") return [0, x.shape[dim] as number, 1] as const;

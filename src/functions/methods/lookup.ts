@@ -29,7 +29,7 @@ function checkScatterOp(what: string, op: unknown): void {
 const inDim = (x: Node, indices: Node, dim: number): Node =>
   wrapped(indices, x.shape[normalizeDim(dim, x.shape.length, "dim")] as number);
 
-/** Row numbers from `indices[…, c]`, which hold a place in each of the first dims (negative: from its end); -1 for one outside. */
+/** Row numbers from `indices[…, c]`, which hold a position in each of the first dims (negative: from its end); -1 for one outside. */
 function flatIndices(what: string, indices: Node, shape: Shape): Node {
   const parts = indices.shape.at(-1);
   if (parts === undefined || parts > shape.length || indices.dtype !== "i32")
@@ -64,12 +64,12 @@ function scatterNdNode(x: Node, indices: Node, updates: Node, op: ops.ScatterOp)
 
 function scatterAlong(x: Node, indices: Node, updates: Node, dim: number, op: ops.ScatterOp): Node {
   const at = normalizeDim(dim, x.shape.length, "scatterAlongDim");
-  const [rows, places, values] = [x, indices, updates].map((operand) => ops.asRows(operand, at)) as [
+  const [rows, ids, values] = [x, indices, updates].map((operand) => ops.asRows(operand, at)) as [
     ops.Rows,
     ops.Rows,
     ops.Rows,
   ];
-  return rows.back(ops.scatter(op, rows.rows, places.rows, values.rows, 1));
+  return rows.back(ops.scatter(op, rows.rows, ids.rows, values.rows, 1));
 }
 
 /** Elements at the i32 `indices` along a dim (default the first): the dims of `indices` replace the dim. Negative indices count from the end. @throws HeddleError `value` when it runs and an index lies outside */
@@ -154,13 +154,13 @@ export const scatter = (x: Tensor, indices: Tensor, updates: Tensor, options: Sc
     ),
   );
 
-/** {@link scatter} at places in the first c dims, `indices[i…, c]` (i32): a copy of x with `updates[i…, r…]` combined there. */
+/** {@link scatter} at positions in the first c dims, `indices[i…, c]` (i32): a copy of x with `updates[i…, r…]` combined there. */
 export const scatterNd = (x: Tensor, indices: Tensor, updates: Tensor, options: ScatterOptions = {}): Tensor =>
   placed("scatterNd", x, indices, () =>
     operate("scatterNd", scatterNdNode, [x, indices, updates], opOf("scatterNd", options)),
   );
 
-/** PyTorch's scatter_reduce: each update goes into its own line along a dim (default the last), at the i32 index of the same place in `indices`. */
+/** PyTorch's scatter_reduce: each update goes into its own line along a dim (default the last), at the i32 index of the same position in `indices`. */
 export const scatterAlongDim = (
   x: Tensor,
   indices: Tensor,

@@ -55,9 +55,9 @@ function quantileNode(x: Node, share: number, dim = -1, options: { keepDims?: bo
       sorted.shape.map((_size, other) => (other === at ? index : 0)),
       sorted.shape.map((length, other) => (other === at ? index + 1 : length)),
     );
-  const place = share * (size - 1);
-  const [low, high] = [Math.floor(place), Math.ceil(place)];
-  const part = place - low;
+  const position = share * (size - 1);
+  const [low, high] = [Math.floor(position), Math.ceil(position)];
+  const part = position - low;
   const value = low === high ? element(low) : ops.add(ops.mul(element(low), 1 - part), ops.mul(element(high), part));
   const last = element(size - 1);
   const result = ops.select(ops.isNaN(last), last, value);

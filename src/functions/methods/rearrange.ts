@@ -38,7 +38,7 @@ const triuNode = (x: Node, k = 0): Node => ops.select(ops.ge(offDiagonal("triu",
 
 const trilNode = (x: Node, k = 0): Node => ops.select(ops.le(offDiagonal("tril", x.shape), k), x, ops.zerosLike(x));
 
-/** Moves elements by `shift` places along a dim (default the last); elements that leave at one end come in at the other. */
+/** Moves elements by `shift` positions along a dim (default the last); elements that leave at one end come in at the other. */
 export const roll = (x: Tensor, shift: number, dim = -1): Tensor => operate("roll", rollNode, [x], shift, dim);
 
 /** NumPy's tile, PyTorch's repeat: the whole tensor `counts[dim]` times along each dim; further counts add dims in front. */
@@ -71,13 +71,13 @@ export function pick(x: Tensor, index: number, dim = -1): Tensor {
   checkInteger("pick", "index", index, -Number.MAX_SAFE_INTEGER);
   const at = normalizeDim(dim, x.shape.length, "pick");
   const size = x.shape[at] as number;
-  const place = index < 0 ? index + size : index;
-  if (place < 0 || place >= size)
+  const position = index < 0 ? index + size : index;
+  if (position < 0 || position >= size)
     throw new HeddleError(
       "shape",
       `pick: index ${index} is not in [${-size}, ${size - 1}], dim ${at} of ${formatType(x)}`,
     );
-  return operate("pick", pickNode, [x], at, place);
+  return operate("pick", pickNode, [x], at, position);
 }
 
 const pickNode = (node: Node, at: number, index: number): Node => squeezeNode(sliceDim(node, at, index, index + 1), at);

@@ -10,8 +10,8 @@ import { shown } from "../../util/show.ts";
 import { expandDim, fromEnd, squeezeNode } from "../nodes.ts";
 
 function sliceFromEnd(x: Node, start: readonly number[], limit: readonly number[], stride?: readonly number[]): Node {
-  const counted = (places: readonly number[]): number[] =>
-    places.map((place, dim) => fromEnd(place, x.shape[dim] ?? 0));
+  const counted = (indices: readonly number[]): number[] =>
+    indices.map((index, dim) => fromEnd(index, x.shape[dim] ?? 0));
   return ops.slice(x, counted(start), counted(limit), stride);
 }
 
@@ -100,7 +100,7 @@ export const expandDims = (x: Tensor, dim: number): Tensor => operate("expandDim
 /** Removes a dim of size 1, or all of them. @throws HeddleError `shape` for a dim of another size */
 export const squeeze = (x: Tensor, dim?: number): Tensor => operate("squeeze", squeezeNode, [x], dim);
 
-/** Moves a dim to another place; the other dims keep their order. */
+/** Moves a dim to another position; the other dims keep their order. */
 export const moveDim = (x: Tensor, from: number, to: number): Tensor =>
   operate(
     "moveDim",

@@ -33,7 +33,7 @@ export interface StagePlace {
   readonly phase: ActionKind | "start" | "update";
 }
 
-/** The nodes of a graph with their places. */
+/** The nodes of a graph with their stages. */
 export interface Stages {
   readonly graph: Graph;
   readonly count: number;

@@ -88,12 +88,10 @@ static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 
 /// The kernel of a group, from the cache or generated now; `None` where none can be generated.
 pub fn kernel(description: &Description, isa: Isa) -> Option<Arc<Kernel>> {
-    let wide = match isa {
-        _ if !cfg!(target_arch = "x86_64") => return None,
-        Isa::Avx512 => true,
-        Isa::Avx2 => false,
-        Isa::Scalar => return None,
-    };
+    if isa == Isa::Scalar || !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let wide = isa >= Isa::Avx512;
     let mut cache = CACHE.lock().unwrap_or_else(|e| e.into_inner());
     let cache = cache.get_or_insert_with(Cache::default);
     let key = (description.clone(), wide);
@@ -127,11 +125,7 @@ impl Prepared {
     }
 
     pub fn kernel(&self, isa: Isa) -> Option<&Kernel> {
-        let cell = match isa {
-            Isa::Scalar => return None,
-            Isa::Avx2 => &self.kernels[0],
-            Isa::Avx512 => &self.kernels[1],
-        };
+        let cell = self.kernels.get((isa.general() as usize).checked_sub(Isa::Avx2 as usize)?)?;
         cell.get_or_init(|| kernel(&self.description, isa)).as_deref()
     }
 }

@@ -62,7 +62,7 @@ pub fn pieces(count: usize, length: usize, size: usize) -> impl Iterator<Item = 
 
 macro_rules! pick {
     ($isa:expr, $what:ident) => {
-        match $isa {
+        match $isa.general() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => <<Self as Lanes<crate::isa::Avx512>>::S as Simd<Self>>::$what,
             #[cfg(target_arch = "x86_64")]

@@ -16,6 +16,7 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, Load)> {
         fft::KERNELS,
         fused::KERNELS,
         index::KERNELS,
+        narrow::KERNELS,
         random::KERNELS,
         reduce::KERNELS,
         rows::KERNELS,
@@ -44,6 +45,7 @@ pub mod fused;
 pub mod index;
 pub mod lu;
 pub mod micro;
+pub mod narrow;
 pub mod product;
 pub mod qr;
 pub mod random;

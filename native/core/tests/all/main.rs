@@ -11,6 +11,7 @@ mod generated;
 mod limits;
 mod loops;
 mod malformed;
+mod narrow;
 mod products;
 mod reductions;
 mod rows;

@@ -1,0 +1,116 @@
+//! Products of AMX tiles: 16 rows of 64 bytes.
+
+use std::arch::asm;
+
+use super::operands::Pair;
+
+/// All eight tiles have 16 rows of 64 bytes: palette 1, then the bytes of a row, then the rows.
+#[repr(C, align(64))]
+struct Configuration {
+    palette: u8,
+    start: u8,
+    reserved: [u8; 14],
+    bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+static WHOLE: Configuration = Configuration {
+    palette: 1,
+    start: 0,
+    reserved: [0; 14],
+    bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+    rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+};
+
+/// Prepares this thread for [`block`].
+///
+/// # Safety
+/// The processor must have AMX, and the process the permission to use it.
+pub unsafe fn begin() {
+    asm!("ldtilecfg [{0}]", in(reg) &raw const WHOLE, options(nostack, preserves_flags, readonly));
+}
+
+/// Gives the tiles back, so that this thread is cheap to switch.
+///
+/// # Safety
+/// As for [`begin`].
+pub unsafe fn end() {
+    asm!("tilerelease", options(nostack, preserves_flags, nomem));
+}
+
+/// Two by two tiles of sums: the sums of a row of tiles share the left tile, those of a column the right tile.
+macro_rules! squares {
+    ($name:literal, $steps:expr, $left:expr, $right:expr, $out:expr) => {
+        asm!(
+            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            "2:",
+            "tileloadd tmm4, [{a} + {s}]",
+            "tileloadd tmm6, [{c} + {s}]",
+            concat!($name, " tmm0, tmm4, tmm6"),
+            "tileloadd tmm7, [{d} + {s}]",
+            concat!($name, " tmm1, tmm4, tmm7"),
+            "tileloadd tmm5, [{b} + {s}]",
+            concat!($name, " tmm2, tmm5, tmm6"),
+            concat!($name, " tmm3, tmm5, tmm7"),
+            "add {a}, 1024", "add {b}, 1024", "add {c}, 1024", "add {d}, 1024",
+            "dec {n}", "jnz 2b",
+            "tilestored [{o} + {t}], tmm0",
+            "tilestored [{o} + {t} + 64], tmm1",
+            "tilestored [{p} + {t}], tmm2",
+            "tilestored [{p} + {t} + 64], tmm3",
+            a = inout(reg) $left[0] => _, b = inout(reg) $left[1] => _,
+            c = inout(reg) $right[0] => _, d = inout(reg) $right[1] => _,
+            n = inout(reg) $steps => _, o = in(reg) $out, p = in(reg) $out.add(16 * 32), s = in(reg) 64usize, t = in(reg) 128usize,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack)
+        )
+    };
+}
+
+/// One row of tiles by two columns of tiles.
+macro_rules! pair {
+    ($name:literal, $steps:expr, $left:expr, $right:expr, $out:expr) => {
+        asm!(
+            "tilezero tmm0", "tilezero tmm1",
+            "2:",
+            "tileloadd tmm4, [{a} + {s}]",
+            "tileloadd tmm6, [{c} + {s}]",
+            concat!($name, " tmm0, tmm4, tmm6"),
+            "tileloadd tmm7, [{d} + {s}]",
+            concat!($name, " tmm1, tmm4, tmm7"),
+            "add {a}, 1024", "add {c}, 1024", "add {d}, 1024",
+            "dec {n}", "jnz 2b",
+            "tilestored [{o} + {t}], tmm0",
+            "tilestored [{o} + {t} + 64], tmm1",
+            a = inout(reg) $left[0] => _, c = inout(reg) $right[0] => _, d = inout(reg) $right[1] => _,
+            n = inout(reg) $steps => _, o = in(reg) $out, s = in(reg) 64usize, t = in(reg) 128usize,
+            out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
+            options(nostack)
+        )
+    };
+}
+
+macro_rules! both {
+    ($name:literal, $two:expr, $steps:expr, $left:expr, $right:expr, $out:expr) => {
+        if $two {
+            squares!($name, $steps, $left, $right, $out)
+        } else {
+            pair!($name, $steps, $left, $right, $out)
+        }
+    };
+}
+
+/// The sums of up to 32 rows and columns over `steps` steps, at least one.
+///
+/// # Safety
+/// [`begin`] must have been called; each pointer has `steps` tiles.
+pub unsafe fn block(pair: Pair, two: bool, steps: usize, left: [*const u8; 2], right: [*const u8; 2], out: *mut u32) {
+    match pair {
+        Pair::Bf16 => both!("tdpbf16ps", two, steps, left, right, out),
+        Pair::Bytes { signed: [true, true] } => both!("tdpbssd", two, steps, left, right, out),
+        Pair::Bytes { signed: [true, false] } => both!("tdpbsud", two, steps, left, right, out),
+        Pair::Bytes { signed: [false, true] } => both!("tdpbusd", two, steps, left, right, out),
+        Pair::Bytes { signed: [false, false] } => both!("tdpbuud", two, steps, left, right, out),
+    }
+}
