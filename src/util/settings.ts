@@ -175,7 +175,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },
   HEDDLE_JIT: { says: "`off`: do not generate kernels" },
   HEDDLE_CACHE: {
-    says: "the folder with lowered programs of earlier runs, or `off`; `on`: `.heddle/cache` of the project",
+    says: "the folder of kept lowered programs, or `off`; `on`, the default: the project's `.heddle/cache`",
   },
   HEDDLE_FINALIZE: {
     says: "when memory of collected tensors is freed: `late` when the event loop turns, `at-once` within the collection; default what the runtime supports",
