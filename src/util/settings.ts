@@ -174,9 +174,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_NATIVE: { says: "`off`: do not load the native core" },
   HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },
   HEDDLE_JIT: { says: "`off`: do not generate kernels" },
-  HEDDLE_CACHE: {
-    says: "the folder where lowered programs are kept for later runs, or `off`; `on`, the default, is `.heddle/cache` beside the nearest package.json",
-  },
+  HEDDLE_CACHE: { says: "where lowered programs are kept; default `on`: in `.heddle/cache` of the project" },
   HEDDLE_FINALIZE: {
     says: "when memory of collected tensors is freed: `late` when the event loop turns, `at-once` within the collection; default what the runtime supports",
   },
