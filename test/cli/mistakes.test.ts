@@ -103,7 +103,7 @@ const mistakes: Mistake[] = [
   { args: ["doctor", "--jsn"], status: 2, says: /Did you mean --json\?/ },
   ...(
     [
-      ["HEDDLE_ISA", "mmx", "scalar, avx2 or avx512"],
+      ["HEDDLE_ISA", "mmx", "scalar, avx2, avx512, avx512vnni, avx512bf16 or amx"],
       ["HEDDLE_NATIVE", "maybe", "on or off"],
       ["HEDDLE_THREADS", "0", "a whole number from 1 to 1024"],
       ["HEDDLE_TIMEOUT", "1 h", "a whole number from 1 to 86400"],

@@ -32,7 +32,7 @@ describe("the environment", () => {
   });
 
   test.each([
-    ["HEDDLE_ISA", "AVX2", /it can be scalar, avx2 or avx512, or unset/],
+    ["HEDDLE_ISA", "AVX2", /it can be scalar, avx2, avx512, avx512vnni, avx512bf16 or amx, or unset/],
     ["HEDDLE_TRANSPORT", "mpi", /it can be auto, tcp or shared, or unset/],
     ["HEDDLE_THREADS", "-1", /a whole number from 1 to 1024/],
     ["HEDDLE_THREADS", "1e2", /a whole number/],
