@@ -156,6 +156,34 @@ impl Drop for Buffer {
     }
 }
 
+/// Memory of a kernel's own that grows and is not counted: on huge pages where it is large.
+pub struct Pages(Block);
+
+impl Pages {
+    pub const NONE: Pages = Pages(Block { ptr: std::ptr::null_mut(), capacity: 0 });
+
+    /// Room for `count` values; what it held is lost when it grows.
+    pub fn room<T>(&mut self, count: usize) -> *mut T {
+        let bytes = (count * std::mem::size_of::<T>()).max(ALIGN);
+        if self.0.capacity < bytes {
+            *self = Pages::NONE;
+            let capacity =
+                if bytes > HUGE / 4 && !EXACT { bytes.next_multiple_of(HUGE) } else { bytes.next_multiple_of(ALIGN) };
+            self.0 = Block { ptr: map(capacity), capacity };
+            assert!(!self.0.ptr.is_null(), "no memory for {bytes} bytes");
+        }
+        self.0.ptr.cast()
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if self.0.capacity > 0 {
+            unmap(Block { ..self.0 });
+        }
+    }
+}
+
 fn map(capacity: usize) -> *mut u8 {
     if capacity < HUGE || EXACT {
         return unsafe { alloc_zeroed(Layout::from_size_align_unchecked(capacity, ALIGN)) };

@@ -24,7 +24,7 @@ pub trait Simd<T>: Level {
     /// Computes a tile of `M` rows and `V` vectors if this level has a hand-written loop for it: for left steps (`ALONG`) or
     /// left rows that follow each other without gaps. Returns false otherwise.
     #[inline(always)]
-    unsafe fn straight<const M: usize, const V: usize, const ALONG: bool>(_: &Walk<T>) -> bool {
+    unsafe fn straight<const M: usize, const V: usize, const FULL: bool, const ALONG: bool>(_: &Walk<T>) -> bool {
         false
     }
 }
@@ -171,8 +171,8 @@ mod x86 {
 
                 $(
                     #[inline(always)]
-                    unsafe fn straight<const M: usize, const V: usize, const ALONG: bool>(walk: &Walk<$t>) -> bool {
-                        crate::straight::$straight::<M, V, ALONG>(walk);
+                    unsafe fn straight<const M: usize, const V: usize, const FULL: bool, const ALONG: bool>(walk: &Walk<$t>) -> bool {
+                        crate::straight::$straight::<M, V, FULL, ALONG>(walk);
                         true
                     }
                 )?

@@ -22,7 +22,10 @@ macro_rules! step {
     ($load:literal, $splat:literal, $fma:literal, $unrolled:literal, $after:literal, [$($i:literal $first:literal $second:literal $at:literal)+]) => {
         concat!(
             ".if {v} == 2\n",
-            $load, " zmm28, [{right}]\n", $load, " zmm29 {{{mask}}} {{z}}, [{right} + 64]\n",
+            $load, " zmm28, [{right}]\n",
+            // A mask takes a port that the multiply-adds need.
+            ".if {full}\n", $load, " zmm29, [{right} + 64]\n",
+            ".else\n", $load, " zmm29 {{{mask}}} {{z}}, [{right} + 64]\n.endif\n",
             ".else\n",
             $load, " zmm28 {{{mask}}} {{z}}, [{right}]\n",
             ".endif\n",
@@ -40,7 +43,7 @@ macro_rules! step {
 }
 
 macro_rules! walk {
-    ($walk:expr, $size:literal, $m:expr, $v:expr, $load:literal, $splat:literal, $fma:literal, $v_type:ty, $stride:expr,
+    ($walk:expr, $size:literal, $m:expr, $v:expr, $full:expr, $load:literal, $splat:literal, $fma:literal, $v_type:ty, $stride:expr,
      begin: $begin:literal, run: $run:literal, after: $after:literal, unrolled: [$u0:literal $u1:literal $u2:literal $u3:literal], next: $next:literal, one: $one:literal, $rows:tt) => {{
         let x = $walk;
         let frame = Frame {
@@ -70,6 +73,9 @@ macro_rules! walk {
             step!($load, $splat, $fma, $u2, $after, $rows),
             step!($load, $splat, $fma, $u3, $after, $rows),
             $next,
+            "prefetcht1 [{ahead}]",
+            "prefetcht1 [{ahead} + 64]",
+            "add {ahead}, {ahead_row}",
             "dec {count}",
             "jnz 3b",
             "4:",
@@ -86,6 +92,7 @@ macro_rules! walk {
             "jne 2b",
             m = const $m,
             v = const $v,
+            full = const $full as i32,
             size = const $size,
             frame = in(reg) &frame,
             segments = inout(reg) x.segments.as_ptr() => _,
@@ -97,6 +104,8 @@ macro_rules! walk {
             base = out(reg) _,
             base7 = out(reg) _,
             count = out(reg) _,
+            ahead = inout(reg) x.ahead => _,
+            ahead_row = in(reg) x.ahead_row * $size,
             mask = in(kreg) mask,
             inout("zmm0") sum[0][0], inout("zmm1") sum[0][1], inout("zmm2") sum[1][0], inout("zmm3") sum[1][1],
             inout("zmm4") sum[2][0], inout("zmm5") sum[2][1], inout("zmm6") sum[3][0], inout("zmm7") sum[3][1],
@@ -120,10 +129,17 @@ macro_rules! straight {
         /// # Safety
         /// All addresses that the walk describes must be valid, and the processor must have AVX-512.
         #[target_feature(enable = "avx512f,avx512bw")]
-        pub unsafe fn $name<const M: usize, const V: usize, const ALONG: bool>(x: &Walk<$t>) {
+        pub unsafe fn $name<const M: usize, const V: usize, const FULL: bool, const ALONG: bool>(x: &Walk<$t>) {
+            // The tile of the result is there when the loop ends.
+            for i in 0..M {
+                let out = x.out.wrapping_offset(i as isize * x.out_row);
+                for v in 0..V {
+                    asm!("prefetchw [{}]", in(reg) out.wrapping_add(v * (64 / $size)), options(nostack, preserves_flags, readonly));
+                }
+            }
             let sum = if ALONG {
                 // Rows 0 to 13 from two addresses and three multiples of the distance.
-                walk!(x, $size, M, V, $load, $splat, $fma, $v, x.left_row,
+                walk!(x, $size, M, V, FULL, $load, $splat, $fma, $v, x.left_row,
                     begin: "lea {s3}, [{s} + {s} * 2]\nlea {s5}, [{s} + {s} * 4]",
                     run: "lea {base7}, [{base} + {s3} * 2]\nadd {base7}, {s}",
                     after: "",
@@ -145,7 +161,7 @@ macro_rules! straight {
                      "12" "24" "25" "{base} + {s3} * 4"
                      "13" "26" "27" "{base7} + {s3} * 2"])
             } else {
-                walk!(x, $size, M, V, $load, $splat, $fma, $v, x.left_step,
+                walk!(x, $size, M, V, FULL, $load, $splat, $fma, $v, x.left_step,
                     begin: "/* {s3} {s5} {base7} */",
                     run: "",
                     after: "add {base}, {s}",
@@ -170,7 +186,7 @@ macro_rules! straight {
             for (i, row) in sum.iter().enumerate().take(M) {
                 for (v, value) in row.iter().enumerate().take(V) {
                     let to = x.out.offset(i as isize * x.out_row).add(v * (64 / $size));
-                    let lanes = if v + 1 < V { !0 } else { ((1u32 << x.tail) - 1) as $mask };
+                    let lanes = if FULL || v + 1 < V { !0 } else { ((1u32 << x.tail) - 1) as $mask };
                     let value = if x.accumulate { $add($some(lanes, to), *value) } else { *value };
                     $store(to, lanes, value);
                 }

@@ -16,4 +16,7 @@ pub struct Walk<'a, T> {
     pub out: *mut T,
     pub out_row: isize,
     pub accumulate: bool,
+    /// Two cache lines that are fetched, and the distance to those that are fetched four steps later.
+    pub ahead: *const T,
+    pub ahead_row: isize,
 }

@@ -3,7 +3,7 @@
 
 use super::conv_spread::{self, spreads};
 use super::dot::tree;
-use super::micro::{long_block, Block, Real, SPAN};
+use super::micro::{long_block, Ahead, Block, Real, SPAN};
 use super::product::{pack_right, Matrix, DEPTH};
 use super::tally::totals;
 use crate::calls::{ConvFilterJson, ConvJson, ConvSizes, EpilogueJson, StridedJson};
@@ -321,6 +321,7 @@ impl Conv {
             out,
             out_row: out_pixel as isize,
             accumulate: false,
+            ahead: [Ahead::NONE; 2],
         };
         if g.reading == Reading::Columns {
             x.m = g.pixels();
@@ -437,6 +438,7 @@ impl ConvFilter {
             out: sum,
             out_row: s.o as isize,
             accumulate,
+            ahead: [Ahead::NONE; 2],
         };
         if g.reading == Reading::Columns {
             x.m = g.taps();

@@ -3,7 +3,7 @@
 //! and one result channel fills vectors as well as many.
 
 use super::fold::CHAIN;
-use super::micro::{long_block, Block, Real};
+use super::micro::{long_block, Ahead, Block, Real};
 use super::product::DEPTH;
 use crate::calls::ConvSizes;
 use crate::dtype::Element;
@@ -84,6 +84,7 @@ pub(super) unsafe fn image<T: Real>(
             out: slot,
             out_row: all as isize,
             accumulate: false,
+            ahead: [Ahead::NONE; 2],
         };
         long_block(run.isa, &products);
         let (z, y) = (row / s.h, row % s.h);

@@ -2,11 +2,12 @@
 
 use super::fold::{self, join, settle, Sum, CHAIN, LANES, RUN};
 use super::micro::Real;
-use super::product::{conflicting, product, Matrix};
+use super::product::{conflicting, product, put, Matrix};
+use super::tally::totals;
 use super::whole::{products, Sizes, Whole};
 use crate::calls::DotJson;
 use crate::dtype::DType;
-use crate::isa::{by_isa, Level};
+use crate::isa::{by_isa, Isa, Level};
 use crate::reader::kernels;
 use crate::scalar::Float;
 use crate::step::{Kernel, Run};
@@ -126,7 +127,9 @@ impl Dot {
     /// Parts of the rows and columns. They never change bits: each element has the same chain in all of them.
     fn cut<T>(&self, threads: usize) -> (usize, usize) {
         let (b, m, k, n) = (self.call.b, self.call.m, self.call.k2, self.call.n);
-        let mut cut = (m.div_ceil(512).max(1), n.div_ceil(1024).max(1));
+        // What comes after a product finds its part in the cache.
+        let after = self.call.epilogue.bias.is_some() || self.call.epilogue.relu;
+        let mut cut = if after { (m.div_ceil(512), n.div_ceil(1024)) } else { (1, 1) };
         if threads == 1 {
             return cut;
         }
@@ -164,10 +167,10 @@ impl Dot {
         out: Matrix<T>,
     ) {
         if self.call.n == 1 && k > 8 && m > 0 {
-            return narrow(run, m, k, x, y, out);
+            return narrow(run.isa, m, k, x, y, out);
         }
         if self.call.m == 1 && k > 8 && n > 0 {
-            return narrow(run, n, k, y.transposed(), x.transposed(), out.transposed());
+            return narrow(run.isa, n, k, y.transposed(), x.transposed(), out.transposed());
         }
         product(run.isa, m, n, k, x, y, out, false);
     }
@@ -177,11 +180,7 @@ impl Dot {
         let area = self.call.m * self.call.n;
         let base = partial.add(batch * self.pieces * area);
         tree(base, self.pieces, area, area);
-        for i in 0..self.call.m {
-            for j in 0..self.call.n {
-                *out.at(i, j).cast_mut() = *base.add(i * self.call.n + j);
-            }
-        }
+        put([self.call.m, self.call.n], out, false, |i, j| *base.add(i * self.call.n + j));
     }
 }
 
@@ -208,18 +207,18 @@ fn range(size: usize, parts: usize, i: usize, grain: usize) -> (usize, usize) {
 }
 
 /// Matrix times vector: bound by reading the matrix, so it is read in its own order.
-unsafe fn narrow<T: Real>(run: &Run, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
+unsafe fn narrow<T: Real>(isa: Isa, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
     if x.columns == 1 && y.rows == 1 {
-        return row_loop::<T>(run.isa, m, k, &x, &y, &out);
+        return row_loop::<T>(isa, m, k, &x, &y, &out);
     }
     if x.rows == 1 {
-        return column_loop::<T>(run.isa, m, k, &x, &y, &out);
+        return columns(isa, m, k, x, y, out);
     }
-    product(run.isa, m, 1, k, x, y, out, false);
+    product(isa, m, 1, k, x, y, out, false);
 }
 
 by_isa! { fn row_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => row_body }
-by_isa! { fn column_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => column_body }
+by_isa! { fn add_columns<T: Float>(x: &Matrix<T>, y: &Matrix<T>, k: usize, sums: &mut [T]) => add_columns_body }
 
 #[inline(always)]
 unsafe fn row_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
@@ -253,38 +252,51 @@ unsafe fn run_lanes<L: Level, T: Float>(row: &[T], vector: &[T]) -> [T; LANES] {
     lanes
 }
 
-#[inline(always)]
-unsafe fn column_body<L: Level, T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) {
-    // Long runs of each row, so that the processor reads ahead; the sums stay in L1.
-    const WIDTH: usize = 1024;
-    let [mut sums, mut totals, mut lost] = [[T::ZERO; WIDTH]; 3];
+unsafe fn columns<T: Real>(isa: Isa, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
+    // Long runs of the memory, so that the processor reads ahead; the sums stay in L1.
+    const WIDTH: usize = 4096;
     for i in (0..m).step_by(WIDTH) {
-        let n = WIDTH.min(m - i);
-        let (sums, totals, lost) = (&mut sums[..n], &mut totals[..n], &mut lost[..n]);
-        totals.fill(T::ZERO);
-        lost.fill(T::ZERO);
-        let column = |p: usize| (std::slice::from_raw_parts(x.at(i, p), n), *y.at(p, 0));
-        for first in (0..k).step_by(CHAIN) {
-            sums.fill(T::ZERO);
-            let end = k.min(first + CHAIN);
-            let together = end - (end - first) % 4;
-            for p in (first..together).step_by(4) {
-                let [(a, u), (b, v), (c, w), (d, z)] = [column(p), column(p + 1), column(p + 2), column(p + 3)];
-                for (j, s) in sums.iter_mut().enumerate() {
-                    *s = d[j].mul_add::<L>(z, c[j].mul_add::<L>(w, b[j].mul_add::<L>(v, a[j].mul_add::<L>(u, *s))));
-                }
+        totals(isa, WIDTH.min(m - i), |tally| {
+            for p in (0..k).step_by(CHAIN) {
+                tally.sums.fill(T::ZERO);
+                add_columns(isa, &x.from(i, p), &y.from(p, 0), CHAIN.min(k - p), tally.sums);
+                tally.join();
             }
-            for p in together..end {
-                let (a, scale) = column(p);
-                for (s, a) in sums.iter_mut().zip(a) {
-                    *s = a.mul_add::<L>(scale, *s);
-                }
+            tally.settle();
+            put([tally.totals.len(), 1], out.from(i, 0), false, |j, _| tally.totals[j]);
+        });
+    }
+}
+
+#[inline(always)]
+unsafe fn add_columns_body<L: Level, T: Float>(x: &Matrix<T>, y: &Matrix<T>, k: usize, sums: &mut [T]) {
+    const TOGETHER: usize = 8;
+    let whole = k - k % TOGETHER;
+    for p in (0..whole).step_by(TOGETHER) {
+        add_some::<L, T, TOGETHER>(x.from(0, p), y.from(p, 0), sums);
+    }
+    for p in whole..k {
+        add_some::<L, T, 1>(x.from(0, p), y.from(p, 0), sums);
+    }
+}
+
+/// Adds `N` columns, each times its factor.
+#[inline(always)]
+unsafe fn add_some<L: Level, T: Float, const N: usize>(x: Matrix<T>, y: Matrix<T>, sums: &mut [T]) {
+    let scale: [T; N] = std::array::from_fn(|p| *y.at(p, 0));
+    let (lines, rest) = sums.as_chunks_mut::<LANES>();
+    let last = lines.len() * LANES;
+    for (i, sums) in lines.iter_mut().enumerate() {
+        let from: [&[T; LANES]; N] = std::array::from_fn(|p| &*x.at(i * LANES, p).cast());
+        for (l, sum) in sums.iter_mut().enumerate() {
+            for p in 0..N {
+                *sum = from[p][l].mul_add::<L>(scale[p], *sum);
             }
-            join::<T, Sum>(totals, lost, sums);
         }
-        settle::<T, Sum>(totals, lost);
-        for (j, s) in totals.iter().enumerate() {
-            *out.at(i + j, 0).cast_mut() = *s;
+    }
+    for (l, sum) in rest.iter_mut().enumerate() {
+        for p in 0..N {
+            *sum = (*x.at(last + l, p)).mul_add::<L>(scale[p], *sum);
         }
     }
 }

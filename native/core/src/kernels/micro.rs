@@ -32,6 +32,20 @@ pub struct Block<'a, T> {
     pub out: *mut T,
     pub out_row: isize,
     pub accumulate: bool,
+    /// What is fetched into L2 meanwhile.
+    pub ahead: [Ahead<T>; 2],
+}
+
+/// Rows of two cache lines each. No address is read, so that any may be named.
+#[derive(Clone, Copy)]
+pub struct Ahead<T> {
+    pub ptr: *const T,
+    pub row: isize,
+    pub rows: usize,
+}
+
+impl<T> Ahead<T> {
+    pub const NONE: Ahead<T> = Ahead { ptr: std::ptr::null(), row: 0, rows: 0 };
 }
 
 /// Some steps of the contracted index: whole segments, or a part of one.
@@ -162,7 +176,7 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
     let mut column = 0;
     while column < x.n {
         let columns = width.min(x.n - column);
-        let mut tile = Tile {
+        let mut tile = Walk {
             left: x.left,
             left_row: x.left_row,
             left_step: x.left_step,
@@ -174,9 +188,22 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
             out_row: x.out_row,
             tail: columns,
             accumulate: x.accumulate,
+            ahead: x.right,
+            ahead_row: 0,
         };
         let mut row = 0;
         for panel in 0..panels {
+            // The loop fetches a row every four steps.
+            let mut first = panel * (k / 4);
+            (tile.ahead, tile.ahead_row) = (x.right, 0);
+            for ahead in x.ahead {
+                if first < ahead.rows {
+                    tile.ahead = ahead.ptr.wrapping_offset(first as isize * ahead.row);
+                    tile.ahead_row = ahead.row;
+                    break;
+                }
+                first -= ahead.rows;
+            }
             let rows = height + usize::from(panel < taller);
             if x.left_packed {
                 tile.left = x.left.add(row * k);
@@ -188,7 +215,7 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
             tile.out = x.out.offset(row as isize * x.out_row).add(column);
             tile.tail = if columns > S::LANES { columns - S::LANES } else { columns };
             for piece in pieces(x.segments.len(), x.segment, x.chain) {
-                let tile = Tile {
+                let tile = Walk {
                     left: tile.left.wrapping_offset(piece.from as isize * tile.left_step),
                     right: tile.right.wrapping_offset(piece.before as isize * tile.right_row),
                     segments: &x.segments[piece.segments],
@@ -200,8 +227,6 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
                     by_rows::<S, T, 2, true>(&tile, rows);
                 } else if columns > S::LANES {
                     by_rows::<S, T, 2, false>(&tile, rows);
-                } else if columns == S::LANES {
-                    by_rows::<S, T, 1, true>(&tile, rows);
                 } else {
                     by_rows::<S, T, 1, false>(&tile, rows);
                 }
@@ -210,34 +235,6 @@ unsafe fn block_body<S: Simd<T>, T: Float>(x: &Block<T>) {
         }
         column += columns;
     }
-}
-
-/// What a level's own loop can walk, and whether along the steps.
-#[inline(always)]
-fn walk<'a, T>(x: &Tile<'a, T>) -> Option<(Walk<'a, T>, bool)> {
-    let along = x.left_step == 1;
-    if x.segments.is_empty() || !(along || x.left_row == 1) {
-        return None;
-    }
-    let Tile { left, left_row, left_step, segments, segment, right, right_row, out, out_row, tail, accumulate } = *x;
-    let walk = Walk { left, left_row, left_step, segments, segment, right, right_row, tail, out, out_row, accumulate };
-    Some((walk, along))
-}
-
-#[derive(Clone, Copy)]
-struct Tile<'a, T> {
-    left: *const T,
-    left_row: isize,
-    left_step: isize,
-    segments: &'a [isize],
-    segment: usize,
-    right: *const T,
-    right_row: isize,
-    out: *mut T,
-    out_row: isize,
-    /// Lanes in the last vector of columns.
-    tail: usize,
-    accumulate: bool,
 }
 
 macro_rules! rows_arms {
@@ -250,19 +247,21 @@ macro_rules! rows_arms {
 }
 
 #[inline(always)]
-unsafe fn by_rows<S: Simd<T>, T: Float, const V: usize, const FULL: bool>(x: &Tile<T>, rows: usize) {
+unsafe fn by_rows<S: Simd<T>, T: Float, const V: usize, const FULL: bool>(x: &Walk<T>, rows: usize) {
     rows_arms!(S, T, V, FULL, x, rows, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
 }
 
 #[inline(always)]
-unsafe fn tile<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(x: &Tile<T>) {
+unsafe fn tile<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(x: &Walk<T>) {
     if M > S::ROWS {
         return;
     }
-    let done = match walk(x) {
-        Some((walk, true)) => S::straight::<M, V, true>(&walk),
-        Some((walk, false)) => S::straight::<M, V, false>(&walk),
-        None => false,
+    // A level's own loop walks along the steps, or along the rows.
+    let done = match x {
+        _ if x.segments.is_empty() => false,
+        Walk { left_step: 1, .. } => S::straight::<M, V, FULL, true>(x),
+        Walk { left_row: 1, .. } => S::straight::<M, V, FULL, false>(x),
+        _ => false,
     };
     if !done {
         write::<S, T, M, V, FULL>(x, &sums::<S, T, M, V, FULL>(x));
@@ -270,7 +269,7 @@ unsafe fn tile<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL:
 }
 
 #[inline(always)]
-unsafe fn sums<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(x: &Tile<T>) -> [[S::V; V]; M] {
+unsafe fn sums<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(x: &Walk<T>) -> [[S::V; V]; M] {
     let mut sum = [[S::zero(); V]; M];
     let mut right = x.right;
     let mut left = x.left;
@@ -302,7 +301,7 @@ unsafe fn sums<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL:
 
 #[inline(always)]
 unsafe fn write<S: Simd<T>, T: Float, const M: usize, const V: usize, const FULL: bool>(
-    x: &Tile<T>,
+    x: &Walk<T>,
     sum: &[[S::V; V]; M],
 ) {
     for (i, row) in sum.iter().enumerate() {

@@ -4,17 +4,18 @@
 use std::cell::RefCell;
 
 use super::fold::CHAIN;
-use super::micro::{Block, Real, SPAN};
+use super::micro::{Ahead, Block, Real, SPAN};
 use super::tally::totals;
 use super::transpose::transpose;
+use crate::buffer::Pages;
 use crate::isa::Isa;
 
 /// Most steps of a block of the contracted dim: a group of right columns of this length fits L1.
 pub const DEPTH: usize = 256;
-/// Slivers of right columns that are packed together: with `DEPTH` rows a part of L2.
-const GROUP: usize = 8;
-/// Rows that are prefetched while a group is packed.
-const AHEAD: isize = 4;
+/// Most rows of the left side that pass together: with `DEPTH` steps a part of L2.
+const ROWS: usize = 14 * 25;
+/// Most columns of the right side that stay packed while all rows pass.
+const COLUMNS: usize = 1024;
 
 pub struct Matrix<T> {
     pub ptr: *const T,
@@ -49,16 +50,7 @@ impl<T> Matrix<T> {
 
 thread_local! {
     // Grows to the largest block seen and stays: no allocation after the first step.
-    static PACK: RefCell<[Vec<u64>; 3]> = const { RefCell::new([Vec::new(), Vec::new(), Vec::new()]) };
-}
-
-fn room<T>(buffer: &mut Vec<u64>, count: usize) -> *mut T {
-    let words = (count * std::mem::size_of::<T>()).div_ceil(8) + 8;
-    if buffer.len() < words {
-        buffer.resize(words, 0);
-    }
-    let ptr = buffer.as_mut_ptr() as usize;
-    ptr.next_multiple_of(64) as *mut T
+    static PACK: RefCell<[Pages; 3]> = const { RefCell::new([Pages::NONE; 3]) };
 }
 
 /// `out = a · b`, or `out += a · b`; `out` may have any strides.
@@ -101,7 +93,10 @@ unsafe fn long<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>
 }
 
 /// Writes a value for each element of `out`, or adds it.
-unsafe fn put<T: Real>([m, n]: [usize; 2], out: Matrix<T>, accumulate: bool, value: impl Fn(usize, usize) -> T) {
+///
+/// # Safety
+/// `out` must be valid for that size.
+pub unsafe fn put<T: Real>([m, n]: [usize; 2], out: Matrix<T>, accumulate: bool, value: impl Fn(usize, usize) -> T) {
     for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
         let to = out.at(i, j).cast_mut();
         *to = if accumulate { *to + value(i, j) } else { value(i, j) };
@@ -123,17 +118,13 @@ unsafe fn short<T: Real>(
     PACK.with(|pack| {
         let [left, right, whole] = &mut *pack.borrow_mut();
         let direct = out.columns == 1 || n == 1;
-        let target = if direct {
-            out
-        } else {
-            Matrix { ptr: room::<T>(whole, m * n) as *const T, rows: n as isize, columns: 1 }
-        };
+        let target = if direct { out } else { Matrix { ptr: whole.room(m * n), rows: n as isize, columns: 1 } };
         // Blocks of equal length, so that none is short.
         let length = k.div_ceil(k.div_ceil(DEPTH)).next_multiple_of(4);
-        for p in (0..k).step_by(length) {
-            let depth = length.min(k - p);
+        for (j, p) in (0..n).step_by(COLUMNS).flat_map(|j| (0..k).step_by(length).map(move |p| (j, p))) {
+            let size = [m, COLUMNS.min(n - j), length.min(k - p)];
             let add = p > 0 || (accumulate && direct);
-            block(isa, [m, n, depth], [a.from(0, p), b.from(p, 0), target], (add, chain), [&mut *left, &mut *right]);
+            block(isa, size, [a.from(0, p), b.from(p, j), target.from(0, j)], (add, chain), [&mut *left, &mut *right]);
         }
         if !direct {
             put([m, n], out, accumulate, |i, j| *target.at(i, j));
@@ -141,15 +132,14 @@ unsafe fn short<T: Real>(
     });
 }
 
-unsafe fn block<T: Real>(
+/// The block of a product whose sides are read in place.
+pub fn in_place<T: Real>(
     isa: Isa,
-    [m, n, depth]: [usize; 3],
+    [m, n, k]: [usize; 3],
     [a, b, out]: [Matrix<T>; 3],
-    (add, chain): (bool, usize),
-    [left, right]: [&mut Vec<u64>; 2],
-) {
-    let width = T::columns(isa);
-    let mut x = Block {
+    (accumulate, chain): (bool, usize),
+) -> Block<'static, T> {
+    Block {
         m,
         n,
         left: a.ptr,
@@ -157,107 +147,102 @@ unsafe fn block<T: Real>(
         left_step: a.columns,
         left_packed: false,
         segments: &[0],
-        segment: depth,
+        segment: k,
         chain,
         right: b.ptr,
         right_row: b.rows,
-        right_panel: width as isize,
+        right_panel: T::columns(isa) as isize,
         right_last_row: b.rows,
         out: out.ptr.cast_mut(),
         out_row: out.rows,
-        accumulate: add,
-    };
-    pack_left(isa, &mut x, n > 2 * width, left);
+        accumulate,
+        ahead: [Ahead::NONE; 2],
+    }
+}
+
+unsafe fn block<T: Real>(
+    isa: Isa,
+    [m, n, depth]: [usize; 3],
+    [a, b, out]: [Matrix<T>; 3],
+    (add, chain): (bool, usize),
+    [left, right]: [&mut Pages; 2],
+) {
+    let width = T::columns(isa);
+    let whole = in_place(isa, [m, n, depth], [a, b, out], (add, chain));
+    let worth = n > 2 * width;
     // Narrow right sides are read in place when rows are contiguous and few panels would reuse a copy.
     if (b.columns == 1 || n == 1) && m <= 4 * T::rows(isa) {
-        return T::block(isa, &x);
+        return T::block(isa, &pack_left(isa, whole, worth, left));
     }
-    // Rows without gaps are copied for several slivers at once, so that memory is read in long runs.
-    let group = if b.columns == 1 { GROUP * width } else { width };
-    let slivers = room::<T>(right, depth * group.min(n.next_multiple_of(width)));
-    for first in (0..n).step_by(group) {
-        let columns = group.min(n - first);
-        pack_slivers(b.from(0, first), depth, columns, width, slivers);
-        for column in (0..columns).step_by(width) {
-            x.n = width.min(columns - column);
-            x.right = slivers.add(column * depth);
+    let rows = m.div_ceil(m.div_ceil(ROWS));
+    // Where all rows pass at once, one sliver after another has the same place, which stays in L1.
+    let length = if rows < m { depth } else { 0 };
+    let end = n.next_multiple_of(width);
+    let slivers = right.room::<T>(depth * width + length * n);
+    for row in (0..m).step_by(rows) {
+        let part = Block { m: rows.min(m - row), left: a.at(row, 0), ..whole };
+        let mut x = pack_left(isa, part, worth, left);
+        let next = if row + rows < m { a.from(row + rows, 0) } else { a.from(0, depth) };
+        let packed = Matrix { ptr: slivers.cast_const(), rows: width as isize, columns: depth as isize };
+        let source = if row > 0 { packed } else { b };
+        for column in (0..n).step_by(width) {
+            let to = slivers.add(column * length);
+            x.n = width.min(n - column);
+            if row == 0 {
+                pack_right(b.from(0, column), depth, x.n, to);
+            }
+            x.right = to;
             x.right_row = x.n as isize;
             x.right_last_row = x.n as isize;
-            x.out = out.at(0, first + column).cast_mut();
+            x.out = out.at(row, column).cast_mut();
+            // The next right columns, and in the last slivers a part each of the rows that pass next.
+            let (sliver, part) = (depth * usize::from(column + width < n), rows * usize::from(column + depth >= end));
+            x.ahead = [
+                Ahead { ptr: source.at(0, column + width), row: source.rows, rows: sliver },
+                Ahead { ptr: next.at(0, (column + depth).saturating_sub(end)), row: a.rows, rows: part },
+            ];
             T::block(isa, &x);
         }
     }
 }
 
-/// Writes slivers of `width` columns one after another, each `[depth][its columns]`.
-unsafe fn pack_slivers<T: Real>(from: Matrix<T>, depth: usize, columns: usize, width: usize, to: *mut T) {
-    if columns <= width || from.columns != 1 {
-        for column in (0..columns).step_by(width) {
-            pack_right(from.from(0, column), depth, width.min(columns - column), to.add(column * depth));
-        }
-        return;
-    }
-    for p in 0..depth {
-        for column in (0..columns).step_by(width) {
-            let source = from.at(p, column);
-            // The next rows lie pages away, where the processor does not look ahead.
-            prefetch(source.wrapping_offset(AHEAD * from.rows));
-            prefetch(source.wrapping_offset(AHEAD * from.rows).wrapping_add(width / 2));
-            let size = width.min(columns - column);
-            let target = to.add(column * depth + p * size);
-            if size == width {
-                copy_lines(source, target, width);
-            } else {
-                std::ptr::copy_nonoverlapping(source, target, size);
-            }
-        }
-    }
-}
-
-/// Copies whole pieces of 64 bytes without a call.
+/// Copies a row; whole pieces of 64 bytes without a call.
 #[inline(always)]
-unsafe fn copy_lines<T>(from: *const T, to: *mut T, count: usize) {
+unsafe fn copy_row<T>(from: *const T, to: *mut T, count: usize) {
     type Line = [u64; 8];
-    for line in 0..count * std::mem::size_of::<T>() / 64 {
+    let bytes = count * std::mem::size_of::<T>();
+    if bytes % 64 > 0 {
+        return std::ptr::copy_nonoverlapping(from, to, count);
+    }
+    for line in 0..bytes / 64 {
         to.cast::<Line>().add(line).write_unaligned(from.cast::<Line>().add(line).read_unaligned());
     }
 }
 
-#[inline(always)]
-fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
 /// Whether rows so far apart share a few places of the cache.
 pub fn conflicting<T>(row: isize) -> bool {
-    (row.unsigned_abs() * std::mem::size_of::<T>()).is_multiple_of(1024)
+    (row.unsigned_abs() * std::mem::size_of::<T>()).is_multiple_of(2048)
 }
 
 /// Copies the left operand where reading it in place would miss the cache.
-unsafe fn pack_left<T: Real>(isa: Isa, x: &mut Block<T>, worth: bool, buffer: &mut Vec<u64>) {
+unsafe fn pack_left<'a, T: Real>(isa: Isa, mut x: Block<'a, T>, worth: bool, buffer: &mut Pages) -> Block<'a, T> {
     let (m, depth) = (x.m, x.segment);
     if x.left_step == 1 {
         if worth && conflicting::<T>(x.left_row) && m > 1 {
             let stride = depth + 16;
-            let to = room::<T>(buffer, m * stride);
+            let to = buffer.room::<T>(m * stride);
             for i in 0..m {
                 std::ptr::copy_nonoverlapping(x.left.offset(i as isize * x.left_row), to.add(i * stride), depth);
             }
             x.left = to;
             x.left_row = stride as isize;
         }
-        return;
+        return x;
     }
     if !worth && x.left_row == 1 {
-        return;
+        return x;
     }
-    let to = room::<T>(buffer, m * depth);
+    let to = buffer.room::<T>(m * depth);
     let panels = m.div_ceil(T::rows(isa));
     let (height, taller) = (m / panels, m % panels);
     let mut row = 0;
@@ -269,6 +254,7 @@ unsafe fn pack_left<T: Real>(isa: Isa, x: &mut Block<T>, worth: bool, buffer: &m
     }
     x.left = to;
     x.left_packed = true;
+    x
 }
 
 /// Writes `[depth, columns]` without gaps.
@@ -278,7 +264,7 @@ unsafe fn pack_left<T: Real>(isa: Isa, x: &mut Block<T>, worth: bool, buffer: &m
 pub unsafe fn pack_right<T: Real>(from: Matrix<T>, depth: usize, columns: usize, to: *mut T) {
     if from.columns == 1 {
         for p in 0..depth {
-            std::ptr::copy_nonoverlapping(from.at(p, 0), to.add(p * columns), columns);
+            copy_row(from.at(p, 0), to.add(p * columns), columns);
         }
         return;
     }

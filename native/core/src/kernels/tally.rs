@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 
 use super::fold::{add_rows, settle, Sum};
+use crate::buffer::Pages;
 use crate::isa::Isa;
 use crate::scalar::Float;
 
 thread_local! {
     // Grows to the largest part seen and stays: no allocation after the first step.
-    static ROOM: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static ROOM: RefCell<Pages> = const { RefCell::new(Pages::NONE) };
 }
 
 pub struct Tally<'a, T> {
@@ -23,12 +24,8 @@ pub struct Tally<'a, T> {
 pub fn totals<T: Float>(isa: Isa, count: usize, f: impl FnOnce(&mut Tally<T>)) {
     ROOM.with(|room| {
         let mut room = room.borrow_mut();
-        let words = (3 * count * std::mem::size_of::<T>()).div_ceil(8);
-        if room.len() < words {
-            room.resize(words, 0);
-        }
-        // Floats need no more than the alignment of words, and any bits are one.
-        let all = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<T>(), 3 * count) };
+        // Any bits are a float.
+        let all = unsafe { std::slice::from_raw_parts_mut(room.room::<T>(3 * count), 3 * count) };
         all.fill(T::ZERO);
         let (sums, rest) = all.split_at_mut(count);
         let (totals, lost) = rest.split_at_mut(count);

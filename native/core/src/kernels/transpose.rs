@@ -15,23 +15,12 @@ pub unsafe fn transpose<T: Copy>(
     to_row: isize,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if size_of::<T>() == 4 {
+    if size_of::<T>() == 4 && rows >= 4 && columns >= 4 {
         return transpose_words(from.cast(), from_row, rows, columns, to.cast(), to_row);
     }
-    plain(from, from_row, (0, rows), (0, columns), to, to_row);
-}
-
-unsafe fn plain<T: Copy>(
-    from: *const T,
-    from_row: isize,
-    rows: (usize, usize),
-    columns: (usize, usize),
-    to: *mut T,
-    to_row: isize,
-) {
-    for j in columns.0..columns.1 {
+    for j in 0..columns {
         let source = from.offset(j as isize * from_row);
-        for i in rows.0..rows.1 {
+        for i in 0..rows {
             *to.offset(i as isize * to_row).add(j) = *source.add(i);
         }
     }
@@ -41,11 +30,16 @@ unsafe fn plain<T: Copy>(
 #[cfg(target_arch = "x86_64")]
 unsafe fn transpose_words(from: *const f32, from_row: isize, rows: usize, columns: usize, to: *mut f32, to_row: isize) {
     use std::arch::x86_64::*;
-    let (whole_rows, whole_columns) = (rows / 4 * 4, columns / 4 * 4);
-    for j in (0..whole_columns).step_by(4) {
+    // The last squares overlap those before.
+    for j in (0..columns).step_by(4).map(|j| j.min(columns - 4)) {
         let source = from.offset(j as isize * from_row);
-        for i in (0..whole_rows).step_by(4) {
+        for i in (0..rows).step_by(4).map(|i| i.min(rows - 4)) {
             let at = source.add(i);
+            if i % 16 == 0 {
+                for row in 4..8 {
+                    _mm_prefetch::<_MM_HINT_T0>(at.wrapping_offset(row * from_row).cast());
+                }
+            }
             let a = _mm_loadu_ps(at);
             let b = _mm_loadu_ps(at.offset(from_row));
             let c = _mm_loadu_ps(at.offset(2 * from_row));
@@ -59,6 +53,4 @@ unsafe fn transpose_words(from: *const f32, from_row: isize, rows: usize, column
             _mm_storeu_ps(target.offset(3 * to_row), _mm_movehl_ps(cd_high, ab_high));
         }
     }
-    plain(from, from_row, (whole_rows, rows), (0, whole_columns), to, to_row);
-    plain(from, from_row, (0, rows), (whole_columns, columns), to, to_row);
 }

@@ -9,8 +9,8 @@ use crate::calls::{AttentionForwardJson, AttentionJson, StridedJson};
 use crate::dtype::{for_float, DType};
 use crate::isa::{by_isa, Isa, Level};
 use crate::kernels::fold::CHAIN;
-use crate::kernels::micro::{long_block, Block, Real};
-use crate::kernels::product::{pack_right, product, Matrix, DEPTH};
+use crate::kernels::micro::{long_block, Real};
+use crate::kernels::product::{in_place, pack_right, product, Matrix, DEPTH};
 use crate::kernels::random::fill;
 use crate::scalar::Float;
 use crate::sizes::offset_of;
@@ -198,25 +198,7 @@ pub(super) unsafe fn multiply<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, o
     if b.columns != 1 {
         return product(isa, m, n, k, a, b, out, accumulate);
     }
-    let x = Block {
-        m,
-        n,
-        left: a.ptr,
-        left_row: a.rows,
-        left_step: a.columns,
-        left_packed: false,
-        segments: &[0],
-        segment: k,
-        chain: DEPTH,
-        right: b.ptr,
-        right_row: b.rows,
-        right_panel: T::columns(isa) as isize,
-        right_last_row: b.rows,
-        out: out.ptr.cast_mut(),
-        out_row: out.rows,
-        accumulate,
-    };
-    long_block(isa, &x);
+    long_block(isa, &in_place(isa, [m, n, k], [a, b, out], (accumulate, DEPTH)));
 }
 
 by_isa! { fn advance<T: Float>(block: &mut [Each<T>], lanes: usize, tops: &mut Each<T>, sums: &mut Each<T>, before: &mut Each<T>) => advance_body }
