@@ -5,7 +5,7 @@ import * as ops from "../ops/index.ts";
 import { checkDType, checkWhole, checkWide } from "../tensor/arguments.ts";
 import { operate, operateAll, type Tensor, type TensorLike } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkInteger, checkOptions } from "../util/options.ts";
+import { asRecord, checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { CreateOptions } from "./create.ts";
 import type { SortOptions } from "./methods/order.ts";
@@ -69,7 +69,7 @@ export function oneHot(indices: Tensor, classes: number, options: CreateOptions 
  * @throws HeddleError `shape` for dims that do not pair; `dtype` for bool and for two dtypes; `option` for a `dtype` of bool
  */
 export function dotGeneral(x: Tensor, y: Tensor, dims: Parameters<typeof ops.dotGeneral>[2]): Tensor {
-  checkWide("dotGeneral", dims.dtype);
+  checkWide("dotGeneral", asRecord("dotGeneral", dims).dtype);
   return operate("dotGeneral", ops.dotGeneral, [x, y], dims);
 }
 

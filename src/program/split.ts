@@ -66,11 +66,7 @@ class Splitter {
 
   program(): Program {
     for (const input of this.graph.inputs) this.define(input, input.types[0] as TensorType);
-    for (const { node, needs } of this.separateSteps()) {
-      this.ensure(needs);
-      this.position.set(node, this.parts.length);
-      this.parts.push({ kind: "apart", node });
-    }
+    for (const { node, needs } of this.separateSteps()) this.ensure([...needs, node]);
     this.ensure(this.graph.outputs);
     const steps = this.steps();
     const outputs = this.graph.outputs.map((node, index) => ({
@@ -107,13 +103,14 @@ class Splitter {
     return orderSteps(this.order, steps);
   }
 
-  /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step. */
+  /** Puts the nodes' inputs and the nodes into the open region, the one after the last separate step; separate steps among them stand apart. */
   private ensure(nodes: readonly Node[]): void {
     const missing = topological(nodes).filter((node) => !this.position.has(node) && node.op !== parameterOp);
     for (const node of missing) {
       const source = node.inputs[0] as Node;
       // An element is in the part of its tuple.
       if (node.op === elementOp) this.placeIn(this.position.get(source) as number, node);
+      else if (isSeparateStep(node)) this.placeIn(this.parts.push({ kind: "apart", node }) - 1, node);
       else this.placeIn(this.openRegion(), node);
     }
   }

@@ -126,6 +126,7 @@ const others = [
   "applyLayer",
   "mergeLora",
   "module",
+  "quantizeDynamic",
   "scopeKey",
   "transformerDecoderLayer",
   "uniformByFanIn",

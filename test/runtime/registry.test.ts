@@ -43,10 +43,10 @@ test("an executor adds passes of its own to those of every graph", () => {
     return names;
   };
   const mine = { name: "mine", why: "of this test", run: (given: Graph) => given };
-  expect(namesOf(undefined)).toEqual(["open", "prune", "expand", "simplify", "residuals", "buckets"]);
+  expect(namesOf(undefined)).toEqual(["open", "prune", "expand", "simplify", "residuals", "gathers", "buckets"]);
   expect(namesOf({ beforePlanning: [mine], afterPlanning: [mine] })).toEqual([
     ...["open", "prune", "expand", "simplify", "residuals", "mine"],
-    ...["buckets", "mine"],
+    ...["gathers", "buckets", "mine"],
   ]);
   const own = localRuntime({ executor: "reference" }).executor.passes;
   expect(namesOf(own).filter((name) => !namesOf(undefined).includes(name))).toEqual(["channelsLast", "touchedRows"]);

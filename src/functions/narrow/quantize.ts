@@ -1,6 +1,6 @@
 /** @module Floats as 8-bit integers with a scale, and back. */
 import { checkDType } from "../../tensor/arguments.ts";
-import type { Tensor } from "../../tensor/tensor.ts";
+import { checkTensor, type Tensor } from "../../tensor/tensor.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger, checkOptions } from "../../util/options.ts";
 import { select } from "../functions.ts";
@@ -37,6 +37,7 @@ export type Quantized = {
  * @example matmul(quantize(x, { dtype: "u8" }).values, quantize(weight, { dim: 1 }).values, { dtype: "i32" })
  */
 export function quantize(x: Tensor, options: QuantizeOptions = {}): Quantized {
+  checkTensor("quantize", x);
   checkOptions("quantize", options, ["dtype", "dim"]);
   const { dtype = "i8", dim } = options;
   checkDType("quantize", dtype);
@@ -59,6 +60,14 @@ export function quantize(x: Tensor, options: QuantizeOptions = {}): Quantized {
   return { values: values.cast(dtype), scale, zeroPoint: zero.cast("i32") };
 }
 
-/** The f32 numbers that quantised integers stand for: `(values - zeroPoint) · scale`. */
-export const dequantize = ({ values, scale, zeroPoint }: Quantized): Tensor =>
-  values.cast("i32").sub(zeroPoint).cast("f32").mul(scale);
+/**
+ * The f32 numbers that quantised integers stand for: `(values - zeroPoint) · scale`.
+ *
+ * @throws HeddleError `option` for another record, `argument` where one of the three is no tensor
+ */
+export function dequantize(quantized: Quantized): Tensor {
+  checkOptions("dequantize", quantized, ["values", "scale", "zeroPoint"]);
+  const { values, scale, zeroPoint } = quantized;
+  for (const part of [values, scale, zeroPoint]) checkTensor("dequantize", part);
+  return values.cast("i32").sub(zeroPoint).cast("f32").mul(scale);
+}

@@ -211,7 +211,7 @@ unsafe fn block<T: Real>(
 unsafe fn copy_row<T>(from: *const T, to: *mut T, count: usize) {
     type Line = [u64; 8];
     let bytes = count * std::mem::size_of::<T>();
-    if bytes % 64 > 0 {
+    if !bytes.is_multiple_of(64) {
         return std::ptr::copy_nonoverlapping(from, to, count);
     }
     for line in 0..bytes / 64 {
