@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { opNamed } from "../ir/op.ts";
+import { userOps } from "../ir/user-op.ts";
 import { type LoweredProgram, type LowerTarget, lowerProgram } from "../lower/lower.ts";
 import { printProgram } from "../program/print.ts";
 import type { Program } from "../program/program.ts";
@@ -20,25 +20,14 @@ export function cachedLowering(
   cache: DiskCache | undefined = ownCache(),
 ): LoweredProgram {
   const text = cache === undefined ? "" : printProgram(program);
-  if (cache === undefined || text.length < shortText) return lowerProgram(program, target);
-  return cache.get(keyOf(program, text, target), () => lowerProgram(program, target));
+  const lower = (): LoweredProgram => lowerProgram(program, target);
+  if (cache === undefined || text.length < shortText || usesUserOps(text)) return lower();
+  return cache.get(JSON.stringify([target, program.axes, text]), lower);
 }
 
-/** All that lowering depends on besides the library. Of ops, which a user may define, it is the source of their rules. */
-function keyOf({ axes }: Program, text: string, target: LowerTarget): string {
-  const ops = new Set(Array.from(text.matchAll(/^\s*%\d+.* = (\w+)/gm), ([, name]) => name as string));
-  const rules = [...ops].map((name) => [name, ...Object.values(ruleOf(name)).map(String)]);
-  return JSON.stringify([target, axes, rules, text]);
-}
-
-/** The rule of an op; the names of steps stand in the text like names of ops. */
-function ruleOf(name: string): object {
-  try {
-    return opNamed(name).lower;
-  } catch {
-    return {};
-  }
-}
+/** The text of a program names its ops, but the rule by which a user's op is lowered may depend on anything. */
+const usesUserOps = (text: string): boolean =>
+  userOps.size > 0 && Array.from(text.matchAll(/^\s*%\d+.* = (\w+)/gm)).some(([, name]) => userOps.has(name as string));
 
 const maker = libraryDigest();
 

@@ -13,5 +13,6 @@ export * from "./print.ts";
 export * from "./shape.ts";
 export * from "./target.ts";
 export * from "./trace.ts";
+export { defineOp, enter } from "./user-op.ts";
 export * from "./verify.ts";
 export * from "./walk.ts";

@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type AnyOpDef, apply, defineOp, type Node, opNamed, traceGraph } from "heddle/ir";
 import { splitGraph } from "heddle/program";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { DiskCache } from "../../src/cache/entries.ts";
@@ -95,6 +96,23 @@ describe("files", () => {
     damage(join(folder, entries()[0] as string));
     expect(cache.get("key", () => value)).toStrictEqual(value);
     if (name !== "a folder") expect(cache.get("key", nothing)).toStrictEqual(value);
+    expect(entries()).toHaveLength(1);
+  });
+
+  test("a program with a user's op is lowered anew: its rule may depend on anything", () => {
+    // As any op of its form, it has no lowering rule of its own.
+    const { lower: _form, ...neg } = opNamed("neg");
+    const mine: AnyOpDef = defineOp({ ...neg, name: "cacheProbe" });
+    const long = (last: AnyOpDef) =>
+      traceGraph("long", [{ name: "x", type: { dtype: "f32", shape: [4, 4] } }], (x) => {
+        let value = x as Node;
+        for (let step = 0; step < 100; step++) value = apply(opNamed("exp"), [apply(opNamed("neg"), [value], {})], {});
+        return [apply(last, [value], {})];
+      });
+    const cache = new DiskCache(folder, "library");
+    cachedLowering(splitGraph(long(mine), []), { slots: 1 }, cache);
+    expect(entries()).toEqual([]);
+    cachedLowering(splitGraph(long(opNamed("neg")), []), { slots: 1 }, cache);
     expect(entries()).toHaveLength(1);
   });
 
