@@ -121,7 +121,8 @@ class Agent {
         inheritInput: false,
         outputToErrors,
         relay: {
-          output: (stream, bytes) => this.say({ type: "output", rank, stream, data: bytes.toString("base64") }),
+          output: (stream, bytes) =>
+            this.say({ type: "output", rank, stream, data: Buffer.from(bytes).toString("base64") }),
           message: (value) => this.say({ type: "message", rank, value }),
         },
       });

@@ -78,7 +78,7 @@ export interface WorkerCommand {
 
 /** Takes what a worker says. */
 export interface WorkerRelay {
-  output(stream: "out" | "err", bytes: Buffer): void;
+  output(stream: "out" | "err", bytes: Uint8Array): void;
   message(value: unknown): void;
 }
 

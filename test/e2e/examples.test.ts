@@ -60,6 +60,10 @@ const cases: readonly Case[] = [
   ["run parameter-server.ts", /gives the same bits\n$/],
   ["run plan.ts --workers 4 --mesh data=2,model=2", /others? (?:is|are) alike\n[\s\S]*step 200: loss 0\.05\d+\n/],
   ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],
+  [
+    "run quantized.ts -- --small",
+    /f32: (8\d\.\d\d) % [\s\S]*i8, a scale for each weight: 8\d\.\d\d % of the test images\n$/,
+  ],
   ["run recommender.ts -- --small", /error 0\.[45]\d\d stars; saying the mean it would be 1\.\d+, knowing/],
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
   ["run softmax-regression.ts --workers 2", /test images: 92\.\d\d %\n$/],
