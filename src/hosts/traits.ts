@@ -2,7 +2,7 @@
 import { endianness } from "node:os";
 import type { World } from "../runtime/world.ts";
 import { HeddleError } from "../util/errors.ts";
-import { readEnvironment } from "../util/settings.ts";
+import { instructionSets, readEnvironment } from "../util/settings.ts";
 import { version } from "../util/version.ts";
 
 /** Properties of a process that results depend on. */
@@ -45,8 +45,7 @@ export function readTraits(bytes: Uint8Array): Traits[] {
   return texts.map((text) => JSON.parse(new TextDecoder().decode(text).replace(/\0+$/, "")) as Traits);
 }
 
-/** Instruction sets of one family, from the least to the most: each has the kernels of those before it. */
-const sets = ["scalar", "avx2", "avx512"];
+const sets: readonly string[] = instructionSets;
 
 const words: readonly (readonly [keyof Traits, string])[] = [
   ["heddle", "versions of Heddle"],

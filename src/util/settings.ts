@@ -109,8 +109,8 @@ const portRange: Reader<readonly [first: number, last: number]> = {
 
 const text: Reader<string> = { legal: "text", read: (value) => value };
 
-/** From the least to the best; those above avx512 differ in products of narrow numbers alone. */
-const instructionSets = ["scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"] as const;
+/** From the least to the most: each has the kernels of those before it. Those above avx512 differ in products of narrow numbers alone. */
+export const instructionSets = ["scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"] as const;
 
 /** Each variable and its legal values. */
 const readers = {

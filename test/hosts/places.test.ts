@@ -127,6 +127,7 @@ describe("what decides bits", () => {
   test.each([
     [["avx512", "avx512"], "avx512"],
     [["avx512", "avx2"], "avx2"],
+    [["amx", "avx512vnni", "avx512bf16"], "avx512vnni"],
     [["avx2", "scalar", "avx512"], "scalar"],
   ])("instruction sets %s have %s in common", (sets, common) =>
     expect(commonSet(sets.map((isa) => ({ ...traits, isa })))).toBe(common),
