@@ -3,8 +3,13 @@
 /** By the names of workloads, or of all that begin so. What stands here is what a profile has shown. */
 export const reasons: Readonly<Record<string, string>> = {
   gpt: "matrix products take two thirds of the step, and those of MKL are faster",
-  lstm: "matrix products take three quarters of the step, one of 32 rows after another, and those of MKL are faster",
-  "bf16-lenet": "convolutions of bf16 are computed in f32",
+  lstm: "128 products of 32 rows, one after another, are too short to be shared well by two threads",
+  "gemm-":
+    "beside MKL the tile is as fast; the packed right side is not shared by threads, and each call makes its result's memory anew",
+  "infer-mlp": "products of a vector this small stay on one thread, ONNX Runtime shares them",
+  "infer-lenet": "layers this small stay on one thread, ONNX Runtime shares them",
+  "int8-": "a product of few rows runs on one thread, and quantising the inputs of a layer is a call of its own",
+  "bf16-lenet": "convolutions of bf16 are computed in f32, PyTorch's by AMX",
   "bf16-gpt": "attention in bf16 is computed in f32",
   "eager-":
     "an operation that is not compiled takes about 2 us from JavaScript to native code (docs/internals/eager.md)",
