@@ -86,7 +86,7 @@ const needNode: readonly string[] = [
 /** Files of folders that need Node that run in a browser, too. */
 const runAnywhere: readonly string[] = [
   "executors/native/allocation.ts",
-  "hosts/host-list.ts",
+  "hosts/slurm-nodes.ts",
   "hosts/launchers.ts",
   "io/host-tensors.ts",
 ];

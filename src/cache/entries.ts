@@ -14,7 +14,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { deserialize, serialize } from "node:v8";
 
 /** How much a folder may hold. */
@@ -61,7 +61,7 @@ export class DiskCache {
 
   private write(file: string, content: Uint8Array): void {
     if (!existsSync(this.folder)) {
-      mkdirSync(this.folder, { recursive: true });
+      makeFolder(this.folder);
       // The folder is inside of a project, whose history it is not a part of.
       writeFileSync(join(this.folder, ".gitignore"), "*\n");
     }
@@ -90,6 +90,13 @@ export class DiskCache {
       count--;
     }
   }
+}
+
+/** Makes a folder and the missing ones above it, one by one: with `recursive`, Node never returns where the system refuses folders, as in `/proc`. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  makeFolder(dirname(folder));
+  mkdirSync(folder);
 }
 
 /** A file's size and when it was last used; another process may have removed it. */

@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { userOps } from "../ir/user-op.ts";
-import { type LoweredProgram, type LowerTarget, lowerProgram } from "../lower/lower.ts";
+import { type LoweredProgram, type LowerTarget, lowerProgram } from "../lower/index.ts";
 import { printProgram } from "../program/print.ts";
 import type { Program } from "../program/program.ts";
 import { readEnvironment } from "../util/settings.ts";

@@ -1,5 +1,5 @@
 /** @module What a graph has to do: its nodes as tasks, with what is known of fusing before anything is lowered. */
-import { communicationOf } from "../ir/communication.ts";
+import { isCollective } from "../ir/communication.ts";
 import { controlOf } from "../ir/control.ts";
 import { movesElements } from "../ir/kernel.ts";
 import { parameterOp } from "../ir/leaf.ts";
@@ -87,7 +87,7 @@ export class TaskList {
       return this.addInner(times, ways, run, makes);
     }
     const types = inputs.flatMap((input) => input.types);
-    if (communicationOf(node) !== undefined) return this.add({ makes, after, sends: sendingOf(op.name, types, attrs) });
+    if (isCollective(node)) return this.add({ makes, after, sends: sendingOf(op.name, types, attrs) });
     const isPointwise = kindOf(node) === "pointwise";
     const read = [...new Set(inputs)].filter((input) => !isPointwise || kindOf(input) !== "pointwise").map(bytesRead);
     const written = isPointwise && !isRead ? 0 : makes;

@@ -1,7 +1,7 @@
 /** @module The programs that start processes beside Heddle's own: the variables by which each process knows its place among them. */
 import { HeddleError } from "../util/errors.ts";
 import { ownVariables, readEnvironment, setVariables, type Variables } from "../util/settings.ts";
-import { expandHosts } from "./host-list.ts";
+import { expandHosts } from "./slurm-nodes.ts";
 
 /** A program that starts the processes of a job, and the variables that tell each process its place. */
 export interface Launcher {

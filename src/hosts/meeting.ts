@@ -12,9 +12,10 @@ export interface Meeting {
   readonly host: string;
   readonly port: number;
   readonly runId: string;
+  /** Membership epoch: a re-formed world takes a new one. */
   readonly epoch: number;
   readonly secret: string;
-  /** Seconds. */
+  /** Deadline of every wait, in seconds. */
   readonly timeout: number;
   /** File of the flight recorder. */
   readonly flight: string | undefined;

@@ -29,6 +29,8 @@ export interface RunStoreOptions {
   readonly runId: string;
   /** Which addresses to listen on if the host's name does not tell. */
   readonly choice?: string | undefined;
+  /** What to do if the port cannot be opened. */
+  readonly hint?: string;
 }
 
 /**
@@ -38,6 +40,7 @@ export interface RunStoreOptions {
  */
 export async function openRunStore(makeServer: () => Server, options: RunStoreOptions): Promise<RunStore> {
   const { host, port, secret, runId, choice } = options;
+  const { hint = "another program may use the port: set another MASTER_PORT for all processes" } = options;
   const addresses = await storeAddresses(host, choice);
   let cause: unknown;
   const [first, last] = port === 0 && options.ports !== undefined ? options.ports : [port, port];
@@ -53,14 +56,11 @@ export async function openRunStore(makeServer: () => Server, options: RunStoreOp
     }
   }
   const reason = reasonOf(cause instanceof Error ? cause.message : String(cause));
-  throw new HeddleError(
-    "port",
-    `rank 0 cannot open the store at port ${first === last ? port : `${first} to ${last}`} of ${addresses.join(" or ")}: ${reason}`,
-    {
-      hint: "another program may use the port: set another MASTER_PORT for all processes",
-      cause,
-    },
-  );
+  const ports = first === last ? port : `${first} to ${last}`;
+  throw new HeddleError("port", `port ${ports} of ${addresses.join(" or ")} could not be opened: ${reason}`, {
+    hint,
+    cause,
+  });
 }
 
 const leaving: (() => void)[] = [];
@@ -69,7 +69,7 @@ const leaving: (() => void)[] = [];
 export const onLeaving = (callback: () => void): void => void leaving.push(callback);
 
 /** Waits until no other process has a connection to the store, at most for so many seconds, and stops it. */
-export async function closeWhenUnused(server: Server, seconds: number): Promise<void> {
+async function closeWhenUnused(server: Server, seconds: number): Promise<void> {
   for (const callback of leaving.splice(0)) callback();
   const deadline = performance.now() + seconds * 1000;
   while (server.connections > 0 && performance.now() < deadline) await sleep(20);

@@ -43,3 +43,7 @@ export function communicationOf<A>({
 }): Communication<A> | undefined {
   return isAbsent(op.communication) ? undefined : op.communication;
 }
+
+/** Whether the op communicates along a mesh axis. */
+export const isCollective = ({ op }: { readonly op: { readonly communication: object } }): boolean =>
+  !isAbsent(op.communication);

@@ -5,13 +5,11 @@ import * as op from "./op.ts";
 /** Names of the ops that users have defined. */
 export const userOps: Set<string> = new Set();
 
-/** As the function that defines, and remembers the name. */
-const noted = <Define extends (definition: never) => AnyOpDef>(define: Define): Define =>
-  ((definition: never): AnyOpDef => {
-    const made = define(definition);
-    userOps.add(made.name);
-    return made;
-  }) as Define;
+const noted = <Op extends AnyOpDef>(made: Op): Op => {
+  userOps.add(made.name);
+  return made;
+};
 
-export const defineOp: typeof op.defineOp = noted(op.defineOp);
-export const enter: typeof op.enter = noted(op.enter);
+/** As the library's own, and remembers the name. */
+export const defineOp: typeof op.defineOp = (definition) => noted(op.defineOp(definition));
+export const enter: typeof op.enter = (definition) => noted(op.enter(definition));

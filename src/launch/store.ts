@@ -1,9 +1,7 @@
 /** @module The key-value store through which workers find each other. It runs in the launcher's process. */
 
 import { loadNative } from "../executors/native/binding.ts";
-import { nativeError } from "../executors/native/error.ts";
-import { isLoopback } from "../hosts/launchers.ts";
-import { closeWhenUnused, openRunStore } from "../hosts/store.ts";
+import { openRunStore } from "../hosts/store.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 
@@ -34,21 +32,8 @@ export const startNativeStore: StartStore = async ({ host, port, secret, runId }
       hint: "npm run setup builds it (heddle doctor says more); --workers 1 --executor reference runs without it",
     });
   }
-  if (!isLoopback(host)) {
-    const { networkInterface: choice } = readEnvironment();
-    return openRunStore(() => new native.StoreServer(), { host, port, secret, runId, choice });
-  }
-  const server = new native.StoreServer();
-  try {
-    const bound = await server.start(host, port, secret, runId);
-    return { port: bound, close: (seconds) => closeWhenUnused(server, seconds) };
-  } catch (error) {
-    throw new HeddleError("port", `port ${port} of ${host} could not be opened: ${nativeError(error).plain}`, {
-      hint:
-        port === 0
-          ? "is the loopback network up?"
-          : "another program may use it; leave out --port to let the system choose",
-      cause: error,
-    });
-  }
+  const { networkInterface: choice } = readEnvironment();
+  const hint =
+    port === 0 ? "is the network up?" : "another program may use it; leave out --port to let the system choose";
+  return openRunStore(() => new native.StoreServer(), { host, port, secret, runId, choice, hint });
 };

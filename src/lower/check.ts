@@ -8,7 +8,7 @@ import { type Access, accessesOf, coveredBytes } from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asyncRoleOf, collide } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
-import type { ArenaValue, LoweredProgram } from "./lower.ts";
+import type { ArenaValue, LoweredProgram } from "./lowered.ts";
 import { type Flat, flatten } from "./nest.ts";
 
 /** Counts of what {@link checkLowered} checked. */

@@ -5,7 +5,7 @@ import { type Access, accessesOf, descriptionOf } from "../kernels/index.ts";
 import { formatBytes } from "../util/text.ts";
 import { asyncRoleOf } from "./access.ts";
 import type { LoweredStep } from "./json.ts";
-import type { LoweredProgram } from "./lower.ts";
+import type { LoweredProgram } from "./lowered.ts";
 import { nestedIn } from "./nest.ts";
 
 /**

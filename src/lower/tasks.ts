@@ -6,7 +6,7 @@ import { devicesOf } from "../program/program.ts";
 import { allAccesses, collide } from "./access.ts";
 import { callCost } from "./cost.ts";
 import type { LoweredStep } from "./json.ts";
-import type { LoweredProgram } from "./lower.ts";
+import type { LoweredProgram } from "./lowered.ts";
 import { nestedIn } from "./nest.ts";
 
 /**

@@ -3,7 +3,7 @@
  * ready; the first bucket is small so that communication starts early (sizes as in PyTorch DDP).
  */
 
-import { communicationOf } from "../ir/communication.ts";
+import { communicationOf, isCollective } from "../ir/communication.ts";
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
@@ -33,7 +33,7 @@ const isNumbered = (node: Node): boolean => /^\d+$/.test(String(node.attrs["labe
 /** Joins single all-reduces into buckets and gives every collective a label. */
 export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): Graph {
   const order = topological(graph.outputs);
-  if (!order.some((node) => communicationOf(node) !== undefined)) return graph;
+  if (!order.some(isCollective)) return graph;
   const bucketOf = new Map<Node, Node[]>();
   for (const group of candidates(order).values()) {
     // Readiness: the order in which the reduced values were computed. Where devices differ, their nodes are numbered
@@ -97,7 +97,7 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
       return copied;
     };
     const plain = (node: Node): Node => {
-      const attrs = communicationOf(node) !== undefined ? { ...node.attrs, label: label(node) } : node.attrs;
+      const attrs = isCollective(node) ? { ...node.attrs, label: label(node) } : node.attrs;
       return apply(node.op, node.inputs.map(copy), attrs);
     };
     const fromBucket = (node: Node, bucket: readonly Node[]): Node => {

@@ -1,7 +1,7 @@
 /** @module Plans: a graph with a layout for every value, and the graph of one device that follows from it. */
 
 import { costOfTasks, type Machine, machineFor, type Traffic, tasksOf } from "../cost/index.ts";
-import { communicationOf } from "../ir/communication.ts";
+import { isCollective } from "../ir/communication.ts";
 import { inputSpecs, mapGraph, mapGraphs, narrowGraph } from "../ir/graph.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { range, sameType, type TensorType } from "../ir/shape.ts";
@@ -322,8 +322,6 @@ function verifyClass(plan: Plan, { devices, local, inputs, outputs }: DeviceClas
     }
   }
 }
-
-const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
 /** The collectives of a plan, in order; collectives inside a loop count once. */
 export const collectivesOf = (plan: Plan): Node[] => nodesWithin(plan.local).filter(isCollective);

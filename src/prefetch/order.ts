@@ -4,7 +4,7 @@ import { bytesOf } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
 import { depthsOf, firstUsers, gatherGroups, isGather } from "./gathers.ts";
 
-/** A step, and what is computed before it. */
+/** A step, and what is computed before it besides its inputs. */
 export interface Ordered {
   readonly node: Node;
   readonly needs: readonly Node[];
@@ -28,12 +28,13 @@ export function orderSteps(order: readonly Node[], steps: readonly Node[]): Orde
     if (groupOf.has(node)) return Math.max(0, ...before(node).map(depth)) + 0.5;
     return isGather(node) ? Math.max(depth(node), depth(firstUser.get(node) as Node) - 0.5) : depth(node);
   };
-  const prompt = promptNodes(order, steps);
+  const prompt = promptNodes(order, steps).sort((left, right) => depth(right) - depth(left));
   return steps
     .toSorted((left, right) => position(left) - position(right))
     .map((node) => {
-      const made = prompt.filter((user) => depth(user) < position(node));
-      return { node, needs: [...made, ...before(node), ...node.inputs] };
+      const made: Node[] = [];
+      while (prompt.length > 0 && depth(prompt.at(-1) as Node) < position(node)) made.push(prompt.pop() as Node);
+      return { node, needs: [...made, ...before(node)] };
     });
 }
 

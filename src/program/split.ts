@@ -3,7 +3,7 @@
  * their inputs exist, so that they run while computing continues.
  */
 
-import { communicationOf } from "../ir/communication.ts";
+import { isCollective } from "../ir/communication.ts";
 import { controlOf } from "../ir/control.ts";
 import { isInteger } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
@@ -25,9 +25,6 @@ export interface SplitOptions {
   /** For each output the index of the input whose buffer it takes over. */
   readonly donated?: readonly (number | undefined)[];
 }
-
-/** Whether the op communicates along a mesh axis. */
-export const isCollective = (node: Node): boolean => communicationOf(node) !== undefined;
 
 /** Whether the op is a separate step: it communicates, or runs programs. */
 const isSeparateStep = (node: Node): boolean => isCollective(node) || controlOf(node) !== undefined;
@@ -92,13 +89,11 @@ class Splitter {
   /** Collectives, loops and branches in order, with what is computed before each. */
   private separateSteps(): Ordered[] {
     const steps = this.order.filter(isSeparateStep);
-    for (const node of steps) {
-      if (isCollective(node) && !this.axes.some((axis) => axis.name === node.attrs["axis"])) {
-        throw new HeddleError(
-          "program",
-          `${node.op.name}: the axis '${String(node.attrs["axis"])}' is not among ${this.axes.map((axis) => axis.name).join(", ") || "none"}`,
-        );
-      }
+    const names = this.axes.map(({ name }) => name);
+    for (const { op, attrs } of steps.filter(isCollective)) {
+      if (names.includes(attrs["axis"] as string)) continue;
+      const known = names.join(", ") || "none";
+      throw new HeddleError("program", `${op.name}: the axis '${String(attrs["axis"])}' is not among ${known}`);
     }
     return orderSteps(this.order, steps);
   }

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { connect } from "../../src/functions/index.ts";
-import { expandHosts } from "../../src/hosts/host-list.ts";
 import { launcherProblem, launchers, type Place, placeAmong } from "../../src/hosts/launchers.ts";
+import { expandHosts } from "../../src/hosts/slurm-nodes.ts";
 
 afterEach(() => vi.unstubAllEnvs());
 

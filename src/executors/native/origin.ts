@@ -3,8 +3,8 @@
 import type { Node } from "../../ir/node.ts";
 import { meaningAt, positionOf } from "../../ir/trace.ts";
 import { type NumberedCall, numberedCalls } from "../../lower/cost.ts";
+import { type LowerTarget, lowerProgram } from "../../lower/index.ts";
 import { originField } from "../../lower/json.ts";
-import { type LowerTarget, lowerProgram } from "../../lower/lower.ts";
 import type { Program } from "../../program/program.ts";
 import { type HeddleError, refused } from "../../util/errors.ts";
 import { codeOf, type Fault, type FaultPlace } from "../../util/faults.ts";

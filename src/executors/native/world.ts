@@ -1,6 +1,7 @@
 /** @module The processes of a run: joining, groups, barriers, and reporting a failure to the others. */
 import { exchangeOver, latestAttempt } from "../../hosts/exchange.ts";
 import { findMeetingPlace } from "../../hosts/interfaces.ts";
+import type { Meeting } from "../../hosts/meeting.ts";
 import { onLeaving } from "../../hosts/store.ts";
 import type { World } from "../../runtime/world.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -9,20 +10,8 @@ import { readEnvironment } from "../../util/settings.ts";
 import { loadNative, type NativeStore, type NativeWorld } from "./binding.ts";
 import { nativeError, rethrowNative } from "./error.ts";
 
-export interface WorldOptions {
-  readonly rank: number;
-  readonly size: number;
-  /** Address of the key-value store. */
-  readonly host: string;
-  readonly port: number;
-  readonly runId: string;
-  /** Membership epoch: a re-formed world takes a new one. */
-  readonly epoch: number;
-  readonly secret: string;
-  /** Deadline of every wait, in seconds. */
-  readonly timeout: number;
-  /** File of the flight recorder. */
-  readonly flight: string | undefined;
+/** Options of {@link joinWorld}. */
+export interface WorldOptions extends Meeting {
   /** Distinguishes worlds of one run. */
   readonly name: string;
   /** The smallest attempt; default 0. The largest of all ranks counts. */
