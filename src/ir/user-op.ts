@@ -10,6 +10,8 @@ const noted = <Op extends AnyOpDef>(made: Op): Op => {
   return made;
 };
 
-/** As the library's own, and remembers the name. */
+/** Defines a primitive op of a user's, as the library defines its own, and remembers the name. */
 export const defineOp: typeof op.defineOp = (definition) => noted(op.defineOp(definition));
+
+/** Enters a user's op in the registry, as the library enters its own, and remembers the name. */
 export const enter: typeof op.enter = (definition) => noted(op.enter(definition));

@@ -10,7 +10,7 @@ import { readEnvironment } from "../../util/settings.ts";
 import { loadNative, type NativeStore, type NativeWorld } from "./binding.ts";
 import { nativeError, rethrowNative } from "./error.ts";
 
-/** Options of {@link joinWorld}. */
+/** Options of joining a world. */
 export interface WorldOptions extends Meeting {
   /** Distinguishes worlds of one run. */
   readonly name: string;
