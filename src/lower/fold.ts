@@ -153,7 +153,9 @@ class Folder {
     if (source === reader) return false;
     const space = rules.map((rule) => rule.space(source, reader)).find((candidate) => candidate !== undefined);
     if (space === undefined) return false;
-    const nodes = [...source.nodes, ...reader.nodes].sort((left, right) => this.at(left) - this.at(right));
+    const nodes = [...new Set([...source.nodes, ...reader.nodes])].sort(
+      (left, right) => this.at(left) - this.at(right),
+    );
     if (!fitsLimits(nodes, this.values, this.limits) || !new FoldedGroup(nodes, space, this.values).isComputable())
       return false;
     if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;

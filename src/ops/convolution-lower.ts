@@ -163,7 +163,7 @@ export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   const filter = form === "convFilter" || form === "convGroupsFilter";
   const weight = arranged(kernel, dims.kernel, wide(orders.kernel ?? kernelOrder));
   const dense = form === "conv" ? { view: weight, calls: [] } : context.contiguous(weight);
-  const sizes = sizesOf(form, input.view.shape, dense.view.shape, result.shape);
+  const sizes = sizesOf(form, filter, input.view.shape, dense.view.shape, result.shape);
   const { slots } = context;
   const fields = {
     dtype: x.dtype,
@@ -188,24 +188,16 @@ function withGroup(order: string, form: ConvForm, isKernel: boolean): string {
   return `${order.slice(0, -1)}g${order.slice(-1)}`;
 }
 
-function sizesOf(form: ConvForm, x: Shape, kernel: Shape, out: Shape): Sizes {
-  const at = (shape: Shape, dim: number): number => shape[dim] as number;
-  switch (form) {
-    case "conv": {
-      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
-      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(1, 4), output: out.slice(1, 4) };
-    }
-    case "convFilter": {
-      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
-      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(1, 4), output: kernel.slice(1, 4) };
-    }
-    case "convGroups": {
-      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
-      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(0, 3), output: out.slice(1, 4) };
-    }
-    case "convGroupsFilter": {
-      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
-      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(0, 3), output: kernel.slice(1, 4) };
-    }
-  }
+function sizesOf(form: ConvForm, isFilter: boolean, x: Shape, kernel: Shape, out: Shape): Sizes {
+  const inGroups = form === "convGroups" || form === "convGroupsFilter";
+  const window = isFilter ? out : kernel;
+  const [n, , , , fourth, fifth] = x as readonly [number, number, number, number, number, number];
+  return {
+    n,
+    ...(inGroups ? { c: fourth, g: fifth } : { g: fourth, c: fifth }),
+    o: kernel[inGroups ? 4 : 5] as number,
+    input: x.slice(1, 4),
+    window: inGroups ? window.slice(0, 3) : window.slice(1, 4),
+    output: (isFilter ? kernel : out).slice(1, 4),
+  };
 }
