@@ -57,21 +57,12 @@ thread_local! {
 ///
 /// # Safety
 /// The matrices must be valid for the sizes given, and `out` must not overlap `a` or `b`.
-pub unsafe fn product<T: Real>(
-    isa: Isa,
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    out: Matrix<T>,
-    accumulate: bool,
-) {
+pub unsafe fn product<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
     if m == 0 || n == 0 {
         return;
     }
     if out.columns != 1 && out.rows == 1 && n > 1 {
-        return product(isa, n, m, k, b.transposed(), a.transposed(), out.transposed(), accumulate);
+        return product(isa, [n, m, k], [b, a, out].map(Matrix::transposed), accumulate);
     }
     if k > SPAN {
         return long(isa, [m, n, k], [a, b, out], accumulate);
