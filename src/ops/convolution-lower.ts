@@ -189,23 +189,11 @@ function withGroup(order: string, form: ConvForm, isKernel: boolean): string {
 }
 
 function sizesOf(form: ConvForm, x: Shape, kernel: Shape, out: Shape): Sizes {
-  const at = (shape: Shape, dim: number): number => shape[dim] as number;
-  switch (form) {
-    case "conv": {
-      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
-      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(1, 4), output: out.slice(1, 4) };
-    }
-    case "convFilter": {
-      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
-      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(1, 4), output: kernel.slice(1, 4) };
-    }
-    case "convGroups": {
-      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
-      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(0, 3), output: out.slice(1, 4) };
-    }
-    case "convGroupsFilter": {
-      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
-      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(0, 3), output: kernel.slice(1, 4) };
-    }
-  }
+  const filter = form === "convFilter" || form === "convGroupsFilter";
+  const lanes = form === "convGroups" || form === "convGroupsFilter";
+  const [weight, output] = filter ? [out, kernel] : [kernel, out];
+  const [n, , , , left, right] = x as [number, number, number, number, number, number];
+  const [g, c] = lanes ? [right, left] : [left, right];
+  const window = lanes ? weight.slice(0, 3) : weight.slice(1, 4);
+  return { n, g, c, o: kernel[lanes ? 4 : 5] as number, input: x.slice(1, 4), window, output: output.slice(1, 4) };
 }
