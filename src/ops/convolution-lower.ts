@@ -163,7 +163,7 @@ export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   const filter = form === "convFilter" || form === "convGroupsFilter";
   const weight = arranged(kernel, dims.kernel, wide(orders.kernel ?? kernelOrder));
   const dense = form === "conv" ? { view: weight, calls: [] } : context.contiguous(weight);
-  const sizes = sizesOf(form, filter, input.view.shape, dense.view.shape, result.shape);
+  const sizes = sizesOf(form, input.view.shape, dense.view.shape, result.shape);
   const { slots } = context;
   const fields = {
     dtype: x.dtype,
@@ -188,16 +188,12 @@ function withGroup(order: string, form: ConvForm, isKernel: boolean): string {
   return `${order.slice(0, -1)}g${order.slice(-1)}`;
 }
 
-function sizesOf(form: ConvForm, isFilter: boolean, x: Shape, kernel: Shape, out: Shape): Sizes {
-  const inGroups = form === "convGroups" || form === "convGroupsFilter";
-  const window = isFilter ? out : kernel;
-  const [n, , , , fourth, fifth] = x as readonly [number, number, number, number, number, number];
-  return {
-    n,
-    ...(inGroups ? { c: fourth, g: fifth } : { g: fourth, c: fifth }),
-    o: kernel[inGroups ? 4 : 5] as number,
-    input: x.slice(1, 4),
-    window: inGroups ? window.slice(0, 3) : window.slice(1, 4),
-    output: (isFilter ? kernel : out).slice(1, 4),
-  };
+function sizesOf(form: ConvForm, x: Shape, kernel: Shape, out: Shape): Sizes {
+  const filter = form === "convFilter" || form === "convGroupsFilter";
+  const lanes = form === "convGroups" || form === "convGroupsFilter";
+  const [weight, output] = filter ? [out, kernel] : [kernel, out];
+  const [n, , , , left, right] = x as [number, number, number, number, number, number];
+  const [g, c] = lanes ? [right, left] : [left, right];
+  const window = lanes ? weight.slice(0, 3) : weight.slice(1, 4);
+  return { n, g, c, o: kernel[lanes ? 4 : 5] as number, input: x.slice(1, 4), window, output: output.slice(1, 4) };
 }

@@ -23,6 +23,7 @@ import {
 } from "./convolution-lower.ts";
 import * as emit from "./emit.ts";
 import { gatherStrided, inverseOrder, permuted, sliceOf } from "./host-arrays.ts";
+import { takesHalf } from "./narrow-conv/takes.ts";
 
 /** Checks that each operand has each of its letters once, and all operands the same digits from 0 up. */
 function checkLayout(layout: string): void {
@@ -289,7 +290,7 @@ defineOp<ConvAttrs>({
     ];
   },
   form: { kind: "kernel" },
-  lower: { strided: [0, 1], outputOrder: convOutputOrder, emit: lowerConv },
+  lower: { strided: [0, 1], outputOrder: convOutputOrder, takesHalf, emit: lowerConv },
 });
 
 /** Convolution of x [b, spatial…, i] by kernel [spatial…, i, o]. */

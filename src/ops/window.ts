@@ -10,6 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { f32 } from "./movement.ts";
+import { takesExtreme, takesGradient } from "./narrow-conv/windows.ts";
 import { combine, combines, identityOf } from "./reduce.ts";
 import { windowProducts } from "./reduce-prod.ts";
 import { untouched, type WindowAttrs, windowCalls, windowOrder } from "./window-lower.ts";
@@ -233,6 +234,7 @@ defineOp<WindowAttrs>({
   lower: {
     strided: [0],
     outputOrder: windowOrder,
+    takesHalf: takesExtreme,
     emit: (context) =>
       context.attrs.op === "prod"
         ? windowProducts(context as KernelContext<never>, context.attrs)
@@ -312,7 +314,12 @@ function defineWithSource(
       return sizeOf(windows.shape) * sizeOf(attrs.window);
     },
     form: { kind: "kernel" },
-    lower: { strided: [0, 1], outputOrder: windowOrder, emit: (context) => windowCalls(context, name) },
+    lower: {
+      strided: [0, 1],
+      outputOrder: windowOrder,
+      takesHalf: (inputs, attrs) => source === "output" && takesGradient(inputs, attrs),
+      emit: (context) => windowCalls(context, name),
+    },
   });
 }
 

@@ -9,39 +9,33 @@ use super::micro::{long_block, Ahead, Block, Real, SPAN};
 use super::product::{pack_right, Matrix, DEPTH};
 use super::tally::totals;
 use crate::calls::{ConvFilterJson, ConvJson, ConvSizes, EpilogueJson, StridedJson};
-use crate::dtype::for_float;
-use crate::reader::kernels;
+use crate::dtype::{for_float, Element};
 use crate::step::{Kernel, Run};
 use crate::verify::{count, At};
 use crate::{bail, Result};
 
-kernels! {
-    conv = Conv::new;
-    convFilter = ConvFilter::new;
-}
-
 /// How an image is read: in place, padded into a slot, as im2col columns in a slot, or pixel by pixel with the products in
 /// the slot.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Reading {
+pub(super) enum Reading {
     InPlace,
     Padded,
     Columns,
     Spread,
 }
 
-struct Geometry {
-    s: ConvSizes,
-    reading: Reading,
+pub(super) struct Geometry {
+    pub s: ConvSizes,
+    pub reading: Reading,
     /// The size of the padded image: planes, rows and columns of pixels.
-    extent: [usize; 3],
+    pub extent: [usize; 3],
     /// Elements between pixels, rows and planes as read.
-    pixel: usize,
+    pub pixel: usize,
     row: usize,
     plane: usize,
     /// Offsets of the kernel's contiguous runs in an image as read, and the length of a run.
-    segments: Vec<isize>,
-    segment: usize,
+    pub segments: Vec<isize>,
+    pub segment: usize,
     /// Bytes of the packed weight, and of one slot.
     weights: usize,
     slot: usize,
@@ -72,7 +66,7 @@ pub fn check_sizes(s: &ConvSizes) -> Result<()> {
 }
 
 impl Geometry {
-    fn new(s: ConvSizes, filter: bool) -> Result<Geometry> {
+    pub fn new(s: ConvSizes, filter: bool) -> Result<Geometry> {
         check_sizes(&s)?;
         let (window, output) = ([s.kd, s.kh, s.kw], [s.od, s.oh, s.ow]);
         let extent: [usize; 3] =
@@ -110,22 +104,22 @@ impl Geometry {
         Ok(Geometry { s, reading, extent, pixel, row, plane, segments, segment, weights, slot })
     }
 
-    fn taps(&self) -> usize {
+    pub fn taps(&self) -> usize {
         self.s.kd * self.s.kh * self.s.kw * self.s.c
     }
 
-    fn pixels(&self) -> usize {
+    pub fn pixels(&self) -> usize {
         self.s.od * self.s.oh * self.s.ow
     }
 
     /// Offsets of the rows of output pixels in an image as read.
-    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let s = &self.s;
         (0..s.od * s.oh).map(|at| at / s.oh * s.strides[0] * self.plane + at % s.oh * s.strides[1] * self.row)
     }
 
     /// Prepares group `group` of image `i` for reading; `slot` is the scratch of this worker.
-    unsafe fn image<T: Real>(&self, x: *const T, i: usize, group: usize, slot: *mut T) -> *const T {
+    pub unsafe fn image<T: Element>(&self, x: *const T, i: usize, group: usize, slot: *mut T) -> *const T {
         let s = &self.s;
         let image = x.add(i * s.d * s.h * s.w * s.g * s.c + group * s.c);
         match self.reading {
@@ -150,7 +144,7 @@ impl Geometry {
         real.then_some(at as usize / dilation)
     }
 
-    unsafe fn pad<T: Real>(&self, image: *const T, to: *mut T) {
+    pub unsafe fn pad<T: Element>(&self, image: *const T, to: *mut T) {
         let s = &self.s;
         let step = s.g * s.c;
         let [_, height, width] = self.extent;
@@ -180,7 +174,7 @@ impl Geometry {
         }
     }
 
-    unsafe fn unroll<T: Real>(&self, image: *const T, to: *mut T) {
+    unsafe fn unroll<T: Element>(&self, image: *const T, to: *mut T) {
         let s = &self.s;
         let (step, taps) = (s.g * s.c, s.kd * s.kh * s.kw);
         let mut to = to;
@@ -372,8 +366,8 @@ impl Conv {
 }
 
 pub struct ConvFilter {
-    g: Geometry,
-    chunks: usize,
+    pub(super) g: Geometry,
+    pub(super) chunks: usize,
     /// Offsets of the rows of output pixels in an image as read.
     rows: Vec<isize>,
     x: At,
@@ -398,26 +392,35 @@ impl Kernel for ConvFilter {
     }
 }
 
+/// Calls a function with a worker's image as read and its cotangents, by the numbers of worker, image and group.
+pub(super) type Each<'a, T> = &'a (dyn Fn([usize; 3], &mut dyn FnMut(*const T, *const T)) + Sync);
+
 impl ConvFilter {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (g, s) = (&self.g, &self.g.s);
-        let out: *mut T = run.ptr(self.out);
+        let sums = run.ptr::<u8>(self.scratch) as usize;
+        let slots = sums + self.chunks * g.weights;
+        let (x, dy) = (run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.dy) as usize);
+        self.sum(run, sums as *mut T, run.ptr(self.out), &|[worker, i, group], f| {
+            let dy = (dy as *const T).add(i * g.pixels() * s.g * s.o + group * s.o);
+            f(g.image(x as *const T, i, group, (slots + worker * g.slot) as *mut T), dy);
+        });
+    }
+
+    /// The gradient in `out`; `sums` has room for those of the chunks.
+    pub(super) unsafe fn sum<T: Real>(&self, run: &Run, sums: *mut T, out: *mut T, each: Each<T>) {
+        let (g, s) = (&self.g, &self.g.s);
         let (taps, all) = (g.taps() * s.o, s.g * g.taps() * s.o);
         if s.n * g.pixels() == 0 || taps == 0 {
             return std::slice::from_raw_parts_mut(out, all).fill(T::ZERO);
         }
-        let sums = run.ptr::<u8>(self.scratch) as usize;
-        let slots = sums + self.chunks * g.weights;
-        let (x, dy) = (run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.dy) as usize);
+        let from = sums as usize;
         run.pool.run(self.chunks * s.g, s.slots, |worker, task| {
             let (chunk, group) = (task / s.g, task % s.g);
-            let sum = ((sums + chunk * g.weights) as *mut T).add(group * taps);
-            let slot = (slots + worker * g.slot) as *mut T;
+            let sum = ((from + chunk * g.weights) as *mut T).add(group * taps);
             let (first, last) = (s.n * chunk / self.chunks, s.n * (chunk + 1) / self.chunks);
             let add = |i: usize, to: *mut T, accumulate: bool| {
-                let image = g.image(x as *const T, i, group, slot);
-                let dy = (dy as *const T).add(i * g.pixels() * s.g * s.o + group * s.o);
-                self.product(run, image, dy, to, accumulate);
+                each([worker, i, group], &mut |image, dy| self.product(run, image, dy, to, accumulate));
             };
             let together = (4 * SPAN / g.pixels()).max(1);
             if last - first <= together {
@@ -432,8 +435,8 @@ impl ConvFilter {
                 std::ptr::copy_nonoverlapping(tally.totals.as_ptr(), sum, taps);
             });
         });
-        tree(sums as *mut T, self.chunks, all, g.weights / std::mem::size_of::<T>());
-        std::ptr::copy_nonoverlapping(sums as *const T, out, all);
+        tree(sums, self.chunks, all, g.weights / std::mem::size_of::<T>());
+        std::ptr::copy(sums, out, all);
     }
 
     unsafe fn product<T: Real>(&self, run: &Run, image: *const T, dy: *const T, sum: *mut T, accumulate: bool) {
