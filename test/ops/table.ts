@@ -10,6 +10,7 @@ import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { narrowRows } from "./rows/narrow.ts";
 import { narrowConvRows } from "./rows/narrow-conv.ts";
+import { narrowWeightRows } from "./rows/narrow-weights.ts";
 import { normalizeTable } from "./rows/normalize.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -33,6 +34,7 @@ export const baseRows: readonly Row[] = [
   ...productTable,
   ...narrowRows,
   ...narrowConvRows,
+  ...narrowWeightRows,
   ...lookupTable,
   ...sparseTable,
   ...controlTable,

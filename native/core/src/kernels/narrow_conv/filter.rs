@@ -16,8 +16,10 @@ use crate::step::Run;
 use crate::verify::At;
 use crate::Result;
 
-/// Results of a block.
-const BLOCK: usize = 32 * DEPTH;
+/// Steps of a block: where channels have four tiles of rows or more, the cotangents of fewer steps stay in L1 beside the columns.
+fn depth(channels: usize) -> usize {
+    (28 / channels.div_ceil(16)).clamp(7, DEPTH)
+}
 
 pub struct Tiles {
     shape: Shape,
@@ -38,11 +40,12 @@ pub struct Tiles {
 impl Tiles {
     pub fn new(call: &ConvFilterJson) -> Result<Option<Tiles>> {
         let Some(shape) = Shape::new(&call.sizes, true)? else { return Ok(None) };
-        let (count, groups) = (shape.pixels.len(), shape.g.s.g);
-        let together = if groups == 1 { (BLOCK / count).clamp(1, shape.g.s.n) } else { 1 };
+        let (count, s) = (shape.pixels.len(), &shape.g.s);
+        let most = 32 * depth(s.o);
+        let together = if s.g == 1 { (most / count).clamp(1, s.n) } else { 1 };
         let all = (0..together).flat_map(|i| shape.pixels.iter().map(move |pixel| (i, *pixel)));
         let pixels: Vec<usize> = all.map(|(i, pixel)| i * shape.image + pixel).collect();
-        let block = pixels.len().div_ceil(pixels.len().div_ceil(BLOCK)).next_multiple_of(32);
+        let block = pixels.len().div_ceil(pixels.len().div_ceil(most)).next_multiple_of(32);
         let runs = shape.runs(16);
         let in_place = runs.is_some();
         let columns = runs.unwrap_or_else(|| (0..shape.g.taps()).step_by(16).collect());

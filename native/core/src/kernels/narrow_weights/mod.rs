@@ -53,7 +53,7 @@ fn way(dot: &NarrowDot, isa: Isa) -> Option<Way> {
     }
     match m {
         1 if isa >= Isa::Vnni => Some(vector::run),
-        2.. if isa >= Isa::Amx && n >= tiles::SQUARE && k.is_multiple_of(tiles::STEP) => Some(tiles::run),
+        2.. if isa >= Isa::Amx && n > 0 => Some(tiles::run),
         _ => None,
     }
 }

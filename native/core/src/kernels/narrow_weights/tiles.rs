@@ -1,127 +1,114 @@
-//! Rows times weights by AMX tiles: weights are the left side, whose rows tiles load where they lie, and the rows are packed once as the
-//! right side. So what comes out is turned.
+//! Rows times weights by AMX tiles: weights are the left side, whose tiles are copies of their rows, and the rows are packed once as the
+//! right side, for all threads. So what comes out is turned.
 
-use std::arch::asm;
 use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512, _mm_prefetch, _MM_HINT_T1};
+use std::cell::RefCell;
+use std::ops::Range;
 
 use super::product::{parts, Product};
-use crate::kernels::narrow::amx::{begin, end};
-use crate::kernels::narrow::finish::{write, Epilogue, Sums};
-use crate::kernels::narrow::operands::with_room;
+use crate::buffer::Pages;
+use crate::kernels::narrow::amx::{begin, block, end};
+use crate::kernels::narrow::finish::{join, write, Epilogue, Sums};
+use crate::kernels::narrow::operands::{with_room, Pair};
 use crate::kernels::narrow::pack::{tile, transposed, Side};
 use crate::step::Run;
 
 /// Weights and rows of a square of two by two tiles.
-pub const SQUARE: usize = 32;
+const SQUARE: usize = 32;
+/// Numbers of a square.
+const SUMS: usize = SQUARE * SQUARE;
 /// Bytes of a step along the contracted dim.
-pub const STEP: usize = 64;
+const STEP: usize = 64;
+/// Steps of a block: its weights stay in L1 while all rows pass.
+const DEPTH: usize = 16;
 /// Bytes of a tile.
 const TILE: usize = 1024;
 
+thread_local! {
+    // The packed rows of the thread that shares the work out, which takes parts itself.
+    static ROWS: RefCell<Pages> = const { RefCell::new(Pages::NONE) };
+}
+
 pub unsafe fn run(run: &Run, p: &Product) {
     let [m, _, k] = p.sizes;
-    let (steps, halves) = (k / STEP, m.div_ceil(16));
-    with_room(halves * steps * TILE, |room| {
-        let (rows, packed) = (p.x, room as usize);
-        let pack = |half: usize| {
+    let steps = k.div_ceil(STEP);
+    let halves = 2 * m.div_ceil(SQUARE);
+    ROWS.with_borrow_mut(|pages| {
+        let packed = pages.room::<u8>(halves * steps * TILE) as usize;
+        for half in 0..m.div_ceil(16) {
+            let lines = (m - 16 * half).min(16);
             for step in 0..steps {
                 let to = (packed as *mut u8).add((half * steps + step) * TILE);
-                tile(rows.at(16 * half, step * STEP), (m - 16 * half).min(16), STEP, Side::Right, false, to);
+                let count = STEP.min(k - step * STEP);
+                tile(p.x.at(16 * half, step * STEP), lines, count, Side::Right, false, to);
             }
-        };
-        (0..halves).for_each(pack);
-        parts(run, p.sizes, SQUARE, |range| unsafe {
-            begin();
-            for column in range.step_by(SQUARE) {
-                columns(run, p, column.min(p.sizes[1] - SQUARE), packed as *const u8);
-            }
-            end();
+        }
+        parts(run, p.sizes, SQUARE, |range| {
+            let squares = m.div_ceil(SQUARE) + 2;
+            with_room(2 * DEPTH * TILE + 4 * squares * SUMS, |room| {
+                begin();
+                for column in range.clone().step_by(SQUARE) {
+                    columns(run, p, column..range.end.min(column + SQUARE), packed as *const u8, room);
+                }
+                end();
+            });
         });
     });
 }
 
-#[repr(C, align(64))]
-struct Square([i32; SQUARE * SQUARE]);
-
-/// The products of all rows with 32 weights, the last ones again where fewer are left.
-unsafe fn columns(run: &Run, p: &Product, column: usize, packed: *const u8) {
+/// The products of all rows with up to 32 weights.
+unsafe fn columns(run: &Run, p: &Product, range: Range<usize>, packed: *const u8, room: *mut u8) {
     let [m, n, k] = p.sizes;
-    let (steps, row) = (k / STEP, p.weights.across as usize);
-    let left = [0, 16].map(|line| p.weights.at(column + line, 0).from);
-    let (mut square, mut turned) = (Square([0; SQUARE * SQUARE]), Square([0; SQUARE * SQUARE]));
-    let squares = m.div_ceil(SQUARE);
-    for i in 0..squares {
-        // The next weights come while these are multiplied.
-        for line in SQUARE * i / squares..SQUARE * (i + 1) / squares {
-            let next = p.weights.at((column + SQUARE + line).min(n - 1), 0).from;
-            (0..k).step_by(STEP).for_each(|at| _mm_prefetch::<_MM_HINT_T1>(next.add(at).cast()));
-        }
-        let half = |half: usize| packed.add((2 * i + half).min(m.div_ceil(16) - 1) * steps * TILE);
-        products(p.signed, [left[0], left[1]], row, [half(0), half(1)], steps, square.0.as_mut_ptr());
-        turn(square.0.as_ptr().cast(), SQUARE, turned.0.as_mut_ptr().cast());
-        let sums = Sums {
-            from: turned.0.as_mut_ptr().cast(),
-            width: SQUARE,
-            rows: SQUARE.min(m - SQUARE * i),
-            columns: SQUARE,
-        };
-        let bias = p.epilogue.bias.map(|bias| bias.add(column));
-        write(run.isa, sums, p.out.from(SQUARE * i, column), Epilogue { bias, relu: p.epilogue.relu });
-    }
-}
-
-macro_rules! squares {
-    ($name:literal, $left:expr, $row:expr, $right:expr, $steps:expr, $out:expr) => {
-        asm!(
-            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
-            "2:",
-            "tileloadd tmm4, [{a} + {s}]",
-            "tileloadd tmm6, [{c} + {w}]",
-            concat!($name, " tmm0, tmm4, tmm6"),
-            "tileloadd tmm7, [{d} + {w}]",
-            concat!($name, " tmm1, tmm4, tmm7"),
-            "tileloadd tmm5, [{b} + {s}]",
-            concat!($name, " tmm2, tmm5, tmm6"),
-            concat!($name, " tmm3, tmm5, tmm7"),
-            "add {a}, 64", "add {b}, 64", "add {c}, 1024", "add {d}, 1024",
-            "dec {n}", "jnz 2b",
-            "tilestored [{o} + {t}], tmm0", "tilestored [{o} + {t} + 64], tmm1",
-            "tilestored [{p} + {t}], tmm2", "tilestored [{p} + {t} + 64], tmm3",
-            a = inout(reg) $left[0] => _, b = inout(reg) $left[1] => _, s = in(reg) $row,
-            c = inout(reg) $right[0] => _, d = inout(reg) $right[1] => _, w = in(reg) 64usize,
-            n = inout(reg) $steps => _, o = in(reg) $out, p = in(reg) $out.add(16 * SQUARE), t = in(reg) 128usize,
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nostack)
-        )
-    };
-}
-
-/// The sums of 32 weights, a row each, by 32 rows, a column each.
-unsafe fn products(
-    signed: [bool; 2],
-    left: [*const u8; 2],
-    row: usize,
-    right: [*const u8; 2],
-    steps: usize,
-    out: *mut i32,
-) {
+    let (steps, squares) = (k.div_ceil(STEP), m.div_ceil(SQUARE));
+    let left = [0, 1].map(|half| room.add(half * DEPTH * TILE));
+    let totals = room.add(2 * DEPTH * TILE).cast::<u32>();
+    let [sums, turned] = [0, 1].map(|i| totals.add((squares + i) * SUMS));
     // The weights are on the left here.
-    match signed {
-        [true, true] => squares!("tdpbssd", left, row, right, steps, out),
-        [false, true] => squares!("tdpbsud", left, row, right, steps, out),
-        [true, false] => squares!("tdpbusd", left, row, right, steps, out),
-        [false, false] => squares!("tdpbuud", left, row, right, steps, out),
+    let pair = Pair::Bytes { signed: [p.signed[1], p.signed[0]] };
+    for first in (0..steps).step_by(DEPTH) {
+        let count = DEPTH.min(steps - first);
+        for (half, to) in left.into_iter().enumerate() {
+            let lines = range.len().saturating_sub(16 * half).min(16);
+            for step in 0..count {
+                let at = (first + step) * STEP;
+                let from = p.weights.at(range.start + 16 * half, at);
+                tile(from, lines, STEP.min(k - at), Side::Left, false, to.add(step * TILE));
+            }
+        }
+        for i in 0..squares {
+            // The next weights come while these are multiplied.
+            for line in SQUARE * i / squares..SQUARE * (i + 1) / squares {
+                let next = p.weights.at((range.end + line).min(n - 1), first * STEP).from;
+                (0..count).for_each(|step| _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(step * STEP).cast()));
+            }
+            let right = [2 * i, (2 * i + 1).min(m.div_ceil(16) - 1)];
+            let right = right.map(|half| packed.add((half * steps + first) * TILE));
+            let total = totals.add(i * SUMS);
+            let into = if first == 0 { total } else { sums };
+            block(pair, true, count, left.map(<*mut u8>::cast_const), right, into);
+            let square = |from| Sums { from, width: SQUARE, rows: SQUARE, columns: SQUARE };
+            if first > 0 {
+                join::<i32>(run.isa, square(total), square(into));
+            }
+            if first + count == steps {
+                turn(total, turned);
+                let rows = SQUARE.min(m - SQUARE * i);
+                let results = Sums { rows, columns: range.len(), ..square(turned) };
+                let bias = p.epilogue.bias.map(|bias| bias.add(range.start));
+                let to = p.out.from(SQUARE * i, range.start);
+                write(run.isa, results, to, Epilogue { bias, relu: p.epilogue.relu });
+            }
+        }
     }
 }
 
-/// Rows of words as columns, of a square whose sides are multiples of 16.
+/// Rows of a square as columns.
 #[target_feature(enable = "avx512f")]
-unsafe fn turn(from: *const i32, side: usize, to: *mut i32) {
-    for (i, j) in (0..side).step_by(16).flat_map(|i| (0..side).step_by(16).map(move |j| (i, j))) {
-        let rows = std::array::from_fn(|row| _mm512_loadu_si512(from.add((i + row) * side + j).cast()));
+unsafe fn turn(from: *const u32, to: *mut u32) {
+    for (i, j) in [(0, 0), (0, 16), (16, 0), (16, 16)] {
+        let rows = std::array::from_fn(|row| _mm512_loadu_si512(from.add((i + row) * SQUARE + j).cast()));
         for (row, words) in transposed(rows).into_iter().enumerate() {
-            _mm512_storeu_si512(to.add((j + row) * side + i).cast(), words);
+            _mm512_storeu_si512(to.add((j + row) * SQUARE + i).cast(), words);
         }
     }
 }

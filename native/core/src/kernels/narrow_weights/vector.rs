@@ -39,7 +39,6 @@ unsafe fn columns<const X: bool, const W: bool>(p: &Product, range: Range<usize>
             let (mut x, bit) = load(p.x.from, at);
             let (mut w, _) = load(weights, at);
             if X {
-                // The right side is as it will be multiplied.
                 x = _mm512_xor_si512(x, bit);
             }
             if !W {
@@ -54,7 +53,9 @@ unsafe fn columns<const X: bool, const W: bool>(p: &Product, range: Range<usize>
         }
         let sum = _mm512_add_epi32(_mm512_add_epi32(sums[0], sums[1]), _mm512_add_epi32(sums[2], sums[3]));
         let added = _mm512_sub_epi32(_mm512_slli_epi32::<7>(beside[0]), beside[1]);
-        let total = _mm512_reduce_add_epi32(_mm512_add_epi32(sum, added));
+        // What both changes add to each of the products.
+        let both = if X && !W { (k as i32).wrapping_mul(1 << 14) } else { 0 };
+        let total = _mm512_reduce_add_epi32(_mm512_add_epi32(sum, added)).wrapping_sub(both);
         let with_bias = p.epilogue.bias.map_or(total, |bias| total.plus(*bias.add(column)));
         let to = p.out.at(0, column).cast_mut();
         *to = if p.epilogue.relu { with_bias.relu() } else { with_bias };
