@@ -39,13 +39,11 @@ class Sinker {
   private readonly values: RegionValues;
   private readonly limits: FusionLimits;
   private readonly readers = new Map<Storage, Readers>();
-  private readonly position: ReadonlyMap<Node, number>;
 
   constructor(clusters: Map<Storage, Cluster>, values: RegionValues, limits: FusionLimits) {
     this.clusters = clusters;
     this.values = values;
     this.limits = limits;
-    this.position = new Map(values.order.map((node, index) => [node, index]));
   }
 
   run(): void {
@@ -150,10 +148,6 @@ class Sinker {
     for (const node of nodes) this.countReads(target, node, 1);
     for (const node of nodes) if (!moved.has(node)) this.readersOf(this.values.storage(node)).groups.delete(target);
     source.nodes = source.nodes.filter((node) => !moved.has(node));
-    target.nodes = [...new Set([...nodes, ...target.nodes])].sort((left, right) => this.at(left) - this.at(right));
-  }
-
-  private at(node: Node): number {
-    return this.position.get(node) as number;
+    target.nodes = this.values.inOrder(new Set([...nodes, ...target.nodes]));
   }
 }
