@@ -34,6 +34,19 @@ type Build<Options> = (x: Tensor, place: Place, options: Options) => Tensor;
 const owner = {};
 const eager = new Cache<ReturnType<typeof deviceFunction>>(256);
 
+/** A collective that users call, for those that try them all. */
+export interface Registered {
+  readonly name: string;
+  /** Names of its own options. */
+  readonly options: readonly string[];
+  readonly call: (x: Tensor, options: CommOptions & { readonly [name: string]: unknown }) => Tensor;
+}
+
+const all: Registered[] = [];
+
+/** Every collective, in the order of their definitions. */
+export const registered = (): readonly Registered[] => all;
+
 /** A collective: `build` makes its nodes for one device. `names` are its own options. */
 export function collective<Options extends CommOptions>(
   name: string,
@@ -45,7 +58,7 @@ export function collective<Options extends CommOptions>(
     const axis = axisOf(what, scope.mesh, options.axis);
     return build(x, { what, scope, axis, parts: axis.size }, options);
   };
-  return (x, given) => {
+  const call = (x: Tensor, given?: Options): Tensor => {
     const options = given ?? ({} as Options);
     checkTensor(what, x);
     checkOptions(what, options, [...names, "axis", "runtime"]);
@@ -63,6 +76,8 @@ export function collective<Options extends CommOptions>(
     );
     return run(wanted, [x]) as Tensor;
   };
+  all.push({ name, options: names, call: (x, options) => call(x, options as object as Options) });
+  return call;
 }
 
 /** Whether the first dim is that of the devices of this process. @throws HeddleError `layout` for another split tensor there */
