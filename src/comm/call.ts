@@ -77,7 +77,7 @@ export function collective<Options extends CommOptions>(
     return run(wanted, [x]) as Tensor;
   };
   all.push({ name, options: names, call: (x, options) => call(x, options as object as Options) });
-  return call;
+  return Object.defineProperty(call, "name", { value: name });
 }
 
 /** Whether the first dim is that of the devices of this process. @throws HeddleError `layout` for another split tensor there */
