@@ -13,6 +13,7 @@ const processes = [
   "test/native/long-sum-grid.test.ts",
   "test/native/memory.test.ts",
   "test/cache/process.test.ts",
+  "test/comm/transports.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",
