@@ -5,7 +5,7 @@ export const reasons: Readonly<Record<string, string>> = {
   gpt: "matrix products take two thirds of the step, and those of MKL are faster",
   lstm: "128 products of 32 rows, one after another, are too short to be shared well by two threads",
   "gemm-":
-    "beside MKL the tile is as fast; the packed right side is not shared by threads, and each call makes its result's memory anew",
+    "beside MKL the tile is as fast; left sides with rows that compete for the cache are copied, and threads share no packed side",
   "infer-mlp": "products of a vector this small stay on one thread, ONNX Runtime shares them",
   "infer-lenet": "layers this small stay on one thread, ONNX Runtime shares them",
   "int8-": "a product of few rows runs on one thread, and quantising the inputs of a layer is a call of its own",
