@@ -17,6 +17,7 @@ const loadedByName = (folder) => [
     .filter((name) => /^(library|typescript|preload|module-hooks|autograph-.*)\.js$/.test(name))
     .map((name) => join("launch", name)),
   "cli/machine-steps.js",
+  "cli/bench-steps.js",
 ];
 
 /** Entries by name: the file of `dist` in it, relative to `dist`. */

@@ -33,7 +33,7 @@ export const layers: readonly (readonly string[])[] = [
   ["compile"],
   ["tensor", "report"],
   ["functions"],
-  ["nn", "optim", "losses", "metrics", "data", "testing", "inference"],
+  ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm"],
   ["io"],
   ["train", "parameter-server", "extend"],
   ["adapters/autograph", "adapters/caffe", "adapters/onnx"],

@@ -3,6 +3,7 @@
  * as `heddle`; `io` and `keras`, which read and write files, are missing.
  */
 export { maxIterations } from "./adapters/autograph/bound.ts";
+export * as comm from "./comm/index.ts";
 export * as data from "./data/browser.ts";
 export { type MemoryUse, memory } from "./executors/browser.ts";
 export * from "./functions/public.ts";

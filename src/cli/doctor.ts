@@ -57,8 +57,15 @@ export function doctorCommand({ finish }: CommandContext): Command {
       "Checks this machine (cores, memory, instruction sets, native core, Node) and the project in the current folder " +
         "(package.json, TypeScript, versions). Exit status 1 if there is a problem.",
     )
+    .option("--collectives", "try every collective in every dtype on each executor and transport, and show what runs")
     .option("--json", "machine-readable")
-    .action(async ({ json }: { json?: boolean }) => {
+    .action(async ({ json, collectives }: { json?: boolean; collectives?: boolean }) => {
+      if (collectives === true) {
+        const { formatCollectives, isWhole, tryCollectives } = await import("./collectives.ts");
+        const table = await tryCollectives();
+        console.log(json === true ? JSON.stringify(table, null, 2) : formatCollectives(table));
+        return finish(isWhole(table) ? exitStatus.ok : exitStatus.failure);
+      }
       const diagnosis = await diagnose();
       console.log(json === true ? JSON.stringify(diagnosis, null, 2) : formatDiagnosis(diagnosis));
       finish(diagnosis.problems.length === 0 ? exitStatus.ok : exitStatus.failure);

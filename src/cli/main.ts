@@ -16,6 +16,7 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
   machine: async () => (await import("./machine.ts")).machineCommand,
   worker: async () => (await import("./worker.ts")).workerCommand,
   doctor: async () => (await import("./doctor.ts")).doctorCommand,
+  bench: async () => (await import("./bench.ts")).benchCommand,
 };
 
 const examples = `

@@ -6,7 +6,15 @@
 import type { CollectiveAttrs, Communication } from "../ir/communication.ts";
 import type { Reduction } from "../ir/equation.ts";
 import { type KernelCall, type KernelContext, movingKernel, type View } from "../ir/kernel.ts";
-import { absent, type HostTensor, type Node, type OpDef, type Split } from "../ir/node.ts";
+import {
+  type Attrs,
+  absent,
+  type GradientContext,
+  type HostTensor,
+  type Node,
+  type OpDef,
+  type Split,
+} from "../ir/node.ts";
 import { defineOp, enter } from "../ir/op.ts";
 import { bytesOf, formatType, range, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
@@ -42,9 +50,10 @@ defineOp<{ axis: string }>({
   },
 });
 
-type CollectiveDef<A extends CollectiveAttrs> = Pick<OpDef<A>, "name" | "doc" | "infer" | "cost" | "form" | "lower"> & {
-  readonly communication: Communication<A>;
-};
+type CollectiveDef<A extends CollectiveAttrs> = Pick<
+  OpDef<A>,
+  "name" | "doc" | "infer" | "gradient" | "cost" | "form" | "lower"
+> & { readonly communication: Communication<A> };
 
 /** Defines an op that communicates. */
 export function defineCollective<A extends CollectiveAttrs>(definition: CollectiveDef<A>): OpDef<A> {
@@ -53,8 +62,7 @@ export function defineCollective<A extends CollectiveAttrs>(definition: Collecti
     example: planned,
     equation: planned,
     linear: [],
-    gradient: planned,
-    batch: planned,
+    batch: absent("a collective is called for a whole batch at once: call it outside of vmap"),
     localize: local,
     reference: absent("needs all devices of the axis: the runtime carries it out"),
     body: absent("a primitive"),
@@ -62,6 +70,16 @@ export function defineCollective<A extends CollectiveAttrs>(definition: Collecti
     control: absent("owns no graphs"),
   });
 }
+
+/** The gradient of a sum or a move: the cotangents travel back by the collective `name`. */
+export const sentBack =
+  <A extends CollectiveAttrs>(name: string, attrsOf: (attrs: A, node: Node<A>) => Attrs = (attrs) => attrs) =>
+  ({ node, cotangents }: GradientContext<A>): (Node | undefined)[] => {
+    const { label, reduction = "sum" } = node.attrs as { label: string; reduction?: Reduction };
+    const attrs = { ...attrsOf(node.attrs, node), label: `${label} gradient` };
+    if (reduction === "sum") return cotangents.map((from) => from && emit.call(name, [from], attrs));
+    throw new HeddleError("gradient", `${node.op.name}: the gradient of ${reduction} is not a collective`);
+  };
 
 const bytesOfAll = (inputs: readonly TensorType[]): number =>
   inputs.reduce((total, input) => total + bytesOf(input), 0);
@@ -113,6 +131,7 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
     }
     return inputs;
   },
+  gradient: sentBack("allReduce"),
   cost: (inputs) => inputs.reduce((total, input) => total + sizeOf(input.shape), 0),
   communication: {
     traffic: ring(2, (parts) => 1 / parts),
@@ -120,12 +139,9 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
     received: (count) => count,
     bucket: ({ axis, reduction }) => `${axis} ${reduction}`,
     meaning: (contributions, [attrs]) => {
-      const results = range(contributions[0]?.length ?? 0).map((index) =>
-        reduced(
-          contributions.map((inputs) => inputs[index] as HostTensor),
-          attrs?.reduction as Reduction,
-        ),
-      );
+      const fromAll = (index: number) => contributions.map((inputs) => inputs[index] as HostTensor);
+      const indices = range(contributions[0]?.length ?? 0);
+      const results = indices.map((index) => reduced(fromAll(index), attrs?.reduction as Reduction));
       return contributions.map(() => results.map(copyOf));
     },
   },
@@ -169,6 +185,7 @@ defineCollective<CollectiveAttrs & { dim: number }>({
     checkDim("allGather", input as TensorType, dim, 1);
     return { dtype: (input as TensorType).dtype, shape: scaled((input as TensorType).shape, dim, parts) };
   },
+  gradient: sentBack("reduceScatter", (attrs) => ({ ...attrs, reduction: "sum" })),
   cost: () => 0,
   communication: {
     traffic: ring(1, () => 1),
@@ -204,6 +221,7 @@ defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
     checkDim("reduceScatter", input as TensorType, dim, parts);
     return { dtype: (input as TensorType).dtype, shape: scaled((input as TensorType).shape, dim, 1 / parts) };
   },
+  gradient: sentBack("allGather", ({ axis, parts, label, dim }) => ({ axis, parts, label, dim })),
   cost: ([input]) => sizeOf((input as TensorType).shape),
   communication: {
     traffic: ring(1, (parts) => 1 / parts),
@@ -237,6 +255,7 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
       shape: scaled(scaled((input as TensorType).shape, to, 1 / parts), from, parts),
     };
   },
+  gradient: sentBack("allToAll", (attrs) => ({ ...attrs, from: attrs.to, to: attrs.from })),
   cost: () => 0,
   communication: {
     traffic: ring(1, (parts) => 1 / parts),
@@ -246,12 +265,8 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
     meaning: (contributions, [attrs]) => {
       const { from, to, parts } = attrs as { from: number; to: number; parts: number };
       const sent = firsts(contributions).map((tensor) => blocks(tensor, to, parts));
-      return contributions.map((_inputs, member) => [
-        joined(
-          sent.map((pieces) => pieces[member] as HostTensor),
-          from,
-        ),
-      ]);
+      const sentTo = (member: number) => sent.map((pieces) => pieces[member] as HostTensor);
+      return contributions.map((_inputs, member) => [joined(sentTo(member), from)]);
     },
   },
   form: movingKernel,

@@ -6,13 +6,14 @@ import type { CollectiveAttrs } from "../ir/communication.ts";
 import { dtypes, roundTo } from "../ir/dtype.ts";
 import type { Reduction } from "../ir/equation.ts";
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
-import { absent, type HostTensor } from "../ir/node.ts";
+import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { type Shape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { defineCollective } from "./collective.ts";
+import { defineCollective, sentBack } from "./collective.ts";
 import { combineRules, pieceOf } from "./collective-host.ts";
 import { copyCall } from "./movement.ts";
+import { combined, filled, partOfDim } from "./reduce-prod.ts";
 
 /** `count` elements from `start` on, to or from a device. */
 export type Piece = readonly [peer: number, start: number, count: number];
@@ -92,34 +93,7 @@ function meaning(contributions: readonly (readonly HostTensor[])[], all: readonl
   });
 }
 
-const sliceView = (view: View, dim: number, start: number, count: number): View => ({
-  ...view,
-  offset: view.offset + start * (view.strides[dim] as number),
-  shape: resized(view.shape, dim, count),
-});
-
-/** A fused call that combines views of one shape into another, from the first to the last. */
-function foldCall(context: KernelContext<ExchangeAttrs>, from: readonly View[], to: View): KernelCall {
-  const instruction = { sum: "add", max: "max", min: "min" }[context.attrs.reduction];
-  const operand = ({ dtype, strides, ...view }: View) => ({
-    at: context.at({ dtype, strides, ...view }),
-    dtype,
-    strides,
-  });
-  const ops = from
-    .slice(1)
-    .map((_view, index) => [instruction, to.dtype, index === 0 ? 0 : from.length + index - 1, index + 1]);
-  const reg = from.length + ops.length - 1;
-  return kernels.fused.call({ shape: to.shape, in: from.map(operand), ops, out: [{ ...operand(to), reg }] });
-}
-
-const zeroCall = (context: KernelContext<ExchangeAttrs>, to: View): KernelCall =>
-  kernels.fused.call({
-    shape: to.shape,
-    in: [],
-    ops: [["const", to.dtype, 0]],
-    out: [{ at: context.at(to), dtype: to.dtype, strides: to.strides, reg: 0 }],
-  });
+const instructions = { sum: "add", max: "max", min: "min" } as const;
 
 /** Cuts the dim wherever a piece begins or ends and combines the pieces of each stretch. */
 function assemble(context: KernelContext<ExchangeAttrs>, out: View, views: readonly View[]): KernelCall[] {
@@ -130,17 +104,16 @@ function assemble(context: KernelContext<ExchangeAttrs>, out: View, views: reado
   );
   return bounds.slice(0, -1).flatMap((from, index): KernelCall[] => {
     const length = (bounds[index + 1] as number) - from;
-    const target = sliceView(out, put, from, length);
+    const target = partOfDim(out, put, from, length);
     if (sizeOf(target.shape) === 0) return [];
     const covering = receives.flatMap(([, start, count], piece) =>
       start <= from && from + length <= start + count
-        ? [sliceView(views[piece] as View, put, from - start, length)]
+        ? [partOfDim(views[piece] as View, put, from - start, length)]
         : [],
     );
-    if (covering.length === 0) return [zeroCall(context, target)];
-    return [
-      covering.length === 1 ? copyCall(context, covering[0] as View, target) : foldCall(context, covering, target),
-    ];
+    return covering.length === 0
+      ? [filled(context, target, 0)]
+      : combined(context, instructions[context.attrs.reduction], covering, target);
   });
 }
 
@@ -157,6 +130,14 @@ defineCollective<ExchangeAttrs>({
   name: "exchange",
   doc: "Each device of an axis sends slices of one dim to others and assembles along a dim what it receives; amounts may differ for each pair of devices.",
   infer: inferExchange,
+  gradient: sentBack("exchange", ({ take, put, sends, receives, ...attrs }, { inputs }) => ({
+    ...attrs,
+    take: put,
+    put: take,
+    shape: (inputs[0] as Node).shape,
+    sends: receives,
+    receives: sends,
+  })),
   cost: () => 0,
   communication: {
     traffic: ([input], attrs) => {
@@ -193,13 +174,13 @@ defineCollective<ExchangeAttrs>({
       const views = receives.map((piece): View => {
         if (travels(piece)) return gotViews[coming.indexOf(piece)] as View;
         const own = sends.find(([peer]) => peer === 0) as Piece;
-        return sliceView(input, take, own[1], own[2]);
+        return partOfDim(input, take, own[1], own[2]);
       });
       return [
         ...going.flatMap(([, start, count], index) =>
           sizeOf(sentShapes[index] as Shape) === 0
             ? []
-            : [copyCall(context, sliceView(input, take, start, count), sentViews[index] as View)],
+            : [copyCall(context, partOfDim(input, take, start, count), sentViews[index] as View)],
         ),
         kernels.collective.call({
           op: "exchange",

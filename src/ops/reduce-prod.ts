@@ -1,4 +1,6 @@
-/** @module Products of elements as elementwise calls over parts of a tensor: halves of it, or the taps of windows. */
+/**
+ * @module Elementwise calls that combine parts of a tensor, and products by them: of halves of a tensor, or of the taps of windows.
+ */
 import type { KernelCall, KernelContext, View } from "../ir/kernel.ts";
 import { otherDims, range, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
 import * as kernels from "../kernels/index.ts";
@@ -6,8 +8,8 @@ import { copyCall } from "./movement.ts";
 
 type Context = Pick<KernelContext<never>, "at" | "temporary">;
 
-/** The most factors of one call. */
-const maxFactors = 8;
+/** The most operands of one call. */
+const mostOperands = 8;
 
 const operand = (context: Context, view: View) => ({
   at: context.at(view),
@@ -15,19 +17,19 @@ const operand = (context: Context, view: View) => ({
   strides: view.strides,
 });
 
-/** The products of views of one shape, from the left. */
-export function multiplied(context: Context, factors: readonly View[], out: View): KernelCall[] {
-  const [first, ...rest] = factors as readonly [View, ...View[]];
+/** Combines views of one shape by an instruction of fused calls, from the left. */
+export function combined(context: Context, by: string, views: readonly View[], out: View): KernelCall[] {
+  const [first, ...rest] = views as readonly [View, ...View[]];
   if (rest.length === 0) return [copyCall(context, first, out)];
   const calls: KernelCall[] = [];
   let left = first;
-  for (let from = 0; from < rest.length; from += maxFactors - 1) {
-    const inputs = [left, ...rest.slice(from, from + maxFactors - 1)];
+  for (let from = 0; from < rest.length; from += mostOperands - 1) {
+    const inputs = [left, ...rest.slice(from, from + mostOperands - 1)];
     calls.push(
       kernels.fused.call({
         shape: out.shape,
         in: inputs.map((view) => operand(context, view)),
-        ops: inputs.slice(1).map((_view, at) => ["mul", out.dtype, at === 0 ? 0 : inputs.length + at - 1, at + 1]),
+        ops: inputs.slice(1).map((_view, at) => [by, out.dtype, at === 0 ? 0 : inputs.length + at - 1, at + 1]),
         out: [{ ...operand(context, out), reg: 2 * inputs.length - 2 }],
       }),
     );
@@ -66,8 +68,9 @@ export function productCalls(context: KernelContext<never>, dims: readonly numbe
       const to = done ? out : context.temporary({ shape, dtype: x.dtype });
       const pairs = size - half;
       calls.push(
-        ...multiplied(
+        ...combined(
           context,
+          "mul",
           [partOfDim(from, dim, 0, pairs), partOfDim(from, dim, half, pairs)],
           partOfDim(to, dim, 0, pairs),
         ),
@@ -80,7 +83,7 @@ export function productCalls(context: KernelContext<never>, dims: readonly numbe
 }
 
 /** A call that writes one number everywhere. */
-function filled(context: Context, out: View, value: number): KernelCall {
+export function filled(context: Context, out: View, value: number): KernelCall {
   const ops = [["const", out.dtype, value]];
   return kernels.fused.call({ shape: out.shape, in: [], ops, out: [{ ...operand(context, out), reg: 0 }] });
 }
@@ -99,7 +102,7 @@ export function windowProducts(context: KernelContext<never>, windows: Windows):
   if (sizeOf(out.shape) === 0) return [];
   const { padded, calls } = paddedWithOnes(context, x, windows.padding);
   const taps = range(sizeOf(windows.window)).map((tap) => tapView(padded, tap, windows, out.shape));
-  return [...calls, ...multiplied(context, taps, out)];
+  return [...calls, ...combined(context, "mul", taps, out)];
 }
 
 function paddedWithOnes(context: Context, x: View, padding: Windows["padding"]): { padded: View; calls: KernelCall[] } {

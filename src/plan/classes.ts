@@ -77,7 +77,7 @@ function collectiveTexts(graph: Graph): string[] {
 }
 
 /** Checks that all devices run the same collectives: otherwise they would wait for ever. */
-function checkSameCollectives([first, ...others]: readonly DeviceClass[]): void {
+export function checkSameCollectives([first, ...others]: readonly DeviceClass[]): void {
   const expected = [...collectiveTexts((first as DeviceClass).local)].sort();
   for (const { devices, local } of others) {
     const actual = collectiveTexts(local).sort();

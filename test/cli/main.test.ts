@@ -1,5 +1,8 @@
 import { createRequire } from "node:module";
+import { comm } from "heddle";
 import { describe, expect, test } from "vitest";
+import type { CollectiveTable } from "../../src/cli/collectives.ts";
+import { dtypeNames } from "../../src/ir/dtype.ts";
 import { workerScript } from "../launch/launcher.ts";
 import { heddle as heddleWith, script } from "./heddle-process.ts";
 
@@ -70,5 +73,33 @@ describe("heddle doctor", () => {
     for (const word of ["Node", "cores", "memory", "disk", "native core", "loopback ports"]) {
       expect(stdout).toContain(word);
     }
+  });
+
+  test("tries every collective on every executor and transport", () => {
+    const { status, stdout } = heddle("doctor", "--collectives", "--json");
+    const { backends, rows } = JSON.parse(stdout) as CollectiveTable;
+    expect(status).toBe(0);
+    const names = new Set(rows.map(({ collective }) => collective));
+    expect([...names].sort()).toEqual(
+      Object.keys(comm)
+        .filter((name) => !["connect", "perDevice", "barrier", "rank", "size", "work"].includes(name))
+        .sort(),
+    );
+    expect(backends.map(({ executor, transport }) => `${executor} ${transport}`)).toEqual([
+      "native memory",
+      "native shared",
+      "native tcp",
+      "reference memory",
+    ]);
+    for (const row of rows) {
+      expect(row.failures).toEqual([]);
+      row.runs.forEach((runs, index) => {
+        const here = backends[index]?.missing === undefined;
+        expect(here ? (runs?.length ?? 0) + row.undefined.length : runs).toBe(here ? dtypeNames.length : null);
+      });
+    }
+    const people = heddle("doctor", "--collectives").stdout;
+    expect(people).toMatch(/allReduce mean +(floats +|- +){3}floats\n/);
+    expect(people).toContain("Every collective ran in every dtype for which it is defined.");
   });
 });

@@ -67,6 +67,7 @@ const cases: readonly Case[] = [
   ["run recommender.ts -- --small", /error 0\.[45]\d\d stars; saying the mean it would be 1\.\d+, knowing/],
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
   ["run softmax-regression.ts --workers 2", /test images: 92\.\d\d %\n$/],
+  ["run collectives.ts --workers 2", /450 rows, weights 1\.00, -2\.00, 3\.00, 4 predictions\n/],
   ["run sparse.ts --workers 2", /step 200: error \d\.\de-1\d\n/],
   [
     "run transformer.ts",

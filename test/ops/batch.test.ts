@@ -74,7 +74,7 @@ describe("every op on a batch", () => {
     ];
     const graph = traceGraph("g", [{ name: "x", type }], reduced, new Trace(true));
     expect(() => onBatch(graph, [true], batchSize)).toThrow(
-      /allReduce f32\[2\] -> f32\[2\] cannot be batched: appears in planned graphs only\s+at .*batch\.test/,
+      /allReduce f32\[2\] -> f32\[2\] cannot be batched: a collective is called for a whole batch at once: call it outside of vmap\s+at .*batch\.test/,
     );
   });
 });

@@ -1,8 +1,10 @@
 //! Convolutions without an im2col matrix: images are padded once into scratch that stays in cache, and the register tile
 //! reads them in place, one segment of the kernel at a time.
 
+use std::ops::Range;
+
 use super::conv_spread::{self, spreads};
-use super::dot::tree;
+use super::dot::{tree, GRAIN};
 use super::micro::{long_block, Ahead, Block, Real, SPAN};
 use super::product::{pack_right, Matrix, DEPTH};
 use super::tally::totals;
@@ -245,24 +247,39 @@ impl Conv {
         }
         let slots = packed.cast::<u8>().wrapping_add(g.weights) as usize;
         let (packed, x, out) = (packed as usize, run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.out) as usize);
-        let run_image = |worker: usize, at: usize| {
+        let slot = |worker: usize| (slots + worker * g.slot) as *mut T;
+        // Some rows of a group of an image that is ready to be read.
+        let rows = |at: usize, image: *const T, slot: *mut T, rows: Range<usize>| {
             let (i, group) = (at / s.g, at % s.g);
-            let slot = (slots + worker * g.slot) as *mut T;
-            let image = g.image(x as *const T, i, group, slot);
             let out = (out as *mut T).add(i * g.pixels() * s.g * s.o + group * s.o);
             let packed = (packed as *const T).add(group * g.taps() * s.o);
-            match g.reading {
-                Reading::Spread => conv_spread::image(run, s, image, packed, slot, out),
-                _ => self.product(run, image, packed, out),
-            }
             let result = Matrix { ptr: out.cast_const(), rows: (s.g * s.o) as isize, columns: 1 };
-            self.epilogue.apply(run, result, g.pixels(), group * s.o, s.o);
+            let (first, count) = (rows.start * s.ow, rows.len() * s.ow);
+            match g.reading {
+                Reading::Spread => conv_spread::image(run, s, image, packed, [slot, out]),
+                _ => self.product(run, image, packed, out, rows),
+            }
+            self.epilogue.apply(run, result.from(first, 0), count, group * s.o, s.o);
         };
+        let image = |at: usize, slot: *mut T| g.image(x as *const T, at / s.g, at % s.g, slot);
+        let (work, images, all) = (g.pixels() * g.taps() * s.o, s.n * s.g, s.od * s.oh);
+        if images < run.pool.threads() && g.reading != Reading::Spread {
+            // Too few images for the threads, which share the rows of each.
+            let parts = (work / GRAIN).clamp(1, all.min(2 * run.pool.threads()));
+            for at in 0..images {
+                let ready = image(at, slot(0)) as usize;
+                run.pool.run(parts, usize::MAX, |_, part| {
+                    rows(at, ready as *const T, slot(0), all * part / parts..all * (part + 1) / parts);
+                });
+            }
+            return;
+        }
         // A task takes several small images.
-        let work = g.pixels() * g.taps() * s.o;
-        let (images, group) = (s.n * s.g, ((1 << 19) / work.max(1)).clamp(1, s.n * s.g));
+        let group = ((1 << 19) / work.max(1)).clamp(1, images);
         run.pool.run(images.div_ceil(group), s.slots, |worker, task| {
-            (task * group..images.min((task + 1) * group)).for_each(|i| run_image(worker, i));
+            for at in task * group..images.min((task + 1) * group) {
+                rows(at, image(at, slot(worker)), slot(worker), 0..all);
+            }
         });
     }
 
@@ -294,8 +311,10 @@ impl Conv {
         });
     }
 
-    unsafe fn product<T: Real>(&self, run: &Run, image: *const T, packed: *const T, out: *mut T) {
+    /// Some rows of output pixels.
+    unsafe fn product<T: Real>(&self, run: &Run, image: *const T, packed: *const T, out: *mut T, rows: Range<usize>) {
         let (g, s) = (&self.g, &self.g.s);
+        let first = rows.start * s.ow;
         let width = T::columns(run.isa);
         let out_pixel = s.g * s.o;
         let mut x = Block {
@@ -317,18 +336,18 @@ impl Conv {
             accumulate: false,
             ahead: [Ahead::NONE; 2],
         };
-        if g.reading == Reading::Columns {
-            x.m = g.pixels();
-            x.left_row = g.taps() as isize;
-            x.segments = &[0];
-            x.segment = g.taps();
-            return long_block(run.isa, &x);
-        }
         let step = s.strides[2] * g.pixel;
         let flat = s.strides[1] * g.row == s.ow * step && (s.od == 1 || s.strides[0] * g.plane == s.oh * s.ow * step);
-        if flat {
+        if flat || g.reading == Reading::Columns {
             // Rows of pixels follow each other evenly (1x1 kernels): the image is one long row.
-            x.m = g.pixels();
+            x.m = rows.len() * s.ow;
+            if g.reading == Reading::Columns {
+                x.left_row = g.taps() as isize;
+                x.segments = &[0];
+                x.segment = g.taps();
+            }
+            x.left = image.offset(first as isize * x.left_row);
+            x.out = out.add(first * out_pixel);
             return long_block(run.isa, &x);
         }
         // One group of columns at a time keeps its weights close.
@@ -337,7 +356,7 @@ impl Conv {
             x.right = packed.add(o * g.taps());
             x.right_row = x.n as isize;
             x.right_last_row = x.n as isize;
-            for (y, row) in g.rows().enumerate() {
+            for (y, row) in g.rows().enumerate().take(rows.end).skip(rows.start) {
                 x.left = image.add(row);
                 x.out = out.add(y * s.ow * out_pixel + o);
                 long_block(run.isa, &x);

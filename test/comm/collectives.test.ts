@@ -1,0 +1,284 @@
+/** The collectives that users call, on every executor: against their meaning in plain TypeScript. */
+import { comm, distribute, grad, HeddleError, jit, type Tensor, tensor, valueAndGrad } from "heddle";
+import { parseLayout } from "heddle/plan";
+import { executorNames, localRuntime, type Runtime } from "heddle/runtime";
+import { afterAll, describe, expect, test } from "vitest";
+import { cases, difference, dtypes, type Held, heldBy, isTried, type Type } from "./scripts/cases.ts";
+
+const runtimes = new Map<string, Runtime>();
+afterAll(() => {
+  for (const runtime of runtimes.values()) runtime.close();
+});
+
+function runtimeOf(executor: string, size: number): Runtime {
+  const key = `${executor} ${size}`;
+  const known = runtimes.get(key) ?? localRuntime({ axes: [{ name: "data", size }], executor });
+  runtimes.set(key, known);
+  return known;
+}
+
+/** What each device has, as one tensor with a first dim of devices. */
+function joined(runtime: Runtime, all: readonly Held[], dtype: Type): Tensor {
+  const shape = [all.length, ...(all[0] as Held).shape];
+  const whole = tensor(
+    all.flatMap(({ data }) => [...data]),
+    { dtype, shape },
+  );
+  return distribute(runtime, whole.dataSync(), { dtype, shape }, parseLayout("S(0)"));
+}
+
+/** Results that differ in their shapes are no tensor of one process with several devices. */
+const alike = cases.filter(({ name }) => !name.endsWith("uneven"));
+
+describe.each(executorNames().flatMap((executor) => [1, 2, 4].map((size) => ({ executor, size }))))(
+  "$executor, $size devices",
+  ({ executor, size }) => {
+    test.each(dtypes)("every collective of %s", (dtype) => {
+      const runtime = runtimeOf(executor, size);
+      for (const one of alike.filter((candidate) => isTried(candidate, dtype))) {
+        const all = Array.from({ length: size }, (_unused, rank) => heldBy(rank, one.shape(size, rank), dtype));
+        const due = all.map((_held, rank) => one.expect(all, rank));
+        const run = comm.perDevice((x: Tensor) => one.call(x.reshape(x.shape.slice(size > 1 ? 1 : 0)), size, 0), {
+          runtime,
+        });
+        const given =
+          size > 1
+            ? joined(runtime, all, dtype)
+            : tensor((all[0] as Held).data, { dtype, shape: (all[0] as Held).shape });
+        const result = run(given);
+        const shape = [...(size > 1 ? [size] : []), ...(due[0] as Held).shape];
+        const whole = { shape, data: due.flatMap(({ data }) => data) };
+        expect(difference(result, result.dataSync() as ArrayLike<number>, whole), `${one.name}`).toBeUndefined();
+      }
+    });
+  },
+);
+
+/** What each of two devices gets from a function of its own numbers, on the reference executor. */
+const onTwo = (fn: (x: Tensor) => unknown, rows: readonly (readonly number[])[]): Tensor => {
+  const runtime = runtimeOf("reference", rows.length);
+  const shape = [rows.length, (rows[0] as readonly number[]).length];
+  const x = distribute(runtime, Float64Array.from(rows.flat()), { dtype: "f64", shape }, parseLayout("S(0)"));
+  return comm.perDevice((own: Tensor) => fn(own.reshape(own.shape.slice(1))))(x) as Tensor;
+};
+
+describe("gradients: of the sum of what all devices return, by what each device has", () => {
+  const rows = [
+    [1, 5, 2, 7],
+    [3, 5, 4, 6],
+  ];
+  // The loss of device r weighs element i of its result by (r + 1) * (i + 1).
+  const gradientOf = (call: (x: Tensor) => Tensor): unknown =>
+    onTwo((x) => {
+      const loss = (value: Tensor): Tensor => {
+        const result = call(value);
+        const weights = tensor(
+          Array.from({ length: result.size }, (_unused, index) => index + 1),
+          { dtype: "f64", shape: result.shape },
+        );
+        return result
+          .mul(weights)
+          .sum()
+          .mul(comm.rank() + 1);
+      };
+      return grad(loss)(x);
+    }, rows).arraySync();
+
+  test.each<[string, (x: Tensor) => Tensor, number[][]]>([
+    ["sum", (x) => comm.allReduce(x), [3, 3].map(() => [3, 6, 9, 12])],
+    ["mean", (x) => comm.allReduce(x, { reduction: "mean" }), [0, 1].map(() => [1.5, 3, 4.5, 6])],
+    [
+      "max: ties share",
+      (x) => comm.allReduce(x, { reduction: "max" }),
+      [
+        [0, 3, 0, 12],
+        [3, 3, 9, 0],
+      ],
+    ],
+    [
+      "product",
+      (x) => comm.allReduce(x, { reduction: "product" }),
+      [
+        [9, 30, 36, 72],
+        [3, 30, 18, 84],
+      ],
+    ],
+    ["reduceScatter", (x) => comm.reduceScatter(x), [0, 1].map(() => [1, 2, 2, 4])],
+    [
+      "allGather",
+      (x) => comm.allGather(x),
+      [
+        [3, 6, 9, 12],
+        [15, 18, 21, 24],
+      ],
+    ],
+    ["reduce to the last", (x) => comm.reduce(x, { root: 1 }), [0, 1].map(() => [2, 4, 6, 8])],
+    [
+      "gather on the first",
+      (x) => comm.gather(x),
+      [
+        [1, 2, 3, 4],
+        [5, 6, 7, 8],
+      ],
+    ],
+    [
+      "broadcast of the last",
+      (x) => comm.broadcast(x, { root: 1 }),
+      [
+        [0, 0, 0, 0],
+        [3, 6, 9, 12],
+      ],
+    ],
+    [
+      "scatter of the first",
+      (x) => comm.scatter(x),
+      [
+        [1, 2, 2, 4],
+        [0, 0, 0, 0],
+      ],
+    ],
+    [
+      "allToAll",
+      (x) => comm.allToAll(x),
+      [
+        [1, 2, 2, 4],
+        [3, 4, 6, 8],
+      ],
+    ],
+    [
+      "permute",
+      (x) => comm.permute(x, { pairs: [[0, 1]] }),
+      [
+        [2, 4, 6, 8],
+        [0, 0, 0, 0],
+      ],
+    ],
+  ])("%s", (_name, call, expected) => {
+    expect(gradientOf(call)).toEqual(expected);
+  });
+
+  test("a step of data parallel training by hand equals that of one device", async () => {
+    const loss = (w: Tensor, x: Tensor): Tensor => x.matmul(w).square().mean();
+    const w = tensor([[0.5], [-1]], { dtype: "f64" });
+    const x = tensor(
+      [
+        [1, 2],
+        [3, 4],
+        [5, 6],
+        [7, 9],
+      ],
+      { dtype: "f64" },
+    );
+    const runtime = runtimeOf("reference", 2);
+    const step = comm.perDevice((weights: Tensor, own: Tensor) => {
+      const { value, grad: gradient } = valueAndGrad(loss)(weights, own);
+      return {
+        value: comm.allReduce(value, { reduction: "mean" }),
+        gradient: comm.allReduce(gradient, { reduction: "mean" }),
+      };
+    });
+    const split = distribute(runtime, x.dataSync(), { dtype: "f64", shape: [4, 2] }, parseLayout("S(0)"));
+    const { value, gradient } = step(w, split);
+    const { value: wholeValue, grad: wholeGradient } = valueAndGrad(loss)(w, x);
+    for (const row of value.arraySync() as number[]) expect(row).toBeCloseTo(await wholeValue.item(), 12);
+    for (const one of gradient.arraySync() as number[][][])
+      expect(
+        one.flat().every((got, index) => Math.abs(got - (wholeGradient.dataSync()[index] as number)) < 1e-12),
+      ).toBe(true);
+  });
+});
+
+describe("what is refused, and how it is said", () => {
+  const runtime = (): Runtime => runtimeOf("reference", 2);
+  const one = tensor([1, 2, 3]);
+  const said = (run: () => unknown): string => {
+    try {
+      run();
+    } catch (error) {
+      if (error instanceof HeddleError) return error.message;
+      throw error;
+    }
+    return "nothing";
+  };
+  test.each<[string, () => unknown, RegExp]>([
+    ["no runtime", () => comm.allReduce(one), /has not joined them/],
+    ["an axis that is not there", () => comm.allReduce(one, { runtime: runtime(), axis: "model" }), /has no axis/],
+    ["a sum of bool", () => comm.allReduce(one.gt(1), { runtime: runtime() }), /there is no sum of bool\[3\]/],
+    [
+      "a mean of integers",
+      () => comm.reduce(one.cast("i32"), { runtime: runtime(), reduction: "mean" }),
+      /no mean of i32/,
+    ],
+    [
+      "a misspelt reduction",
+      () => comm.allReduce(one, { runtime: runtime(), reduction: "maxx" as "max" }),
+      /there is no reduction 'maxx'|did you mean 'max'/,
+    ],
+    ["a misspelt option", () => comm.allReduce(one, { rutime: runtime() } as object), /unknown option 'rutime'/],
+    [
+      "parts that are not equal",
+      () => comm.reduceScatter(one, { runtime: runtime() }),
+      /does not split into 2 equal parts/,
+    ],
+    [
+      "a root outside",
+      () => comm.broadcast(one, { runtime: runtime(), root: 2 }),
+      /root must be at least 0 and at most 1/,
+    ],
+    [
+      "two senders to one",
+      () =>
+        comm.permute(one, {
+          runtime: runtime(),
+          pairs: [
+            [0, 1],
+            [1, 1],
+          ],
+        }),
+      /device 1 receives twice/,
+    ],
+    [
+      "a collective in jit",
+      () => jit((x: Tensor) => comm.allReduce(x, { runtime: runtime() }))(one),
+      /comm\.perDevice instead of jit/,
+    ],
+    [
+      "devices that return different things",
+      () => comm.perDevice((x: Tensor) => (comm.rank() === 0 ? x : x.sum()), { runtime: runtime() })(one),
+      /device 0 returns {2}f32\[3\], device 1 returns {2}f32/,
+    ],
+    [
+      "devices that run different collectives",
+      () => comm.perDevice((x: Tensor) => (comm.rank() === 0 ? comm.allReduce(x) : x), { runtime: runtime() })(one),
+      /do not run the same collectives/,
+    ],
+  ])("%s", (_name, run, message) => {
+    expect(said(run)).toMatch(message);
+  });
+});
+
+test("a handle tells when a collective is done, and gives its result", async () => {
+  const runtime = runtimeOf("native", 2);
+  const work = comm.work(comm.allReduce(tensor([1, 2]), { runtime }));
+  const result = await work.wait();
+  expect(work.done).toBe(true);
+  expect(result.arraySync()).toEqual([
+    [2, 4],
+    [2, 4],
+  ]);
+});
+
+test("collectives go along one axis of a mesh of two", () => {
+  const runtime = localRuntime({
+    axes: [
+      { name: "data", size: 2 },
+      { name: "model", size: 2 },
+    ],
+    executor: "reference",
+  });
+  const x = distribute(runtime, Float32Array.of(1, 2, 3, 4), { dtype: "f32", shape: [4, 1] }, parseLayout("S(0) S(0)"));
+  expect(comm.allReduce(x, { axis: "data" }).arraySync()).toEqual([[4], [6], [4], [6]]);
+  expect(comm.allReduce(x, { axis: "model" }).arraySync()).toEqual([[3], [3], [7], [7]]);
+  expect(comm.broadcast(x, { axis: "model", root: 1 }).arraySync()).toEqual([[2], [2], [4], [4]]);
+  runtime.close();
+});
