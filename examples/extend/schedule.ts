@@ -2,7 +2,7 @@
  * Your own schedule of a collective: a table of messages. Values go along a line of ranks to the last one, and the sum comes back. It is
  * checked, printed, simulated on two topologies beside Heddle's own, and run.
  *
- *     npx heddle run examples/extend/schedule.ts --workers 4
+ *     npx heddle run examples/extend/schedule.ts --workers 4     # a line of rounds, the fastest schedules, a sum of [10,4]; 2 s
  */
 import { comm, tensor } from "heddle";
 import {
