@@ -68,6 +68,9 @@ const alone = [
 /** Needs network namespaces, which only root may make: `npm run test:hosts`. */
 const hosts = ["test/hosts/hosts.test.ts"];
 
+/** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
+const engines = ["test/engines/engines.test.ts"];
+
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
 const elsewhere = ["test/onnx/**", "test/xla/**"];
@@ -112,12 +115,13 @@ export default defineConfig({
       project("shared", {
         isolate: false,
         include: ["test/**/*.test.ts", "src/**/*.test.ts"],
-        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes, ...hosts],
+        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes, ...hosts, ...engines],
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
       project("processes", { globalSetup, include: processes, sequence: { groupOrder: 2 } }),
       project("hosts", { globalSetup, include: hosts, testTimeout: 180_000, sequence: { groupOrder: 3 } }),
+      project("engines", { globalSetup, include: engines, testTimeout: 180_000, sequence: { groupOrder: 4 } }),
     ],
   },
 });

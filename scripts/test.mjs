@@ -5,6 +5,7 @@
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
 //   npm run test:hosts                    runs on several hosts, as network namespaces; as root
+//   npm run test:engines                  runs under the engines that are installed here: MPI, Slurm, Ray; as root
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -75,6 +76,15 @@ const sections = [
     what: "vitest on network namespaces",
     command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
     unlessGiven: ["--project", "hosts"],
+    onRequest: true,
+    skip: skipNamespaces,
+  },
+  {
+    name: "engines",
+    needs: "native",
+    what: "vitest on MPI, Slurm, Ray",
+    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
+    unlessGiven: ["--project", "engines"],
     onRequest: true,
     skip: skipNamespaces,
   },
@@ -189,7 +199,7 @@ async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, 
 /** The counts at the end of a test runner's output; undefined for a tool that counts nothing. */
 function countTests(name, output) {
   const plain = stripVTControlCharacters(output);
-  if (["vitest", "processes", "hosts"].includes(name)) {
+  if (["vitest", "processes", "hosts", "engines"].includes(name)) {
     const line = /^\s*Tests\s+(.*)$/m.exec(plain)?.[1] ?? "";
     const count = (word) => Number(new RegExp(`(\\d+) ${word}`).exec(line)?.[1] ?? 0);
     return { passed: count("passed"), failed: count("failed"), skipped: count("skipped") + count("todo") };

@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { Command, Option } from "commander";
+import { engines } from "../launch/engines/table.ts";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -20,12 +21,21 @@ With --hosts, the file, Node and Heddle have the same paths on every host. Worke
 process; HEDDLE_INTERFACE and HEDDLE_PORTS say where they listen. Under torchrun, srun, mpirun and the like, each process
 runs heddle run <file> and is one worker (docs/hosts.md).
 
+With --with, an engine starts the workers, on as many hosts as it has (docs/engines.md):
+${engines.map(({ name, summary }) => `  ${name.padEnd(7)}${summary}`).join("\n")}
+Each worker reaches this process by a link that both sides authenticate: output, signals and exit status are the same.
+
+SIGUSR2 announces an end, as before a pre-emption: trainings save a checkpoint at the next step, and the status is 140.
+
 Exit status: 0, that of the worker that failed first, 128 + the number of the signal that ended it; 2 for a wrong
 command line or environment; 130 after Ctrl-C; 141 when nobody reads the output any more.
 `;
 
 /** Flags of `heddle run`, as commander hands them over. */
-type RunFlags = Omit<LaunchOptions, "file" | "args" | "plan" | "planAs" | "planFile" | "signal" | "startStore"> & {
+type RunFlags = Omit<
+  LaunchOptions,
+  "file" | "args" | "plan" | "planAs" | "planFile" | "signal" | "startStore" | "onRestart"
+> & {
   readonly plan?: string;
 };
 
@@ -42,6 +52,17 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "the hosts of the workers, with their numbers of workers, such as a,b:4 (default: this machine)",
     )
     .option("--shell <command>", "how to reach a host, such as 'ssh -p 2222 {host} {command}' (default: ssh)")
+    .addOption(
+      new Option("--with <engine>", "who starts the workers (default: this command itself)").choices(
+        engines.map(({ name }) => name),
+      ),
+    )
+    .option("--engine-args <words>", "arguments for the engine, such as '--partition long --mem 8G'")
+    .option(
+      "--restarts <number>",
+      "how often to start again after a failure, from the last checkpoint (default: 0)",
+      wholeNumber(0, 1_000_000),
+    )
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
     .option(
       "--executor <name>",
@@ -73,8 +94,14 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     )
     .addHelpText("after", notes)
     .action(async (file: string, args: string[], { plan, ...flags }: RunFlags) => {
+      if (flags.engineArgs !== undefined && flags.with === undefined)
+        throw new HeddleError("option", "--engine-args are for the engine of --with, which is missing");
+      if (flags.shell !== undefined && flags.with !== undefined)
+        throw new HeddleError("option", "--shell and --with are two ways to start workers: give one of them");
       if (flags.shell !== undefined && flags.hosts === undefined)
         throw new HeddleError("option", "--shell says how to reach the hosts of --hosts, which is missing");
+      if (flags.on !== undefined && flags.with !== undefined)
+        throw new HeddleError("option", "--on names workers that wait already; --with starts others: give one of them");
       if (flags.on !== undefined && ((flags.workers ?? 1) !== 1 || flags.hosts !== undefined)) {
         throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
       }
@@ -82,7 +109,19 @@ export function runCommand({ finish, signal }: CommandContext): Command {
         throw new HeddleError("option", "the plan of --plan has a mesh: leave --mesh out, or plan for that mesh");
       if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
       const planned = plan === undefined ? {} : { planFile: resolve(plan) };
-      const result = await launchLocal({ ...flags, ...machineOption(flags), ...planned, file, args, signal });
+      const onRestart = (failed: LaunchResult, restart: number): void => {
+        report(failed, failed.size, signal);
+        console.error(`heddle: starting again from the last checkpoint, ${restart} of at most ${flags.restarts} times`);
+      };
+      const result = await launchLocal({
+        ...flags,
+        ...machineOption(flags),
+        ...planned,
+        file,
+        args,
+        signal,
+        onRestart,
+      });
       report(
         flags.quiet === true ? { ...result, apart: false, unusedPlan: undefined, unusedMesh: undefined } : result,
         result.size,

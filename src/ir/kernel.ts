@@ -79,8 +79,8 @@ export type OpForm<A> =
 export interface LowerRule<A> {
   /** Inputs that may have any strides. */
   readonly strided?: readonly number[];
-  /** Whether the kernel computes with 16-bit floats of these inputs as they are. */
-  readonly takesHalf?: (inputs: readonly View[]) => boolean;
+  /** Whether the kernel computes with 16-bit floats of these inputs and outputs as they are. */
+  readonly takesHalf?: (inputs: readonly View[], attrs: A, outputs: readonly View[]) => boolean;
   /**
    * Says that the kernel combines its input along dims, so that elementwise work before and after it can run in the
    * same walk over memory.

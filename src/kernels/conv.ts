@@ -1,5 +1,6 @@
 /** @module Convolutions, channels last, and their gradients by the weight. */
 import { epilogueOf } from "./dot.ts";
+import { packedWeights, partialWeights } from "./narrow-conv/work.ts";
 import * as is from "./schema.ts";
 
 const shared = {
@@ -57,8 +58,9 @@ const epilogue = { columns: ({ g = 1, o }: Forward) => g * o };
 
 /** A convolution over channels-last rows, group by group. */
 export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]", "[n od oh ow g o]", "[g o]"), {
-  doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then for each slot the smaller of two areas: the padded image (`c` times the reach of the windows), or its columns; each area is rounded up to 64 bytes.",
+  doc: "Convolution (cross-correlation) in `g` groups, with the epilogue of `dot`. Padding may be negative. Scratch: the packed weight, then for each slot the smaller of two areas: the padded image (`c` times the reach of the windows), or its columns; each area is rounded up to 64 bytes. Of bf16, sums are made in f32 and rounded once; the packed weight is then after the arena.",
   derived: { bytes: "weights + slots * slot" },
+  work: packedWeights,
   epilogue,
   struct: "Conv",
   groups: withEpilogue,
@@ -66,8 +68,9 @@ export const conv = is.kernel("conv", forward("[n d h w g c]", "[g kd kh kw c o]
 
 /** The gradient of {@link conv} by its weight. */
 export const convFilter = is.kernel("convFilter", filter("[n d h w g c]", "[n od oh ow g o]", "[g kd kh kw c o]"), {
-  doc: "The gradient of `conv` with respect to its weight. Scratch: `min(n, 8)` partial sums, added in the order of a fixed tree, then the slots.",
+  doc: "The gradient of `conv` with respect to its weight. Scratch: `min(n, 8)` partial sums, added in the order of a fixed tree, then the slots; of bf16, the sums are f32 after the arena, and are rounded once.",
   derived: { bytes: "chunks * weights + slots * slot" },
+  work: partialWeights,
   struct: "ConvFilter",
   groups,
 });

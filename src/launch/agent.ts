@@ -1,4 +1,4 @@
-/** @module The agent of `heddle run --hosts` on one host: starts the host's workers, and ends them when its launcher is gone. */
+/** @module The agent of `heddle run` on one host, or of one rank under an engine: starts the host's workers, and ends them when its launcher is gone. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { loadNative } from "../executors/native/binding.ts";
@@ -11,6 +11,7 @@ import { usableCores } from "./cores.ts";
 import { readPosition } from "./flight.ts";
 import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
 import {
+  type AgentSeat,
   type FromAgent,
   readMessages,
   type StartMessage,
@@ -24,22 +25,43 @@ import { startWorker, type WorkerProcess } from "./worker-process.ts";
 /** Time for workers to end by themselves when the launcher is gone. */
 const graceMilliseconds = 2000;
 
-/** Serves one launcher over this process's input and output; resolves when the run has ended, or the launcher is gone. */
-export async function serveLauncher(): Promise<void> {
-  const agent = new Agent();
+/** An agent's way to its launcher. */
+export interface LauncherLink {
+  send(message: FromAgent): void;
+  /** Sets the receiver of messages, and what to call when the launcher is gone. */
+  listen(take: (message: ToAgent) => void, gone: () => void): void;
+  close(): void;
+}
+
+/** The way to the launcher that has started this process by a shell: this process's input and output. */
+export const shellLink: LauncherLink = {
+  send: (message) => writeMessage(process.stdout, message),
+  listen: (take, gone) => {
+    for (const event of ["end", "close", "error"]) process.stdin.once(event, gone);
+    process.stdout.on("error", gone);
+    readMessages(process.stdin, take, () => {});
+  },
+  close: () => {},
+};
+
+/**
+ * Serves one launcher; resolves when the run has ended, or the launcher is gone.
+ *
+ * @param seat where an engine has started this process
+ */
+export async function serveLauncher(link: LauncherLink = shellLink, seat?: AgentSeat): Promise<void> {
+  const agent = new Agent(link);
   const gone = new Promise<void>((resolve) => {
-    for (const event of ["end", "close", "error"]) process.stdin.once(event, () => resolve());
-    process.stdout.on("error", () => resolve());
     for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"]) process.on(signal, () => resolve());
-    readMessages(
-      process.stdin,
-      (message: ToAgent) => agent.take(message, resolve),
-      () => {},
-    );
+    // An engine may send the signal that announces an end to all of its processes; the launcher gets the signal, too, and passes it on.
+    if (process.platform !== "win32") process.on("SIGUSR2", () => {});
+    link.listen((message) => agent.take(message, resolve), resolve);
   });
-  agent.say({ type: "hello", version, addresses: ownAddresses(), cores: usableCores().usable });
+  const place = seat === undefined ? {} : { seat };
+  agent.say({ type: "hello", version, addresses: ownAddresses(), cores: usableCores().usable, ...place });
   await gone;
   await agent.end();
+  link.close();
 }
 
 class Agent {
@@ -49,9 +71,14 @@ class Agent {
   private failed = false;
   private heard = performance.now();
   private pulse: NodeJS.Timeout | undefined;
+  private readonly link: LauncherLink;
+
+  constructor(link: LauncherLink) {
+    this.link = link;
+  }
 
   say(message: FromAgent): void {
-    writeMessage(process.stdout, message);
+    this.link.send(message);
   }
 
   take(message: ToAgent, resolve: () => void): void {

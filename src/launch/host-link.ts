@@ -1,17 +1,10 @@
 /** @module The launcher's link to its agent on one host, and the workers behind it. */
-import { type ChildProcess, spawn } from "node:child_process";
 import { PassThrough } from "node:stream";
 import type { ErrorCode } from "../util/error-codes.ts";
 import { HeddleError } from "../util/errors.ts";
 import { version } from "../util/version.ts";
-import {
-  type FromAgent,
-  type HelloMessage,
-  readMessages,
-  type StoreMessage,
-  type ToAgent,
-  writeMessage,
-} from "./host-messages.ts";
+import type { Carrier } from "./carrier.ts";
+import type { FromAgent, HelloMessage, StoreMessage, ToAgent } from "./host-messages.ts";
 import { copyLines, rankPrefix } from "./output.ts";
 import { carriedWorker, type WorkerExit, type WorkerProcess } from "./worker-process.ts";
 
@@ -33,61 +26,47 @@ interface Seat {
 
 /** A host of a run. */
 export class HostLink {
-  readonly host: string;
+  host: string;
   hello: HelloMessage | undefined;
   /** The folder with the host's flight records of a failed run. */
   records: string | undefined;
   /** Resolves when the agent has gone. */
   readonly gone: Promise<void>;
-  private readonly child: ChildProcess;
+  private readonly carrier: Carrier;
   private readonly timeout: number;
   private readonly seats = new Map<number, Seat>();
   private readonly waiting: { resolve: (message: FromAgent) => void; reject: (error: HeddleError) => void }[] = [];
-  /** The last lines that the shell has printed. */
-  private readonly said: string[] = [];
+  /** A message that came before anybody waited for it. */
+  private early: FromAgent | undefined;
   private failure: HeddleError | undefined;
   private over = false;
   private heard = performance.now();
   private readonly pulse: NodeJS.Timeout;
 
-  /** Starts the agent. @param timeout seconds to wait for a sign of life */
-  constructor(host: string, command: readonly string[], timeout: number) {
+  /** @param timeout seconds to wait for a sign of life */
+  constructor(host: string, carrier: Carrier, timeout: number) {
     this.host = host;
+    this.carrier = carrier;
     this.timeout = timeout;
-    const [program = "", ...args] = command;
-    // In a group of its own: Ctrl-C at a terminal must reach the workers by the launcher alone.
-    this.child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], detached: true });
-    const { stdin, stdout, stderr } = this.child as ChildProcess & Record<"stdin" | "stdout" | "stderr", PassThrough>;
-    stdin.on("error", () => {});
-    readMessages(
-      stdout,
-      (message: FromAgent) => this.take(message),
-      (line) => this.note(line),
-    );
-    void copyLines(stderr, { write: (text: string) => this.note(text.trimEnd()) } as never, "");
-    this.gone = new Promise((resolve) => {
-      this.child.once("error", (error) => this.lose(`its shell could not be started: ${error.message}`, resolve));
-      this.child.once("close", (code, signal) =>
-        this.lose(`its shell ended with ${signal ?? `status ${code}`}`, resolve),
-      );
-    });
+    carrier.onMessage((message) => this.take(message));
+    this.gone = carrier.ended.then(({ why, said }) => this.lose(why, said));
     this.tell({ type: "open", timeout });
     this.pulse = setInterval(() => {
       this.tell({ type: "ping" });
-      if (performance.now() - this.heard > 1000 * timeout) this.child.kill("SIGKILL");
+      if (performance.now() - this.heard > 1000 * timeout) carrier.kill();
     }, 250 * timeout);
     this.pulse.unref();
   }
 
   tell(message: ToAgent): void {
-    if (this.child.stdin !== null) writeMessage(this.child.stdin, message);
+    this.carrier.send(message);
   }
 
   /** Waits for the agent's first message. @throws HeddleError `world` */
   async greet(): Promise<HelloMessage> {
     const hello = (await this.answer()) as HelloMessage;
     if (hello.version !== version)
-      throw new HeddleError("world", `host ${this.host} has Heddle ${hello.version}, this one ${version}`, {
+      throw new HeddleError("world", `${this.carrier.name} has Heddle ${hello.version}, this one ${version}`, {
         hint: "install one version on all hosts",
       });
     this.hello = hello;
@@ -146,39 +125,40 @@ export class HostLink {
   async close(): Promise<void> {
     this.over = true;
     this.tell({ type: "end" });
-    this.child.stdin?.end();
-    const late = setTimeout(() => this.child.kill("SIGKILL"), 5000);
+    this.carrier.end();
+    const late = setTimeout(() => this.carrier.kill(), 5000);
     await this.gone;
     clearTimeout(late);
   }
 
-  /** Ends the shell at once: for the end of this process. */
+  /** Ends the way to the agent at once: for the end of this process. */
   kill(): void {
-    this.child.kill("SIGKILL");
+    this.carrier.kill();
   }
 
   private answer(): Promise<FromAgent> {
     if (this.failure !== undefined) return Promise.reject(this.failure);
-    const late = setTimeout(() => this.child.kill("SIGKILL"), 1000 * this.timeout);
+    const { early } = this;
+    this.early = undefined;
+    if (early !== undefined) return Promise.resolve(early);
+    const late = setTimeout(() => this.carrier.kill(), 1000 * this.timeout);
     return new Promise<FromAgent>((resolve, reject) => this.waiting.push({ resolve, reject })).finally(() =>
       clearTimeout(late),
     );
-  }
-
-  private note(line: string): void {
-    this.said.push(line);
-    if (this.said.length > 5) this.said.shift();
   }
 
   private take(message: FromAgent): void {
     this.heard = performance.now();
     switch (message.type) {
       case "hello":
-      case "stored":
-        this.waiting.shift()?.resolve(message);
+      case "stored": {
+        const next = this.waiting.shift();
+        if (next === undefined) this.early = message;
+        else next.resolve(message);
         break;
+      }
       case "failed":
-        this.fail(new HeddleError(message.code as ErrorCode, `host ${this.host}: ${message.message}`));
+        this.fail(new HeddleError(message.code as ErrorCode, `${this.carrier.name}: ${message.message}`));
         break;
       case "output":
         this.seats.get(message.rank)?.streams[message.stream].write(Buffer.from(message.data, "base64"));
@@ -208,16 +188,11 @@ export class HostLink {
     }
   }
 
-  private lose(why: string, resolve: () => void): void {
+  private lose(why: string, said: readonly string[]): void {
     clearInterval(this.pulse);
-    const text = this.said.length === 0 ? "" : `: ${this.said.join("; ")}`;
+    const text = said.length === 0 ? "" : `: ${said.join("; ")}`;
     const late = performance.now() - this.heard > 1000 * this.timeout ? ` (no sign of life for ${this.timeout} s)` : "";
-    if (!this.over)
-      this.fail(
-        new HeddleError("world", `host ${this.host} is lost, ${why}${late}${text}`, {
-          hint: "does its shell start without a password, and does the host have Node and Heddle at the same paths? (--shell)",
-        }),
-      );
-    resolve();
+    const { name, hint } = this.carrier;
+    if (!this.over) this.fail(new HeddleError("world", `${name} is lost, ${why}${late}${text}`, { hint }));
   }
 }

@@ -79,6 +79,13 @@ const inNetwork = (address: string, { address: network, prefix }: OwnAddress): b
 /** The command of {@link shellCommand} if no template says otherwise: never asks for a password, and notices a link that is dead. */
 export const defaultShell = "ssh -T -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 {host} {command}";
 
+/** The command of Heddle itself with some arguments. */
+export const ownCommand = (...args: readonly string[]): string[] => [
+  process.execPath,
+  fileURLToPath(new URL("../../bin/heddle.js", import.meta.url)),
+  ...args,
+];
+
 /**
  * The command that runs the agent on a host, by a template such as `ip netns exec {host} {command}`.
  *
@@ -90,10 +97,12 @@ export function shellCommand(template: string, host: string): string[] {
     throw new HeddleError("option", `--shell '${template}' lacks {host} or {command}`, {
       hint: "such as --shell 'ssh -p 2222 {host} {command}'",
     });
-  const agent = [process.execPath, fileURLToPath(new URL("../../bin/heddle.js", import.meta.url)), "agent"];
+  const agent = ownCommand("agent");
   // A remote shell reads the command of ssh again.
   const remote = basename(words[0] as string) === "ssh" ? agent.map(quoted) : agent;
   return words.flatMap((word) => (word === "{command}" ? remote : [word.replaceAll("{host}", host)]));
 }
 
-const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+/** A word as a shell reads it. */
+export const quoted = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -1,6 +1,7 @@
 /**
- * @module The messages between `heddle run --hosts` and its agent on each host, over the agent's input and output: one line of JSON each.
- * The secret of a run passes here, never on a command line.
+ * @module The messages between `heddle run` and its agents: one line of JSON each over the input and output of an agent that a shell has
+ * started on a host (`--hosts`), or the heads of frames on the link of an agent that an engine has started (`--with`). The secret of a run
+ * passes here, never on a command line.
  */
 import type { Readable, Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
@@ -16,6 +17,19 @@ export interface HelloMessage {
   readonly addresses: readonly OwnAddress[];
   /** Cores that a run may use. */
   readonly cores: number;
+  /** Of an agent that an engine has started: its place among the engine's processes, and its machine. */
+  readonly seat?: AgentSeat;
+}
+
+/** Where an engine has started an agent. */
+export interface AgentSeat {
+  readonly rank: number;
+  /** The host's name, for people. */
+  readonly host: string;
+  /** The same for all agents of one machine. */
+  readonly machine: string;
+  /** The processors on which the agent may run, as Linux lists them. */
+  readonly processors: string;
 }
 
 /** Opens the run's store on the host of rank 0. */

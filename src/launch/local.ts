@@ -12,6 +12,8 @@ import { type PlanForm, readEnvironment, unknownVariables } from "../util/settin
 import { listed } from "../util/text.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import type { Crew } from "./crew.ts";
+import type { Engine } from "./engines/engine.ts";
+import { findEngine } from "./engines/table.ts";
 import { workerEnvironment } from "./environment.ts";
 import { readPosition } from "./flight.ts";
 import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
@@ -19,8 +21,10 @@ import { type HostShare, shareHosts } from "./host-list.ts";
 import { nodeArguments } from "./loader.ts";
 import { startOnHosts } from "./on-hosts.ts";
 import { orderFailures, type WorkerFailure } from "./report.ts";
+import { restartsBefore } from "./restarts.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
 import { defaultGrace, listenForStop, type StopSignal, supervise } from "./supervise.ts";
+import { checkEngine, startWithEngine } from "./with-engine.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
 /** Options of {@link launchLocal}. */
@@ -35,6 +39,14 @@ export interface LaunchOptions {
   readonly hosts?: string;
   /** The command that reaches a host, such as `ssh -p 2222 {host} {command}`; default by ssh. */
   readonly shell?: string;
+  /** The engine that starts the workers, such as `mpi`; default this launcher itself. */
+  readonly with?: string;
+  /** Arguments for the engine, separated by spaces. */
+  readonly engineArgs?: string;
+  /** How often the run is started again when it fails, from its last checkpoint; default 0. */
+  readonly restarts?: number;
+  /** Called before the run is started again. */
+  readonly onRestart?: (failed: LaunchResult, restart: number) => void;
   /** Threads of each worker; by default the cores of this process are divided among the workers. */
   readonly threads?: number;
   readonly executor?: string;
@@ -115,17 +127,55 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
         hint: "leave out --workers and --hosts, or set HEDDLE_ALONE=1",
       },
     );
+  if (place !== undefined && (options.restarts ?? 0) > 0)
+    throw new HeddleError(
+      "option",
+      `${place.launcher} starts the workers: let it start them again, and leave out --restarts`,
+    );
+  const engine = await engineOf(options, place);
+  const before = restartsBefore();
   const stop = listenForStop(options.signal);
+  try {
+    for (let restart = 0; ; restart++) {
+      const attempt = before + restart;
+      const again = attempt === 0 ? options : { ...options, resume: true };
+      const result = await launchOnce({ options: again, workers, shares, place, engine, attempt }, stop);
+      if (result.failures.length === 0 || restart >= (options.restarts ?? 0)) return result;
+      options.onRestart?.(result, restart + 1);
+    }
+  } finally {
+    stop.dispose();
+  }
+}
+
+async function launchOnce(wanted: Wanted, stop: ReturnType<typeof listenForStop>): Promise<LaunchResult> {
   const runDirectory = makeRunDirectory();
   let keep = false;
   try {
-    const result = await launchIn(runDirectory, { options, workers, shares, place }, stop);
+    const result = await launchIn(runDirectory, wanted, stop);
     keep = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
     return keep ? { ...result, records: keepRunDirectory(runDirectory) } : result;
   } finally {
-    stop.dispose();
     if (!keep) removeRunDirectory(runDirectory);
   }
+}
+
+/** The engine that is to start the workers, if it can. @throws HeddleError `option`, `launcher` */
+async function engineOf(options: LaunchOptions, place: Place | undefined): Promise<Engine | undefined> {
+  if (options.with === undefined) return undefined;
+  const engine = findEngine(options.with);
+  if (place !== undefined)
+    throw new HeddleError("launcher", `${place.launcher} has started the ${place.size} workers already`, {
+      hint: "leave out --with",
+    });
+  if (engine.agents === undefined)
+    throw new HeddleError("option", `${engine.title} takes whole runs: use the command heddle run`);
+  if (options.hosts !== undefined && !engine.agents.takesHosts)
+    throw new HeddleError("option", `${engine.title} chooses the hosts: leave out --hosts`, {
+      hint: "--engine-args gives it arguments of its own",
+    });
+  await checkEngine(engine);
+  return engine;
 }
 
 /** A run as it is to be started. */
@@ -135,6 +185,9 @@ interface Wanted {
   readonly workers: number;
   readonly shares: readonly HostShare[] | undefined;
   readonly place: Place | undefined;
+  readonly engine: Engine | undefined;
+  /** How often the run was started before. */
+  readonly attempt: number;
 }
 
 async function launchIn(
@@ -142,7 +195,7 @@ async function launchIn(
   wanted: Wanted,
   stop: ReturnType<typeof listenForStop>,
 ): Promise<LaunchResult> {
-  const { options, workers, shares, place } = wanted;
+  const { options, workers, shares, place, engine, attempt } = wanted;
   const size = place?.size ?? workers;
   const started = performance.now();
   let early: StopSignal | undefined;
@@ -151,10 +204,10 @@ async function launchIn(
   });
   let crew: Crew;
   try {
-    crew =
-      shares === undefined
-        ? await startHere(runDirectory, options, workers, place)
-        : await startOnHosts(shares, { ...options, size: workers }, stop.requested);
+    const run = { ...options, size: workers, epoch: attempt };
+    if (engine !== undefined) crew = await startWithEngine(engine, shares, run, stop.requested);
+    else if (shares !== undefined) crew = await startOnHosts(shares, run, stop.requested);
+    else crew = await startHere(runDirectory, run, place);
   } catch (error) {
     if (early === undefined) throw error;
     return { status: statusOf(early), failures: [], stoppedBy: early, size };
@@ -233,10 +286,10 @@ async function watch(
 /** Starts the workers of this machine, and the store if rank 0 is among them. */
 async function startHere(
   runDirectory: string,
-  options: LaunchOptions,
-  workers: number,
+  options: LaunchOptions & { readonly size: number; readonly epoch: number },
   place: Place | undefined,
 ): Promise<Crew> {
+  const { size: workers } = options;
   const { runId = "default", epoch, host = "127.0.0.1", port = 0, localWorld = 1, timeout = 60 } = readEnvironment();
   const meeting =
     place === undefined
@@ -274,7 +327,7 @@ async function startHere(
         rank,
         arguments: nodeArguments(resolve(options.file), options.args ?? []),
         environment: workerEnvironment(run, { rank, localRank, localSize, threads }, process.env),
-        inheritOutput: index === 0 && options.prefix !== "all",
+        inheritOutput: rank === 0 && options.prefix !== "all",
         inheritInput: run.size === 1,
         outputToErrors: options.plan !== undefined || options.outputToErrors === true,
       }),
@@ -334,7 +387,7 @@ async function openStore(
 /** The file name extensions of programs. */
 const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
 
-function checkOptions({ file, threads, port, timeout, grace }: LaunchOptions, workers: number): void {
+function checkOptions({ file, threads, port, timeout, grace, restarts }: LaunchOptions, workers: number): void {
   if (!existsSync(file)) {
     const similarFile = scripts.map((extension) => file + extension).find(existsSync);
     const hint = similarFile === undefined ? {} : { hint: `did you mean ${similarFile}?` };
@@ -353,4 +406,5 @@ function checkOptions({ file, threads, port, timeout, grace }: LaunchOptions, wo
   check("port", port, 0, 65_535);
   check("timeout", timeout, 1, 86_400);
   check("grace", grace, 0, 86_400);
+  check("restarts", restarts, 0, 1_000_000);
 }

@@ -11,8 +11,8 @@ export const defaultGrace = 5;
 /** Time in which a second signal counts as the same press of Ctrl-C. */
 const repeatMilliseconds = 300;
 
-/** Signals that end a run. */
-export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
+/** Signals that end a run. SIGUSR2 announces an end, as before a pre-emption: trainings save a checkpoint first, and nothing hurries them. */
+export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGUSR2";
 
 /** A request to stop, from a signal or from code. */
 export interface StopRequest {
@@ -41,7 +41,9 @@ export function listenForStop(abort: AbortSignal | undefined): StopRequest {
     }
   };
   const onAbort = () => onSignal("SIGTERM");
-  const signals: readonly StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+  const signals: StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+  // Windows has no such signal.
+  if (process.platform !== "win32") signals.push("SIGUSR2");
   for (const signal of signals) process.on(signal, onSignal);
   if (abort?.aborted === true) onAbort();
   abort?.addEventListener("abort", onAbort);
@@ -91,7 +93,7 @@ async function stopAll(
   // A terminal sends Ctrl-C to the whole group: workers get a moment to end, so that none gets the signal twice.
   if (signal === "SIGINT" && process.stdin.isTTY) await Promise.race([allEnded, sleep(150)]);
   send(signal);
-  await Promise.race([allEnded, sleep(grace)]);
+  await (signal === "SIGUSR2" ? allEnded : Promise.race([allEnded, sleep(grace)]));
   send("SIGKILL");
   await allEnded;
 }

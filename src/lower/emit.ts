@@ -93,7 +93,7 @@ export function emitKernel(
     return result.view;
   });
   const [wideInputs, wideOutputs] =
-    movesElements(op.form, attrs) || rule.takesHalf?.(operands) === true
+    movesElements(op.form, attrs) || rule.takesHalf?.(operands, attrs, outputs) === true
       ? [operands, outputs]
       : [widened(operands), widened(outputs)];
   operands.forEach((input, index) => {

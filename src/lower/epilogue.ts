@@ -1,7 +1,8 @@
 /**
  * @module Epilogues: what a kernel call does to its results while they are in cache, instead of a fused call after it.
  *
- * A rule looks at the next call only, so that nothing moves past another call. The bits are the same either way.
+ * A rule looks at the next call only, so that nothing moves past another call, but for the cast of a bias, which goes to the front. The
+ * bits are the same either way.
  */
 import { type DType, dtypes, isHalf } from "../ir/dtype.ts";
 import { type KernelCall, Ref } from "../ir/kernel.ts";
@@ -56,10 +57,24 @@ export function foldEpilogues(calls: readonly KernelCall[]): KernelCall[] {
     const last = folded.pop();
     const [current, remainder] = splitSum(call) ?? [call];
     const joined = last === undefined ? undefined : join(last, current, uses);
-    if (joined !== undefined) folded.push(joined, ...(remainder === undefined ? [] : [remainder]));
+    const rest = remainder === undefined ? [] : [remainder];
+    const before = folded.at(-1);
+    const over = last && before && isCastBehind(last, before) ? join(before, current, uses) : undefined;
+    if (joined !== undefined) folded.push(joined, ...rest);
+    else if (last !== undefined && over !== undefined) folded.splice(-1, 1, last, over, ...rest);
     else folded.push(...(last === undefined ? [] : [last]), call);
   }
   return folded;
+}
+
+/** Whether a call only casts for a call of 16-bit floats before it, and has no memory in common with that, so that it may come first. */
+function isCastBehind({ ops, out, ...call }: KernelCall, before: KernelCall): boolean {
+  if (!isHalf(before["dtype"] as DType) || descriptionOf(call).group !== "elements") return false;
+  const [results, memory] = [out as readonly Operand[], new Set<object>()];
+  eachRef(before, ({ origin }) => memory.add(origin));
+  let isApart = results.every(({ at }) => (at.origin as Storage).inArena && !memory.has(at.origin));
+  eachRef(call, ({ origin }) => (isApart &&= !memory.has(origin)));
+  return isApart && (ops as readonly (readonly unknown[])[]).every(([name]) => name === "cast");
 }
 
 /** The producer with the work of the call after it, where there is an epilogue for that work. */

@@ -77,12 +77,10 @@ class Folder {
   private readonly values: RegionValues;
   private readonly limits: FusionLimits;
   private readonly parts = new Map<Storage, Part>();
-  private readonly position: ReadonlyMap<Node, number>;
 
   constructor(clusters: ReadonlyMap<Storage, Cluster>, values: RegionValues, limits: FusionLimits) {
     this.values = values;
     this.limits = limits;
-    this.position = new Map(values.order.map((node, index) => [node, index]));
     const partOf = new Map<Cluster, Part>();
     for (const [storage, cluster] of clusters) {
       const part = partOf.get(cluster) ?? new Part(cluster, this.spaceOf(cluster));
@@ -153,16 +151,12 @@ class Folder {
     if (source === reader) return false;
     const space = rules.map((rule) => rule.space(source, reader)).find((candidate) => candidate !== undefined);
     if (space === undefined) return false;
-    const nodes = [...source.nodes, ...reader.nodes].sort((left, right) => this.at(left) - this.at(right));
+    const nodes = this.values.inOrder(new Set([...source.nodes, ...reader.nodes]));
     if (!fitsLimits(nodes, this.values, this.limits) || !new FoldedGroup(nodes, space, this.values).isComputable())
       return false;
     if (reader.reachesThrough(source) || source.reachesThrough(reader)) return false;
     source.absorb(reader, nodes, space);
     return true;
-  }
-
-  private at(node: Node): number {
-    return this.position.get(node) as number;
   }
 }
 

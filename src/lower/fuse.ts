@@ -48,14 +48,10 @@ class Fuser {
   private readonly values: RegionValues;
   private readonly limits: FusionLimits;
   private readonly owner = new Map<Storage, Piece>();
-  private readonly position = new Map<Node, number>();
 
   constructor(values: RegionValues, limits: FusionLimits) {
     this.values = values;
     this.limits = limits;
-    values.order.forEach((node, index) => {
-      this.position.set(node, index);
-    });
   }
 
   run(): Map<Storage, Cluster> {
@@ -66,16 +62,12 @@ class Fuser {
       const root = piece.root();
       const cluster = clusters.get(root) ?? {
         kind: root.kind,
-        nodes: root.nodes.sort((left, right) => this.at(left) - this.at(right)),
+        nodes: this.values.inOrder(root.nodes),
       };
       clusters.set(root, cluster);
       result.set(storage, cluster);
     }
     return result;
-  }
-
-  private at(node: Node): number {
-    return this.position.get(node) as number;
   }
 
   private add(node: Node): void {
@@ -120,7 +112,7 @@ class Fuser {
       else piece.apart.add(source);
     }
     const latest = (candidate: Piece): number =>
-      candidate.nodes.reduce((last, member) => Math.max(last, this.at(member)), 0);
+      candidate.nodes.reduce((last, member) => Math.max(last, this.values.position(member)), 0);
     for (const source of [...direct].sort((left, right) => latest(right) - latest(left)))
       this.join(source.root(), piece.root());
   }

@@ -289,7 +289,8 @@ class Lowering {
         storage.id < this.firstOwn || neededLater.has(storage) || (this.lastStep.get(storage) ?? -1) > index,
       donor: (storage) => (storage.output === undefined ? undefined : this.donorOf(storage.output)),
     });
-    for (const unit of ordered) this.add(this.marked(unit, this.emit(unit, values)));
+    const counted = new Set<Node>();
+    for (const unit of ordered) this.add(this.marked(unit, this.emit(unit, values), counted));
   }
 
   /** Whether a result of a step is needed in memory: a generated value that no later step reads is not. */
@@ -314,8 +315,11 @@ class Lowering {
     return emitKernel(node, kernelOf(node), inputs, values.results(node), this.pool, this.emitTarget);
   }
 
-  /** The calls of a unit, with the arithmetic of its nodes, and with their origin if the target collects origins. */
-  private marked({ cluster }: Unit, { calls, inPlace }: EmittedCalls): EmittedCalls {
+  /**
+   * The calls of a unit, with the arithmetic of its nodes, and with their origin if the target collects origins. What is computed again
+   * costs less than to read, and is not counted.
+   */
+  private marked({ cluster }: Unit, { calls, inPlace }: EmittedCalls, counted: Set<Node>): EmittedCalls {
     const { origins } = this.target;
     if (cluster.kind === "output") return { calls, inPlace };
     // Of the nodes in a fused call, only some refuse values.
@@ -324,7 +328,9 @@ class Lowering {
     const mark = origins === undefined ? {} : { [originField]: origins.push(nodes) - 1 };
     const kernels = calls.filter((call) => descriptionOf(call).group === undefined);
     const computing = kernels.length > 0 ? kernels : calls.slice(0, 1);
-    const flops = cluster.nodes.reduce((sum, node) => sum + flopsOf(node), 0) / computing.length;
+    const first = cluster.nodes.filter((node) => !counted.has(node));
+    for (const node of first) counted.add(node);
+    const flops = first.reduce((sum, node) => sum + flopsOf(node), 0) / computing.length;
     const work = (call: KernelCall): object => (computing.includes(call) ? { [workField]: { flops } } : {});
     return { calls: calls.map((call) => ({ ...call, ...mark, ...work(call) })), inPlace };
   }

@@ -61,9 +61,11 @@ export function unitsFor(
     reads.set(cluster, read);
     pending.push(...read);
   }
-  const units = [...reads].map(
-    ([cluster, read]): Unit => ({ cluster, reads: read, writes: writesOf(cluster, values, stored) }),
-  );
+  const units = [...reads].map(([cluster, read]): Unit => {
+    // A group may compute a value that another group writes.
+    const isOwn = (storage: Storage): boolean => clusters.get(storage) === cluster;
+    return { cluster, reads: read, writes: writesOf(cluster, values, stored).filter(isOwn) };
+  });
   return [
     ...units,
     ...copies.map(

@@ -71,6 +71,7 @@ export class RegionValues {
   private readonly generated = new Map<Node, Generated>();
   private readonly waits = new Map<Node, readonly Storage[]>();
   private readonly rowMajor = new Set<Node>();
+  private readonly positions: ReadonlyMap<Node, number>;
   private readonly pool: StoragePool;
 
   /** `mustBeRowMajor` tells which results must be row-major. */
@@ -84,7 +85,17 @@ export class RegionValues {
       this.views.set(node, [inputs[index] as View]);
     });
     this.order = topological(graph.outputs).filter((node) => node.op !== parameterOp);
+    this.positions = new Map(this.order.map((node, index) => [node, index]));
     for (const node of this.order) this.place(node);
+  }
+
+  /** Nodes in the order of the region. */
+  inOrder(nodes: Iterable<Node>): Node[] {
+    return [...nodes].sort((left, right) => this.position(left) - this.position(right));
+  }
+
+  position(node: Node): number {
+    return this.positions.get(node) as number;
   }
 
   /** The first result's view. */

@@ -68,16 +68,13 @@ export function convOrders(
 ): { readonly x: string; readonly kernel: string | undefined; readonly out: string } {
   const digits = spatial.join("");
   const g = grouped ? "g" : "";
-  switch (form) {
-    case "conv":
-      return { x: `b${digits}${g}f`, kernel: undefined, out: `b${digits}${g}f` };
-    case "convFilter":
-      return { x: `f${digits}${g}b`, kernel: `i${digits}${g}o`, out: `${g}${digits}bf` };
-    case "convGroups":
-      return { x: `b${digits}fg`, kernel: `${digits}iog`, out: `b${digits}fg` };
-    case "convGroupsFilter":
-      return { x: `f${digits}bg`, kernel: `i${digits}og`, out: `${digits}bfg` };
-  }
+  const orders = {
+    conv: { x: `b${digits}${g}f`, kernel: undefined, out: `b${digits}${g}f` },
+    convFilter: { x: `f${digits}${g}b`, kernel: `i${digits}${g}o`, out: `${g}${digits}bf` },
+    convGroups: { x: `b${digits}fg`, kernel: `${digits}iog`, out: `b${digits}fg` },
+    convGroupsFilter: { x: `f${digits}bg`, kernel: `i${digits}og`, out: `${digits}bfg` },
+  };
+  return orders[form];
 }
 
 /** Channels last, as the kernels write. */
@@ -101,31 +98,14 @@ const isDense = ({ shape, strides }: View): boolean => {
   return strides.every((stride, dim) => stride === dense[dim] || shape[dim] === 1);
 };
 
-/** Sizes of one image, its weights and its result, as the kernels name them. */
-interface Sizes {
-  readonly n: number;
-  readonly g: number;
-  readonly input: Shape;
-  readonly c: number;
-  readonly window: Shape;
-  readonly o: number;
-  readonly output: Shape;
-}
-
 const three = <T>(list: readonly T[], neutral: T): T[] => [...new Array<T>(3 - list.length).fill(neutral), ...list];
 
-type Triple = readonly [number, number, number];
-
-/** Fields of a call that all forms have; filter forms swap strides and kernel dilation. */
-function convFields(attrs: ConvAttrs, sizes: Sizes, filter: boolean) {
-  const [d, h, w] = sizes.input as Triple;
-  const [kd, kh, kw] = sizes.window as Triple;
-  const [od, oh, ow] = sizes.output as Triple;
+/** Fields of a call that all forms have, besides sizes; filter forms swap strides and kernel dilation. */
+function convFields(attrs: ConvAttrs, filter: boolean) {
   const [strides, kernelDilation] = filter
     ? [attrs.kernelDilation, attrs.strides]
     : [attrs.strides, attrs.kernelDilation];
   return {
-    ...{ n: sizes.n, g: sizes.g, d, h, w, c: sizes.c, kd, kh, kw, o: sizes.o, od, oh, ow },
     strides: three(strides, 1),
     padding: three<readonly [number, number]>(attrs.padding, [0, 0]),
     inputDilation: three(attrs.inputDilation, 1),
@@ -167,7 +147,8 @@ export function lowerConv(context: KernelContext<ConvAttrs>): KernelCall[] {
   const { slots } = context;
   const fields = {
     dtype: x.dtype,
-    ...convFields(attrs, sizes, filter),
+    ...sizes,
+    ...convFields(attrs, filter),
     slots,
     x: context.at(input.view),
     out: context.at(result),
@@ -188,24 +169,15 @@ function withGroup(order: string, form: ConvForm, isKernel: boolean): string {
   return `${order.slice(0, -1)}g${order.slice(-1)}`;
 }
 
-function sizesOf(form: ConvForm, x: Shape, kernel: Shape, out: Shape): Sizes {
-  const at = (shape: Shape, dim: number): number => shape[dim] as number;
-  switch (form) {
-    case "conv": {
-      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
-      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(1, 4), output: out.slice(1, 4) };
-    }
-    case "convFilter": {
-      const [n, g, c, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 5)];
-      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(1, 4), output: kernel.slice(1, 4) };
-    }
-    case "convGroups": {
-      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
-      return { n, g, c, o, input: x.slice(1, 4), window: kernel.slice(0, 3), output: out.slice(1, 4) };
-    }
-    case "convGroupsFilter": {
-      const [n, c, g, o] = [at(x, 0), at(x, 4), at(x, 5), at(kernel, 4)];
-      return { n, g, c, o, input: x.slice(1, 4), window: out.slice(0, 3), output: kernel.slice(1, 4) };
-    }
-  }
+/** Sizes of one image, its weights and its result, as the kernels name them. */
+function sizesOf(form: ConvForm, x: Shape, kernel: Shape, out: Shape) {
+  type Dims = readonly [number, number, number, number, number, number];
+  const filter = form === "convFilter" || form === "convGroupsFilter";
+  const lanes = form === "convGroups" || form === "convGroupsFilter";
+  const [weight, output] = filter ? [out, kernel] : [kernel, out];
+  const [n, d, h, w, left, right] = x as Dims;
+  const [g, c] = lanes ? [right, left] : [left, right];
+  const [, kd, kh, kw] = (lanes ? [g, ...weight] : weight) as Dims;
+  const [, od, oh, ow] = output as Dims;
+  return { n, g, d, h, w, c, kd, kh, kw, o: kernel[lanes ? 4 : 5] as number, od, oh, ow };
 }

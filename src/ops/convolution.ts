@@ -23,6 +23,7 @@ import {
 } from "./convolution-lower.ts";
 import * as emit from "./emit.ts";
 import { gatherStrided, inverseOrder, permuted, sliceOf } from "./host-arrays.ts";
+import { takesHalf } from "./narrow-conv/takes.ts";
 
 /** Checks that each operand has each of its letters once, and all operands the same digits from 0 up. */
 function checkLayout(layout: string): void {
@@ -217,7 +218,8 @@ function batchConv(context: BatchContext<ConvAttrs>): Batched[] {
     if (!batched) return operand;
     const at = letters.indexOf(letter);
     const moved = moveDim(operand, 0, at);
-    return emit.reshape(moved, [...moved.shape.slice(0, at), -1, ...moved.shape.slice(at + 2)]);
+    const both = size * (moved.shape[at + 1] as number);
+    return emit.reshape(moved, [...moved.shape.slice(0, at), both, ...moved.shape.slice(at + 2)]);
   };
   const [ofX, ofKernel, ofOut] = x.batched && kernel.batched ? "ggg" : x.batched ? "b_b" : "_of";
   const inputs = [merged(x, dims.x, ofX as string), merged(kernel, dims.kernel, ofKernel as string)];
@@ -289,7 +291,7 @@ defineOp<ConvAttrs>({
     ];
   },
   form: { kind: "kernel" },
-  lower: { strided: [0, 1], outputOrder: convOutputOrder, emit: lowerConv },
+  lower: { strided: [0, 1], outputOrder: convOutputOrder, takesHalf, emit: lowerConv },
 });
 
 /** Convolution of x [b, spatial…, i] by kernel [spatial…, i, o]. */

@@ -9,7 +9,7 @@ import { faultError } from "../util/errors.ts";
 import * as emit from "./emit.ts";
 import { bitPairs, bitRows, wholePower } from "./scalar-bits.ts";
 import { functionPairs, functionRows } from "./scalar-functions.ts";
-import type { CompareRow, ScalarGradient, ScalarRow } from "./scalar-row.ts";
+import type { CompareRow, ScalarRow } from "./scalar-row.ts";
 import { erf, roundHalfEven } from "./special.ts";
 
 export type { ScalarGradient, ScalarRow } from "./scalar-row.ts";
@@ -177,13 +177,26 @@ export const unaryRows: { readonly [name: string]: ScalarRow } = {
 
 const nan = (x: number, y: number): boolean => Number.isNaN(x) || Number.isNaN(y);
 
-// Ties share the gradient equally; where NaN wins it passes to both, as in PyTorch.
-const extreme =
-  (loses: (x: Node, y: Node) => Node, operand: 0 | 1): ScalarGradient =>
-  (dy, x, y) => {
-    const [self, other] = operand === 0 ? [x, y] : [y, x];
-    return select(loses(self, other), 0, select(emit.eq(self, other), mul(dy, 0.5), dy));
+/** The row of max or min. Ties share the gradient equally; where NaN wins it passes to both, as in PyTorch. */
+function extreme(
+  which: string,
+  name: string,
+  value: (x: number, y: number) => number,
+  loses: (x: Node, y: Node) => Node,
+): ScalarRow {
+  const share = (dy: Node, self: Node, other: Node): Node =>
+    select(loses(self, other), 0, select(emit.eq(self, other), mul(dy, 0.5), dy));
+  return {
+    doc: `The ${which} of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool.`,
+    function: name,
+    nodes: name,
+    dtypes: "number",
+    value: (x, y) => (nan(x, y) ? Number.NaN : value(x, y)),
+    gradient: [(dy, x, y) => share(dy, x, y), (dy, x, y) => share(dy, y, x)],
+    linear: [],
+    cost: 1,
   };
+}
 
 export const binaryRows: { readonly [name: string]: ScalarRow } = {
   add: {
@@ -256,26 +269,8 @@ export const binaryRows: { readonly [name: string]: ScalarRow } = {
     linear: [],
     cost: 20,
   },
-  max: {
-    doc: "The larger of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool.",
-    function: "maximum",
-    nodes: "maximum",
-    dtypes: "number",
-    value: (x, y) => (nan(x, y) ? Number.NaN : Math.max(x, y)),
-    gradient: [extreme(emit.lt, 0), extreme(emit.lt, 1)],
-    linear: [],
-    cost: 1,
-  },
-  min: {
-    doc: "The smaller of x and y, with broadcasting; NaN wins. Equal operands share the gradient. Not defined for bool.",
-    function: "minimum",
-    nodes: "minimum",
-    dtypes: "number",
-    value: (x, y) => (nan(x, y) ? Number.NaN : Math.min(x, y)),
-    gradient: [extreme(emit.gt, 0), extreme(emit.gt, 1)],
-    linear: [],
-    cost: 1,
-  },
+  max: extreme("larger", "maximum", Math.max, emit.lt),
+  min: extreme("smaller", "minimum", Math.min, emit.gt),
   and: bitwise(
     "Logical and of bool, bitwise and of integers, with broadcasting. Not defined for floats.",
     (x, y) => x & y,

@@ -3,13 +3,14 @@
 import { dtypes, isFloat } from "../ir/dtype.ts";
 import { equationOf, letters, type WindowRule } from "../ir/equation.ts";
 import type { KernelContext } from "../ir/kernel.ts";
-import type { HostTensor, LocalContext, Node } from "../ir/node.ts";
+import type { HostTensor, LocalContext, Node, OpDef } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
 import { formatType, range, type Shape, sameShape, sizeOf, stridesOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { f32 } from "./movement.ts";
+import { takesExtreme, takesGradient } from "./narrow-conv/windows.ts";
 import { combine, combines, identityOf } from "./reduce.ts";
 import { windowProducts } from "./reduce-prod.ts";
 import { untouched, type WindowAttrs, windowCalls, windowOrder } from "./window-lower.ts";
@@ -233,6 +234,7 @@ defineOp<WindowAttrs>({
   lower: {
     strided: [0],
     outputOrder: windowOrder,
+    takesHalf: takesExtreme,
     emit: (context) =>
       context.attrs.op === "prod"
         ? windowProducts(context as KernelContext<never>, context.attrs)
@@ -276,38 +278,54 @@ function windowProductGradient(x: Node, dy: Node, attrs: WindowAttrs): Node {
   return emit.slice(total as Node, low, inside);
 }
 
-function inferWithSource(name: string, source: "input" | "output") {
-  return (inputs: readonly TensorType[], attrs: WindowAttrs): TensorType => {
-    const [x, values] = inputs as [TensorType, TensorType];
-    const outside = windowShape(name, x, attrs);
-    const expected = source === "input" ? x.shape : outside;
-    if (attrs.op !== "max" && attrs.op !== "min")
-      throw new HeddleError("op", `${name}: ${attrs.op} has no extreme; use max or min`);
-    if (!isFloat(x.dtype)) throw new HeddleError("dtype", `${name}: not defined for ${formatType(x)}`);
-    if (values.dtype !== x.dtype || !sameShape(values.shape, expected)) {
-      throw new HeddleError(
-        "shape",
-        `${name}: for ${formatType(x)} the second input must be ${formatType({ dtype: x.dtype, shape: expected })}, got ${formatType(values)}`,
-      );
-    }
-    return { dtype: x.dtype, shape: source === "input" ? outside : x.shape };
-  };
+/** Defines an op whose second input has a value for each window, or element, of the first, the transpose of another op. */
+function defineWithSource(
+  name: "selectAndScatter" | "windowTake",
+  source: "input" | "output",
+  definition: Pick<OpDef<WindowAttrs>, "doc" | "example" | "reference">,
+): void {
+  const result = source === "input" ? "output" : "input";
+  const transpose = source === "input" ? "selectAndScatter" : "windowTake";
+  defineOp<WindowAttrs>({
+    ...definition,
+    name,
+    infer(inputs, attrs) {
+      const [x, values] = inputs as [TensorType, TensorType];
+      const shapes = { input: x.shape, output: windowShape(name, x, attrs) };
+      const expected = { dtype: x.dtype, shape: shapes[source] };
+      if (attrs.op !== "max" && attrs.op !== "min")
+        throw new HeddleError("op", `${name}: ${attrs.op} has no extreme; use max or min`);
+      if (!isFloat(x.dtype)) throw new HeddleError("dtype", `${name}: not defined for ${formatType(x)}`);
+      if (values.dtype === x.dtype && sameShape(values.shape, expected.shape))
+        return { dtype: x.dtype, shape: shapes[result] };
+      const wrong = `for ${formatType(x)} the second input must be ${formatType(expected)}, got ${formatType(values)}`;
+      throw new HeddleError("shape", `${name}: ${wrong}`);
+    },
+    equation: windowEquation(["input", source], result),
+    linear: [[1]],
+    gradient: ({ node, cotangents }) => [
+      undefined,
+      emit.call(transpose, [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
+    ],
+    batch: batchWindows,
+    localize: localWindows(name),
+    cost: (inputs, outputs, attrs) => {
+      const windows = (source === "output" ? inputs[1] : outputs[0]) as TensorType;
+      return sizeOf(windows.shape) * sizeOf(attrs.window);
+    },
+    form: { kind: "kernel" },
+    lower: {
+      strided: [0, 1],
+      outputOrder: windowOrder,
+      takesHalf: (inputs, attrs) => source === "output" && takesGradient(inputs, attrs),
+      emit: (context) => windowCalls(context, name),
+    },
+  });
 }
 
-defineOp<WindowAttrs>({
-  name: "selectAndScatter",
+defineWithSource("selectAndScatter", "output", {
   doc: "Adds each value of the second input at the position of its window's extreme in the first (first in row-major order): the gradient of windowed max.",
   example: { inputs: [example, f32([1, 2], [5, 7])], attrs: exampleAttrs, outputs: [f32([1, 4], [0, 5, 7, 0])] },
-  infer: inferWithSource("selectAndScatter", "output"),
-  equation: windowEquation(["input", "output"], "input"),
-  linear: [[1]],
-  gradient: ({ node, cotangents }) => [
-    undefined,
-    emit.call("windowTake", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
-  ],
-  batch: batchWindows,
-  localize: localWindows("selectAndScatter"),
-  cost: (inputs, _outputs, attrs) => sizeOf((inputs[1] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs) => {
     const { dtype, data, shape } = x as HostTensor;
     const total = new Float64Array(data.length);
@@ -316,28 +334,11 @@ defineOp<WindowAttrs>({
     });
     return [dtypes[dtype].create(total)];
   },
-  form: { kind: "kernel" },
-  lower: {
-    strided: [0, 1],
-    outputOrder: windowOrder,
-    emit: (context) => windowCalls(context, "selectAndScatter"),
-  },
 });
 
-defineOp<WindowAttrs>({
-  name: "windowTake",
+defineWithSource("windowTake", "input", {
   doc: "For each window, the value of the second input at the position of the window's extreme in the first: the transpose of selectAndScatter.",
   example: { inputs: [example, f32([1, 4], [10, 20, 30, 40])], attrs: exampleAttrs, outputs: [f32([1, 2], [20, 30])] },
-  infer: inferWithSource("windowTake", "input"),
-  equation: windowEquation(["input", "input"], "output"),
-  linear: [[1]],
-  gradient: ({ node, cotangents }) => [
-    undefined,
-    emit.call("selectAndScatter", [node.inputs[0] as Node, cotangents[0] as Node], node.attrs as WindowAttrs),
-  ],
-  batch: batchWindows,
-  localize: localWindows("windowTake"),
-  cost: (_inputs, outputs, attrs) => sizeOf((outputs[0] as TensorType).shape) * sizeOf(attrs.window),
   reference: ([x, source], attrs, [type]) => {
     const { dtype, data, shape } = x as HostTensor;
     const outShape = (type as TensorType).shape;
@@ -346,11 +347,5 @@ defineOp<WindowAttrs>({
       out[position] = source?.data[winner(data, offsets, count, attrs.op)] as number;
     });
     return [out];
-  },
-  form: { kind: "kernel" },
-  lower: {
-    strided: [0, 1],
-    outputOrder: windowOrder,
-    emit: (context) => windowCalls(context, "windowTake"),
   },
 });

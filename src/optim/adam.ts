@@ -1,5 +1,5 @@
 /** @module Adam and its descendants: AdamW, Adamax, NAdam, RAdam, Lion and LAMB. */
-import { full, linalg, maximum, select, sign, type Tensor } from "../functions/index.ts";
+import { full, linalg, maximum, rsqrt, select, sign, type Tensor } from "../functions/index.ts";
 import { checkNumber, checkOptions } from "../util/options.ts";
 import {
   asTensor,
@@ -75,11 +75,12 @@ function makeAdam(name: "adam" | "adamW", options: AdamOptions, weightDecay = 0)
       const expAvg = averaged(slots.expAvg, gradient, beta1);
       const expAvgSq = averaged(slots.expAvgSq, gradient.mul(gradient), beta2);
       const maxExpAvgSq = amsgrad ? maximum(slots.maxExpAvgSq, expAvgSq) : expAvgSq;
-      const first = biasCorrection(beta1, step.count);
-      const second = biasCorrection(beta2, step.count);
-      const root = maxExpAvgSq.div(second).sqrt().add(epsilon);
+      // Divisions of scalars: each element costs one division and one root.
+      const size = asTensor(step.learningRate, expAvg).div(biasCorrection(beta1, step.count));
+      const scale = rsqrt(asTensor(biasCorrection(beta2, step.count), expAvg));
+      const root = maxExpAvgSq.sqrt().mul(scale).add(epsilon);
       return {
-        parameter: parameter.sub(expAvg.div(first).mul(step.learningRate).div(root)),
+        parameter: parameter.sub(expAvg.mul(size).div(root)),
         slots: { expAvg, expAvgSq, maxExpAvgSq },
       };
     },

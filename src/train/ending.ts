@@ -34,13 +34,16 @@ export function endRequestLayout(mesh: Mesh): Layout {
   return shardedOn(mesh, Object.fromEntries(mesh.axes.map(({ name }, dim) => [name, dim])));
 }
 
-const kinds = { none: 0, stop: 1, abort: 2, fail: 3 } as const;
+const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4 } as const;
 
 /** Whether the ranks of a run want to end, and the decision on which they agree. */
 export class Ending {
   /** Whether all ranks have decided together to fail, so that no rank must be told. */
   agreed = false;
+  /** Whether the ranks have ended the training since the process is about to be ended. */
+  left = false;
   private stopped = false;
+  private leaving = false;
   private failure: { readonly error: unknown } | undefined;
   private readonly runtime: Runtime;
   private readonly settings: Settings;
@@ -56,6 +59,11 @@ export class Ending {
   stop(): void {
     this.stopped = true;
   }
+
+  /** Asks for an end without an error, after which the process ends: its machine is wanted for something else. */
+  readonly leave = (): void => {
+    this.leaving = true;
+  };
 
   /**
    * Asks for an end with an error, which {@link Ending.decide} throws once all ranks have reached the same step.
@@ -76,6 +84,7 @@ export class Ending {
   private get kind(): number {
     if (this.failure !== undefined) return kinds.fail;
     if (this.runtime.processes !== undefined && this.settings.signal?.aborted === true) return kinds.abort;
+    if (this.leaving) return kinds.leave;
     return this.stopped ? kinds.stop : kinds.none;
   }
 
@@ -95,11 +104,17 @@ export class Ending {
    */
   async decide(step: number): Promise<boolean> {
     const { processes, rank } = this.runtime;
-    if (processes === undefined) return this.stopped;
+    if (processes === undefined) {
+      this.left = this.leaving;
+      return this.stopped || this.leaving;
+    }
     const requests = await processes.allGather(Uint8Array.of(this.kind), `whether to end after ${step} steps`);
     const ranksOf = (kind: number): number[] => [...requests.keys()].filter((other) => requests[other] === kind);
     const [aborting, failing] = [ranksOf(kinds.abort), ranksOf(kinds.fail)];
-    if (aborting.length + failing.length === 0) return requests.includes(kinds.stop);
+    if (aborting.length + failing.length === 0) {
+      this.left = requests.includes(kinds.leave);
+      return this.left || requests.includes(kinds.stop);
+    }
     this.agreed = true;
     if (this.failure !== undefined) throw this.failure.error;
     if (aborting.includes(rank)) throw this.settings.signal?.reason;

@@ -46,8 +46,10 @@ export type EndSignal = "SIGINT" | "SIGTERM";
 export interface HostProcess {
   /** Calls back at each signal that ends a training; gives the function that stops listening. */
   onSignal(callback: (signal: EndSignal) => void): () => void;
+  /** Calls back at SIGUSR2, which announces an end, as before a pre-emption; gives the function that stops listening. */
+  onNotice(callback: () => void): () => void;
   /** Ends the process with the status that shells show for the signal: 130 for Ctrl-C. */
-  endBy(signal: EndSignal): never;
+  endBy(signal: EndSignal | "SIGUSR2"): never;
   /** Ends the process with status 0. */
   end(): never;
   /** Sends a message to the launcher, if there is one. */

@@ -37,6 +37,12 @@ const ownProcess: HostProcess = {
       for (const signal of signals) process.off(signal, listener);
     };
   },
+  onNotice: (callback) => {
+    // Windows has no such signal.
+    if (process.platform === "win32") return () => {};
+    process.on("SIGUSR2", callback);
+    return () => void process.off("SIGUSR2", callback);
+  },
   endBy: (signal) => process.exit(128 + constants.signals[signal]),
   end: () => process.exit(0),
   report: reportToLauncher,

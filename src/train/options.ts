@@ -400,6 +400,8 @@ function resumeFrom({ resume, checkpoint }: TrainOptions): string | undefined {
   if (typeof wanted === "string") return wanted;
   if (!wanted) return undefined;
   if (checkpoint === undefined) {
+    // A launcher that starts a failed run again does not know whether the run has checkpoints.
+    if (resume === undefined && readEnvironment().epoch > 0) return undefined;
     throw new HeddleError("option", "train: there is nothing to resume from", {
       hint: "pass checkpoint: { directory }, or the path of a checkpoint as resume",
     });

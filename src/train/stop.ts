@@ -22,6 +22,8 @@ export interface StopRequest {
   readonly signal: AbortSignal;
   /** Called before the process ends because a step did not end in time; the callback must not wait. */
   onForced(callback: () => void): void;
+  /** Called when the process is told that it will be ended: a training then saves a checkpoint and ends by itself. */
+  onNotice(callback: () => void): void;
   /** Stops listening. */
   dispose(): void;
 }
@@ -40,13 +42,24 @@ export function listenForStop(caller: AbortSignal | undefined): StopRequest {
       host.process?.endBy(signal);
     }, graceMilliseconds).unref();
   });
+  let noticed = false;
+  let notice = (): void => {};
+  const stopNotices = host.process?.onNotice(() => {
+    noticed = true;
+    notice();
+  });
   if (caller?.aborted === true) onAbort();
   caller?.addEventListener("abort", onAbort);
   return {
     signal: controller.signal,
     onForced: (callback) => void forced.push(callback),
+    onNotice: (callback) => {
+      notice = callback;
+      if (noticed) notice();
+    },
     dispose: () => {
       stopListening?.();
+      stopNotices?.();
       caller?.removeEventListener("abort", onAbort);
     },
   };

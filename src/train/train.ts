@@ -79,8 +79,14 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
     ending = new Ending(runtime, settings, types);
+    const { leave } = ending;
+    stop.onNotice(leave);
     const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
-    return await trainOn({ ...parts, programs: new Programs(settings, types, runtime), feed: new Feed(runtime) }, stop);
+    const programs = new Programs(settings, types, runtime);
+    const result = await trainOn({ ...parts, programs, feed: new Feed(runtime) }, stop);
+    if (!ending.left) return result;
+    reporter.stop();
+    return host.process?.endBy("SIGUSR2") ?? result;
   } catch (error) {
     reporter.stop();
     if (stop.signal.reason instanceof Interrupted) host.process?.endBy(stop.signal.reason.signal);

@@ -28,6 +28,22 @@ const mistakes: Mistake[] = [
     status: 1,
     says: /there is no executor 'gpu'\n.*there are native, reference/s,
   },
+  { args: ["run", trains, "--with", "mpx"], status: 2, says: /Allowed choices are .*mpi/ },
+  { args: ["run", trains, "--engine-args", "-v"], status: 2, says: /for the engine of --with, which is missing/ },
+  { args: ["run", trains, "--with", "mpi", "--shell", "x"], status: 2, says: /two ways to start workers/ },
+  { args: ["run", trains, "--with", "mpi", "--on", "a:1"], status: 2, says: /--with starts others: give one of them/ },
+  {
+    args: ["run", trains, "--with", "mpi"],
+    variables: { PATH: "/nowhere" },
+    status: 2,
+    says: /--with mpi: there is neither mpirun nor mpiexec here\n.*apt-get install openmpi-bin/s,
+  },
+  {
+    args: ["run", trains, "--restarts", "2"],
+    variables: { RANK: "0", WORLD_SIZE: "2", MASTER_ADDR: "127.0.0.1" },
+    status: 2,
+    says: /torchrun starts the workers: let it start them again, and leave out --restarts/,
+  },
   {
     args: ["plan", trains, ...mesh],
     variables: { HEDDLE_EXECUTOR: "nonsense" },

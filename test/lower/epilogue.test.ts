@@ -84,6 +84,13 @@ const pictures: readonly Shape[] = [[2, 4, 6, 3], [3, 3, 3, 5], [5], [2, 2, 3, 3
 add("a convolution, bias and relu", pictures, ["conv+bias+relu"], (x, w, b) => [
   ops.maximum(ops.add(convolve(x as Node, w as Node), b as Node), 0),
 ]);
+add(
+  "a convolution of bf16",
+  pictures,
+  ["conv+bias+relu"],
+  (x, w, b) => [ops.maximum(ops.add(convolve(x as Node, w as Node), b as Node), 0)],
+  "bf16",
+);
 const unpooled = (x: Node, dy: Node, stride = 2): Node =>
   ops.call("selectAndScatter", [x, dy], {
     op: "max",
@@ -95,6 +102,13 @@ const masked = (x: Node, dx: Node): Node => ops.select(ops.le(x, 0), 0, dx);
 add("pooling's gradient and relu's", pictures, ["selectAndScatter+gate"], (x, _w, _b, dy) => [
   masked(x as Node, unpooled(x as Node, dy as Node)),
 ]);
+add(
+  "the same in bf16",
+  pictures,
+  ["selectAndScatter+gate"],
+  (x, _w, _b, dy) => [masked(x as Node, unpooled(x as Node, dy as Node))],
+  "bf16",
+);
 add("a gate by something else", [...pictures, [2, 4, 6, 3]], ["selectAndScatter", "fused"], (x, _w, _b, dy, z) => [
   masked(z as Node, unpooled(x as Node, dy as Node)),
 ]);
@@ -125,6 +139,23 @@ test("a product of integers has none", () => {
   ]);
   const names = lines(lowerProgram(splitGraph(graph, [], {}), { slots: 2 })).map((line) => line.split(" ")[1]);
   expect(names).toEqual(["dot", "fused"]);
+});
+
+test("a bias that is cast between a product of bf16 and its sum is cast before", () => {
+  const specs = dense.map((shape, index) => ({
+    name: `x${index}`,
+    type: { dtype: index < 2 ? ("bf16" as const) : ("f32" as const), shape },
+  }));
+  const graph = traceGraph("test", specs, (x, y, b) => [
+    ops.maximum(ops.add(product(x as Node, y as Node), ops.cast(b as Node, "bf16")), 0),
+  ]);
+  const program = splitGraph(graph, [], {});
+  expect(lines(lowerProgram(program, { slots: 2 })).map((line) => line.split(" ")[1])).toEqual([
+    "fused",
+    "narrowDot+bias+relu",
+  ]);
+  const apart = lines(lowerProgram(program, { slots: 2, epilogues: "apart" })).map((line) => line.split(" ")[1]);
+  expect(apart).toEqual(["narrowDot", "fused", "fused"]);
 });
 
 test("the convnet's step has its activations and their gradients in the calls before", () => {

@@ -1,12 +1,16 @@
-import { type Node, type Shape, traceGraph } from "heddle/ir";
+import { type DType, type Node, type Shape, traceGraph } from "heddle/ir";
 import { type LoweredProgram, lowerProgram, printLowered } from "heddle/lower";
 import { splitGraph } from "heddle/program";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import * as ops from "../support/nodes.ts";
 import { lenetStep, mlpStep } from "./graphs.ts";
 
-function lowered(shapes: readonly Shape[], body: (...inputs: Node[]) => readonly Node[]): LoweredProgram {
-  const specs = shapes.map((shape, index) => ({ name: `x${index}`, type: { dtype: "f32" as const, shape } }));
+function lowered(
+  shapes: readonly Shape[],
+  body: (...inputs: Node[]) => readonly Node[],
+  dtype: DType = "f32",
+): LoweredProgram {
+  const specs = shapes.map((shape, index) => ({ name: `x${index}`, type: { dtype, shape } }));
   return lowerProgram(splitGraph(traceGraph("test", specs, body), []), { slots: 2 });
 }
 
@@ -115,6 +119,63 @@ test("what only a later group reads is computed there, if that stores less", () 
   );
   // The truth values are smaller than what they are made from.
   expect(lines(relu)[1]).toBe("1 fused add+max+gt [4,4] f32 -> f32* bool");
+});
+
+describe("what two groups need", () => {
+  /** Fused calls of a product, a function of its result, a product behind it, and what the last result is multiplied by. */
+  const between = (of: (x: Node) => readonly [Node, ...Node[]], dtype: DType = "f32") =>
+    lines(
+      lowered(
+        [
+          [4, 4],
+          [4, 4],
+        ],
+        (x, w) => {
+          const [y, ...factors] = of(ops.matmul(x as Node, w as Node));
+          const z = ops.matmul(y, w as Node);
+          return [z, factors.reduce((product, factor) => ops.mul(product, factor), z)];
+        },
+        dtype,
+      ),
+    ).filter((line) => line.includes("fused"));
+
+  const square = (x: Node): Node => ops.mul(x, x);
+
+  test("is computed in both, if it is cheap and less is stored", () => {
+    // Besides x, its square would have to be stored.
+    expect(between((x) => [ops.exp(square(x)), x, square(x)])).toEqual([
+      "1 fused mul+exp [4,4] f32 -> f32",
+      "3 fused mul+mul+mul [4,4] f32 f32 -> f32",
+    ]);
+    // Of the three values that tanh gives, the tanh alone is stored.
+    expect(
+      between((x) => {
+        const tanh = ops.tanh(ops.mul(x, ops.add(square(x), 1)));
+        return [ops.mul(x, ops.add(tanh, 1)), ops.add(tanh, 1), ops.sub(1, square(tanh))];
+      }),
+    ).toEqual([
+      "1 fused mul+add+mul+tanh+add+mul [4,4] f32 -> f32* f32",
+      "3 fused add+mul+mul+sub+mul [4,4] f32 f32 -> f32",
+    ]);
+  });
+
+  test("is stored, if it is not cheap, or if nothing is gained", () => {
+    expect(between((x) => [ops.add(ops.exp(x), x), x, ops.exp(x)])).toEqual([
+      "1 fused exp+add [4,4] f32 -> f32 f32",
+      "3 fused mul+mul [4,4] f32 f32 f32 -> f32",
+    ]);
+    expect(between((x) => [ops.exp(square(x)), square(x)])).toEqual([
+      "1 fused mul+exp [4,4] f32 -> f32* f32",
+      "3 fused mul [4,4] f32 f32 -> f32",
+    ]);
+  });
+
+  test("is computed once, if the arithmetic may be refused", () => {
+    expect(between((x) => [square(ops.div(x, 3)), x, ops.div(x, 3)], "i32")).toEqual([
+      "1 fused div+mul [4,4] i32 -> i32 i32",
+      "3 fused mul+mul [4,4] i32 i32 i32 -> i32",
+    ]);
+  });
 });
 
 test("the same program gives the same text", () => {

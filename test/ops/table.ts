@@ -9,6 +9,8 @@ import { cumulativeTable } from "./rows/cumulative.ts";
 import { functionTable } from "./rows/functions.ts";
 import { lookupTable } from "./rows/lookup.ts";
 import { narrowRows } from "./rows/narrow.ts";
+import { narrowConvRows } from "./rows/narrow-conv.ts";
+import { narrowWeightRows } from "./rows/narrow-weights.ts";
 import { normalizeTable } from "./rows/normalize.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
@@ -31,6 +33,8 @@ export const baseRows: readonly Row[] = [
   ...windowTable,
   ...productTable,
   ...narrowRows,
+  ...narrowConvRows,
+  ...narrowWeightRows,
   ...lookupTable,
   ...sparseTable,
   ...controlTable,

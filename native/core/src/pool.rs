@@ -1,19 +1,30 @@
 //! One team of threads per device: the caller and its helpers take numbered tasks until none is left.
 //!
-//! The work of a task depends on its number alone, so results never depend on the number of threads.
+//! The work of a task depends on its number alone, so results never depend on the number of threads. A worker begins with a range of
+//! tasks of its own, the same in each run of a step, so that it finds in its cache what it had there before; then it helps others.
 
 use std::cell::UnsafeCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, Mutex};
+use std::thread::{available_parallelism, park, Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 type Task = dyn Fn(usize, usize) + Sync;
 
 const CLOSED: u64 = 1 << 31;
 const COUNT: u64 = CLOSED - 1;
-/// Spins of an idle helper before it sleeps: about 30 microseconds.
+/// How long an idle helper spins before it sleeps: longer than JavaScript takes between two small programs.
+const PATIENCE: Duration = Duration::from_micros(100);
+/// A helper that spins looks at the clock so often.
+const LOOK: u32 = 16;
+/// How long a helper does not spin once another thread has had its core.
+const MODEST: Duration = Duration::from_millis(20);
+/// Spins of a caller that waits for helpers before it lets other threads run.
 const SPINS: u32 = 1500;
+
+/// Helpers of all pools that are awake, and a caller for each pool whose first helper is.
+static AWAKE: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone, Copy)]
 struct Job {
@@ -22,18 +33,24 @@ struct Job {
     workers: usize,
 }
 
+/// What a worker has of its own, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Seat {
+    /// The next task of the worker's range.
+    next: AtomicUsize,
+    asleep: AtomicBool,
+}
+
 struct Shared {
     /// Number of the job (high half), closed flag, and how many helpers have entered.
     gate: AtomicU64,
     left: AtomicUsize,
-    next: AtomicUsize,
-    seat: AtomicUsize,
+    seats: Box<[Seat]>,
     job: UnsafeCell<Job>,
     panicked: AtomicBool,
     stop: AtomicBool,
-    sleepers: AtomicUsize,
-    lock: Mutex<()>,
-    wake: Condvar,
+    cores: usize,
 }
 
 // The job is written only while the gate is closed and all helpers have left.
@@ -53,19 +70,20 @@ impl Pool {
         let shared = Arc::new(Shared {
             gate: AtomicU64::new(CLOSED),
             left: AtomicUsize::new(0),
-            next: AtomicUsize::new(0),
-            seat: AtomicUsize::new(0),
+            seats: (0..threads.max(1)).map(|_| Seat::default()).collect(),
             job: UnsafeCell::new(Job { task: &nothing as *const Task, tasks: 0, workers: 0 }),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            sleepers: AtomicUsize::new(0),
-            lock: Mutex::new(()),
-            wake: Condvar::new(),
+            cores: available_parallelism().map_or(1, usize::from),
         });
-        let helpers = (1..threads.max(1))
-            .filter_map(|i| {
+        let helpers = (1..threads)
+            .map_while(|seat| {
                 let shared = shared.clone();
-                Builder::new().name(format!("heddle-{i}")).stack_size(2 << 20).spawn(move || help(&shared)).ok()
+                Builder::new()
+                    .name(format!("heddle-{seat}"))
+                    .stack_size(2 << 20)
+                    .spawn(move || help(&shared, seat))
+                    .ok()
             })
             .collect();
         Pool { shared, helpers, busy: Mutex::new(()) }
@@ -89,28 +107,31 @@ impl Pool {
         }
         let shared = &*self.shared;
         // The borrow outlives the job: this call returns only after every helper has left.
-        unsafe {
-            *shared.job.get() = Job {
-                task: std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), *const Task>(task),
-                tasks,
-                workers,
-            };
+        let task = unsafe { std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), *const Task>(task) };
+        let job = Job { task, tasks, workers };
+        unsafe { *shared.job.get() = job };
+        for (worker, seat) in shared.seats.iter().enumerate().take(workers) {
+            seat.next.store(job.range(worker).start, Ordering::Relaxed);
         }
-        shared.next.store(0, Ordering::Relaxed);
-        shared.seat.store(1, Ordering::Relaxed);
         shared.left.store(0, Ordering::Relaxed);
         let number = (shared.gate.load(Ordering::Relaxed) >> 32) + 1;
         shared.gate.store(number << 32, Ordering::Release);
         fence(Ordering::SeqCst);
-        if shared.sleepers.load(Ordering::SeqCst) > 0 {
-            let _lock = shared.lock.lock().unwrap_or_else(|e| e.into_inner());
-            shared.wake.notify_all();
+        for (seat, helper) in shared.seats[1..workers].iter().zip(&self.helpers) {
+            if seat.asleep.load(Ordering::SeqCst) && seat.asleep.swap(false, Ordering::SeqCst) {
+                helper.thread().unpark();
+            }
         }
-        let mine = catch_unwind(AssertUnwindSafe(|| work(shared, task, tasks, 0)));
+        let mine = catch_unwind(AssertUnwindSafe(|| shared.work(&job, 0)));
         let entered = (shared.gate.fetch_or(CLOSED, Ordering::AcqRel) & COUNT) as usize;
         let mut spins = 0u32;
         while shared.left.load(Ordering::Acquire) < entered {
-            pause(&mut spins);
+            spins += 1;
+            if spins < SPINS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
         }
         let theirs = shared.panicked.swap(false, Ordering::AcqRel);
         drop(guard);
@@ -124,85 +145,106 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        {
-            let _lock = self.shared.lock.lock().unwrap_or_else(|e| e.into_inner());
-            self.shared.wake.notify_all();
-        }
         for helper in self.helpers.drain(..) {
+            helper.thread().unpark();
             let _ = helper.join();
         }
     }
 }
 
-fn pause(spins: &mut u32) {
-    *spins += 1;
-    if *spins < SPINS {
-        std::hint::spin_loop();
-    } else {
-        std::thread::yield_now();
+impl Job {
+    /// The tasks that a worker takes first.
+    fn range(&self, worker: usize) -> std::ops::Range<usize> {
+        self.tasks * worker / self.workers..self.tasks * (worker + 1) / self.workers
     }
 }
 
-fn work(shared: &Shared, task: &(dyn Fn(usize, usize) + Sync), tasks: usize, worker: usize) {
-    loop {
-        let i = shared.next.fetch_add(1, Ordering::Relaxed);
-        if i >= tasks {
-            return;
-        }
-        task(worker, i);
-    }
-}
-
-/// Joins the open job unless it was joined before; gives its number.
-fn enter(shared: &Shared, last: u64) -> Option<u64> {
-    let mut gate = shared.gate.load(Ordering::Acquire);
-    loop {
-        if gate & CLOSED != 0 || gate >> 32 == last {
-            return None;
-        }
-        match shared.gate.compare_exchange_weak(gate, gate + 1, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return Some(gate >> 32),
-            Err(now) => gate = now,
-        }
-    }
-}
-
-fn help(shared: &Shared) {
-    let mut last = 0;
-    let mut idle = 0;
-    while !shared.stop.load(Ordering::Relaxed) {
-        let Some(number) = enter(shared, last) else {
-            idle += 1;
-            if idle < SPINS {
-                std::hint::spin_loop();
-                continue;
+impl Shared {
+    fn work(&self, job: &Job, worker: usize) {
+        let task = unsafe { &*job.task };
+        for owner in (worker..job.workers).chain(0..worker) {
+            let (next, end) = (&self.seats[owner].next, job.range(owner).end);
+            // Nothing is written where the range is done.
+            while next.load(Ordering::Relaxed) < end {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i < end {
+                    task(worker, i);
+                }
             }
-            sleep(shared, last);
-            idle = 0;
+        }
+    }
+
+    /// Whether there is a job that was not joined before.
+    fn open(&self, gate: u64, last: u64) -> bool {
+        gate & CLOSED == 0 && gate >> 32 != last
+    }
+
+    /// Joins the open job unless it was joined before; gives its number.
+    fn enter(&self, last: u64) -> Option<u64> {
+        let mut gate = self.gate.load(Ordering::Acquire);
+        while self.open(gate, last) {
+            match self.gate.compare_exchange_weak(gate, gate + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(gate >> 32),
+                Err(now) => gate = now,
+            }
+        }
+        None
+    }
+
+    /// Spins a while, then sleeps until there is a job or the pool ends. `away` is when another thread has last had the core.
+    fn idle(&self, seat: usize, last: u64, away: &mut Option<Instant>) {
+        let began = Instant::now();
+        let (mut seen, modest) = (began, away.is_some_and(|at| began - at < MODEST));
+        let ready = || self.open(self.gate.load(Ordering::SeqCst), last) || self.stop.load(Ordering::SeqCst);
+        while !modest && seen - began < PATIENCE && AWAKE.load(Ordering::Relaxed) <= self.cores {
+            for _ in 0..LOOK {
+                if ready() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            let now = Instant::now();
+            if now - seen > PATIENCE {
+                *away = Some(now);
+                break;
+            }
+            seen = now;
+        }
+        let asleep = &self.seats[seat].asleep;
+        asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !ready() {
+            AWAKE.fetch_sub(awake(seat), Ordering::Relaxed);
+            park();
+            AWAKE.fetch_add(awake(seat), Ordering::Relaxed);
+        }
+        asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+/// What a helper adds to `AWAKE`.
+fn awake(seat: usize) -> usize {
+    if seat == 1 {
+        2
+    } else {
+        1
+    }
+}
+
+fn help(shared: &Shared, seat: usize) {
+    let (mut last, mut away) = (0, None);
+    AWAKE.fetch_add(awake(seat), Ordering::Relaxed);
+    while !shared.stop.load(Ordering::Relaxed) {
+        let Some(number) = shared.enter(last) else {
+            shared.idle(seat, last, &mut away);
             continue;
         };
         last = number;
-        idle = 0;
         let job = unsafe { *shared.job.get() };
-        let worker = shared.seat.fetch_add(1, Ordering::Relaxed);
-        if worker < job.workers {
-            let task = unsafe { &*job.task };
-            if catch_unwind(AssertUnwindSafe(|| work(shared, task, job.tasks, worker))).is_err() {
-                shared.panicked.store(true, Ordering::Release);
-            }
+        if seat < job.workers && catch_unwind(AssertUnwindSafe(|| shared.work(&job, seat))).is_err() {
+            shared.panicked.store(true, Ordering::Release);
         }
         shared.left.fetch_add(1, Ordering::Release);
     }
-}
-
-fn sleep(shared: &Shared, last: u64) {
-    let lock = shared.lock.lock().unwrap_or_else(|e| e.into_inner());
-    shared.sleepers.fetch_add(1, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    let gate = shared.gate.load(Ordering::SeqCst);
-    let open = gate & CLOSED == 0 && gate >> 32 != last;
-    if !open && !shared.stop.load(Ordering::SeqCst) {
-        drop(shared.wake.wait(lock));
-    }
-    shared.sleepers.fetch_sub(1, Ordering::SeqCst);
+    AWAKE.fetch_sub(awake(seat), Ordering::Relaxed);
 }

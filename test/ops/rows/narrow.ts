@@ -38,7 +38,7 @@ const narrowPairs = [
 ] as const;
 
 /** The same product of the operands in f64, which holds all sums of these sizes. */
-const exactly = (x: HostTensor, y: HostTensor, attrs: Row["attrs"]): number[] => {
+export const exactly = (x: HostTensor, y: HostTensor, attrs: Row["attrs"]): number[] => {
   const wide = ({ shape, data }: HostTensor): HostTensor => ({
     dtype: "f64",
     shape,

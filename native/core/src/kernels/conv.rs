@@ -1,45 +1,41 @@
 //! Convolutions without an im2col matrix: images are padded once into scratch that stays in cache, and the register tile
 //! reads them in place, one segment of the kernel at a time.
 
+use std::ops::Range;
+
 use super::conv_spread::{self, spreads};
-use super::dot::tree;
+use super::dot::{tree, GRAIN};
 use super::micro::{long_block, Ahead, Block, Real, SPAN};
 use super::product::{pack_right, Matrix, DEPTH};
 use super::tally::totals;
 use crate::calls::{ConvFilterJson, ConvJson, ConvSizes, EpilogueJson, StridedJson};
-use crate::dtype::for_float;
-use crate::reader::kernels;
+use crate::dtype::{for_float, Element};
 use crate::step::{Kernel, Run};
 use crate::verify::{count, At};
 use crate::{bail, Result};
 
-kernels! {
-    conv = Conv::new;
-    convFilter = ConvFilter::new;
-}
-
 /// How an image is read: in place, padded into a slot, as im2col columns in a slot, or pixel by pixel with the products in
 /// the slot.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Reading {
+pub(super) enum Reading {
     InPlace,
     Padded,
     Columns,
     Spread,
 }
 
-struct Geometry {
-    s: ConvSizes,
-    reading: Reading,
+pub(super) struct Geometry {
+    pub s: ConvSizes,
+    pub reading: Reading,
     /// The size of the padded image: planes, rows and columns of pixels.
-    extent: [usize; 3],
+    pub extent: [usize; 3],
     /// Elements between pixels, rows and planes as read.
-    pixel: usize,
+    pub pixel: usize,
     row: usize,
     plane: usize,
     /// Offsets of the kernel's contiguous runs in an image as read, and the length of a run.
-    segments: Vec<isize>,
-    segment: usize,
+    pub segments: Vec<isize>,
+    pub segment: usize,
     /// Bytes of the packed weight, and of one slot.
     weights: usize,
     slot: usize,
@@ -70,7 +66,7 @@ pub fn check_sizes(s: &ConvSizes) -> Result<()> {
 }
 
 impl Geometry {
-    fn new(s: ConvSizes, filter: bool) -> Result<Geometry> {
+    pub fn new(s: ConvSizes, filter: bool) -> Result<Geometry> {
         check_sizes(&s)?;
         let (window, output) = ([s.kd, s.kh, s.kw], [s.od, s.oh, s.ow]);
         let extent: [usize; 3] =
@@ -108,22 +104,22 @@ impl Geometry {
         Ok(Geometry { s, reading, extent, pixel, row, plane, segments, segment, weights, slot })
     }
 
-    fn taps(&self) -> usize {
+    pub fn taps(&self) -> usize {
         self.s.kd * self.s.kh * self.s.kw * self.s.c
     }
 
-    fn pixels(&self) -> usize {
+    pub fn pixels(&self) -> usize {
         self.s.od * self.s.oh * self.s.ow
     }
 
     /// Offsets of the rows of output pixels in an image as read.
-    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let s = &self.s;
         (0..s.od * s.oh).map(|at| at / s.oh * s.strides[0] * self.plane + at % s.oh * s.strides[1] * self.row)
     }
 
     /// Prepares group `group` of image `i` for reading; `slot` is the scratch of this worker.
-    unsafe fn image<T: Real>(&self, x: *const T, i: usize, group: usize, slot: *mut T) -> *const T {
+    pub unsafe fn image<T: Element>(&self, x: *const T, i: usize, group: usize, slot: *mut T) -> *const T {
         let s = &self.s;
         let image = x.add(i * s.d * s.h * s.w * s.g * s.c + group * s.c);
         match self.reading {
@@ -148,7 +144,7 @@ impl Geometry {
         real.then_some(at as usize / dilation)
     }
 
-    unsafe fn pad<T: Real>(&self, image: *const T, to: *mut T) {
+    pub unsafe fn pad<T: Element>(&self, image: *const T, to: *mut T) {
         let s = &self.s;
         let step = s.g * s.c;
         let [_, height, width] = self.extent;
@@ -178,7 +174,7 @@ impl Geometry {
         }
     }
 
-    unsafe fn unroll<T: Real>(&self, image: *const T, to: *mut T) {
+    unsafe fn unroll<T: Element>(&self, image: *const T, to: *mut T) {
         let s = &self.s;
         let (step, taps) = (s.g * s.c, s.kd * s.kh * s.kw);
         let mut to = to;
@@ -251,24 +247,39 @@ impl Conv {
         }
         let slots = packed.cast::<u8>().wrapping_add(g.weights) as usize;
         let (packed, x, out) = (packed as usize, run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.out) as usize);
-        let run_image = |worker: usize, at: usize| {
+        let slot = |worker: usize| (slots + worker * g.slot) as *mut T;
+        // Some rows of a group of an image that is ready to be read.
+        let rows = |at: usize, image: *const T, slot: *mut T, rows: Range<usize>| {
             let (i, group) = (at / s.g, at % s.g);
-            let slot = (slots + worker * g.slot) as *mut T;
-            let image = g.image(x as *const T, i, group, slot);
             let out = (out as *mut T).add(i * g.pixels() * s.g * s.o + group * s.o);
             let packed = (packed as *const T).add(group * g.taps() * s.o);
-            match g.reading {
-                Reading::Spread => conv_spread::image(run, s, image, packed, slot, out),
-                _ => self.product(run, image, packed, out),
-            }
             let result = Matrix { ptr: out.cast_const(), rows: (s.g * s.o) as isize, columns: 1 };
-            self.epilogue.apply(run, result, g.pixels(), group * s.o, s.o);
+            let (first, count) = (rows.start * s.ow, rows.len() * s.ow);
+            match g.reading {
+                Reading::Spread => conv_spread::image(run, s, image, packed, [slot, out]),
+                _ => self.product(run, image, packed, out, rows),
+            }
+            self.epilogue.apply(run, result.from(first, 0), count, group * s.o, s.o);
         };
+        let image = |at: usize, slot: *mut T| g.image(x as *const T, at / s.g, at % s.g, slot);
+        let (work, images, all) = (g.pixels() * g.taps() * s.o, s.n * s.g, s.od * s.oh);
+        if images < run.pool.threads() && g.reading != Reading::Spread {
+            // Too few images for the threads, which share the rows of each.
+            let parts = (work / GRAIN).clamp(1, all.min(2 * run.pool.threads()));
+            for at in 0..images {
+                let ready = image(at, slot(0)) as usize;
+                run.pool.run(parts, usize::MAX, |_, part| {
+                    rows(at, ready as *const T, slot(0), all * part / parts..all * (part + 1) / parts);
+                });
+            }
+            return;
+        }
         // A task takes several small images.
-        let work = g.pixels() * g.taps() * s.o;
-        let (images, group) = (s.n * s.g, ((1 << 19) / work.max(1)).clamp(1, s.n * s.g));
+        let group = ((1 << 19) / work.max(1)).clamp(1, images);
         run.pool.run(images.div_ceil(group), s.slots, |worker, task| {
-            (task * group..images.min((task + 1) * group)).for_each(|i| run_image(worker, i));
+            for at in task * group..images.min((task + 1) * group) {
+                rows(at, image(at, slot(worker)), slot(worker), 0..all);
+            }
         });
     }
 
@@ -300,8 +311,10 @@ impl Conv {
         });
     }
 
-    unsafe fn product<T: Real>(&self, run: &Run, image: *const T, packed: *const T, out: *mut T) {
+    /// Some rows of output pixels.
+    unsafe fn product<T: Real>(&self, run: &Run, image: *const T, packed: *const T, out: *mut T, rows: Range<usize>) {
         let (g, s) = (&self.g, &self.g.s);
+        let first = rows.start * s.ow;
         let width = T::columns(run.isa);
         let out_pixel = s.g * s.o;
         let mut x = Block {
@@ -323,18 +336,18 @@ impl Conv {
             accumulate: false,
             ahead: [Ahead::NONE; 2],
         };
-        if g.reading == Reading::Columns {
-            x.m = g.pixels();
-            x.left_row = g.taps() as isize;
-            x.segments = &[0];
-            x.segment = g.taps();
-            return long_block(run.isa, &x);
-        }
         let step = s.strides[2] * g.pixel;
         let flat = s.strides[1] * g.row == s.ow * step && (s.od == 1 || s.strides[0] * g.plane == s.oh * s.ow * step);
-        if flat {
+        if flat || g.reading == Reading::Columns {
             // Rows of pixels follow each other evenly (1x1 kernels): the image is one long row.
-            x.m = g.pixels();
+            x.m = rows.len() * s.ow;
+            if g.reading == Reading::Columns {
+                x.left_row = g.taps() as isize;
+                x.segments = &[0];
+                x.segment = g.taps();
+            }
+            x.left = image.offset(first as isize * x.left_row);
+            x.out = out.add(first * out_pixel);
             return long_block(run.isa, &x);
         }
         // One group of columns at a time keeps its weights close.
@@ -343,7 +356,7 @@ impl Conv {
             x.right = packed.add(o * g.taps());
             x.right_row = x.n as isize;
             x.right_last_row = x.n as isize;
-            for (y, row) in g.rows().enumerate() {
+            for (y, row) in g.rows().enumerate().take(rows.end).skip(rows.start) {
                 x.left = image.add(row);
                 x.out = out.add(y * s.ow * out_pixel + o);
                 long_block(run.isa, &x);
@@ -353,8 +366,8 @@ impl Conv {
 }
 
 pub struct ConvFilter {
-    g: Geometry,
-    chunks: usize,
+    pub(super) g: Geometry,
+    pub(super) chunks: usize,
     /// Offsets of the rows of output pixels in an image as read.
     rows: Vec<isize>,
     x: At,
@@ -379,26 +392,35 @@ impl Kernel for ConvFilter {
     }
 }
 
+/// Calls a function with a worker's image as read and its cotangents, by the numbers of worker, image and group.
+pub(super) type Each<'a, T> = &'a (dyn Fn([usize; 3], &mut dyn FnMut(*const T, *const T)) + Sync);
+
 impl ConvFilter {
     unsafe fn typed<T: Real>(&self, run: &Run) {
         let (g, s) = (&self.g, &self.g.s);
-        let out: *mut T = run.ptr(self.out);
+        let sums = run.ptr::<u8>(self.scratch) as usize;
+        let slots = sums + self.chunks * g.weights;
+        let (x, dy) = (run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.dy) as usize);
+        self.sum(run, sums as *mut T, run.ptr(self.out), &|[worker, i, group], f| {
+            let dy = (dy as *const T).add(i * g.pixels() * s.g * s.o + group * s.o);
+            f(g.image(x as *const T, i, group, (slots + worker * g.slot) as *mut T), dy);
+        });
+    }
+
+    /// The gradient in `out`; `sums` has room for those of the chunks.
+    pub(super) unsafe fn sum<T: Real>(&self, run: &Run, sums: *mut T, out: *mut T, each: Each<T>) {
+        let (g, s) = (&self.g, &self.g.s);
         let (taps, all) = (g.taps() * s.o, s.g * g.taps() * s.o);
         if s.n * g.pixels() == 0 || taps == 0 {
             return std::slice::from_raw_parts_mut(out, all).fill(T::ZERO);
         }
-        let sums = run.ptr::<u8>(self.scratch) as usize;
-        let slots = sums + self.chunks * g.weights;
-        let (x, dy) = (run.ptr::<T>(self.x) as usize, run.ptr::<T>(self.dy) as usize);
+        let from = sums as usize;
         run.pool.run(self.chunks * s.g, s.slots, |worker, task| {
             let (chunk, group) = (task / s.g, task % s.g);
-            let sum = ((sums + chunk * g.weights) as *mut T).add(group * taps);
-            let slot = (slots + worker * g.slot) as *mut T;
+            let sum = ((from + chunk * g.weights) as *mut T).add(group * taps);
             let (first, last) = (s.n * chunk / self.chunks, s.n * (chunk + 1) / self.chunks);
             let add = |i: usize, to: *mut T, accumulate: bool| {
-                let image = g.image(x as *const T, i, group, slot);
-                let dy = (dy as *const T).add(i * g.pixels() * s.g * s.o + group * s.o);
-                self.product(run, image, dy, to, accumulate);
+                each([worker, i, group], &mut |image, dy| self.product(run, image, dy, to, accumulate));
             };
             let together = (4 * SPAN / g.pixels()).max(1);
             if last - first <= together {
@@ -413,8 +435,8 @@ impl ConvFilter {
                 std::ptr::copy_nonoverlapping(tally.totals.as_ptr(), sum, taps);
             });
         });
-        tree(sums as *mut T, self.chunks, all, g.weights / std::mem::size_of::<T>());
-        std::ptr::copy_nonoverlapping(sums as *const T, out, all);
+        tree(sums, self.chunks, all, g.weights / std::mem::size_of::<T>());
+        std::ptr::copy(sums, out, all);
     }
 
     unsafe fn product<T: Real>(&self, run: &Run, image: *const T, dy: *const T, sum: *mut T, accumulate: bool) {

@@ -54,14 +54,8 @@ pub(super) unsafe fn pack<T: Real>(run: &Run, s: &ConvSizes, weight: *const T, s
 }
 
 /// Group of an image: its pixels lie `g·c` apart, those of the output `g·o`.
-pub(super) unsafe fn image<T: Real>(
-    run: &Run,
-    s: &ConvSizes,
-    from: *const T,
-    packed: *const T,
-    slot: *mut T,
-    out: *mut T,
-) {
+pub(super) unsafe fn image<T: Real>(run: &Run, s: &ConvSizes, from: *const T, packed: *const T, to: [*mut T; 2]) {
+    let [slot, out] = to;
     let (width, all, step) = (T::columns(run.isa), columns(s), s.g * s.o);
     for pixel in 0..s.od * s.oh * s.ow {
         std::slice::from_raw_parts_mut(out.add(pixel * step), s.o).fill(T::ZERO);

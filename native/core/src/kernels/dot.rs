@@ -18,10 +18,12 @@ kernels! {
     dot = Dot::new;
 }
 
-/// Multiply-adds below which a part is not cut further: about 20 microseconds.
-const GRAIN: usize = 1 << 21;
-/// Parts that a product of enough work is cut into where several threads share it, and most pieces.
-const PARTS: usize = 16;
+/// Multiply-adds below which a part is not cut further: about 4 microseconds, where a helper that spins costs less than one.
+pub(super) const GRAIN: usize = 1 << 18;
+/// The same for a product with a vector, which reads memory: 256 KiB.
+const STREAM: usize = 1 << 16;
+/// Most pieces.
+const PIECES: usize = 16;
 /// Least length of a piece of the contracted dim that gets its own partial result.
 const PIECE: usize = 4096;
 
@@ -51,7 +53,7 @@ impl Dot {
             bail!("a product of {} has no epilogue", dtype.name());
         }
         let long = dtype.is_float() && m * n <= 1 << 14 && k >= 2 * PIECE;
-        let pieces = if long { (k / PIECE).min(PARTS) } else { 1 };
+        let pieces = if long { (k / PIECE).min(PIECES) } else { 1 };
         // Partial results of all pieces of the contracted dim.
         let extra = if pieces > 1 { pieces * b * m * n * dtype.size() } else { 0 };
         // Three strides each, as many as the operands have dims.
@@ -110,7 +112,7 @@ impl Dot {
                 matrix(self.out, batch)
             };
             let out = out.from(i0, j0);
-            self.part(run, i1 - i0, j1 - j0, p1 - p0, x, y, out);
+            self.part(run, [i1 - i0, j1 - j0, p1 - p0], [x, y, out]);
             if ck == 1 {
                 self.call.epilogue.apply::<T>(run, out, i1 - i0, j0, j1 - j0);
             }
@@ -139,8 +141,13 @@ impl Dot {
             _ => 2,
         };
         let right = if self.y.1[2] == 1 { 1 } else { 2 };
+        if m == 1 || n == 1 {
+            // One part each, so that memory is read in long streams.
+            let parts = (m * n * k / STREAM).clamp(1, threads);
+            return if m == 1 { (1, parts) } else { (parts, 1) };
+        }
         let work = |c: (usize, usize)| m.div_ceil(c.0) * n.div_ceil(c.1) * k.div_ceil(self.pieces);
-        while b * cut.0 * cut.1 * self.pieces < PARTS && work(cut) > GRAIN {
+        while b * cut.0 * cut.1 * self.pieces < 2 * threads && work(cut) > GRAIN {
             let (rows, columns) = (m.div_ceil(cut.0), n.div_ceil(cut.1));
             // Another cut of the columns packs the left side once more, one of the rows the right side.
             let by_columns = cut.1 * m * left <= cut.0 * n * right;
@@ -156,23 +163,19 @@ impl Dot {
     }
 
     /// A product with a vector has loops of its own: for the whole of it or not at all, so that cuts do not matter.
-    unsafe fn part<T: Real>(
-        &self,
-        run: &Run,
-        m: usize,
-        n: usize,
-        k: usize,
-        x: Matrix<T>,
-        y: Matrix<T>,
-        out: Matrix<T>,
-    ) {
-        if self.call.n == 1 && k > 8 && m > 0 {
-            return narrow(run.isa, m, k, x, y, out);
+    unsafe fn part<T: Real>(&self, run: &Run, [m, n, k]: [usize; 3], [x, y, out]: [Matrix<T>; 3]) {
+        let vector = k > 8 && m * n > 0 && (self.call.m == 1 || self.call.n == 1);
+        let turned = vector && self.call.n > 1;
+        let (m, n, [x, y, out]) =
+            if turned { (n, m, [y, x, out].map(Matrix::transposed)) } else { (m, n, [x, y, out]) };
+        // Bound by reading the matrix, so it is read in its own order.
+        if vector && x.columns == 1 && y.rows == 1 {
+            return row_loop::<T>(run.isa, m, k, &x, &y, &out);
         }
-        if self.call.m == 1 && k > 8 && n > 0 {
-            return narrow(run.isa, n, k, y.transposed(), x.transposed(), out.transposed());
+        if vector && x.rows == 1 {
+            return columns(run.isa, m, k, x, y, out);
         }
-        product(run.isa, m, n, k, x, y, out, false);
+        product(run.isa, [m, n, k], [x, y, out], false);
     }
 
     /// Adds the pieces pairwise, in an order that only their number decides.
@@ -204,17 +207,6 @@ fn range(size: usize, parts: usize, i: usize, grain: usize) -> (usize, usize) {
     let grains = size.div_ceil(grain);
     let at = |i: usize| (grains * i / parts * grain).min(size);
     (at(i), at(i + 1))
-}
-
-/// Matrix times vector: bound by reading the matrix, so it is read in its own order.
-unsafe fn narrow<T: Real>(isa: Isa, m: usize, k: usize, x: Matrix<T>, y: Matrix<T>, out: Matrix<T>) {
-    if x.columns == 1 && y.rows == 1 {
-        return row_loop::<T>(isa, m, k, &x, &y, &out);
-    }
-    if x.rows == 1 {
-        return columns(isa, m, k, x, y, out);
-    }
-    product(isa, m, 1, k, x, y, out, false);
 }
 
 by_isa! { fn row_loop<T: Float>(m: usize, k: usize, x: &Matrix<T>, y: &Matrix<T>, out: &Matrix<T>) => row_body }

@@ -129,22 +129,15 @@ impl Fft {
                 (0..lines).for_each(|line| mirror(std::slice::from_raw_parts_mut(values.add(line * last), last)));
             }
             let inner: usize = self.call.length[dim + 1..].iter().product();
-            self.transform(run, &*plans.of(run.isa)[dim], values, total, inner);
+            self.transform(run, &*plans.of(run.isa)[dim], values, inner);
         }
         self.finish(run, values, lines, last);
     }
 
     /// Transforms all lines of a dim, whose elements are `inner` apart.
-    unsafe fn transform<T: Fourier>(
-        &self,
-        run: &Run,
-        plan: &dyn Plan<T>,
-        values: *mut Complex<T>,
-        total: usize,
-        inner: usize,
-    ) {
+    unsafe fn transform<T: Fourier>(&self, run: &Run, plan: &dyn Plan<T>, values: *mut Complex<T>, inner: usize) {
         let n = plan.len();
-        let lines = total / n;
+        let lines = self.call.batch * self.call.length.iter().product::<usize>() / n;
         let per_task = per_task(n);
         let base = values as usize;
         run.pool.run(lines.div_ceil(per_task), self.room.workers, |worker, task| {

@@ -8,7 +8,6 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, Load)> {
         attention::KERNELS,
         collective::KERNELS,
         control::KERNELS,
-        conv::KERNELS,
         conv_groups::KERNELS,
         conv_groups_filter::KERNELS,
         dot::KERNELS,
@@ -16,7 +15,8 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, Load)> {
         fft::KERNELS,
         fused::KERNELS,
         index::KERNELS,
-        narrow::KERNELS,
+        narrow_conv::KERNELS,
+        narrow_weights::KERNELS,
         random::KERNELS,
         reduce::KERNELS,
         rows::KERNELS,
@@ -24,7 +24,6 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, Load)> {
         softmax::KERNELS,
         sort::KERNELS,
         transfer::KERNELS,
-        window::KERNELS,
     ];
     families.into_iter().flatten().find(|(known, _)| *known == name).copied()
 }
@@ -46,6 +45,8 @@ pub mod index;
 pub mod lu;
 pub mod micro;
 pub mod narrow;
+mod narrow_conv;
+mod narrow_weights;
 pub mod product;
 pub mod qr;
 pub mod random;

@@ -12,10 +12,10 @@ use crate::isa::Isa;
 
 /// Most steps of a block of the contracted dim: a group of right columns of this length fits L1.
 pub const DEPTH: usize = 256;
-/// Most rows of the left side that pass together: with `DEPTH` steps a part of L2.
-const ROWS: usize = 14 * 25;
+/// Most rows of the left side that pass together, unless there are few: with `DEPTH` steps a small part of L2.
+const ROWS: usize = 14 * 7;
 /// Most columns of the right side that stay packed while all rows pass.
-const COLUMNS: usize = 1024;
+const COLUMNS: usize = 2048;
 
 pub struct Matrix<T> {
     pub ptr: *const T,
@@ -57,21 +57,12 @@ thread_local! {
 ///
 /// # Safety
 /// The matrices must be valid for the sizes given, and `out` must not overlap `a` or `b`.
-pub unsafe fn product<T: Real>(
-    isa: Isa,
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    out: Matrix<T>,
-    accumulate: bool,
-) {
+pub unsafe fn product<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
     if m == 0 || n == 0 {
         return;
     }
     if out.columns != 1 && out.rows == 1 && n > 1 {
-        return product(isa, n, m, k, b.transposed(), a.transposed(), out.transposed(), accumulate);
+        return product(isa, [n, m, k], [b, a, out].map(Matrix::transposed), accumulate);
     }
     if k > SPAN {
         return long(isa, [m, n, k], [a, b, out], accumulate);
@@ -174,7 +165,7 @@ unsafe fn block<T: Real>(
     if (b.columns == 1 || n == 1) && m <= 4 * T::rows(isa) {
         return T::block(isa, &pack_left(isa, whole, worth, left));
     }
-    let rows = m.div_ceil(m.div_ceil(ROWS));
+    let rows = if m > 3 * ROWS { m.div_ceil(m.div_ceil(ROWS)) } else { m };
     // Where all rows pass at once, one sliver after another has the same place, which stays in L1.
     let length = if rows < m { depth } else { 0 };
     let end = n.next_multiple_of(width);

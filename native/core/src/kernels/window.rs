@@ -4,18 +4,11 @@ use std::ops::Range;
 
 use super::fold::{defined, for_fold, join, settle, Fold, Max, Min, CHAIN};
 use crate::calls::{ReduceOp, WindowJson};
-use crate::dtype::{for_float, for_number, Element};
+use crate::dtype::{for_float, for_number, DType, Element};
 use crate::isa::{by_isa, Isa, Level};
-use crate::reader::kernels;
 use crate::step::{Kernel, Run};
 use crate::verify::count;
 use crate::{bail, Result};
-
-kernels! {
-    reduceWindow = |call| Window::new(Kind::Reduce, call);
-    selectAndScatter = |call| Window::new(Kind::Scatter, call);
-    windowTake = |call| Window::new(Kind::Take, call);
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -25,8 +18,8 @@ pub enum Kind {
 }
 
 pub struct Window {
-    kind: Kind,
-    call: WindowJson,
+    pub kind: Kind,
+    pub call: WindowJson,
     /// Each input lies in exactly one window.
     tiled: bool,
 }
@@ -38,9 +31,6 @@ impl Window {
         if sizes.iter().chain(&steps).any(|s| *s > 1 << 24) || j.padding.iter().flatten().any(|p| p.abs() > 1 << 24) {
             bail!("sizes of a window must be below 2^24");
         }
-        if j.dtype.is_half() {
-            bail!("windows of {} are not supported", j.dtype.name());
-        }
         if steps.contains(&0) {
             bail!("window, strides and dilation must be positive");
         }
@@ -49,7 +39,7 @@ impl Window {
         if !extreme && (kind != Kind::Reduce || !defined(j.op, j.dtype)) {
             bail!("{:?} is not a reduction of this kernel", j.op);
         }
-        if kind == Kind::Scatter && !j.dtype.is_float() {
+        if kind == Kind::Scatter && !j.dtype.is_float() && !j.dtype.is_half() {
             bail!("{} is not a float", j.dtype.name());
         }
         let tiled = |axis: usize, out: usize, size: usize| {
@@ -60,6 +50,10 @@ impl Window {
             && j.dilation == [1, 1, 1]
             && tiled(1, j.oh, j.h)
             && tiled(2, j.ow, j.w);
+        let compares = extreme && (kind == Kind::Reduce || (kind == Kind::Scatter && tiled));
+        if j.dtype.is_half() && !(j.dtype == DType::Bf16 && compares) {
+            bail!("windows of {} are not supported", j.dtype.name());
+        }
         if j.gate && (kind != Kind::Scatter || !tiled) {
             bail!("a gate needs windows that cover the input without overlap");
         }
@@ -70,11 +64,9 @@ impl Window {
 impl Kernel for Window {
     fn run(&self, run: &Run, _step: usize) -> Result<()> {
         let WindowJson { op, dtype, n, c, .. } = self.call;
-        if n * c == 0 {
-            return Ok(());
-        }
         let max = op == ReduceOp::Max;
         match self.kind {
+            _ if n * c == 0 => (),
             Kind::Reduce => for_fold!((op, dtype), T, F => self.images::<T>(run, reduce_windows::<T, F>)),
             Kind::Take if max => for_number!(dtype, T => self.images::<T>(run, select::<T, Max, false>)),
             Kind::Take => for_number!(dtype, T => self.images::<T>(run, select::<T, Min, false>)),
@@ -89,7 +81,7 @@ impl Kernel for Window {
 
 impl Window {
     /// Calls `body` for groups of images of enough work each.
-    fn images<T: Element>(&self, run: &Run, body: unsafe fn(Isa, &WindowJson, &Pointers<T>, Range<usize>)) {
+    pub(super) fn images<T: Element>(&self, run: &Run, body: unsafe fn(Isa, &WindowJson, &Pointers<T>, Range<usize>)) {
         let w = &self.call;
         let taps: usize = w.window.iter().product();
         let work = (w.d * w.h * w.w + w.od * w.oh * w.ow * taps) * w.c;
@@ -157,14 +149,14 @@ impl WindowJson {
 /// For each axis the first and past-last tap inside, and the input coordinate of tap 0.
 type Taps = [(usize, usize, i64); 3];
 
-struct Pointers<T> {
+pub(super) struct Pointers<T> {
     input: *const T,
     source: *const T,
     out: *mut T,
 }
 
 by_isa! {
-    fn reduce_windows<T: Element, F: Fold>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) =>
+    pub(super) fn reduce_windows<T: Element, F: Fold>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) =>
         reduce_body, wide if T::WIDE, vector if T::FLOAT
 }
 
@@ -216,7 +208,7 @@ unsafe fn reduce_body<L: Level, T: Element, F: Fold>(w: &WindowJson, p: &Pointer
 }
 
 /// Folds that pick a value of a window.
-trait Extreme: Fold {
+pub(super) trait Extreme: Fold {
     fn beats<T: Element>(value: T, best: T) -> bool;
 }
 
@@ -276,7 +268,7 @@ unsafe fn select<T: Element, F: Extreme, const SCATTER: bool>(
 }
 
 by_isa! {
-    fn scatter<T: Element, F: Extreme>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) => scatter_body, wide if T::WIDE
+    pub(super) fn scatter<T: Element, F: Extreme>(w: &WindowJson, p: &Pointers<T>, images: Range<usize>) => scatter_body, wide if T::WIDE
 }
 
 /// Every output is written once, where windows neither overlap nor leave anything out.

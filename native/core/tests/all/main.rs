@@ -12,6 +12,7 @@ mod limits;
 mod loops;
 mod malformed;
 mod narrow;
+mod pool;
 mod products;
 mod reductions;
 mod rows;

@@ -68,7 +68,16 @@ fn products_of_all_forms() {
 
 #[test]
 fn large_products_are_cut_and_split() {
-    for (m, k, n) in [(300, 300, 300), (12, 20000, 9), (1, 30000, 1), (2000, 40, 1), (1, 600, 2000), (520, 16, 70)] {
+    for (m, k, n) in [
+        (300, 300, 300),
+        (12, 20000, 9),
+        (1, 30000, 1),
+        (2000, 40, 1),
+        (1, 600, 2000),
+        (520, 16, 70),
+        (1, 4000, 99),
+        (90, 4000, 1),
+    ] {
         for flags in 0..4 {
             dot_case("f32", &Dot { b: 1, m, k, n, transposed: (flags & 1 > 0, flags & 2 > 0, false) });
         }
@@ -228,6 +237,11 @@ fn conv_cases() -> Vec<Conv> {
         Conv { image: [20, 20, 2], kernel: [3, 2], o: 70, out: [18, 19], padding: [[0, 0], [0, 0]], ..PLAIN },
         Conv { n: 1, o: 1, ..PLAIN },
         Conv { n: 20, image: [4, 4, 16], o: 16, out: [4, 4], ..PLAIN },
+        // One image whose rows threads share: padded, read in place, as one long row, and as columns.
+        Conv { n: 1, image: [14, 14, 16], kernel: [5, 5], o: 40, out: [14, 14], padding: [[2, 2], [2, 2]], ..PLAIN },
+        Conv { n: 1, image: [18, 18, 16], o: 40, out: [16, 16], padding: [[0, 0], [0, 0]], ..PLAIN },
+        Conv { n: 1, image: [20, 20, 64], kernel: [1, 1], o: 48, out: [20, 20], padding: [[0, 0], [0, 0]], ..PLAIN },
+        Conv { n: 1, image: [40, 40, 16], kernel: [2, 2], o: 128, out: [10, 10], strides: [4, 4], ..PLAIN },
     ]
 }
 

@@ -196,7 +196,7 @@ pub(super) fn pieces(from: usize, to: usize, size: usize) -> impl Iterator<Item 
 /// `out = a · b`, or `out += a · b`, with `out` in rows. Both operands are read in place where rows of `b` have no gaps.
 pub(super) unsafe fn multiply<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
     if b.columns != 1 {
-        return product(isa, m, n, k, a, b, out, accumulate);
+        return product(isa, [m, n, k], [a, b, out], accumulate);
     }
     long_block(isa, &in_place(isa, [m, n, k], [a, b, out], (accumulate, DEPTH)));
 }

@@ -61,7 +61,7 @@ impl Generated {
         run.pool.run(outer * across * down, usize::MAX, |_, task| {
             let (column, rest) = (task % across * self.width, task / across);
             let (row, outer) = (rest % down * self.height, rest / down);
-            unsafe { self.part(kernel, dims, operands, run, outer, row, column) };
+            unsafe { self.part(kernel, dims, operands, run, [outer, row, column]) };
         });
         true
     }
@@ -73,20 +73,11 @@ impl Generated {
         description.views.iter().zip(operands).all(|(view, operand)| !view.streamed || at_line(operand))
     }
 
-    unsafe fn part(
-        &self,
-        kernel: &Kernel,
-        dims: &[usize],
-        operands: &[Operand],
-        run: &Run,
-        outer: usize,
-        row: usize,
-        column: usize,
-    ) {
+    unsafe fn part(&self, kernel: &Kernel, dims: &[usize], operands: &[Operand], run: &Run, at: [usize; 3]) {
         let mut arguments = [0u64; HEAD + 2 * OPERANDS];
         let inner = dims.len() - 1;
         let mut index = [0usize; MAX_RANK];
-        let mut rest = outer;
+        let [mut rest, row, column] = at;
         for d in (0..inner.saturating_sub(1)).rev() {
             index[d] = rest % dims[d];
             rest /= dims[d];

@@ -7,17 +7,16 @@ use heddle_half::Bf16;
 use crate::calls::NarrowDotJson;
 use crate::dtype::DType;
 use crate::kernels::product::Matrix;
-use crate::reader::kernels;
 use crate::step::{Kernel, Run};
 use crate::{bail, Result};
 
 #[cfg(target_arch = "x86_64")]
-mod amx;
+pub(super) mod amx;
 pub(crate) mod detect;
-mod finish;
-mod operands;
+pub(super) mod finish;
+pub(super) mod operands;
 #[cfg(target_arch = "x86_64")]
-mod pack;
+pub(super) mod pack;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 #[cfg(target_arch = "x86_64")]
@@ -27,10 +26,6 @@ mod widened;
 use finish::{write, Epilogue, Outcome, Sums};
 use operands::{with_room, Lines, Pair, Part};
 
-kernels! {
-    narrowDot = NarrowDot::new;
-}
-
 /// Multiply-adds below which a part is not cut further: about 10 microseconds with tiles.
 const GRAIN: usize = 1 << 23;
 /// Parts that a product of enough work is cut into where several threads share it.
@@ -39,8 +34,8 @@ const PARTS: usize = 16;
 const WIDTH: usize = 512;
 
 pub struct NarrowDot {
-    call: NarrowDotJson,
-    pair: Pair,
+    pub call: NarrowDotJson,
+    pub pair: Pair,
 }
 
 impl NarrowDot {

@@ -94,7 +94,7 @@ unsafe fn scattered(x: Lines, lines: usize, steps: usize) -> [__m512i; 16] {
 /// Rows of words as columns.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn transposed(x: [__m512i; 16]) -> [__m512i; 16] {
+pub unsafe fn transposed(x: [__m512i; 16]) -> [__m512i; 16] {
     let mut pairs = x;
     for i in (0..16).step_by(2) {
         pairs[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);

@@ -31,7 +31,7 @@ pub unsafe fn sums<O: Outcome>(isa: Isa, pair: Pair, [x, y]: [Lines; 2], k: usiz
         let [a, b] =
             [(left, depth), (right, columns)].map(|(ptr, rows)| Matrix { ptr, rows: rows as isize, columns: 1 });
         let out = Matrix { ptr: block.from.cast(), rows: columns as isize, columns: 1 };
-        product::<f32>(isa, rows, columns, depth, a, b, out, false);
+        product::<f32>(isa, [rows, columns, depth], [a, b, out], false);
         if pair != Pair::Bf16 {
             for sum in std::slice::from_raw_parts_mut(block.from, rows * columns) {
                 *sum = (f32::from_bits(*sum) as i32).cast_unsigned();
