@@ -24,6 +24,7 @@ export const layers: readonly (readonly string[])[] = [
   ["ops"],
   ["autodiff", "passes"],
   ["cost", "prefetch"],
+  ["schedules"],
   ["plan"],
   ["program", "lower", "hlo"],
   ["launcher-messages"],

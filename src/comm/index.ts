@@ -13,6 +13,7 @@ import { allReduce } from "./reductions.ts";
 import { runtimeFor } from "./runtime.ts";
 import { axisOf, scopeNow } from "./scope.ts";
 
+export * as schedules from "../schedules/index.ts";
 export type { CommOptions } from "./call.ts";
 export {
   type AllToAllOptions,
@@ -30,6 +31,7 @@ export {
 export { type PerDeviceOptions, perDevice } from "./per-device.ts";
 export { allReduce, type ReduceOptions, type Reduction, reduce, reduceScatter } from "./reductions.ts";
 export { connect } from "./runtime.ts";
+export type { ScheduleOptions } from "./scheduled.ts";
 export type { AxisOptions } from "./scope.ts";
 
 /** Waits until every device of the axis has called it. Not for functions of `perDevice`, in which the values decide the order. */

@@ -15,24 +15,15 @@ import {
   sizesOf,
   startsOf,
 } from "./call.ts";
-
-type Piece = readonly [peer: number, start: number, count: number];
-
-/** Slices of a dim, from and to coordinates of the axis. */
-interface Slices {
-  readonly dim?: number;
-  /** Size of the dim in the result. */
-  readonly size: number;
-  readonly sends: readonly Piece[];
-  readonly receives: readonly Piece[];
-  readonly reduction?: string;
-}
-
-/** Each device sends slices to others, and combines what it receives; elements that receive nothing are 0. */
-export function exchange(x: Tensor, place: Place, { dim = 0, size, reduction = "sum", ...pieces }: Slices): Tensor {
-  const shape = x.shape.map((old, at) => (at === dim ? size : old));
-  return emit("exchange", x, place, { take: dim, put: dim, shape, ...pieces, reduction, relative: false });
-}
+import {
+  bySchedule,
+  dimBack,
+  exchange,
+  flatOf,
+  type Piece,
+  type ScheduleOptions,
+  scheduledSizes,
+} from "./scheduled.ts";
 
 /** A copy of a piece for each device, or from each. */
 const forAll = (parts: number, start: number, count: number): Piece[] =>
@@ -45,7 +36,7 @@ const inTurn = (sizes: readonly number[]): Piece[] => {
 };
 
 /** Options of collectives of parts along a dim. */
-export interface PartsOptions extends CommOptions {
+export interface PartsOptions extends CommOptions, ScheduleOptions {
   /** The dim of the parts. Default 0. */
   readonly dim?: number;
   /** The size of each device's part, where the parts are not equal. */
@@ -53,7 +44,7 @@ export interface PartsOptions extends CommOptions {
 }
 
 /** Options of collectives from or to one device. */
-export interface RootOptions extends CommOptions {
+export interface RootOptions extends CommOptions, ScheduleOptions {
   /** The coordinate of the device on the axis. Default 0. */
   readonly root?: number;
 }
@@ -83,8 +74,14 @@ function cutSizes(x: Tensor, place: Place, dim: number, sizes: unknown): readonl
  * @example const rows = comm.allGather(x); // x: [2, 3] on each of 4 devices; rows: [8, 3]
  * @throws HeddleError `shape` for a part of another size than `sizes` says
  */
-export const allGather = collective<PartsOptions>("allGather", ["dim", "sizes"], (x, place, { dim = 0, sizes }) => {
+export const allGather = collective<PartsOptions>("allGather", ["dim", "sizes", "schedule"], (x, place, options) => {
+  const { dim = 0, sizes, schedule } = options;
   const at = dimOf(place.what, x, dim);
+  if (schedule !== undefined) {
+    scheduledSizes(place, undefined, at, sizes);
+    const whole = bySchedule(flatOf(x, at), place, schedule, { collective: "allGather" });
+    return dimBack(whole, x, at, place.parts * (x.shape[at] as number));
+  }
   const held = heldSizes(x, place, at, sizes);
   return held === undefined ? emit("allGather", x, place, { dim: at }) : gatherUneven(x, place, at, held);
 });
@@ -101,9 +98,14 @@ function gatherUneven(x: Tensor, place: Place, dim: number, sizes: readonly numb
  */
 export const gather = collective<PartsOptions & RootOptions>(
   "gather",
-  ["root", "dim", "sizes"],
-  (x, place, { root = 0, dim = 0, sizes }) => {
+  ["root", "dim", "sizes", "schedule"],
+  (x, place, { root = 0, dim = 0, sizes, schedule }) => {
     const at = dimOf(place.what, x, dim);
+    if (schedule !== undefined) {
+      scheduledSizes(place, undefined, at, sizes);
+      const work = { collective: "gather", root: deviceOf(place, "root", root) } as const;
+      return dimBack(bySchedule(flatOf(x, at), place, schedule, work), x, at, place.parts * (x.shape[at] as number));
+    }
     const held = heldSizes(x, place, at, sizes) ?? new Array<number>(place.parts).fill(x.shape[at] as number);
     return gatherTo(x, place, deviceOf(place, "root", root), at, held);
   },
@@ -126,9 +128,14 @@ export function gatherTo(x: Tensor, place: Place, root: number, dim: number, siz
  */
 export const scatter = collective<PartsOptions & RootOptions>(
   "scatter",
-  ["root", "dim", "sizes"],
-  (x, place, { root = 0, dim = 0, sizes }) => {
+  ["root", "dim", "sizes", "schedule"],
+  (x, place, { root = 0, dim = 0, sizes, schedule }) => {
     const at = dimOf(place.what, x, dim);
+    if (schedule !== undefined) {
+      const [size] = scheduledSizes(place, x, at, sizes) as [number];
+      const work = { collective: "scatter", root: deviceOf(place, "root", root) } as const;
+      return dimBack(bySchedule(flatOf(x, at), place, schedule, work), x, at, size);
+    }
     return scatterFrom(x, place, deviceOf(place, "root", root), at, cutSizes(x, place, at, sizes));
   },
 );
@@ -158,20 +165,26 @@ export const shares = (total: number, parts: number): number[] =>
 /**
  * Gives every device the tensor of the device `root`. The other devices pass a tensor of the same type, whose values are not used.
  */
-export const broadcast = collective<RootOptions>("broadcast", ["root"], (x, place, { root = 0 }) => {
-  const from = deviceOf(place, "root", root);
-  const flat = x.reshape([x.size]);
-  if (!isDirect(x, place)) {
-    // Large values: each device gets a part from the root and the others from each other.
-    const sizes = shares(x.size, place.parts);
-    return gatherUneven(scatterFrom(flat, place, from, 0, sizes), place, 0, sizes).reshape(x.shape);
-  }
-  const sends = place.scope.coordinate(place.axis) === from ? forAll(place.parts, 0, x.size) : [];
-  return exchange(flat, place, { size: x.size, sends, receives: [[from, 0, x.size]] }).reshape(x.shape);
-});
+export const broadcast = collective<RootOptions>(
+  "broadcast",
+  ["root", "schedule"],
+  (x, place, { root = 0, schedule }) => {
+    const from = deviceOf(place, "root", root);
+    const flat = x.reshape([x.size]);
+    if (schedule !== undefined)
+      return bySchedule(flat, place, schedule, { collective: "broadcast", root: from }).reshape(x.shape);
+    if (!isDirect(x, place)) {
+      // Large values: each device gets a part from the root and the others from each other.
+      const sizes = shares(x.size, place.parts);
+      return gatherUneven(scatterFrom(flat, place, from, 0, sizes), place, 0, sizes).reshape(x.shape);
+    }
+    const sends = place.scope.coordinate(place.axis) === from ? forAll(place.parts, 0, x.size) : [];
+    return exchange(flat, place, { size: x.size, sends, receives: [[from, 0, x.size]] }).reshape(x.shape);
+  },
+);
 
 /** Options of {@link allToAll}. */
-export interface AllToAllOptions extends CommOptions {
+export interface AllToAllOptions extends CommOptions, ScheduleOptions {
   /** The dim that is cut into a part for each device. Default 0. */
   readonly split?: number;
   /** The dim along which the parts from all devices are joined. Default: `split`. */
@@ -188,10 +201,16 @@ export interface AllToAllOptions extends CommOptions {
  */
 export const allToAll = collective<AllToAllOptions>(
   "allToAll",
-  ["split", "concat", "sends", "receives"],
-  (x, place, { split = 0, concat = split, sends, receives }) => {
+  ["split", "concat", "sends", "receives", "schedule"],
+  (x, place, { split = 0, concat = split, sends, receives, schedule }) => {
     const to = dimOf(place.what, x, split, "split");
     const from = dimOf(place.what, x, concat, "concat");
+    if (schedule !== undefined) {
+      scheduledSizes(place, x, to, sends ?? receives);
+      if (from !== to) throw new HeddleError("option", `${place.what}: a schedule cuts and joins along one dim`);
+      const y = bySchedule(flatOf(x, to), place, schedule, { collective: "allToAll" });
+      return dimBack(y, x, to, x.shape[to] as number);
+    }
     if (sends === undefined && receives === undefined) {
       evenSizes(place, x, to);
       return emit("allToAll", x, place, { from, to });

@@ -184,7 +184,7 @@ function traceDevices(
     isOwn ||= runtime.local.some(
       (other) => !typesOf(other.coordinates).every((type, i) => sameType(type, types[i] as TensorType)),
     );
-    const scope = new Scope(mesh, coordinates);
+    const scope = new Scope(mesh, coordinates, runtime.machine ?? environmentMachine());
     traces.push({ ...traceDevice(name, fn, flat, types, scope, isJoined), device: deviceAt(mesh, coordinates) });
     isOwn ||= scope.isOwn;
     checkResults(name, traces);

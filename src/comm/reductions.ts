@@ -1,5 +1,5 @@
 /** @module Collectives that combine values. */
-import { and, concat, customGradient, or } from "../functions/index.ts";
+import { and, concat, customGradient, maximum, minimum, or } from "../functions/index.ts";
 import { dtypes, isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, range } from "../ir/shape.ts";
 import type { Tensor } from "../tensor/tensor.ts";
@@ -18,7 +18,8 @@ import {
   sizesOf,
   startsOf,
 } from "./call.ts";
-import { directBytes, exchange, gatherTo, isDirect, type PartsOptions, type RootOptions, shares } from "./moves.ts";
+import { directBytes, gatherTo, isDirect, type PartsOptions, type RootOptions, shares } from "./moves.ts";
+import { bySchedule, dimBack, exchange, flatOf, type ScheduleOptions, scheduledSizes } from "./scheduled.ts";
 
 /** The reductions, by name. */
 export const reductions = ["sum", "mean", "product", "min", "max", "and", "or"] as const;
@@ -30,13 +31,14 @@ export const reductions = ["sum", "mean", "product", "min", "max", "and", "or"] 
 export type Reduction = (typeof reductions)[number];
 
 /** Options of collectives that combine. */
-export interface ReduceOptions extends CommOptions {
+export interface ReduceOptions extends CommOptions, ScheduleOptions {
   /** Default `"sum"`. */
   readonly reduction?: Reduction;
 }
 
 /** A reduction that collectives carry out, or a function of two tensors that devices apply to gathered values. */
-type Way = { readonly op: "sum" | "min" | "max" } | { readonly fold: (left: Tensor, right: Tensor) => Tensor };
+type Way = { readonly op: "sum" | "min" | "max" } | { readonly fold: Fold };
+type Fold = (left: Tensor, right: Tensor) => Tensor;
 
 /** Whether a reduction is defined for a dtype: the table of docs and doctor asks the same. */
 export function takes(reduction: Reduction, dtype: Tensor["dtype"]): boolean {
@@ -78,7 +80,7 @@ const finished = (y: Tensor, { dtype }: Tensor, reduction: Reduction, { parts }:
   reduction === "mean" ? y.div(parts) : y.dtype === dtype ? y : y.cast(dtype);
 
 /** Combines along dim 0, which goes away: halves with halves, so that the order is that of the size alone. */
-function folded(x: Tensor, fold: (left: Tensor, right: Tensor) => Tensor): Tensor {
+function folded(x: Tensor, fold: Fold): Tensor {
   let rows = x;
   while ((rows.shape[0] as number) > 1) {
     const count = rows.shape[0] as number;
@@ -90,7 +92,7 @@ function folded(x: Tensor, fold: (left: Tensor, right: Tensor) => Tensor): Tenso
 }
 
 /** An all-reduce by gathering: small values whole, large ones in chunks, of which each device combines one. */
-function allReduceFolded(x: Tensor, place: Place, fold: (left: Tensor, right: Tensor) => Tensor): Tensor {
+function allReduceFolded(x: Tensor, place: Place, fold: Fold): Tensor {
   const { parts } = place;
   const flat = x.reshape([x.size]);
   if (x.size * dtypes[x.dtype].bytes * parts <= directBytes)
@@ -114,14 +116,26 @@ function extreme(x: Tensor, place: Place, reduction: "min" | "max"): Tensor {
   )(x);
 }
 
+/** What devices apply to chunks of a schedule. */
+const foldOf = (way: Way): Fold =>
+  "fold" in way
+    ? way.fold
+    : { sum: (left: Tensor, right: Tensor) => left.add(right), min: minimum, max: maximum }[way.op];
+
 /**
  * Combines the tensors of all devices of an axis; every device gets the result.
  *
  * @example const gradient = comm.allReduce(own, { axis: "data", reduction: "mean" });
  * @throws HeddleError `dtype` for a reduction that the dtype does not have
  */
-export const allReduce = collective<ReduceOptions>("allReduce", ["reduction"], (x, place, { reduction = "sum" }) => {
+export const allReduce = collective<ReduceOptions>("allReduce", ["reduction", "schedule"], (x, place, options) => {
+  const { reduction = "sum", schedule } = options;
   const way = wayOf(place.what, reduction, x);
+  if (schedule !== undefined) {
+    const flat = onWire(x).reshape([x.size]);
+    const y = bySchedule(flat, place, schedule, { collective: "allReduce", fold: foldOf(way) });
+    return finished(y, x, reduction, place).reshape(x.shape);
+  }
   if ("fold" in way) return allReduceFolded(x, place, way.fold);
   const y = way.op === "sum" ? emit("allReduce", x, place, { reduction: "sum" }) : extreme(onWire(x), place, way.op);
   return finished(y, x, reduction, place);
@@ -134,10 +148,16 @@ export const allReduce = collective<ReduceOptions>("allReduce", ["reduction"], (
  */
 export const reduceScatter = collective<ReduceOptions & PartsOptions>(
   "reduceScatter",
-  ["reduction", "dim", "sizes"],
-  (x, place, { reduction = "sum", dim = 0, sizes }) => {
+  ["reduction", "dim", "sizes", "schedule"],
+  (x, place, { reduction = "sum", dim = 0, sizes, schedule }) => {
     const at = dimOf(place.what, x, dim);
     const way = wayOf(place.what, reduction, x);
+    if (schedule !== undefined) {
+      const [size] = scheduledSizes(place, x, at, sizes) as [number];
+      const work = { collective: "reduceScatter", fold: foldOf(way) } as const;
+      const y = bySchedule(flatOf(onWire(x), at), place, schedule, work);
+      return dimBack(finished(y, x, reduction, place), x, at, size);
+    }
     if (sizes !== undefined) return scatterUneven(x, place, at, sizesOf(place, "sizes", sizes), reduction);
     const [size] = evenSizes(place, x, at) as [number];
     if ("op" in way)
@@ -180,11 +200,15 @@ function scatterUneven(x: Tensor, place: Place, dim: number, sizes: readonly num
  */
 export const reduce = collective<ReduceOptions & RootOptions>(
   "reduce",
-  ["reduction", "root"],
-  (x, place, { reduction = "sum", root = 0 }) => {
+  ["reduction", "root", "schedule"],
+  (x, place, { reduction = "sum", root = 0, schedule }) => {
     const to = deviceOf(place, "root", root);
     const way = wayOf(place.what, reduction, x);
     const [flat, { size }, { parts }] = [x.reshape([x.size]), x, place];
+    if (schedule !== undefined) {
+      const y = bySchedule(onWire(flat), place, schedule, { collective: "reduce", root: to, fold: foldOf(way) });
+      return finished(y, x, reduction, place).reshape(x.shape);
+    }
     if ("fold" in way) {
       const rows = new Array<number>(parts).fill(1);
       return folded(gatherTo(flat.reshape([1, size]), place, to, 0, rows), way.fold).reshape(x.shape);

@@ -1,4 +1,5 @@
 /** @module The mesh and the device for which a function of `perDevice` is being traced. */
+import type { Machine } from "../cost/index.ts";
 import type { Mesh, MeshAxis } from "../plan/index.ts";
 import { formatMesh } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -13,13 +14,16 @@ export interface AxisOptions {
 /** One device of a mesh, while its function is traced. */
 export class Scope {
   readonly mesh: Mesh;
+  /** The machine that the schedules are chosen for; undefined: the default machine. */
+  readonly machine: Machine | undefined;
   private readonly coordinates: readonly number[];
   private labels = 0;
   /** Whether the trace depends on the device, so that each device needs its own. */
   isOwn = false;
 
-  constructor(mesh: Mesh, coordinates: readonly number[]) {
+  constructor(mesh: Mesh, coordinates: readonly number[], machine: Machine | undefined) {
     this.mesh = mesh;
+    this.machine = machine;
     this.coordinates = coordinates;
   }
 

@@ -218,7 +218,8 @@ function batchConv(context: BatchContext<ConvAttrs>): Batched[] {
     if (!batched) return operand;
     const at = letters.indexOf(letter);
     const moved = moveDim(operand, 0, at);
-    return emit.reshape(moved, [...moved.shape.slice(0, at), -1, ...moved.shape.slice(at + 2)]);
+    const both = size * (moved.shape[at + 1] as number);
+    return emit.reshape(moved, [...moved.shape.slice(0, at), both, ...moved.shape.slice(at + 2)]);
   };
   const [ofX, ofKernel, ofOut] = x.batched && kernel.batched ? "ggg" : x.batched ? "b_b" : "_of";
   const inputs = [merged(x, dims.x, ofX as string), merged(kernel, dims.kernel, ofKernel as string)];

@@ -3,7 +3,17 @@ import { comm, distribute, grad, HeddleError, jit, type Tensor, tensor, valueAnd
 import { parseLayout } from "heddle/plan";
 import { executorNames, localRuntime, type Runtime } from "heddle/runtime";
 import { afterAll, describe, expect, test } from "vitest";
-import { cases, difference, dtypes, type Held, heldBy, isTried, type Type } from "./scripts/cases.ts";
+import {
+  cases,
+  difference,
+  dtypes,
+  type Held,
+  heldBy,
+  isTried,
+  scheduledCases,
+  type Type,
+  tensorOf,
+} from "./scripts/cases.ts";
 
 const runtimes = new Map<string, Runtime>();
 afterAll(() => {
@@ -61,6 +71,26 @@ const onTwo = (fn: (x: Tensor) => unknown, rows: readonly (readonly number[])[])
   const x = distribute(runtime, Float64Array.from(rows.flat()), { dtype: "f64", shape }, parseLayout("S(0)"));
   return comm.perDevice((own: Tensor) => fn(own.reshape(own.shape.slice(1))))(x) as Tensor;
 };
+
+describe.each(executorNames())("schedules on the %s executor", (executor) => {
+  test.each([1, 2, 3, 4, 6])("every collective by every schedule, %i devices", (size) => {
+    const runtime = runtimeOf(executor, size);
+    for (const dtype of ["f32", "i32", "bool"] as const) {
+      for (const one of scheduledCases(size).filter(({ takes }) => takes(dtype))) {
+        const all = Array.from({ length: size }, (_unused, rank) => heldBy(rank, one.shape(size, rank), dtype));
+        const due = all.map((_held, rank) => one.expect(all, rank));
+        const run = comm.perDevice((x: Tensor) => one.call(x.reshape(one.shape(size, 0)), size, 0), { runtime });
+        const result = run(size > 1 ? joined(runtime, all, dtype) : tensorOf(all[0] as Held, dtype));
+        const shape = [...(size > 1 ? [size] : []), ...(due[0] as Held).shape];
+        const whole = { shape, data: due.flatMap(({ data }) => data) };
+        expect(
+          difference(result, result.dataSync() as ArrayLike<number>, whole),
+          `${one.name} ${dtype}`,
+        ).toBeUndefined();
+      }
+    }
+  });
+});
 
 describe("gradients: of the sum of what all devices return, by what each device has", () => {
   const rows = [
@@ -255,6 +285,18 @@ describe("what is refused, and how it is said", () => {
   ])("%s", (_name, run, message) => {
     expect(said(run)).toMatch(message);
   });
+});
+
+test("a synthesized schedule runs", () => {
+  const runtime = runtimeOf("native", 4);
+  const link = { latency: 1e-6, bandwidth: 1e9 };
+  const topology = comm.schedules.hostsOf({ ranks: [2, 2], within: link, between: { ...link, bandwidth: 1e7 } });
+  const schedule = comm.schedules.synthesize({ collective: "allReduce", ranks: 4, root: 0 }, 4e4, topology);
+  const ones = comm.allReduce(tensor(new Float32Array(1003).fill(1)), { runtime, schedule });
+  expect(new Set(ones.dataSync())).toEqual(new Set([4]));
+  const other = { ...schedule, collective: "reduce" } as const;
+  expect(() => comm.allReduce(tensor([1]), { runtime, schedule: other })).toThrow(/the schedule is for reduce of 4/);
+  expect(() => comm.allReduce(tensor([1]), { runtime, schedule: "rign" })).toThrow(/did you mean 'ring'/);
 });
 
 test("a handle tells when a collective is done, and gives its result", async () => {

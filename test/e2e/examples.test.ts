@@ -28,6 +28,10 @@ const cases: readonly Case[] = [
   ["run extend/layer.ts", /after 200 steps 0\.0\d+\n$/],
   ["run extend/op.ts", /rolled 4 1 2 3\ngradient 20 30 40 10\ntangent 240\nbatch 3 1 2 6 4 5\n$/],
   ["run extend/optimizer.ts", /found 3\.0 -1\.0\n$/],
+  [
+    "run extend/schedule.ts --workers 4",
+    /line: allReduce of 4 ranks, 1 chunks\nround 0: 0→1 \+0\n[\s\S]*all links: recursiveDoubling, 28\.2 us\na line: line, 84\.6 us\n4 ranks: \[10,4\]\n$/,
+  ],
   ["run extend/rule.ts", /before Infinity 2\nafter 1000 2\nops left 0\n$/],
   ["run caffe-lenet.ts", /accuracy on the test images: 9\d\.\d\d %\n$/],
   ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],

@@ -1,13 +1,13 @@
 /** Runs every collective in every dtype on all workers; each prints what is not as it should be. */
 import { comm } from "heddle";
-import { cases, difference, dtypes, heldBy, isTried, tensorOf } from "./cases.ts";
+import { cases, difference, dtypes, heldBy, isTried, scheduledCases, tensorOf } from "./cases.ts";
 
 const runtime = await comm.connect();
 const [rank, size] = [comm.rank(), comm.size()];
 const wrong: string[] = [];
 let tried = 0;
 for (const dtype of dtypes) {
-  for (const one of cases) {
+  for (const one of [...cases, ...scheduledCases(size)]) {
     if (!isTried(one, dtype)) continue;
     const all = Array.from({ length: size }, (_unused, other) => heldBy(other, one.shape(size, other), dtype));
     const result = one.call(tensorOf(all[rank] as (typeof all)[number], dtype), size, rank);

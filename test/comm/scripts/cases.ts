@@ -269,3 +269,79 @@ export function difference(result: Tensor, data: ArrayLike<number | bigint>, due
   const at = due.data.findIndex((value, index) => Number(data[index]) !== value);
   return at < 0 ? undefined : `element ${at} is ${data[at]}, not ${due.data[at]}`;
 }
+
+/** Every collective by every schedule that fits so many devices, on tensors of three dims. */
+export function scheduledCases(size: number): Case[] {
+  const root = size - 1;
+  const dim = 1;
+  const takes = (dtype: Type): boolean => dtype === "f32" || dtype === "i32" || dtype === "bool";
+  const shape = (): number[] => [2, 3 * size, 2];
+  type One = readonly [
+    comm.schedules.Scheduled,
+    (x: Tensor, schedule: string) => Tensor,
+    Case["expect"],
+    takes?: (dtype: Type) => boolean,
+  ];
+  const numbers = (dtype: Type): boolean => takes(dtype) && dtype !== "bool";
+  const all: readonly One[] = [
+    ["allReduce", (x, schedule) => comm.allReduce(x, { schedule }), (held) => combined(held, sum), numbers],
+    [
+      "allReduce",
+      (x, schedule) => comm.allReduce(x, { schedule, reduction: "max" }),
+      (held) => combined(held, (values) => Math.max(...values)),
+    ],
+    [
+      "reduceScatter",
+      (x, schedule) => comm.reduceScatter(x, { schedule, dim, reduction: "product" }),
+      (held, rank) =>
+        cutEven(
+          combined(held, (values) => values.reduce((left, right) => left * right)),
+          dim,
+          size,
+          rank,
+        ),
+      numbers,
+    ],
+    [
+      "reduce",
+      (x, schedule) => comm.reduce(x, { schedule, root }),
+      (held, rank) => orZeros(combined(held, sum), rank === root),
+      numbers,
+    ],
+    ["allGather", (x, schedule) => comm.allGather(x, { schedule, dim }), (held) => join(held, dim)],
+    [
+      "gather",
+      (x, schedule) => comm.gather(x, { schedule, dim, root }),
+      (held, rank) => orZeros(join(held, dim), rank === root),
+    ],
+    [
+      "scatter",
+      (x, schedule) => comm.scatter(x, { schedule, dim, root }),
+      (held, rank) => cutEven(held[root] as Held, dim, size, rank),
+    ],
+    ["broadcast", (x, schedule) => comm.broadcast(x, { schedule, root }), (held) => held[root] as Held],
+    [
+      "allToAll",
+      (x, schedule) => comm.allToAll(x, { schedule, split: dim }),
+      (held, rank) =>
+        join(
+          held.map((one) => cutEven(one, dim, size, rank)),
+          dim,
+        ),
+    ],
+  ];
+  return all.flatMap(([collective, call, expect, own = takes]) => {
+    const rooted = ["reduce", "gather", "scatter", "broadcast"].includes(collective);
+    const fits = (name: string): boolean => {
+      try {
+        comm.schedules.scheduleNamed(name, { collective, ranks: size, root: rooted ? root : 0 });
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    return ["auto", ...comm.schedules.scheduleNames().filter(fits)].map(
+      (name): Case => ({ name: `${collective} by ${name}`, shape, call: (x) => call(x, name), expect, takes: own }),
+    );
+  });
+}
