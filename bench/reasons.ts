@@ -8,8 +8,9 @@ export const reasons: Readonly<Record<string, string>> = {
     "beside MKL the tile is as fast; the packed right side is not shared by threads, and each call makes its result's memory anew",
   "infer-mlp": "products of a vector this small stay on one thread, ONNX Runtime shares them",
   "infer-lenet": "layers this small stay on one thread, ONNX Runtime shares them",
-  "int8-": "a product of few rows runs on one thread, and quantising the inputs of a layer is a call of its own",
-  "bf16-lenet": "convolutions of bf16 are computed in f32, PyTorch's by AMX",
+  "int8-mlp-1": "weights are read at the memory's speed for one thread, and the second adds little on one core",
+  "int8-mlp-128":
+    "ranges, quantising and scaling are calls of their own, and the result is copied once more to be read",
   "bf16-gpt": "attention in bf16 is computed in f32",
   "eager-":
     "an operation that is not compiled takes about 2 us from JavaScript to native code (docs/internals/eager.md)",

@@ -42,6 +42,8 @@ export interface StateLayouts {
 export interface Both {
   readonly kept: Layout;
   readonly used: Layout;
+  /** The layout of the parameter's optimizer state; default `kept`. */
+  readonly state?: Layout;
 }
 
 /** Layouts in which every value is replicated. */
@@ -81,7 +83,14 @@ export function stateLayouts(
       const fromPlan = planned.get(`params.${name}`);
       if (fromPlan !== undefined) return [name, fromPlan];
       const both = placedBy(rules, { name, ...type }, mesh, pipeline !== undefined);
-      return [name, { kept: held(name, both.kept), used: held(name, both.used) }];
+      return [
+        name,
+        {
+          kept: held(name, both.kept),
+          used: held(name, both.used),
+          state: held(name, both.state ?? both.kept),
+        },
+      ];
     }),
   );
   const slots = flattenTree(types.state.optimizer, isTensorType);
@@ -91,7 +100,8 @@ export function stateLayouts(
     const name = suffixes(path).find((suffix) => layouts.has(suffix));
     if (name === undefined) return;
     const sameShape = `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
-    const stored = sameShape ? (layouts.get(name) as Both).kept : held(name, everywhere);
+    const { kept, state = kept } = layouts.get(name) as Both;
+    const stored = sameShape ? state : held(name, everywhere);
     both.set(`optimizer.${path}`, { kept: stored, used: stored });
   });
   for (const [path, layout] of planned) if (/^(optimizer|state)\./.test(path)) both.set(path, layout);
@@ -111,7 +121,8 @@ export function stateLayouts(
 export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mesh: Mesh, isPipeline = false): Both {
   const found = rules.reduce<ParameterLayout | undefined>((known, rule) => known ?? rule(parameter, mesh), undefined);
   checkParameterLayout(found, parameter.name, isPipeline, mesh);
-  checkAxisNames("train: layout splits over", [...Object.keys(found?.shard ?? {}), ...(found?.gather ?? [])], mesh);
+  const { shard = {}, gather = [], state = {} } = found ?? {};
+  checkAxisNames("train: layout splits over", [...Object.keys(shard), ...gather, ...Object.keys(state)], mesh);
   const everywhere = replicated(mesh);
   return found === undefined
     ? { kept: everywhere, used: everywhere }
@@ -124,17 +135,26 @@ function suffixes(path: string): string[] {
   return parts.slice(1).map((_part, index) => parts.slice(index + 1).join("."));
 }
 
-function layoutOf(name: string, type: TensorType, { shard, gather = [] }: ParameterLayout, mesh: Mesh): Both {
-  const onMesh = Object.entries(shard).filter(([axis]) => mesh.axes.some((other) => other.name === axis));
-  const layout = shardedOn(mesh, Object.fromEntries(onMesh));
+function layoutOf(
+  name: string,
+  type: TensorType,
+  { shard, gather = [], state = shard }: ParameterLayout,
+  mesh: Mesh,
+): Both {
+  const onMesh = (dims: ParameterLayout["shard"]): [string, number][] =>
+    Object.entries(dims).filter(([axis]) => mesh.axes.some((other) => other.name === axis));
+  const [kept, ofState] = [shard, state].map((dims) => shardedOn(mesh, Object.fromEntries(onMesh(dims)))) as [
+    Layout,
+    Layout,
+  ];
   try {
-    localType(type, layout, mesh);
+    for (const layout of [kept, ofState]) localType(type, layout, mesh);
   } catch (error) {
     if (!(error instanceof HeddleError)) throw error;
     throw new HeddleError("layout", `train: parameter "${name}": ${error.message}`, { cause: error });
   }
-  const used = shardedOn(mesh, Object.fromEntries(onMesh.filter(([axis]) => !gather.includes(axis))));
-  return { kept: layout, used };
+  const used = shardedOn(mesh, Object.fromEntries(onMesh(shard).filter(([axis]) => !gather.includes(axis))));
+  return { kept, used, state: ofState };
 }
 
 /** Checks the result of a rule; with a pipeline, a rule may not use the axes of stages and micro-batches. */

@@ -15,6 +15,8 @@ export interface ParameterLayout {
    * Axes over which the shards are gathered before each use and dropped afterwards; default none: ops compute on the shards.
    */
   readonly gather?: readonly string[];
+  /** The dim of the parameter's optimizer state that is sharded over each named mesh axis; default: as `shard`. */
+  readonly state?: { readonly [axis: string]: number };
 }
 
 /** The argument of a rule: a parameter's name, such as `"0.weight"`, and its unsharded type. */
@@ -61,11 +63,23 @@ export function named(dims: { readonly [parameter: string]: { readonly [axis: st
  *
  * @param axis default `"data"`
  */
-export function fullySharded(axis = "data"): LayoutRule {
+export const fullySharded = (axis = "data"): LayoutRule => divided(axis, (shard) => ({ shard, gather: [axis] }));
+
+/**
+ * Shards the optimizer state of every parameter over an axis, while all devices have the parameters: gradients are reduce-scattered,
+ * each device updates its part, and the new parameters are gathered (Rajbhandari et al., "ZeRO", 2020, stages 1 and 2: no device ever has
+ * the sum of a whole gradient). Dims are chosen as by {@link fullySharded}.
+ *
+ * @param axis default `"data"`
+ */
+export const shardedState = (axis = "data"): LayoutRule => divided(axis, (state) => ({ shard: {}, state }));
+
+/** A rule for the parameters with a dim that is divisible by the size of the axis, from the first such dim. */
+function divided(axis: string, layout: (shard: { readonly [axis: string]: number }) => ParameterLayout): LayoutRule {
   const rule = ({ shape }: Parameter, mesh: Mesh): ParameterLayout | undefined => {
     const parts = mesh.axes.find(({ name }) => name === axis)?.size ?? 1;
     const dim = shape.findIndex((length) => length > 0 && length % parts === 0);
-    return parts === 1 || dim < 0 ? undefined : { shard: { [axis]: dim }, gather: [axis] };
+    return parts === 1 || dim < 0 ? undefined : layout({ [axis]: dim });
   };
   return Object.assign(rule, { axes: [axis] });
 }

@@ -63,6 +63,9 @@ const cases: readonly [string, Record<string, number>, TrainOptions["layout"] & 
   ["columns, then rows, times data", { data: 2, model: 2 }, pair],
   ["fully sharded", { data: 2 }, layouts.fullySharded()],
   ["fully sharded over four", { data: 4 }, layouts.fullySharded()],
+  ["optimizer state sharded", { data: 2 }, layouts.shardedState()],
+  ["optimizer state sharded over four", { data: 4 }, layouts.shardedState()],
+  ["the pair, and the state of all else sharded", { data: 2, model: 2 }, [pair, layouts.shardedState()]],
   ["the pair, and all else fully sharded", { data: 2, model: 2 }, [pair, layouts.fullySharded()]],
 ];
 
@@ -146,6 +149,9 @@ describe("traffic of a step", () => {
         expect(split["allGather data"]).toBeCloseTo((sum(weights) + sum(biases)) * share, 9);
         expect(split["reduceScatter data"]).toBeCloseTo((sum(weights) + sum(biases)) * share, 9);
         expect(split["allReduce data"]).toBeCloseTo((counts + endRequest) * 2 * share, 9);
+        // Sharded state costs what the all-reduce of gradients costs; an optimizer without state has nothing to shard.
+        const ofState = sent(mesh({ data: parts }), { layout: layouts.shardedState(), optimizer });
+        expect(Object.values(ofState).reduce((all, bytes) => all + bytes, 0)).toBeCloseTo(whole, 9);
       }
     },
   );
@@ -160,6 +166,7 @@ describe("checkpoints", () => {
   test.each([
     ["fully sharded", "one device", { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() }, {}],
     ["one device", "fully sharded", {}, { mesh: mesh({ data: 4 }), layout: layouts.fullySharded() }],
+    ["with sharded state", "one device", { mesh: mesh({ data: 2 }), layout: layouts.shardedState() }, {}],
     ["split by model", "split by data", { mesh: mesh({ model: 2 }), layout: pair }, { mesh: mesh({ data: 2 }) }],
   ] as const)("written %s, read %s", async (_from, _to, first, second) => {
     const checkpoint = { directory: folder };
@@ -202,6 +209,7 @@ describe("mistakes", () => {
     [{ model: 2 }, layouts.named({ "8.bias": { modle: 0 } }), "'modle', the mesh model=2"],
     [{ model: 2 }, () => ({ shard: { modell: 0 } }), "'modell', the mesh model=2"],
     [{ data: 2 }, () => ({ shard: { data: 0 }, gather: ["daat"] }), "'daat', the mesh data=2"],
+    [{ data: 2 }, () => ({ shard: {}, state: { daat: 0 } }), "'daat', the mesh data=2"],
   ])("an axis that is nearly one of the mesh is misspelt: %j", (axes, layout, says) => {
     const model = nn.sequential(
       ...[nn.flatten(), nn.relu(), nn.relu(), nn.linear(4), nn.relu(), nn.relu(), nn.relu(), nn.relu(), nn.linear(3)],

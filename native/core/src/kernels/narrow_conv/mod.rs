@@ -34,11 +34,11 @@ kernels! {
 
 /// A convolution of any float dtype but f16.
 enum Forward {
-    Plain(Conv),
+    Plain(Box<Conv>),
     Narrow {
         #[cfg(target_arch = "x86_64")]
-        tiles: Option<forward::Tiles>,
-        wide: wide::Forward,
+        tiles: Option<Box<forward::Tiles>>,
+        wide: Box<wide::Forward>,
         extra: usize,
     },
 }
@@ -46,13 +46,13 @@ enum Forward {
 impl Forward {
     fn new(call: ConvJson) -> Result<Forward> {
         if call.sizes.dtype != DType::Bf16 {
-            return Ok(Forward::Plain(Conv::new(call)?));
+            return Ok(Forward::Plain(Box::new(Conv::new(call)?)));
         }
         Ok(Forward::Narrow {
             extra: room(&call.sizes, 1)?,
             #[cfg(target_arch = "x86_64")]
-            tiles: forward::Tiles::new(&call)?,
-            wide: wide::Forward::new(call)?,
+            tiles: forward::Tiles::new(&call)?.map(Box::new),
+            wide: Box::new(wide::Forward::new(call)?),
         })
     }
 }
@@ -80,11 +80,11 @@ impl Kernel for Forward {
 
 /// The gradient of a convolution by its weight.
 enum Filter {
-    Plain(ConvFilter),
+    Plain(Box<ConvFilter>),
     Narrow {
         #[cfg(target_arch = "x86_64")]
-        tiles: Option<filter::Tiles>,
-        wide: wide::Filter,
+        tiles: Option<Box<filter::Tiles>>,
+        wide: Box<wide::Filter>,
         extra: usize,
     },
 }
@@ -92,13 +92,13 @@ enum Filter {
 impl Filter {
     fn new(call: ConvFilterJson) -> Result<Filter> {
         if call.sizes.dtype != DType::Bf16 {
-            return Ok(Filter::Plain(ConvFilter::new(call)?));
+            return Ok(Filter::Plain(Box::new(ConvFilter::new(call)?)));
         }
         Ok(Filter::Narrow {
             extra: room(&call.sizes, call.sizes.chunks().get("chunks")?)?,
             #[cfg(target_arch = "x86_64")]
-            tiles: filter::Tiles::new(&call)?,
-            wide: wide::Filter::new(call)?,
+            tiles: filter::Tiles::new(&call)?.map(Box::new),
+            wide: Box::new(wide::Filter::new(call)?),
         })
     }
 }

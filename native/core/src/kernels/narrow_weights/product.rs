@@ -9,7 +9,7 @@ use crate::kernels::product::Matrix;
 use crate::step::Run;
 
 /// Bytes of weights of a part: a few microseconds of reading.
-const PART: usize = 1 << 17;
+pub const PART: usize = 1 << 17;
 
 /// One product of bytes in i32.
 pub struct Product {

@@ -1,7 +1,7 @@
 //! Rows times weights by AMX tiles: weights are the left side, whose tiles are copies of their rows, and the rows are packed once as the
 //! right side, for all threads. So what comes out is turned.
 
-use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512, _mm_prefetch, _MM_HINT_T1};
+use std::arch::x86_64::*;
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -19,8 +19,10 @@ const SQUARE: usize = 32;
 const SUMS: usize = SQUARE * SQUARE;
 /// Bytes of a step along the contracted dim.
 const STEP: usize = 64;
-/// Steps of a block: its weights stay in L1 while all rows pass.
-const DEPTH: usize = 16;
+/// Steps of a block: its weights and the rows of a square stay in L1.
+const DEPTH: usize = 8;
+/// Bytes by which weights are fetched ahead.
+const AHEAD: usize = 2048;
 /// Bytes of a tile.
 const TILE: usize = 1024;
 
@@ -31,21 +33,16 @@ thread_local! {
 
 pub unsafe fn run(run: &Run, p: &Product) {
     let [m, _, k] = p.sizes;
-    let steps = k.div_ceil(STEP);
-    let halves = 2 * m.div_ceil(SQUARE);
+    let (steps, squares) = (k.div_ceil(STEP), m.div_ceil(SQUARE));
     ROWS.with_borrow_mut(|pages| {
-        let packed = pages.room::<u8>(halves * steps * TILE) as usize;
-        for half in 0..m.div_ceil(16) {
-            let lines = (m - 16 * half).min(16);
-            for step in 0..steps {
-                let to = (packed as *mut u8).add((half * steps + step) * TILE);
-                let count = STEP.min(k - step * STEP);
-                tile(p.x.at(16 * half, step * STEP), lines, count, Side::Right, false, to);
-            }
+        let packed = pages.room::<u8>(2 * squares * steps.next_multiple_of(DEPTH) * TILE) as usize;
+        for (half, step) in (0..m.div_ceil(16)).flat_map(|half| (0..steps).map(move |step| (half, step))) {
+            let to = (packed as *mut u8).add(place(squares, half, step));
+            let (lines, count) = ((m - 16 * half).min(16), STEP.min(k - step * STEP));
+            tile(p.x.at(16 * half, step * STEP), lines, count, Side::Right, false, to);
         }
         parts(run, p.sizes, SQUARE, |range| {
-            let squares = m.div_ceil(SQUARE) + 2;
-            with_room(2 * DEPTH * TILE + 4 * squares * SUMS, |room| {
+            with_room(2 * steps * TILE + 4 * (squares + 2) * SUMS, |room| {
                 begin();
                 for column in range.clone().step_by(SQUARE) {
                     columns(run, p, column..range.end.min(column + SQUARE), packed as *const u8, room);
@@ -56,36 +53,32 @@ pub unsafe fn run(run: &Run, p: &Product) {
     });
 }
 
+/// Where the packed tile of 16 rows is: those of a block lie together.
+fn place(squares: usize, half: usize, step: usize) -> usize {
+    ((step / DEPTH * 2 * squares + half) * DEPTH + step % DEPTH) * TILE
+}
+
 /// The products of all rows with up to 32 weights.
 unsafe fn columns(run: &Run, p: &Product, range: Range<usize>, packed: *const u8, room: *mut u8) {
-    let [m, n, k] = p.sizes;
+    let [m, _, k] = p.sizes;
     let (steps, squares) = (k.div_ceil(STEP), m.div_ceil(SQUARE));
-    let left = [0, 1].map(|half| room.add(half * DEPTH * TILE));
-    let totals = room.add(2 * DEPTH * TILE).cast::<u32>();
+    for line in 0..SQUARE {
+        let from = (line < range.len()).then(|| p.weights.at(range.start + line, 0).from);
+        copy(from, k, room.add(line / 16 * steps * TILE + line % 16 * STEP));
+    }
+    let totals = room.add(2 * steps * TILE).cast::<u32>();
     let [sums, turned] = [0, 1].map(|i| totals.add((squares + i) * SUMS));
     // The weights are on the left here.
     let pair = Pair::Bytes { signed: [p.signed[1], p.signed[0]] };
     for first in (0..steps).step_by(DEPTH) {
         let count = DEPTH.min(steps - first);
-        for (half, to) in left.into_iter().enumerate() {
-            let lines = range.len().saturating_sub(16 * half).min(16);
-            for step in 0..count {
-                let at = (first + step) * STEP;
-                let from = p.weights.at(range.start + 16 * half, at);
-                tile(from, lines, STEP.min(k - at), Side::Left, false, to.add(step * TILE));
-            }
-        }
+        let left = [0, steps].map(|half| room.add((half + first) * TILE).cast_const());
         for i in 0..squares {
-            // The next weights come while these are multiplied.
-            for line in SQUARE * i / squares..SQUARE * (i + 1) / squares {
-                let next = p.weights.at((range.end + line).min(n - 1), first * STEP).from;
-                (0..count).for_each(|step| _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(step * STEP).cast()));
-            }
             let right = [2 * i, (2 * i + 1).min(m.div_ceil(16) - 1)];
-            let right = right.map(|half| packed.add((half * steps + first) * TILE));
+            let right = right.map(|half| packed.add(place(squares, half, first)));
             let total = totals.add(i * SUMS);
             let into = if first == 0 { total } else { sums };
-            block(pair, true, count, left.map(<*mut u8>::cast_const), right, into);
+            block(pair, true, count, left, right, into);
             let square = |from| Sums { from, width: SQUARE, rows: SQUARE, columns: SQUARE };
             if first > 0 {
                 join::<i32>(run.isa, square(total), square(into));
@@ -99,6 +92,19 @@ unsafe fn columns(run: &Run, p: &Product, range: Range<usize>, packed: *const u8
                 write(run.isa, results, to, Epilogue { bias, relu: p.epilogue.relu });
             }
         }
+    }
+}
+
+/// Copies a row to its place in each step's tile, with zeros behind it, or zeros alone.
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn copy(from: Option<*const u8>, k: usize, to: *mut u8) {
+    for (step, at) in (0..k).step_by(STEP).enumerate() {
+        let mut bytes = _mm512_setzero_si512();
+        if let Some(from) = from {
+            _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(at + AHEAD).cast());
+            bytes = _mm512_maskz_loadu_epi8(u64::MAX >> (STEP - (k - at).min(STEP)), from.add(at).cast());
+        }
+        _mm512_store_si512(to.add(step * TILE).cast(), bytes);
     }
 }
 
