@@ -66,7 +66,7 @@ const alone = [
 ];
 
 /** Needs network namespaces, which only root may make: `npm run test:hosts`. */
-const hosts = ["test/hosts/hosts.test.ts"];
+const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
 const engines = ["test/engines/engines.test.ts"];

@@ -75,6 +75,17 @@ export interface Work {
   wait(): Promise<Tensor>;
 }
 
+/** Waits for a buffer's run: one byte of the contents shows whether it has ended well. */
+async function settled(shard: DeviceBuffer): Promise<void> {
+  const part = shard.part?.(0, Math.min(1, shard.bytes));
+  try {
+    await (part ?? shard).read();
+  } finally {
+    // The memory lives as long as its parts.
+    part?.dispose();
+  }
+}
+
 /**
  * The handle of a collective that was called. Every collective is asynchronous: the call returns at once, and the result is a tensor whose
  * elements come later.
@@ -90,8 +101,7 @@ export function work(result: Tensor): Work {
       return shards().every(({ ready }) => ready);
     },
     async wait() {
-      // One byte shows whether the run has ended well.
-      await Promise.all(shards().map((shard) => (shard.part?.(0, Math.min(1, shard.bytes)) ?? shard).read()));
+      await Promise.all(shards().map(settled));
       return result;
     },
   };
