@@ -35,6 +35,7 @@ export class Desk {
   private readonly namespace: string;
   private readonly running = new Set<ChildProcess>();
   private readonly daemons = new Set<ChildProcess>();
+  private readonly endings: (() => void)[] = [];
 
   constructor() {
     this.namespace = `heddle-engines-${process.pid}`;
@@ -42,6 +43,8 @@ export class Desk {
     for (const words of [
       ["netns", "add", this.namespace],
       ["-n", this.namespace, "link", "set", "lo", "up"],
+      // Without an address beside 127.0.0.1 the system resolves no address at all for some programs.
+      ["-n", this.namespace, "address", "add", "10.77.0.1/32", "dev", "lo"],
     ]) {
       const { status, stderr } = spawnSync("ip", words, { encoding: "utf8" });
       if (status !== 0) throw new Error(`ip ${words.join(" ")}: ${stderr}`);
@@ -50,7 +53,8 @@ export class Desk {
 
   /** Starts a program in the namespace. */
   start(command: readonly string[], variables: Record<string, string> = {}): Running {
-    const child = spawn("ip", ["netns", "exec", this.namespace, ...command], {
+    // Not by "ip netns exec", which hides control groups.
+    const child = spawn("nsenter", [`--net=/run/netns/${this.namespace}`, ...command], {
       cwd: root,
       env: { ...process.env, NO_COLOR: "1", TMPDIR: this.folder, XDG_CACHE_HOME: this.folder, ...variables },
       stdio: ["ignore", "pipe", "pipe"],
@@ -119,6 +123,11 @@ export class Desk {
     throw new Error(`the workers did not start within a minute; there is ${readdirSync(folder).join(" ")}`);
   }
 
+  /** Calls back when everything has ended. */
+  onDispose(callback: () => void): void {
+    this.endings.push(callback);
+  }
+
   /** Kills what tests have left running. */
   clear(): void {
     for (const child of this.running) child.kill("SIGKILL");
@@ -145,6 +154,7 @@ export class Desk {
       }
     }
     spawnSync("ip", ["netns", "delete", this.namespace]);
+    for (const callback of this.endings) callback();
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
   }
 }
