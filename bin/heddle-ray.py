@@ -28,12 +28,13 @@ class Agent:
 
 @contextlib.contextmanager
 def quiet():
-    """Keeps back what Ray's core prints, unless what is done fails."""
+    """Keeps back what Ray prints, such as warnings of many processes, unless what is done fails; gives a way to print all the same."""
     errors = os.dup(2)
     with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
+        for stream in (1, 2):
+            os.dup2(said.fileno(), stream)
         try:
-            yield
+            yield lambda text: os.write(errors, f"{text}\n".encode())
         except BaseException:
             os.dup2(errors, 2)
             said.seek(0)
@@ -53,14 +54,18 @@ def main():
     parser.add_argument("--agent", nargs=argparse.REMAINDER, required=True)
     wanted = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with quiet():
-        ray.init(logging_level="ERROR", log_to_driver=False)
+    with quiet() as say:
+        return start(wanted, say)
+
+
+def start(wanted, say):
+    ray.init(logging_level="ERROR", log_to_driver=False)
     bundle = {"CPU": wanted.cpus, **({"GPU": wanted.gpus} if wanted.gpus else {})}
     # All workers get their places, or none.
     group = placement_group([bundle] * wanted.workers, strategy=wanted.strategy)
     try:
         if not group.wait(10):
-            print("Ray has no room for all workers yet; waiting", file=sys.stderr, flush=True)
+            say("Ray has no room for all workers yet; waiting")
             ray.get(group.ready())
         agents = []
         for index in range(wanted.workers):
