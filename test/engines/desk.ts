@@ -43,12 +43,15 @@ export class Desk {
     for (const words of [
       ["netns", "add", this.namespace],
       ["-n", this.namespace, "link", "set", "lo", "up"],
-      // Without an address beside 127.0.0.1 the system resolves no address at all for some programs.
-      ["-n", this.namespace, "address", "add", "10.77.0.1/32", "dev", "lo"],
     ]) {
       const { status, stderr } = spawnSync("ip", words, { encoding: "utf8" });
       if (status !== 0) throw new Error(`ip ${words.join(" ")}: ${stderr}`);
     }
+  }
+
+  /** Gives the loopback interface one more address: beside 127.0.0.1 alone, Slurm resolves no address at all; Open MPI takes no other. */
+  addAddress(): void {
+    spawnSync("ip", ["-n", this.namespace, "address", "add", "10.77.0.1/32", "dev", "lo"]);
   }
 
   /** Starts a program in the namespace. */

@@ -35,6 +35,7 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10
 
 /** Starts the cluster; gives the variables by which Slurm's commands find it. */
 export async function startSlurm(desk: Desk): Promise<Record<string, string>> {
+  desk.addAddress();
   const folder = join(desk.folder, "slurm");
   for (const name of ["", "munge", "state", "node1", "node2"]) mkdirSync(join(folder, name));
   writeFileSync(join(folder, "munge.key"), randomBytes(1024), { mode: 0o400 });
