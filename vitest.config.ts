@@ -39,6 +39,7 @@ const processes = [
   "test/launch/absent.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
+  "test/engines/kubernetes.test.ts",
   "test/e2e/browser.test.ts",
   "test/e2e/examples.test.ts",
   "test/e2e/failures.test.ts",
@@ -69,7 +70,7 @@ const alone = [
 const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
-const engines = ["test/engines/engines.test.ts"];
+const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts"];
 
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.

@@ -14,6 +14,7 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
   export: async () => (await import("./export.ts")).exportCommand,
   profile: async () => (await import("./profile.ts")).profileCommand,
   machine: async () => (await import("./machine.ts")).machineCommand,
+  launch: async () => (await import("./launch.ts")).launchCommand,
   worker: async () => (await import("./worker.ts")).workerCommand,
   doctor: async () => (await import("./doctor.ts")).doctorCommand,
   bench: async () => (await import("./bench.ts")).benchCommand,
@@ -92,7 +93,7 @@ async function heddleCommand(context: CommandContext, names: readonly string[]):
     command.showHelpAfterError(`(heddle ${command.name()} --help says what it takes)`);
   }
   program.addCommand(agentCommand(context), { hidden: true });
-  for (const command of [program, ...program.commands]) {
+  for (const command of [program, ...program.commands.flatMap((command) => [command, ...command.commands])]) {
     // Errors are thrown to `main`, which gives the status; commander has printed them by then.
     command.exitOverride().configureOutput({
       outputError: (text, write) => write(text.replace(/^error: /, "heddle: ")),

@@ -6,6 +6,7 @@ import { Command, Option } from "commander";
 import { engines } from "../launch/engines/table.ts";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
+import { submitRun, submitter } from "../launch/submit.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asVariable, meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
@@ -38,6 +39,11 @@ type RunFlags = Omit<
 > & {
   readonly plan?: string;
 };
+
+/** What commander knows of the whole command line, beside its declared types. */
+interface GivenCommand {
+  readonly parent: { readonly rawArgs?: readonly string[] } | null;
+}
 
 /** The `run` command. */
 export function runCommand({ finish, signal }: CommandContext): Command {
@@ -93,7 +99,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       new Option("--prefix <ranks>", "whose lines carry their rank (default: others)").choices(["others", "all"]),
     )
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], { plan, ...flags }: RunFlags) => {
+    .action(async (file: string, args: string[], { plan, ...flags }: RunFlags, command: GivenCommand) => {
       if (flags.engineArgs !== undefined && flags.with === undefined)
         throw new HeddleError("option", "--engine-args are for the engine of --with, which is missing");
       if (flags.shell !== undefined && flags.with !== undefined)
@@ -113,15 +119,11 @@ export function runCommand({ finish, signal }: CommandContext): Command {
         report(failed, failed.size, signal);
         console.error(`heddle: starting again from the last checkpoint, ${restart} of at most ${flags.restarts} times`);
       };
-      const result = await launchLocal({
-        ...flags,
-        ...machineOption(flags),
-        ...planned,
-        file,
-        args,
-        signal,
-        onRestart,
-      });
+      const options = { ...flags, ...machineOption(flags), ...planned, file, args, signal, onRestart };
+      const engine = submitter(flags.with);
+      const result = await (engine === undefined
+        ? launchLocal(options)
+        : submitRun(engine, options, command.parent?.rawArgs ?? []));
       report(
         flags.quiet === true ? { ...result, apart: false, unusedPlan: undefined, unusedMesh: undefined } : result,
         result.size,

@@ -110,6 +110,7 @@ class Agent {
         this.workers.find(({ rank }) => rank === message.rank)?.send(message.value);
         break;
       case "end":
+        this.failed &&= message.keep;
         resolve();
         break;
       case "ping":

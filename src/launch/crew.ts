@@ -6,6 +6,8 @@ export interface Crew {
   readonly processes: readonly WorkerProcess[];
   /** Whether the run has failed, so that nothing waits for workers any more. */
   failed: boolean;
+  /** Whether a signal has stopped the run: then nobody looks for its records. */
+  stopped?: boolean;
   /** Kills what still runs. */
   kill(): void;
   /** Gives back everything but the workers: the store, links to hosts. */

@@ -121,10 +121,10 @@ export class HostLink {
     return Object.assign(worker, { removeTemporaries: () => {} });
   }
 
-  /** Ends the agent, which removes what is left on its host. */
-  async close(): Promise<void> {
+  /** Ends the agent, which removes what is left on its host; with `keep` not the records of a failed run. */
+  async close(keep: boolean): Promise<void> {
     this.over = true;
-    this.tell({ type: "end" });
+    this.tell({ type: "end", keep });
     this.carrier.end();
     const late = setTimeout(() => this.carrier.kill(), 5000);
     await this.gone;

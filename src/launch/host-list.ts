@@ -79,12 +79,11 @@ const inNetwork = (address: string, { address: network, prefix }: OwnAddress): b
 /** The command of {@link shellCommand} if no template says otherwise: never asks for a password, and notices a link that is dead. */
 export const defaultShell = "ssh -T -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 {host} {command}";
 
+/** The path of a file beside Heddle's command. */
+export const ownFile = (name: string): string => fileURLToPath(new URL(`../../bin/${name}`, import.meta.url));
+
 /** The command of Heddle itself with some arguments. */
-export const ownCommand = (...args: readonly string[]): string[] => [
-  process.execPath,
-  fileURLToPath(new URL("../../bin/heddle.js", import.meta.url)),
-  ...args,
-];
+export const ownCommand = (...args: readonly string[]): string[] => [process.execPath, ownFile("heddle.js"), ...args];
 
 /**
  * The command that runs the agent on a host, by a template such as `ip netns exec {host} {command}`.

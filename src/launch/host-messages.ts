@@ -60,8 +60,8 @@ export type ToAgent =
   | StartMessage
   | { readonly type: "kill"; readonly rank: number; readonly signal: string }
   | { readonly type: "send"; readonly rank: number; readonly value: object }
-  /** All workers have ended: remove what they left. */
-  | { readonly type: "end" }
+  /** All workers have ended: remove what they left, but with `keep` not the records of a failed run. */
+  | { readonly type: "end"; readonly keep: boolean }
   | { readonly type: "ping" };
 
 /** From an agent to the launcher. */

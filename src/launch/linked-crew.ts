@@ -50,17 +50,20 @@ export async function startLinked(
   const first = linked.find(({ places }) => places.some(({ rank }) => rank === 0)) as Linked;
   const masterPort = await first.link.openStore({ type: "store", ...store });
   const run: RunEnvironment = { ...options, masterHost, masterPort, runId, secret, runDirectory: "" };
-  const processes = linked.flatMap((agent) => startWorkers(agent, run, options)).sort((a, b) => a.rank - b.rank);
-  return {
+  const processes: readonly WorkerProcess[] = linked
+    .flatMap((agent) => startWorkers(agent, run, options))
+    .sort((a, b) => a.rank - b.rank);
+  const crew: Crew = {
     processes,
     failed: false,
     kill: () => {
       for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
     },
-    close: async () => void (await Promise.all(linked.map(({ link }) => link.close()))),
+    close: async () => void (await Promise.all(linked.map(({ link }) => link.close(crew.stopped !== true)))),
     records: () =>
       linked.flatMap(({ link: { host, records } }) => (records === undefined ? [] : [`${host}:${records}`])),
   };
+  return crew;
 }
 
 function startWorkers({ link, places }: Linked, run: RunEnvironment, options: LinkedOptions): WorkerProcess[] {

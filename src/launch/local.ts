@@ -2,7 +2,6 @@
 
 import { randomBytes } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
-import { constants } from "node:os";
 import { extname, join, resolve } from "node:path";
 import type { ProfileRequest } from "../executors/index.ts";
 import { type Place, takePlace } from "../hosts/launchers.ts";
@@ -23,7 +22,7 @@ import { startOnHosts } from "./on-hosts.ts";
 import { orderFailures, type WorkerFailure } from "./report.ts";
 import { restartsBefore } from "./restarts.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
-import { defaultGrace, listenForStop, type StopSignal, supervise } from "./supervise.ts";
+import { defaultGrace, listenForStop, type StopSignal, statusOf, supervise } from "./supervise.ts";
 import { checkEngine, startWithEngine } from "./with-engine.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
@@ -259,6 +258,7 @@ async function watch(
     }
     const stoppedBy = await supervise(processes, stop, 1000 * (options.grace ?? defaultGrace));
     crew.failed ||= stoppedBy !== undefined || failures.length > 0;
+    crew.stopped = stoppedBy !== undefined;
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy, size };
     failures.push(...deserters(failures, processes, started));
     const plan = processes[0]?.plan;
@@ -367,11 +367,6 @@ function summarise(failures: readonly WorkerFailure[]): Pick<LaunchResult, "stat
 
 /** Status of a worker whose output nobody reads: 128 + SIGPIPE. */
 const brokenPipe = statusOf("SIGPIPE");
-
-/** The status that shells give for a process that a signal ended. */
-function statusOf(signal: string): number {
-  return 128 + constants.signals[signal as NodeJS.Signals];
-}
 
 async function openStore(
   options: LaunchOptions,

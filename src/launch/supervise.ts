@@ -1,5 +1,6 @@
 /** @module Watches the workers of a run until all have ended, and stops them when one fails or a signal arrives. */
 
+import { constants } from "node:os";
 import type { WorkerProcess } from "./worker-process.ts";
 
 /** Time for the other workers to report in which collective they waited for a worker that died. */
@@ -13,6 +14,9 @@ const repeatMilliseconds = 300;
 
 /** Signals that end a run. SIGUSR2 announces an end, as before a pre-emption: trainings save a checkpoint first, and nothing hurries them. */
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGUSR2";
+
+/** The status that shells give for a process that a signal ended. */
+export const statusOf = (signal: string): number => 128 + constants.signals[signal as NodeJS.Signals];
 
 /** A request to stop, from a signal or from code. */
 export interface StopRequest {

@@ -35,6 +35,7 @@ export class Desk {
   private readonly namespace: string;
   private readonly running = new Set<ChildProcess>();
   private readonly daemons = new Set<ChildProcess>();
+  private readonly endings: (() => void)[] = [];
 
   constructor() {
     this.namespace = `heddle-engines-${process.pid}`;
@@ -48,9 +49,15 @@ export class Desk {
     }
   }
 
+  /** Gives the loopback interface one more address: beside 127.0.0.1 alone, Slurm resolves no address at all; Open MPI takes no other. */
+  addAddress(): void {
+    spawnSync("ip", ["-n", this.namespace, "address", "add", "10.77.0.1/32", "dev", "lo"]);
+  }
+
   /** Starts a program in the namespace. */
   start(command: readonly string[], variables: Record<string, string> = {}): Running {
-    const child = spawn("ip", ["netns", "exec", this.namespace, ...command], {
+    // Not by "ip netns exec", which hides control groups.
+    const child = spawn("nsenter", [`--net=/run/netns/${this.namespace}`, ...command], {
       cwd: root,
       env: { ...process.env, NO_COLOR: "1", TMPDIR: this.folder, XDG_CACHE_HOME: this.folder, ...variables },
       stdio: ["ignore", "pipe", "pipe"],
@@ -119,6 +126,11 @@ export class Desk {
     throw new Error(`the workers did not start within a minute; there is ${readdirSync(folder).join(" ")}`);
   }
 
+  /** Calls back when everything has ended. */
+  onDispose(callback: () => void): void {
+    this.endings.push(callback);
+  }
+
   /** Kills what tests have left running. */
   clear(): void {
     for (const child of this.running) child.kill("SIGKILL");
@@ -145,6 +157,7 @@ export class Desk {
       }
     }
     spawnSync("ip", ["netns", "delete", this.namespace]);
+    for (const callback of this.endings) callback();
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
   }
 }

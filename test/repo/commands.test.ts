@@ -36,7 +36,7 @@ const helps = new Map<string, string>();
 function helpOf(command: string): string {
   const known = helps.get(command);
   if (known !== undefined) return known;
-  const { status, stdout } = heddle([command, "--help"]);
+  const { status, stdout } = heddle([...command.split(" "), "--help"]);
   const text = status === 0 ? stdout : "";
   helps.set(command, text);
   return text;
@@ -49,8 +49,9 @@ const ofReaders = ["autocannon", "deno"];
 const programs: { readonly [program: string]: (words: readonly string[]) => string[] } = {
   heddle(words) {
     const [own, passed] = parted(words);
-    const [command = "--help", file = ""] = own;
-    if (command.startsWith("<")) return [];
+    const [first = "--help", file = ""] = own;
+    if (first.startsWith("<")) return [];
+    const command = first === "launch" ? `launch ${file}` : first;
     const help = helpOf(command);
     if (!help.startsWith(`Usage: heddle ${command === "--help" ? "" : command}`)) return [`no command ${command}`];
     return [...unnamed(own, help), ...lacking(own), ...(isThere(file) ? unnamed(passed, source(file)) : [])];
@@ -73,6 +74,8 @@ const programs: { readonly [program: string]: (words: readonly string[]) => stri
   torchrun: launched,
   srun: launched,
   mpirun: launched,
+  sbatch: () => [],
+  kubectl: () => [],
   git: () => [],
   cd: () => [],
 };

@@ -48,6 +48,8 @@ export interface Submission {
   readonly args: readonly string[];
   readonly workers: number;
   readonly restarts: number;
+  /** Seconds that workers get to end after they were asked to. */
+  readonly grace: number;
   /** The variables `HEDDLE_…` of this process, without secrets. */
   readonly variables: { readonly [name: string]: string };
   /** Further arguments of the user's for the engine. */
@@ -63,7 +65,7 @@ export interface JobWanted {
   readonly file: string;
   readonly args: readonly string[];
   readonly workers: number;
-  readonly options: { readonly [name: string]: string | number | boolean | undefined };
+  readonly options: { readonly [name: string]: string | undefined };
 }
 
 /** A file that `heddle launch` prints, for the engine's own commands. */
