@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ownVariables } from "../util/settings.ts";
 
 /** A peer that can be started. */
 export interface Peer {
@@ -150,7 +151,7 @@ export function glooPeer(folder: string, python: string, seconds: number): Peer 
         spawn(python, [file, String(seconds), ...measurements], {
           stdio: ["ignore", "pipe", "pipe"],
           env: {
-            ...process.env,
+            ...ownVariables(),
             RANK: String(rank),
             WORLD_SIZE: String(workers),
             MASTER_ADDR: "127.0.0.1",
@@ -184,7 +185,7 @@ export function mpiPeers(folder: string, seconds: number): (Peer | Missing)[] {
           launcher,
           spawn(launcher, ["-n", String(workers), program, String(seconds), ...measurements], {
             stdio: ["ignore", "pipe", "pipe"],
-            env: { ...process.env, ...openMpi, ...variables },
+            env: { ...ownVariables(), ...openMpi, ...variables },
           }),
         ),
     });

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { Argument, Command } from "commander";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
+import { ownVariables } from "../util/settings.ts";
 import { formatBytes, formatTime } from "../util/text.ts";
 import { wholeNumber } from "./arguments.ts";
 import { glooPeer, type Missing, mpiPeers, outputOf, type Peer, peerFolder } from "./bench-peers.ts";
@@ -159,7 +160,7 @@ function heddlePeers(seconds: number): Peer[] {
         "--quiet",
       ];
       const args = [...process.execArgv, ...command, "--", String(seconds), ...measurements];
-      const env = { ...process.env, HEDDLE_TRANSPORT: transport };
+      const env = { ...ownVariables(), HEDDLE_TRANSPORT: transport };
       return outputOf("heddle run", spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "pipe"] }));
     },
   }));

@@ -82,7 +82,7 @@ describe("heddle doctor", () => {
     const names = new Set(rows.map(({ collective }) => collective));
     expect([...names].sort()).toEqual(
       Object.keys(comm)
-        .filter((name) => !["connect", "perDevice", "barrier", "rank", "size", "work"].includes(name))
+        .filter((name) => !["connect", "perDevice", "barrier", "rank", "schedules", "size", "work"].includes(name))
         .sort(),
     );
     expect(backends.map(({ executor, transport }) => `${executor} ${transport}`)).toEqual([

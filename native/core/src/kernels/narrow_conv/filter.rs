@@ -29,6 +29,8 @@ pub struct Tiles {
     pixels: Vec<usize>,
     /// Most results of a block.
     block: usize,
+    /// Where the patches of a block are, if the image is not read in place.
+    patches: Vec<usize>,
     /// Where each 16 columns begin, from an image's result on or in a patch.
     in_place: bool,
     columns: Vec<usize>,
@@ -48,10 +50,11 @@ impl Tiles {
         let block = pixels.len().div_ceil(pixels.len().div_ceil(most)).next_multiple_of(32);
         let runs = shape.runs(16);
         let in_place = runs.is_some();
+        let patches = (0..block).map(|i| i * shape.patch).collect();
         let columns = runs.unwrap_or_else(|| (0..shape.g.taps()).step_by(16).collect());
         let ConvFilterJson { x, dy, out, .. } = *call;
         let chunks = shape.g.s.chunks().get("chunks")?;
-        Ok(Some(Tiles { shape, chunks, together, pixels, block, in_place, columns, x, dy, out }))
+        Ok(Some(Tiles { shape, chunks, together, pixels, block, patches, in_place, columns, x, dy, out }))
     }
 
     /// Tiles of rows.
@@ -114,7 +117,6 @@ impl Tiles {
         let patches = room.add(self.together * shape.slot()).cast::<u16>();
         let right = patches.add(if self.in_place { 0 } else { self.block * shape.patch }).cast::<u8>();
         let pixels = &self.pixels[..(last - first) * shape.pixels.len()];
-        let in_patches: Vec<usize> = (0..self.block).map(|i| i * shape.patch).collect();
         for (at, mut block) in pixels.chunks(self.block).enumerate() {
             let from = Lines {
                 from: dy.add(at * self.block * apart).cast_const().cast(),
@@ -128,7 +130,7 @@ impl Tiles {
                 for (i, pixel) in block.iter().enumerate() {
                     shape.write_patch(image, *pixel, patches.add(i * shape.patch));
                 }
-                block = &in_patches[..block.len()];
+                block = &self.patches[..block.len()];
             }
             let from = if self.in_place { image } else { patches.cast_const() };
             for (column, start) in self.columns.iter().enumerate() {
