@@ -94,8 +94,11 @@ function comparisonTable(compared: readonly Comparison[]): string {
   return table(heads, rows);
 }
 
+const peersOf = (rows: readonly Row[]): PeerName[] =>
+  peerNames.filter((name) => rows.some(({ peer }) => peer === name));
+
 function peerTable(rows: readonly Row[]): string {
-  const measured = peerNames.filter((name) => rows.some(({ peer }) => peer === name));
+  const measured = peersOf(rows);
   const timeOf = (group: Group, name: PeerName): string => {
     const row = group.rows.find(({ peer }) => peer === name);
     return row === undefined ? "" : digits(row.medianMilliseconds);
@@ -168,6 +171,9 @@ export function pagePart(results: Results): string {
   const slower = behind(compared);
   return [
     `${formatMachine(results).replaceAll("\n", "; ")}; ${results.seconds} s of steps for each peer and row.`,
+    `Peers of the run: ${peersOf(results.rows)
+      .filter((name) => !own.includes(name))
+      .join(", ")}.`,
     ...(limits.length === 0 ? [] : [`The limits of the machine: ${limits.join(", ")}.`]),
     comparisonTable(compared),
     "Median times of all peers:",
