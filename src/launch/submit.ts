@@ -30,7 +30,7 @@ export async function submitRun(
     throw new HeddleError("option", `${engine.title} chooses the hosts: leave out --hosts`, {
       hint: "--engine-args gives it arguments of its own",
     });
-  readEnvironment();
+  const { timeout } = readEnvironment();
   await checkEngine(engine);
   const stop = listenForStop(options.signal);
   let stoppedBy: Awaited<typeof stop.requested> | undefined;
@@ -52,6 +52,8 @@ export async function submitRun(
       workers: size,
       restarts: options.restarts ?? 0,
       grace: options.grace ?? defaultGrace,
+      // A server that is replaced is away for minutes.
+      patience: options.timeout ?? timeout ?? 300,
       variables,
       engineArgs: (options.engineArgs ?? "").split(/\s+/).filter((word) => word !== ""),
       stopped: stop.requested,

@@ -8,7 +8,7 @@ import type { AddressInfo } from "node:net";
 /** How a pod of the run goes. */
 export interface PodStory {
   /** What it prints; the second part comes when the pod ends. */
-  readonly log: readonly [string, string];
+  readonly log: readonly [string | Buffer, string | Buffer];
   readonly exitCode: number;
 }
 
@@ -20,6 +20,8 @@ export class KubernetesServer {
   readonly made = new Map<string, Record<string, unknown>>();
   /** Refuses what is made with this kind. */
   refuse: string | undefined;
+  /** Decides of each request (`GET pods`, `DELETE jobs/train`, …) whether its connection breaks, before or after it has had its effect, or it has a status. */
+  trouble: ((request: string) => "before" | "after" | number | undefined) | undefined;
   private readonly server: Server;
   private readonly stories: readonly PodStory[];
   private readonly endless: boolean;
@@ -55,6 +57,10 @@ export class KubernetesServer {
       response.end(JSON.stringify(value));
     };
     const { method } = request;
+    const trouble = this.trouble?.(`${method} ${pathname.replace(/^.*\/namespaces\/\w+\//, "")}`);
+    if (trouble === "before") return void request.socket.destroy();
+    if (typeof trouble === "number")
+      return send(trouble, { kind: "Status", apiVersion: "v1", status: "Failure", code: trouble, message: "not now" });
     if (method === "POST") {
       const body = JSON.parse(Buffer.concat(parts).toString("utf8")) as Record<string, unknown>;
       this.changes.push(`POST ${pathname}`);
@@ -66,7 +72,10 @@ export class KubernetesServer {
           code: 403,
           message: "jobs is forbidden",
         });
+      if (this.made.has(body["kind"] as string))
+        return send(409, { kind: "Status", apiVersion: "v1", status: "Failure", code: 409, message: "already exists" });
       this.made.set(body["kind"] as string, body);
+      if (trouble === "after") return void request.socket.destroy();
       return send(201, body);
     }
     if (method === "DELETE") {
@@ -84,6 +93,7 @@ export class KubernetesServer {
       const [first, second] = this.stories[Number(pod[1])]?.log ?? ["", ""];
       response.writeHead(200, { "Content-Type": "text/plain" });
       response.write(first);
+      if (trouble === "after") return void setTimeout(() => request.socket.destroy(), 200);
       const wait = setInterval(() => {
         if (!this.ended) return;
         clearInterval(wait);
@@ -92,6 +102,8 @@ export class KubernetesServer {
       response.once("close", () => clearInterval(wait));
       return;
     }
+    const secret = /\/secrets\/train$/.test(pathname) ? this.made.get("Secret") : undefined;
+    if (secret !== undefined) return send(200, secret);
     const job = this.made.get("Job") ?? this.made.get("JobSet");
     const failed = this.stories.some(({ exitCode }) => exitCode !== 0);
     const type = failed ? "Failed" : job?.["kind"] === "Job" ? "Complete" : "Completed";

@@ -1,4 +1,4 @@
-/** Runs in Kubernetes: the manifests, and the client against a recorded server. No cluster is needed. */
+/** Runs in Kubernetes: the manifests, and the client against a server of the tests. No cluster is needed. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -127,7 +127,7 @@ describe("manifests", () => {
   });
 });
 
-describe("a run, against a recorded server", () => {
+describe("a run, against a server of the tests", () => {
   let folder: string;
   const running = new Set<ChildProcess>();
   beforeAll(() => {
@@ -140,7 +140,7 @@ describe("a run, against a recorded server", () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   /** Starts `heddle run --with k8s`. */
-  async function start(server: KubernetesServer, engineArgs = "--image app:1") {
+  async function start(server: KubernetesServer, engineArgs = "--image app:1", flags: readonly string[] = []) {
     const url = await server.listen();
     const config = join(folder, "config");
     writeFileSync(
@@ -148,7 +148,7 @@ describe("a run, against a recorded server", () => {
       `apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: "${url}", insecure-skip-tls-verify: true}}]\n` +
         "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n",
     );
-    const words = ["run", join(folder, "train.ts"), "--with", "k8s", "-n", "2", "--grace", "1"];
+    const words = ["run", join(folder, "train.ts"), "--with", "k8s", "-n", "2", "--grace", "1", ...flags];
     const child = spawn(process.execPath, ["bin/heddle.js", ...words, "--engine-args", engineArgs], {
       cwd: root,
       env: { ...process.env, KUBECONFIG: config, NO_COLOR: "1" },
@@ -224,6 +224,73 @@ describe("a run, against a recorded server", () => {
     expect(status).toBe(2);
     expect(output).toMatch(/^heddle: Kubernetes at http:\/\/127\.0\.0\.1:\d+: jobs is forbidden \(403\)/);
     expect(server.changes).toEqual([...made, ...removed.slice(1)]);
+  });
+
+  test("a connection that breaks, and a server that is busy, are tried again, and nothing is removed before the end", async () => {
+    const server = new KubernetesServer([story(0), story(1)]);
+    const met: string[] = [];
+    server.trouble = (request) => {
+      if (!/^GET pods$|^GET jobs|^DELETE jobs/.test(request)) return undefined;
+      met.push(request);
+      const times = met.filter((one) => one === request).length;
+      return times === 1 ? "before" : times === 2 ? 503 : undefined;
+    };
+    const { status, output } = await (await start(server)).ended;
+    expect(status).toBe(0);
+    expect(output.match(/trying again$/gm)).toHaveLength(6);
+    expect(output).toContain("not now (503); trying again");
+    expect(server.changes).toEqual([...made, ...removed]);
+  });
+
+  test("the first error is told when tries end, and what could not be removed", async () => {
+    const server = new KubernetesServer([story(0), story(1)], true);
+    server.trouble = (request) => (request === "GET pods" ? 503 : request === "DELETE jobs/train" ? 403 : undefined);
+    const { status, output } = await (await start(server, undefined, ["--timeout", "1"])).ended;
+    expect(status).toBe(1);
+    expect(output).toMatch(/^heddle: Kubernetes at \S+ not now \(503\)$/m);
+    expect(output).toMatch(/not now \(403\); Job train is left: kubectl delete job train --namespace default$/m);
+    expect(server.changes).toEqual([...made, ...removed.slice(1)]);
+  });
+
+  test.each([
+    ["after", 0, removed],
+    ["before", 2, [removed[3]]],
+  ] as const)(
+    "an object whose making broke %s its effect is the run's only if the run made it",
+    async (trouble, status, gone) => {
+      const server = new KubernetesServer([story(0), story(1)]);
+      let broken = false;
+      server.trouble = (request) => {
+        if (request !== "POST secrets" || broken) return undefined;
+        broken = true;
+        // Of another run of the same name.
+        if (trouble === "before") server.made.set("Secret", { kind: "Secret", metadata: { name: "train" } });
+        return trouble;
+      };
+      const { ended } = await start(server);
+      expect(await ended).toMatchObject({ status });
+      expect(server.changes.filter((change) => change.startsWith("DELETE"))).toEqual(gone);
+    },
+  );
+
+  test("letters that come in pieces are whole, and lines after a break come once", async () => {
+    const text = Buffer.from("Grüße\n[rank 0] 世界\nends");
+    const cut = text.indexOf("ü") + 1;
+    const server = new KubernetesServer([
+      { log: [text.subarray(0, cut), text.subarray(cut)], exitCode: 0 },
+      { log: ["one\ntwo\nthr", "ee\nfour"], exitCode: 0 },
+    ]);
+    let broken = false;
+    server.trouble = (request) => {
+      if (request !== "GET pods/train-1/log" || broken) return undefined;
+      broken = true;
+      return "after";
+    };
+    const { status, output } = await (await start(server)).ended;
+    expect(output.split("\n").sort()).toEqual(
+      ["", "Grüße", "[rank 0] 世界", "ends", "four", "one", "three", "two"].sort(),
+    );
+    expect(status).toBe(0);
   });
 
   test("engine arguments are those of heddle launch", async () => {

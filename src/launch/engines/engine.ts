@@ -50,6 +50,8 @@ export interface Submission {
   readonly restarts: number;
   /** Seconds that workers get to end after they were asked to. */
   readonly grace: number;
+  /** Seconds in which a request that fails is tried again. */
+  readonly patience: number;
   /** The variables `HEDDLE_…` of this process, without secrets. */
   readonly variables: { readonly [name: string]: string };
   /** Further arguments of the user's for the engine. */

@@ -1,10 +1,12 @@
 /** @module Kubernetes: `heddle launch k8s` writes an Indexed Job or a JobSet, `heddle run --with k8s` makes it, follows it and removes it. */
-import { Writable } from "node:stream";
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1Pod } from "@kubernetes/client-node";
 import { HeddleError } from "../../util/errors.ts";
 import type { Engine, JobWanted, Missing, Submission } from "./engine.ts";
 import { type KubernetesObject, objectsOf, yamlOf } from "./k8s-objects.ts";
+import { PodOutput } from "./k8s-output.ts";
+import { mayPass, patiently } from "./patience.ts";
 
 type Client = typeof import("@kubernetes/client-node");
 
@@ -79,81 +81,144 @@ interface Condition {
   readonly message?: string;
 }
 
+/** An object of this run: where it is made, and whose it is. */
+type PlacedObject = KubernetesObject & {
+  readonly metadata: { readonly namespace: string; readonly annotations: { readonly [name: string]: string } };
+};
+
+/** Names the run that has made an object. */
+const runAnnotation = "heddle-run";
+/** Seconds of further tries to remove what was made, when Kubernetes has not answered for long. */
+const lastTries = 10;
+
 class KubernetesRun {
   private readonly client: Client;
   private readonly config: InstanceType<Client["KubeConfig"]>;
+  private readonly api: ReturnType<Client["KubernetesObjectApi"]["makeApiClient"]>;
   private readonly job: Submission;
-  private readonly followed = new Map<string, Promise<void>>();
+  private readonly outputs = new Map<string, PodOutput>();
   private readonly readings: AbortController[] = [];
-  private stopping = false;
+  private readonly made: PlacedObject[] = [];
+  private readonly stopping = new AbortController();
 
   constructor(kubernetes: Client, job: Submission) {
     this.client = kubernetes;
     this.job = job;
     this.config = new kubernetes.KubeConfig();
     this.config.loadFromDefault();
+    this.api = kubernetes.KubernetesObjectApi.makeApiClient(this.config);
   }
 
   async run(objects: readonly KubernetesObject[]): Promise<number> {
-    const api = this.client.KubernetesObjectApi.makeApiClient(this.config);
     const namespace =
       objects[0]?.metadata.namespace ?? this.config.getContextObject(this.config.getCurrentContext())?.namespace;
-    const placed = objects.map((object) => ({
+    const annotations = { [runAnnotation]: randomBytes(8).toString("hex") };
+    const placed: PlacedObject[] = objects.map((object) => ({
       ...object,
-      metadata: { ...object.metadata, namespace: namespace ?? "default" },
+      metadata: { ...object.metadata, namespace: namespace ?? "default", annotations },
     }));
-    const made: KubernetesObject[] = [];
-    const remove = async (): Promise<void> => {
-      // The job first, whose pods need the rest to the end.
-      for (const object of made.splice(0).reverse())
-        await api
-          .delete(object, undefined, undefined, undefined, undefined, "Background")
-          .catch((error: { code?: number }) => {
-            if (error.code !== 404) throw error;
-          });
-    };
-    void this.job.stopped.then(() => {
-      this.stopping = true;
-    });
+    void this.job.stopped.then(() => this.stopping.abort());
+    let seconds = this.job.patience;
     try {
-      for (const object of placed) {
-        await api.create(object);
-        made.push(object);
-      }
-      const last = placed.at(-1) as KubernetesObject & { metadata: { namespace: string } };
-      return await this.follow(last, async () => (await api.read(last)) as { status?: { conditions?: Condition[] } });
+      for (const object of placed) if (!this.stopping.signal.aborted) await this.create(object);
+      return await this.follow(placed.at(-1) as PlacedObject);
     } catch (error) {
+      if (this.stopping.signal.aborted) return 143;
+      seconds = Math.min(seconds, lastTries);
       throw this.explained(error);
     } finally {
-      await remove();
+      await this.remove(seconds);
       await this.lastLines(1000 * this.job.grace);
       for (const reading of this.readings) reading.abort();
     }
+  }
+
+  /** Makes a request until Kubernetes answers. */
+  private request<T>(attempt: (failed: number) => Promise<T>, seconds: number, signal?: AbortSignal): Promise<T> {
+    return patiently(attempt, {
+      seconds,
+      passes: (error) => mayPass((error as { code?: number | string }).code),
+      say: (error) => this.job.write(`heddle: ${this.explained(error).plain}; trying again\n`),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+
+  private async create(object: PlacedObject): Promise<void> {
+    const { signal } = this.stopping;
+    let unsure = false;
+    try {
+      await this.request(
+        async (failed) => {
+          unsure = failed > 0;
+          try {
+            await this.api.create(object);
+          } catch (error) {
+            // A try that seemed to fail may have made it.
+            if (!(failed > 0 && (error as { code?: number }).code === 409 && (await this.isOwn(object)))) throw error;
+          }
+          this.made.push(object);
+        },
+        // Where nothing was made yet, nothing is lost, and the address is more likely wrong.
+        this.made.length === 0 ? Math.min(this.job.patience, lastTries) : this.job.patience,
+        signal,
+      );
+    } catch (error) {
+      const { code } = error as { code?: number | string };
+      unsure ||= mayPass(code);
+      if (unsure && (await this.isOwn(object).catch(() => false))) this.made.push(object);
+      // Kubernetes has answered, and refuses: the options or the rights are wrong.
+      if (typeof code === "number" && !mayPass(code)) throw this.explained(error, "launcher");
+      throw error;
+    }
+  }
+
+  private async isOwn(object: PlacedObject): Promise<boolean> {
+    const { metadata } = await this.api.read(object);
+    return metadata?.annotations?.[runAnnotation] === object.metadata.annotations[runAnnotation];
+  }
+
+  /** Removes what was made; what cannot be removed is named. */
+  private async remove(seconds: number): Promise<void> {
+    // The job first, whose pods need the rest to the end.
+    for (const object of this.made.splice(0).reverse())
+      try {
+        await this.request(
+          () => this.api.delete(object, undefined, undefined, undefined, undefined, "Background"),
+          seconds,
+        );
+      } catch (error) {
+        if ((error as { code?: number }).code === 404) continue;
+        const { kind, metadata } = object;
+        const named = `${kind.toLowerCase()} ${metadata.name} --namespace ${metadata.namespace}`;
+        this.job.write(
+          `heddle: ${this.explained(error).plain}; ${kind} ${metadata.name} is left: kubectl delete ${named}\n`,
+        );
+      }
   }
 
   /** Waits until pods have said all, at most for so many milliseconds. */
   private async lastLines(milliseconds: number): Promise<void> {
     const late = new AbortController();
     await Promise.race([
-      Promise.all(this.followed.values()),
+      Promise.all([...this.outputs.values()].map(({ ended }) => ended)),
       sleep(milliseconds, undefined, { signal: late.signal }).catch(() => {}),
     ]);
     late.abort();
   }
 
   /** Prints what pods say until the job has ended; its exit status. */
-  private async follow(
-    { metadata }: { metadata: { namespace: string; labels: { readonly [name: string]: string } } },
-    read: () => Promise<{ status?: { conditions?: Condition[] } }>,
-  ): Promise<number> {
+  private async follow(job: PlacedObject): Promise<number> {
     const core = this.config.makeApiClient(this.client.CoreV1Api);
-    const labelSelector = Object.entries(metadata.labels)
+    const { signal } = this.stopping;
+    const { namespace, labels } = job.metadata;
+    const labelSelector = Object.entries(labels)
       .map(([name, value]) => `${name}=${value}`)
       .join(",");
-    while (!this.stopping) {
-      const { items } = await core.listNamespacedPod({ namespace: metadata.namespace, labelSelector });
-      for (const pod of items) this.followPod(pod, metadata.namespace);
-      const { status } = await read();
+    const ask = <T>(attempt: () => Promise<T>): Promise<T> => this.request(attempt, this.job.patience, signal);
+    while (!signal.aborted) {
+      const { items } = await ask(() => core.listNamespacedPod({ namespace, labelSelector }));
+      for (const pod of items) this.followPod(pod, namespace);
+      const { status } = (await ask(() => this.api.read(job))) as { status?: { conditions?: Condition[] } };
       const end = status?.conditions?.find(
         (condition) => condition.status === "True" && /^(Complete|Completed|Failed)$/.test(condition.type),
       );
@@ -172,37 +237,22 @@ class KubernetesRun {
   /** Prints the output of a pod from its beginning, once the pod has started. */
   private followPod({ metadata, status }: V1Pod, namespace: string): void {
     const { uid = "", name = "" } = metadata ?? {};
-    if (this.followed.has(uid) || !/^(Running|Succeeded|Failed)$/.test(status?.phase ?? "")) return;
-    let pending = "";
-    const whole = (text: string): void => {
-      const lines = (pending + text).split("\n");
-      pending = lines.pop() ?? "";
-      // Lines of two pods never mix; the worker has put its rank before them.
-      if (lines.length > 0) this.job.write(`${lines.join("\n")}\n`);
-    };
-    const shown = new Promise<void>((resolve) => {
-      const sink = new Writable({
-        write: (bytes: Buffer, _encoding, done) => {
-          whole(bytes.toString("utf8"));
-          done();
-        },
-      });
-      sink.once("close", () => {
-        if (pending !== "") whole("\n");
-        resolve();
-      });
-      new this.client.Log(this.config)
-        .log(namespace, name, "worker", sink, { follow: true })
-        .then((reading) => void this.readings.push(reading))
-        .catch((error: unknown) => {
-          this.job.write(`heddle: the output of pod ${name} cannot be read: ${this.explained(error).plain}\n`);
-          resolve();
-        });
-    });
-    this.followed.set(uid, shown);
+    if (!/^(Running|Succeeded|Failed)$/.test(status?.phase ?? "")) return;
+    let output = this.outputs.get(uid);
+    if (output === undefined) {
+      const log = new this.client.Log(this.config);
+      output = new PodOutput(
+        async (sink) => void this.readings.push(await log.log(namespace, name, "worker", sink, { follow: true })),
+        this.job.write,
+        (error) =>
+          this.job.write(`heddle: the output of pod ${name} cannot be read yet: ${this.explained(error).plain}\n`),
+      );
+      this.outputs.set(uid, output);
+    }
+    output.read();
   }
 
-  private explained(error: unknown): HeddleError {
+  private explained(error: unknown, as: "io" | "launcher" = "io"): HeddleError {
     if (error instanceof HeddleError) return error;
     const { code, body, message } = error as { code?: number | string; body?: unknown; message: string };
     let said = message;
@@ -212,7 +262,7 @@ class KubernetesRun {
       // Not an answer of Kubernetes'.
     }
     const server = this.config.getCurrentCluster()?.server;
-    return new HeddleError("launcher", `Kubernetes at ${server}: ${said}${code === undefined ? "" : ` (${code})`}`, {
+    return new HeddleError(as, `Kubernetes at ${server}: ${said}${code === undefined ? "" : ` (${code})`}`, {
       cause: error,
     });
   }
