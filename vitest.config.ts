@@ -40,6 +40,7 @@ const processes = [
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
   "test/engines/kubernetes.test.ts",
+  "test/engines/ray.test.ts",
   "test/e2e/browser.test.ts",
   "test/e2e/examples.test.ts",
   "test/e2e/failures.test.ts",

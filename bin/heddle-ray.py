@@ -73,9 +73,15 @@ def start(wanted, say):
             agents.append(Agent.options(num_cpus=wanted.cpus, num_gpus=wanted.gpus, scheduling_strategy=place).remote())
         secret = os.environ["HEDDLE_SECRET"]
         ends = [agent.run.remote(wanted.agent, rank, secret) for rank, agent in enumerate(agents)]
-        return max(ray.get(ends))
+        return status_of(ray.get(ends))
     finally:
         remove_placement_group(group)
+
+
+def status_of(codes):
+    """The exit status for those of the agents: the first failure; 128 + the signal for an agent that a signal ended."""
+    failed = next((code for code in codes if code != 0), 0)
+    return failed if failed >= 0 else 128 - failed
 
 
 if __name__ == "__main__":
