@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { HeddleError } from "../../util/errors.ts";
 import { ownVariables } from "../../util/settings.ts";
 import { ownCommand, quoted } from "../host-list.ts";
-import type { AgentsWanted, Engine, EngineCommand, JobWanted } from "./engine.ts";
-import { outputOf } from "./programs.ts";
+import type { AgentsWanted, Engine, EngineCommand, JobWanted, Missing } from "./engine.ts";
+import { failureOf } from "./programs.ts";
 
 /** Whether this process is in a job whose only host is this one. */
 function here(): boolean {
@@ -24,6 +24,24 @@ function command({ count, command: agent, args }: AgentsWanted): EngineCommand {
 /** A name that Slurm's files and a shell take as it is. */
 const nameOf = (file: string): string => file.replace(/^.*\//, "").replace(/[^\w.-]/g, "_");
 
+const wholeForm = /^[1-9]\d{0,6}$/;
+/** A number, a range, or a list of them. */
+const nodesForm = /^[1-9]\d*k?([,:-][1-9]\d*k?)*$/i;
+/** Minutes, minutes:seconds, hours:minutes:seconds, and days-hours with the like. */
+const timeForm = /^(\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|unlimited|infinite)$/i;
+
+/** Directives of the user's, one a flag. sbatch leaves out what is not a flag without a word. @throws HeddleError `option` */
+function furtherDirectives(text: string): string[] {
+  const result: string[] = [];
+  for (const word of text.match(/(?:[^\s"']|"[^"]*"|'[^']*'|["'])+/g) ?? []) {
+    const last = result.at(-1);
+    if (/^--?[a-zA-Z]/.test(word)) result.push(word);
+    else if (last !== undefined && /^[^\s=]+$/.test(last)) result.push(`${result.pop()} ${word}`);
+    else throw new HeddleError("option", `--engine-args: '${word}' is neither a flag of sbatch nor the value of one`);
+  }
+  return result;
+}
+
 /** A batch script. */
 function write({ file, args, workers, options }: JobWanted): string {
   if (!existsSync(file)) throw new HeddleError("file", `there is no file ${file}`);
@@ -31,6 +49,13 @@ function write({ file, args, workers, options }: JobWanted): string {
   if (!/^[\w.-]+$/.test(String(name))) throw new HeddleError("option", `--name '${name}' is not a name of a job`);
   if (!/^\d{1,5}$/.test(String(notice)))
     throw new HeddleError("option", `--notice '${notice}' is not a number of seconds`);
+  for (const [flag, value, form, says] of [
+    ["nodes", nodes, nodesForm, "a number of hosts, such as 4 or 2-4"],
+    ["cpus", cpus, wholeForm, "a number of processors"],
+    ["time", time, timeForm, "a time of Slurm, such as 90 (minutes), 2:00:00 or 1-12"],
+  ] as const)
+    if (value !== undefined && !form.test(value))
+      throw new HeddleError("option", `--${flag} '${value}' is not ${says}`);
   const directives = [
     `--job-name=${name}`,
     `--ntasks=${workers}`,
@@ -43,9 +68,7 @@ function write({ file, args, workers, options }: JobWanted): string {
     "--requeue",
     // To the batch script alone, which passes it on; SIGUSR1 is a debugger's in Node.
     `--signal=B:USR2@${notice}`,
-    ...String(engineArgs ?? "")
-      .split(/\s+(?=--)/)
-      .filter((word) => word !== ""),
+    ...furtherDirectives(engineArgs ?? ""),
   ];
   const wrong = directives.find((directive) => /[\r\n]/.test(directive));
   if (wrong !== undefined) throw new HeddleError("option", `${wrong.split("=")[0]} has several lines`);
@@ -78,17 +101,25 @@ exit $status
 `;
 }
 
+async function missing(): Promise<Missing | undefined> {
+  const failure = failureOf("srun", ["--version"]);
+  if (failure === undefined) return undefined;
+  if (failure !== "absent")
+    return {
+      message: `srun cannot be used here: ${failure.said}`,
+      hint: "a host of the cluster has slurm.conf and the key of munge; SLURM_CONF names another file",
+    };
+  return {
+    message: "there is no srun here",
+    hint: "run it on a login node of the cluster, or install Slurm's programs (Debian: apt-get install slurm-client)",
+  };
+}
+
 export const slurm: Engine = {
   name: "slurm",
   title: "Slurm",
   summary: "srun, within an allocation or in one of its own; heddle launch slurm writes a batch script",
-  missing: async () =>
-    outputOf("srun", ["--version"]) === undefined
-      ? {
-          message: "there is no srun here",
-          hint: "run it on a login node of the cluster, or install Slurm's programs (Debian: apt-get install slurm-client)",
-        }
-      : undefined,
+  missing,
   agents: { rankVariables: ["SLURM_PROCID"], takesHosts: false, here, command },
   job: {
     options: [
