@@ -1,7 +1,7 @@
 /** Runs in Kubernetes: the manifests, and the client against a server of the tests. No cluster is needed. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -92,8 +92,70 @@ describe("manifests", () => {
     [{ kind: "pod" }, /--kind is job or jobset, not 'pod'/],
     [{ memory: "lots" }, /--memory 'lots' is no quantity/],
     [{ claim: "a", mount: "x" }, /--mount 'x' is no absolute path/],
+    [{ claim: "a", mount: "/tmp" }, /--mount '\/tmp' would hide \/tmp of the pod/],
+    [{ claim: "a", mount: "/tmp/" }, /--mount '\/tmp\/' would hide \/tmp of the pod/],
+    [{ claim: "a", mount: "/" }, /--mount '\/' would hide \/tmp of the pod/],
+    [{ claim: "a", mount: "/app" }, /--mount '\/app' would hide \/app\/node_modules of the pod/],
+    [{ claim: "a", mount: "/a/../tmp" }, /--mount '\/a\/\.\.\/tmp' is no absolute path/],
+    [{ mount: "/state" }, /--mount is where --claim is mounted, which is missing/],
+    [{ claim: "team..a" }, /--claim 'team\.\.a' is no name/],
+    [{ namespace: "a.b" }, /--namespace 'a\.b' is no name/],
+    [{ namespace: "a".repeat(64) }, /--namespace 'a+' is no name/],
+    [{ secret: "s".repeat(254) }, /--secret 's+' is no name/],
+    [{ name: "2026" }, /--name '2026' is no name/],
+    [{ timeout: "soon" }, /--timeout 'soon' is not a number of seconds/],
+    [{ timeout: "0" }, /--timeout '0' is not a number of seconds/],
     [{ restarts: "-1" }, /--restarts '-1' is not a number/],
   ])("%o is refused", (options, says) => expect(() => job(options as Record<string, string>)).toThrow(says));
+
+  test.each([
+    [{ claim: "team.checkpoints" }, "Job", [...template, "volumes", 2, "persistentVolumeClaim", "claimName"]],
+    [{ namespace: "2026-lab" }, "Job", ["metadata", "namespace"]],
+    [{ secret: "s".repeat(253) }, "Job", [...template, "volumes", 0, "secret", "secretName"]],
+    [{ mount: "/app/checkpoints", claim: "a" }, "Job", [...container, "volumeMounts", 2, "mountPath"]],
+    [{ mount: "/tmp/state", claim: "a" }, "Job", [...container, "volumeMounts", 2, "mountPath"]],
+    [{ timeout: "90" }, "Job", [...container, "args", 3]],
+  ])("%o is taken as it is", (options, kind, path) =>
+    expect(at(job(options as Record<string, string>), kind, ...path)).toBe(Object.values(options)[0]),
+  );
+
+  test("the Dockerfile's steps install packages of the project, and none of the host's", () => {
+    const folder = mkdtempSync(join(tmpdir(), "heddle-image-"));
+    const project = join(folder, "project");
+    const image = join(folder, "image");
+    const npm = (cwd: string, ...words: string[]) => {
+      const quiet = ["--offline", "--no-audit", "--no-fund", "--cache", join(folder, "cache")];
+      const { status, stdout, stderr } = spawnSync("npm", [...words, ...quiet], { cwd, encoding: "utf8" });
+      expect({ status, output: status === 0 ? "" : stdout + stderr }).toEqual({ status: 0, output: "" });
+    };
+    for (const [path, text] of Object.entries({
+      "heddle/package.json": '{ "name": "heddle", "version": "1.0.0" }',
+      "heddle/bin/heddle.js": "console.log('in the image')",
+      "project/package.json": '{ "name": "train", "version": "1.0.0" }',
+      "project/packages/readme": "",
+    })) {
+      mkdirSync(join(folder, path, ".."), { recursive: true });
+      writeFileSync(join(folder, path), text);
+    }
+    npm(join(folder, "heddle"), "pack", "--pack-destination", join(project, "packages"));
+    npm(project, "install", "./packages/heddle-1.0.0.tgz");
+    writeFileSync(join(project, "node_modules/of-the-host.js"), "");
+    const steps = readFileSync(join(root, "docs/engines/Dockerfile"), "utf8").split("\n");
+    mkdirSync(image);
+    // Also without the file of what stays out.
+    for (const step of steps) {
+      const [word = "", ...rest] = step.split(" ");
+      if (word === "RUN") npm(image, ...rest.slice(1));
+      if (word !== "COPY") continue;
+      for (const from of rest.slice(0, -1))
+        cpSync(join(project, from), rest.length > 2 ? join(image, from) : image, { recursive: true });
+    }
+    const entry = JSON.parse((steps.find((step) => step.startsWith("ENTRYPOINT ")) ?? "").slice(11)) as string[];
+    const { stdout } = spawnSync(process.execPath, entry.slice(1), { cwd: image, encoding: "utf8" });
+    expect(stdout).toBe("in the image\n");
+    expect(existsSync(join(image, "node_modules/of-the-host.js"))).toBe(false);
+    rmSync(folder, { recursive: true });
+  });
 
   const validator = fileURLToPath(new URL("../../.heddle/engines/bin/kubernetes-validate", import.meta.url));
   test.skipIf(!existsSync(validator))("fit the published schemas of Kubernetes", () => {
@@ -116,10 +178,7 @@ describe("manifests", () => {
   test("YAML quotes every text, and nests as JSON does", () => {
     const value = { a: [{ b: "no", c: [] }, ["x", 1]], "d e": { f: true, g: {} }, h: 'say "x": #1' };
     expect(yamlOf(value)).toBe(
-      '\na:\n  - b: "no"\n    c: []\n  -\n    - "x"\n    - 1\n"d e":\n  f: true\n  g: {}\nh: "say \\"x\\": #1"\n'.replace(
-        '  -\n    - "x"',
-        '  - - "x"',
-      ),
+      '\na:\n  - b: "no"\n    c: []\n  - - "x"\n    - 1\n"d e":\n  f: true\n  g: {}\nh: "say \\"x\\": #1"\n',
     );
     expect(k8s.job?.write({ file: "a.ts", args: [], workers: 1, options: { image: "i" } })).toMatch(
       /^---\napiVersion: /,

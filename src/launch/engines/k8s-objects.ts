@@ -28,11 +28,18 @@ interface Wanted extends JobWanted {
 const port = 29_500;
 /** Of the image of docs/engines/kubernetes.md: a user without rights, and the file's folder. */
 const user = 1000;
+const secretFolder = "/run/heddle";
 /** Seconds that a pod gets to save a checkpoint before it is killed. */
 const grace = 120;
 
-/** Kubernetes names: RFC 1123 labels, short enough for what is appended to them. */
+/** A label of RFC 1035, as a Service needs it, short enough for what is appended to it. */
 const nameForm = /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/;
+/** A label of RFC 1123. */
+const namespaceForm = /^(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
+/** A subdomain of RFC 1123. */
+const subdomainForm = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+/** Folders of a pod that a claim may not cover: other volumes, and the image's packages. */
+const occupied = ["/tmp", secretFolder, "/app/node_modules"];
 const quantityForm = /^\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$/;
 
 const nameOf = (file: string): string =>
@@ -57,21 +64,19 @@ export function objectsOf(job: JobWanted): KubernetesObject[] {
     cpu = "2",
     memory = "4Gi",
     restarts = "3",
+    timeout = "600",
   } = options;
   const check = (fits: boolean, text: string): void => {
     if (!fits) throw new HeddleError("option", text);
   };
   check(image !== undefined && /^[\w./:@-]+$/.test(image), "--image names the image with Node, Heddle and the file");
-  for (const [flag, value] of [
-    ["name", name],
-    ["claim", claim],
-    ["namespace", namespace],
-    ["secret", options["secret"]],
-  ])
-    check(
-      value === undefined || nameForm.test(value),
-      `--${flag} '${value}' is no name of Kubernetes: lower case, digits, -`,
-    );
+  for (const [flag, value, form, says] of [
+    ["name", name, nameForm, "at most 40 of a-z, 0-9 and -, with a letter first"],
+    ["namespace", namespace, namespaceForm, "at most 63 of a-z, 0-9 and -"],
+    ["claim", claim, subdomainForm, "a-z, 0-9, - and ."],
+    ["secret", options["secret"], subdomainForm, "a-z, 0-9, - and ."],
+  ] as const)
+    check(value === undefined || form.test(value), `--${flag} '${value}' is no name of Kubernetes: ${says}`);
   check(kind === "job" || kind === "jobset", `--kind is job or jobset, not '${kind}'`);
   for (const [flag, value] of [
     ["cpu", cpu],
@@ -79,8 +84,15 @@ export function objectsOf(job: JobWanted): KubernetesObject[] {
   ] as const)
     check(quantityForm.test(value), `--${flag} '${value}' is no quantity of Kubernetes, such as 500m or 4Gi`);
   check(/^\d{1,4}$/.test(restarts), `--restarts '${restarts}' is not a number`);
+  check(/^[1-9]\d{0,4}$/.test(timeout), `--timeout '${timeout}' is not a number of seconds`);
+  check(claim !== undefined || options["mount"] === undefined, "--mount is where --claim is mounted, which is missing");
   const mount = claim === undefined ? undefined : (options["mount"] ?? "/checkpoints");
-  check(mount === undefined || /^\/[\w./-]+$/.test(mount), `--mount '${mount}' is no absolute path`);
+  if (mount !== undefined) {
+    check(/^\/[\w./-]*$/.test(mount) && !/\/\.\.?(\/|$)/.test(mount), `--mount '${mount}' is no absolute path`);
+    const folder = `${mount.replace(/\/+/g, "/").replace(/\/$/, "")}/`;
+    const hidden = occupied.find((path) => `${path}/`.startsWith(folder));
+    check(hidden === undefined, `--mount '${mount}' would hide ${hidden} of the pod`);
+  }
   const labels = { "app.kubernetes.io/name": name, "app.kubernetes.io/managed-by": "heddle" };
   const wanted: Wanted = { ...job, name, labels, mount, secret: options["secret"] ?? name, restarts: Number(restarts) };
   const named = (version: string, what: string, fields: object): KubernetesObject => ({
@@ -204,7 +216,7 @@ function containerOf(wanted: Wanted, master: string, epoch: object | undefined):
     WORLD_SIZE: workers,
     MASTER_ADDR: master,
     MASTER_PORT: port,
-    HEDDLE_SECRET_FILE: "/run/heddle/secret",
+    HEDDLE_SECRET_FILE: `${secretFolder}/secret`,
   };
   return {
     name: "worker",
@@ -234,7 +246,7 @@ function containerOf(wanted: Wanted, master: string, epoch: object | undefined):
     // Announces the end, so that a training saves a checkpoint first, and waits for the launcher to be gone.
     lifecycle: { preStop: { exec: { command: ["sh", "-c", "kill -USR2 1; while kill -0 1; do sleep 1; done"] } } },
     volumeMounts: [
-      { name: "secret", mountPath: "/run/heddle", readOnly: true },
+      { name: "secret", mountPath: secretFolder, readOnly: true },
       { name: "tmp", mountPath: "/tmp" },
       ...(mount === undefined ? [] : [{ name: "checkpoints", mountPath: mount }]),
     ],
