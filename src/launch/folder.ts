@@ -8,6 +8,7 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import { HeddleError } from "../util/errors.ts";
 
 const host = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
 const runName = /^heddle-run-([0-9a-f]{8})-(\d{1,10})-/;
@@ -16,10 +17,21 @@ const recordsName = /^heddle-(?:records|run)-/;
 /** The records of a failed run are kept for a week. */
 const recordsMilliseconds = 7 * 24 * 3_600_000;
 
-/** Makes the folder of this process's run, and removes folders of dead launchers and old records. */
+/** Makes the folder of this process's run, and removes folders of dead launchers and old records. @throws HeddleError `environment` */
 export function makeRunDirectory(): string {
-  removeStale();
-  return mkdtempSync(join(tmpdir(), `heddle-run-${host}-${process.pid}-`));
+  try {
+    removeStale();
+    return mkdtempSync(join(tmpdir(), `heddle-run-${host}-${process.pid}-`));
+  } catch (error) {
+    throw new HeddleError(
+      "environment",
+      `no folder of the run can be made in ${tmpdir()}: ${(error as Error).message}`,
+      {
+        hint: "TMPDIR names a folder for temporary files that exists and can be written to",
+        cause: error,
+      },
+    );
+  }
 }
 
 /** Keeps the folder of a failed run under another name; returns its new path. */

@@ -39,6 +39,12 @@ const mistakes: Mistake[] = [
     says: /--with mpi: there is neither mpirun nor mpiexec here\n.*apt-get install openmpi-bin/s,
   },
   {
+    args: ["run", workerScript],
+    variables: { TMPDIR: "/nonexistent" },
+    status: 2,
+    says: /^heddle: no folder of the run can be made in \/nonexistent: ENOENT.*\n {2}hint: TMPDIR names a folder[^\n]*\n$/,
+  },
+  {
     args: ["run", trains, "--restarts", "2"],
     variables: { RANK: "0", WORLD_SIZE: "2", MASTER_ADDR: "127.0.0.1" },
     status: 2,
