@@ -76,6 +76,7 @@ const programs: { readonly [program: string]: (words: readonly string[]) => stri
   mpirun: launched,
   sbatch: () => [],
   kubectl: () => [],
+  docker: () => [],
   git: () => [],
   cd: () => [],
 };
