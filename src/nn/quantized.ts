@@ -1,5 +1,5 @@
 /** @module Linear layers with weights of 8-bit integers. */
-import { dotGeneral, isTensor, quantize, type Tensor, type Tensors } from "../functions/index.ts";
+import { dotGeneral, isTensor, quantize, type Tensor, type Tensors, zeros } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { checkMatches, folded, matching, type Pattern } from "../util/pattern.ts";
@@ -34,6 +34,8 @@ export function quantizeDynamic(
   checkOptions("quantizeDynamic", options, ["perChannel", "layers"]);
   const { perChannel = true, layers } = options;
   if (!isLayerLike(layer)) throw new HeddleError("model", `quantizeDynamic: takes a layer, got ${shown(layer)}`);
+  if (typeof variables?.params !== "object")
+    throw new HeddleError("argument", `quantizeDynamic: takes variables as init gives them, got ${shown(variables)}`);
   const whole = asLayer(layer);
   if (whole.kind === linear)
     return {
@@ -77,6 +79,9 @@ function quantizedLinear(inner: Layer): Layer {
     },
     apply({ params, state }, x) {
       const { weight, scale, sums, bias } = params as { readonly [name: string]: Tensor };
+      // No rows have no range.
+      if (x.shape.slice(0, -1).includes(0))
+        return { y: zeros([...x.shape.slice(0, -1), weight?.shape[0] ?? 0], { dtype: x.dtype }), state };
       const input = quantize(x, { dtype: "u8" });
       const dims = { xBatch: [], yBatch: [], xContract: [x.shape.length - 1], yContract: [1], dtype: "i32" } as const;
       const products = dotGeneral(input.values, weight as Tensor, dims).sub(input.zeroPoint.mul(sums as Tensor));

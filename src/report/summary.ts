@@ -57,10 +57,12 @@ function sharded({ plan }: SummaryInput): Line {
   const placement = columns[0]?.layout.find(({ kind }) => kind === "shard") as Placement & { kind: "shard" };
   const each = placement?.sizes?.join(" + ") ?? rows / batchParts(plan.mesh);
   const where = placement?.sizes === undefined ? "on each device" : "on the devices";
-  const beside = others.length === 0 ? "" : `, and ${plural(others.length, "value")} kept beside them`;
+  const count = plural(others.length, "value");
+  const held = params.length === 0 ? `${count} of the state` : names(params);
+  const beside = params.length * others.length === 0 ? "" : `, and ${count} kept beside them`;
   const parts = [
     ...(columns.length === 0 ? [] : [`${names(columns)} by row, ${each} of ${rows} rows ${where}`]),
-    ...(params.length === 0 ? [] : [`${names(params)} in parts${beside}`]),
+    ...(params.length + others.length === 0 ? [] : [`${held} in parts${beside}`]),
     "all else on every device",
   ];
   return ["sharded", parts.join("; ")];

@@ -122,8 +122,18 @@ describe("quantizeDynamic", () => {
     expect(await largest(made.layer.apply(made.variables, x).y.sub(wanted))).toBeLessThan(1e-5);
   });
 
+  test("no rows", async () => {
+    const made = nn.quantizeDynamic(network, variables);
+    const { y } = made.layer.apply(made.variables, x.slice([0, 0], [0, 8]));
+    expect(y).toMatchObject({ shape: [0, 3], dtype: "f32" });
+    expect(await y.array()).toEqual([]);
+  });
+
   test("what has no linear layer is refused", () => {
     expect(() => nn.quantizeDynamic(nn.relu(), { params: {}, state: {} })).toThrow("quantizeDynamic");
     expect(() => nn.quantizeDynamic(network, variables, { layers: "9" })).toThrow("layers");
+    for (const wrong of [undefined, {}, [variables.params]]) {
+      expect(() => nn.quantizeDynamic(network, wrong as never)).toThrow("takes variables as init gives them");
+    }
   });
 });
