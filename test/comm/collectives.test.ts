@@ -72,6 +72,12 @@ const onTwo = (fn: (x: Tensor) => unknown, rows: readonly (readonly number[])[])
   return comm.perDevice((own: Tensor) => fn(own.reshape(own.shape.slice(1))))(x) as Tensor;
 };
 
+/** Names of the schedules that there are for a task. */
+const namesFor = (task: comm.schedules.Task): string[] => {
+  const topology = comm.schedules.uniform(task.ranks, { latency: 1e-6, bandwidth: 1e9 });
+  return comm.schedules.rankedSchedules(task, 1e3, topology).map(({ schedule }) => schedule.name);
+};
+
 describe.each(executorNames())("schedules on the %s executor", (executor) => {
   test.each([1, 2, 3, 4, 6])("every collective by every schedule, %i devices", (size) => {
     const runtime = runtimeOf(executor, size);
@@ -215,6 +221,60 @@ describe("gradients: of the sum of what all devices return, by what each device 
       expect(
         one.flat().every((got, index) => Math.abs(got - (wholeGradient.dataSync()[index] as number)) < 1e-12),
       ).toBe(true);
+  });
+});
+
+describe("gradients by every schedule are those without one", () => {
+  const at = (value: Tensor): Tensor => {
+    // Means of up to four devices are whole numbers.
+    const ramp = Array.from({ length: value.size }, (_unused, index) => 12 * (index + 1));
+    return value.mul(tensor(ramp, { dtype: "f64", shape: value.shape }));
+  };
+  type Options = { readonly schedule?: string; readonly reduction?: comm.Reduction };
+  const calls: { readonly [name in comm.schedules.Scheduled]: (x: Tensor, options: Options) => Tensor } = {
+    allReduce: comm.allReduce,
+    reduceScatter: comm.reduceScatter,
+    reduce: (x, options) => comm.reduce(x, { ...options, root: 1 }),
+    allGather: comm.allGather,
+    gather: (x, options) => comm.gather(x, { ...options, root: 1 }),
+    scatter: (x, options) => comm.scatter(x, { ...options, root: 1 }),
+    broadcast: (x, options) => comm.broadcast(x, { ...options, root: 1 }),
+    allToAll: comm.allToAll,
+  };
+  const combining = ["allReduce", "reduceScatter", "reduce"];
+  const rows = Object.keys(calls).flatMap((name) =>
+    (combining.includes(name) ? (["sum", "mean", "product", "min", "max"] as const) : [undefined]).map(
+      (reduction) => [name as comm.schedules.Scheduled, reduction] as const,
+    ),
+  );
+
+  test.each(rows)("%s %s, 2, 3 and 4 devices", (name, reduction) => {
+    for (const size of [2, 3, 4]) {
+      // Each device has ties with another one.
+      const own = Array.from({ length: size }, (_unused, rank) =>
+        Array.from({ length: 2 * size }, (_element, index) => 1 + ((index + (rank >> 1)) % 3)),
+      );
+      const gradient = (schedule?: string): unknown => {
+        const options = { ...(schedule && { schedule }), ...(reduction && { reduction }) };
+        const loss = (x: Tensor): Tensor =>
+          at(calls[name](x, options))
+            .sum()
+            .mul(comm.rank() + 1);
+        try {
+          return onTwo((x) => grad(loss)(x), own).arraySync();
+        } catch (error) {
+          return (error as HeddleError).code;
+        }
+      };
+      const due = gradient();
+      const isDefined = name === "allReduce" || (reduction !== "min" && reduction !== "max");
+      expect(due).toEqual(isDefined ? expect.any(Array) : "gradient");
+      const root = ["reduce", "gather", "scatter", "broadcast"].includes(name) ? 1 : 0;
+      const task = { collective: name, ranks: size, root };
+      for (const schedule of ["auto", ...namesFor(task)]) {
+        expect(gradient(schedule), `${schedule}, ${size} devices`).toEqual(due);
+      }
+    }
   });
 });
 
