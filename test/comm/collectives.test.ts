@@ -347,6 +347,40 @@ describe("what is refused, and how it is said", () => {
   });
 });
 
+describe.each(executorNames())("devices of one process that call differently, on the %s executor", (executor) => {
+  test.each<[string, (x: Tensor, rank: number) => Tensor, RegExp]>([
+    [
+      "other roots",
+      (x, rank) => comm.broadcast(x, { root: rank }),
+      /comm\.broadcast 1 f32\[1,2\], and .*comm\.broadcast 1 root 1 f32\[1,2\]/,
+    ],
+    [
+      "other pairs",
+      (x, rank) => comm.permute(x, { pairs: rank === 0 ? [[0, 1]] : [] }),
+      /pairs \[\[0,1\]\].*pairs \[\]/,
+    ],
+    ["other sizes", (x, rank) => comm.scatter(x, { dim: 1, sizes: [rank, 2 - rank] }), /device . returns|sizes/],
+    [
+      "parts that do not fit",
+      (x) => comm.allToAll(x, { split: 1, sends: [0, 2], receives: [1, 1] }),
+      /comm\.allToAll 1 split 1 f32: device 0 sends device 0 0 elements, which expects 1/,
+    ],
+  ])("%s are refused, and what follows works", (_name, call, message) => {
+    const runtime = runtimeOf(executor, 2);
+    const x = joined(
+      runtime,
+      [0, 1].map((rank) => heldBy(rank, [2], "f32")),
+      "f32",
+    );
+    expect(() =>
+      comm
+        .perDevice((own: Tensor) => call(own, comm.rank()))(x)
+        .dataSync(),
+    ).toThrow(message);
+    expect(comm.allReduce(x).arraySync()).toEqual([0, 1].map(() => [4, 4]));
+  });
+});
+
 test("a synthesized schedule runs", () => {
   const runtime = runtimeOf("native", 4);
   const link = { latency: 1e-6, bandwidth: 1e9 };
