@@ -1,14 +1,16 @@
 /**
- * @module `heddle doctor --collectives`: which collectives run where. Nothing is listed by hand: each is called with two devices on each
- * executor, and two ranks are linked by each transport.
+ * @module `heddle doctor --collectives`: which collectives run where. Nothing is listed by hand: each is carried out by two devices on each
+ * executor, and by two ranks of this process over each transport, and what each gets is compared with what is due.
  */
-import { registered } from "../comm/call.ts";
-import { reductions } from "../comm/reductions.ts";
-import { loadNative, type NativeBinding, type NativeWorld } from "../executors/native/binding.ts";
+import { type Registered, registered } from "../comm/call.ts";
+import { type Reduction, reductions } from "../comm/reductions.ts";
+import { loadNative, type NativeBinding } from "../executors/native/binding.ts";
 import { nativeError } from "../executors/native/error.ts";
+import { distributedRuntime } from "../executors/native/join.ts";
 import { localRuntime, type Runtime } from "../executors/runtime.ts";
-import { distribute } from "../functions/index.ts";
+import { distribute, tensor } from "../functions/index.ts";
 import { type DType, dtypeNames, dtypes } from "../ir/dtype.ts";
+import { range } from "../ir/shape.ts";
 import { shard } from "../plan/index.ts";
 import { chooseExecutor, executorNames } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -28,7 +30,7 @@ export interface Backend {
 export interface CollectiveRow {
   readonly collective: string;
   readonly reduction?: string;
-  /** For each backend the dtypes with which it ran; null where the backend cannot be used. */
+  /** For each backend the dtypes in which each rank got what is due; null where the backend cannot be used. */
   readonly runs: readonly (readonly DType[] | null)[];
   /** The dtypes for which it is not defined, on any backend. */
   readonly undefined: readonly DType[];
@@ -40,6 +42,8 @@ export interface CollectiveRow {
 export interface CollectiveTable {
   readonly backends: readonly Backend[];
   readonly rows: readonly CollectiveRow[];
+  /** Transports by which two ranks could not be linked, and why. */
+  readonly failures: readonly string[];
 }
 
 const transports = [
@@ -49,51 +53,81 @@ const transports = [
 
 const devices = 2;
 
-/** Tries everything; a few seconds. */
+/** What two ranks have, so small that results are exact in every dtype. */
+const rowsOf = (dtype: DType): readonly (readonly number[])[] =>
+  dtype === "bool"
+    ? [
+        [0, 1],
+        [1, 1],
+      ]
+    : [
+        [1, 2],
+        [3, 2],
+      ];
+
+const combine: { readonly [reduction in Reduction]: (left: number, right: number) => number } = {
+  sum: (left, right) => left + right,
+  mean: (left, right) => (left + right) / 2,
+  product: (left, right) => left * right,
+  min: Math.min,
+  max: Math.max,
+  and: (left, right) => left & right,
+  or: (left, right) => left | right,
+};
+
+type Rows = readonly (readonly number[])[];
+
+/** What each rank gets, by the meaning of the collectives: from two rows, and from the row that combines them. */
+const due: { readonly [collective: string]: (rows: Rows, combined: readonly number[]) => Rows } = {
+  allReduce: (_rows, combined) => [combined, combined],
+  reduce: (_rows, combined) => [combined, combined.map(() => 0)],
+  reduceScatter: (_rows, combined) => combined.map((value) => [value]),
+  allGather: (rows) => rows.map(() => rows.flat()),
+  gather: (rows) => [rows.flat(), rows.flat().map(() => 0)],
+  scatter: ([first = []]) => first.map((value) => [value]),
+  broadcast: ([first = []]) => [first, first],
+  allToAll: (rows) => rows.map((_row, rank) => rows.map((row) => row[rank] as number)),
+  permute: ([first = []]) => [first.map(() => 0), first],
+};
+
+/** Carries out a collective; gives what each of two ranks gets. */
+export type Carry = (call: Registered["call"], rows: Rows, dtype: DType, options: object) => Promise<Rows>;
+
+/** Tries everything, and compares what each rank gets with what is due; some ten seconds. */
 export async function tryCollectives(): Promise<CollectiveTable> {
-  const columns: { readonly backend: Backend; readonly runtime: Runtime | undefined }[] = [];
-  const runtimes: Runtime[] = [];
+  const columns: { readonly backend: Backend; readonly outcomes?: ReadonlyMap<string, Outcome> }[] = [];
+  const failures: string[] = [];
   for (const executor of executorNames()) {
     const missing = missingOf(executor);
-    const runtime =
-      missing === undefined
-        ? localRuntime({ axes: [{ name: "data", size: devices }], executor, threads: 1 })
-        : undefined;
-    if (runtime !== undefined) runtimes.push(runtime);
-    const common = { executor, device: "cpu" };
+    const common = { executor, device: "cpu", ...(missing === undefined ? {} : { missing }) };
     const here = { ...common, transport: "memory", reach: "one process" };
-    columns.push({ backend: missing === undefined ? here : { ...here, missing }, runtime });
+    columns.push(missing === undefined ? { backend: here, outcomes: await inMemory(executor) } : { backend: here });
     // The reference executor has no links to other processes.
     if (executor !== "native") continue;
     for (const { transport, reach } of transports) {
-      const fault = missing ?? (await linkFault(transport));
       const backend = { ...common, transport, reach };
-      columns.push({ backend: fault === undefined ? backend : { ...backend, missing: fault }, runtime });
+      const outcomes = missing ?? (await overLink(transport));
+      if (typeof outcomes !== "string") columns.push({ backend, outcomes });
+      else columns.push({ backend: { ...backend, missing: outcomes } });
+      if (typeof outcomes === "string" && missing === undefined) failures.push(`${transport}: ${outcomes}`);
     }
   }
-  const tried = new Map<Runtime, Map<string, Outcome>>();
-  for (const runtime of runtimes) tried.set(runtime, await tryAll(runtime));
   const rows = calls().map((call): CollectiveRow => {
-    const outcomes = columns.map(({ backend, runtime }) =>
-      backend.missing !== undefined || runtime === undefined
-        ? null
-        : (tried.get(runtime)?.get(nameOf(call)) as Outcome),
-    );
+    const outcomes = columns.map((column) => column.outcomes?.get(nameOf(call)));
     return {
       collective: call.collective,
       ...(call.reduction === undefined ? {} : { reduction: call.reduction }),
       runs: outcomes.map((outcome) => outcome?.runs ?? null),
-      undefined: outcomes.find((outcome) => outcome !== null)?.undefined ?? [],
-      failures: [...new Set(outcomes.flatMap((outcome) => outcome?.failures ?? []))],
+      undefined: outcomes.find((outcome) => outcome !== undefined)?.undefined ?? [],
+      failures: outcomes.flatMap((outcome) => outcome?.failures ?? []),
     };
   });
-  for (const runtime of runtimes) runtime.close();
-  return { backends: columns.map(({ backend }) => backend), rows };
+  return { backends: columns.map(({ backend }) => backend), rows, failures };
 }
 
 interface Call {
   readonly collective: string;
-  readonly reduction: string | undefined;
+  readonly reduction: Reduction | undefined;
 }
 
 interface Outcome {
@@ -102,7 +136,7 @@ interface Outcome {
   readonly failures: string[];
 }
 
-const nameOf = ({ collective, reduction }: Call): string =>
+const nameOf = ({ collective, reduction }: { readonly collective: string; readonly reduction?: string | undefined }) =>
   reduction === undefined ? collective : `${collective} ${reduction}`;
 
 /** Every collective with each of its reductions. */
@@ -121,68 +155,98 @@ function missingOf(executor: string): string | undefined {
   }
 }
 
-async function tryAll(runtime: Runtime): Promise<Map<string, Outcome>> {
+/** Failures after which a place is given up: a link that failed fails for all that follows. */
+const mostFailures = 5;
+
+/** Every collective in every dtype. */
+export async function tryAll(carry: Carry, where: string): Promise<Map<string, Outcome>> {
   const outcomes = new Map<string, Outcome>();
+  let failed = 0;
   for (const call of calls()) {
     const outcome: Outcome = { runs: [], undefined: [], failures: [] };
-    for (const dtype of dtypeNames) await tryOne(runtime, call, dtype, outcome);
     outcomes.set(nameOf(call), outcome);
+    for (const dtype of dtypeNames) {
+      if (failed >= mostFailures) break;
+      const fault = await faultOf(carry, call, dtype);
+      if (fault === undefined) outcome.runs.push(dtype);
+      else if (fault instanceof HeddleError && fault.code === "dtype") outcome.undefined.push(dtype);
+      else failed = outcome.failures.push(`${nameOf(call)} of ${dtype} on ${where}: ${String(fault)}`) && failed + 1;
+    }
   }
   return outcomes;
 }
 
-async function tryOne(runtime: Runtime, call: Call, dtype: DType, outcome: Outcome): Promise<void> {
-  const collective = registered().find(({ name }) => name === call.collective);
-  const shape = [devices, devices];
-  const options = {
-    runtime,
-    ...(call.reduction === undefined ? {} : { reduction: call.reduction }),
-    ...(collective?.options.includes("pairs") === true ? { pairs: [[0, 1]] } : {}),
-  };
+/** What is wrong with a collective of a dtype, which may be an error that was thrown; undefined if all is well. */
+async function faultOf(carry: Carry, { collective, reduction }: Call, dtype: DType): Promise<unknown> {
+  const { call, options } = registered().find(({ name }) => name === collective) as Registered;
+  const rows = rowsOf(dtype);
+  const [left, right] = rows as [readonly number[], readonly number[]];
+  const combined = left.map((value, index) => combine[reduction ?? "sum"](value, right[index] as number));
   try {
-    const ones = dtypes[dtype].create(new Array<number>(devices * devices).fill(1));
-    const result = collective?.call(distribute(runtime, ones, { dtype, shape }, [shard(0)]), options);
-    await result?.data();
-    outcome.runs.push(dtype);
+    const wanted = due[collective]?.(rows, combined);
+    const own = { ...(reduction && { reduction }), ...(options.includes("pairs") && { pairs: [[0, 1]] }) };
+    const [got, expected] = [await carry(call, rows, dtype, own), wanted].map((all) => JSON.stringify(all));
+    return got === expected ? undefined : `gives ${got}, not ${expected}`;
   } catch (error) {
-    if (error instanceof HeddleError && error.code === "dtype") outcome.undefined.push(dtype);
-    else outcome.failures.push(`${nameOf(call)} of ${dtype} on ${runtime.executor.name}: ${String(error)}`);
+    return error;
   }
 }
 
-/** Why two ranks of this machine cannot be linked by a transport; undefined if they can. */
-async function linkFault(transport: "tcp" | "shared"): Promise<string | undefined> {
+const numbers = (data: ArrayLike<number | bigint>): number[] => Array.from(data, Number);
+
+/** Two devices of this process. */
+async function inMemory(executor: string): Promise<Map<string, Outcome>> {
+  const runtime = localRuntime({ axes: [{ name: "data", size: devices }], executor, threads: 1 });
+  const carry: Carry = async (call, rows, dtype, options) => {
+    const data = dtypes[dtype].create(rows.flat());
+    const x = distribute(runtime, data, { dtype, shape: [devices, devices] }, [shard(0)]);
+    const all = numbers(await call(x, { ...options, runtime }).data());
+    const size = all.length / devices;
+    return range(devices).map((rank) => all.slice(rank * size, (rank + 1) * size));
+  };
+  try {
+    return await tryAll(carry, `${executor} memory`);
+  } finally {
+    runtime.close();
+  }
+}
+
+/** Two ranks of this machine, linked by a transport; a text where they cannot be. */
+async function overLink(transport: "tcp" | "shared"): Promise<Map<string, Outcome> | string> {
   const native = loadNative() as NativeBinding;
   const server = new native.StoreServer();
-  const [host, secret, runId] = ["127.0.0.1", "doctor", "doctor"];
-  const worlds: NativeWorld[] = [];
+  const meeting = { host: "127.0.0.1", secret: "doctor", runId: "doctor", epoch: 0, timeout: 10, flight: undefined };
+  const runtimes: Runtime[] = [];
   try {
-    const port = await server.start(host, 0, secret, runId);
-    const joining = [0, 1].map((rank) =>
-      native.NativeWorld.connect({
-        ...{ runId, epoch: 0, name: transport, rank, size: devices, host, port, secret, timeout: 10, transport },
-      }),
-    );
+    const port = await server.start(meeting.host, 0, meeting.secret, meeting.runId);
+    const joining = range(devices).map((rank) => {
+      const options = { ...meeting, name: transport, rank, size: devices, port, transport, threads: 1 };
+      return distributedRuntime([{ name: "data", size: devices }], options);
+    });
     for (const joined of await Promise.allSettled(joining))
-      if (joined.status === "fulfilled") worlds.push(joined.value);
+      if (joined.status === "fulfilled") runtimes.push(joined.value);
     await Promise.all(joining);
-    const groups = worlds.map((world) => world.group([0, 1], "everyone"));
-    const gathered = await Promise.all(groups.map((group, rank) => group.allGather(Uint8Array.of(rank + 1))));
-    const isRight = gathered.every((bytes) => bytes.join() === "1,2");
-    return isRight ? undefined : "the bytes that arrived are not those that were sent";
+    const carry: Carry = async (call, rows, dtype, options) => {
+      const results = runtimes.map((runtime, rank) =>
+        call(tensor(rows[rank] as number[], { dtype }), { ...options, runtime }),
+      );
+      return (await Promise.all(results.map((result) => result.data()))).map(numbers);
+    };
+    return await tryAll(carry, `native ${transport}`);
   } catch (error) {
     return nativeError(error).plain;
   } finally {
-    for (const world of worlds) world.close();
+    for (const runtime of runtimes) runtime.close();
     server.stop();
   }
 }
 
 /** Whether everything that is defined ran wherever there is a backend. */
-export const isWhole = ({ rows }: CollectiveTable): boolean => rows.every(({ failures }) => failures.length === 0);
+export const isWhole = ({ rows, failures }: CollectiveTable): boolean =>
+  failures.length === 0 && rows.every((row) => row.failures.length === 0);
 
 /** The table for people. */
-export function formatCollectives({ backends, rows }: CollectiveTable): string {
+export function formatCollectives({ backends, rows, failures: unlinked }: CollectiveTable): string {
   const head = (["executor", "transport", "device"] as const).map((field) => [
     "",
     ...backends.map((one) => one[field]),
@@ -203,8 +267,11 @@ export function formatCollectives({ backends, rows }: CollectiveTable): string {
     const state = missing === undefined ? reach : `cannot be used: ${missing}`;
     return `${executor} ${transport}: ${state}`;
   });
-  const failures = rows.flatMap((row) => row.failures);
-  const end = failures.length === 0 ? ["Every collective ran in every dtype for which it is defined."] : failures;
+  const failures = [...unlinked, ...rows.flatMap((row) => row.failures)];
+  const end =
+    failures.length === 0
+      ? ["Every collective gave two ranks what is due, in every dtype for which it is defined."]
+      : failures;
   return [...[...head, ...lines].map(print), "", ...places, "", ...end].join("\n");
 }
 

@@ -57,7 +57,10 @@ export function doctorCommand({ finish }: CommandContext): Command {
       "Checks this machine (cores, memory, instruction sets, native core, Node) and the project in the current folder " +
         "(package.json, TypeScript, versions). Exit status 1 if there is a problem.",
     )
-    .option("--collectives", "try every collective in every dtype on each executor and transport, and show what runs")
+    .option(
+      "--collectives",
+      "carry out every collective in every dtype on each executor, and between two ranks of this process over each transport; compare the results. Exit status 1 if one is wrong",
+    )
     .option("--json", "machine-readable")
     .action(async ({ json, collectives }: { json?: boolean; collectives?: boolean }) => {
       if (collectives === true) {

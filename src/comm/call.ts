@@ -7,6 +7,7 @@ import { meshOf } from "../runtime/mesh.ts";
 import { Cache } from "../tensor/cache.ts";
 import { checkTensor, operate, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
+import { fingerprint } from "../util/hash.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { deviceFunction } from "./per-device.ts";
@@ -26,6 +27,8 @@ export interface Place {
   readonly axis: MeshAxis;
   /** Number of devices that take part. */
   readonly parts: number;
+  /** What all devices say alike, such as `root 1 f32[2]`: devices that differ in it are an error. */
+  readonly said: string;
 }
 
 type Build<Options> = (x: Tensor, place: Place, options: Options) => Tensor;
@@ -47,6 +50,31 @@ const all: Registered[] = [];
 /** Every collective, in the order of their definitions. */
 export const registered = (): readonly Registered[] => all;
 
+/** What an option is if it is left out. */
+const defaults: { readonly [name: string]: unknown } = { root: 0, reduction: "sum", dim: 0, split: 0 };
+/** Options that devices may give differently. */
+const ownOptions = ["sends", "receives"];
+
+/** Options as text, also those that JSON leaves out or refuses. */
+const textOf = (options: unknown): string =>
+  JSON.stringify(options, (_name, value: unknown) =>
+    ["bigint", "function", "symbol", "undefined"].includes(typeof value) ? shown(value) : value,
+  );
+
+/** The options of a call, and the type of its tensor unless that differs between devices. */
+function saidOf(x: Tensor, names: readonly string[], options: { readonly [name: string]: unknown }): string {
+  const given = names.filter((name) => options[name] !== undefined && !ownOptions.includes(name));
+  const dims = ["dim", "split", "concat"];
+  const words = given.flatMap((name) => {
+    const value = dims.includes(name) ? ((options[name] as number) + x.shape.length) % x.shape.length : options[name];
+    if (value === (name === "concat" ? (options["split"] ?? 0) : defaults[name])) return [];
+    if (name !== "schedule" || typeof value === "string") return [`${name} ${textOf(value)}`];
+    return [`schedule ${shown((value as { name?: unknown } | null)?.name)} ${fingerprint(textOf(value))}`];
+  });
+  const isUneven = [...ownOptions, "sizes"].some((name) => options[name] !== undefined);
+  return [...words, ...(isUneven ? [x.dtype] : [formatType(x)])].join(" ");
+}
+
 /** A collective: `build` makes its nodes for one device. `names` are its own options. */
 export function collective<Options extends CommOptions>(
   name: string,
@@ -56,7 +84,9 @@ export function collective<Options extends CommOptions>(
   const what = `comm.${name}`;
   const traced = (x: Tensor, scope: Scope, options: Options): Tensor => {
     const axis = axisOf(what, scope.mesh, options.axis);
-    return build(x, { what, scope, axis, parts: axis.size }, options);
+    const said = saidOf(x, names, options as object as { readonly [name: string]: unknown });
+    scope.calls.set(axis.name, [...(scope.calls.get(axis.name) ?? []), `${what} ${said}`]);
+    return build(x, { what, scope, axis, parts: axis.size, said }, options);
   };
   const call = (x: Tensor, given?: Options): Tensor => {
     const options = given ?? ({} as Options);
@@ -69,7 +99,7 @@ export function collective<Options extends CommOptions>(
       throw new HeddleError("option", `${what}: a function of comm.perDevice has the runtime of that function`);
     }
     const isJoined = !x.isTraced && checkJoined(what, x, runtimeFor(what, wanted, [x]));
-    const run = eager.of(owner, `${isJoined} ${name} ${JSON.stringify(rest)}`, () =>
+    const run = eager.of(owner, `${isJoined} ${name} ${textOf(rest)}`, () =>
       deviceFunction(what, (own: Tensor) =>
         traced(isJoined ? own.reshape(own.shape.slice(1)) : own, scopeNow() as Scope, options),
       ),
@@ -93,9 +123,11 @@ function checkJoined(what: string, x: Tensor, runtime: Runtime): boolean {
   });
 }
 
-/** A collective op on a tensor of the trace in progress. */
-export const emit = (name: string, x: Tensor, { what, scope, axis, parts }: Place, attrs: object): Tensor =>
-  operate(what, (node) => ops.call(name, [node], { axis: axis.name, parts, label: scope.label(name), ...attrs }), [x]);
+/** A collective op on a tensor of the trace in progress. Its label is the user's call, which all devices compare. */
+export function emit(name: string, x: Tensor, { what, scope, axis, parts, said }: Place, attrs: object): Tensor {
+  const label = `${scope.label(what)} ${said}`;
+  return operate(what, (node) => ops.call(name, [node], { axis: axis.name, parts, label, ...attrs }), [x]);
+}
 
 /** The dim of an option, counted from the front. @throws HeddleError `option` */
 export function dimOf(what: string, x: Tensor, dim: unknown, name = "dim"): number {

@@ -3,11 +3,15 @@ import { type Compiled, loadPlanned, runCompiled } from "../compile/compile.ts";
 import { passesFor, runPasses } from "../compile/passes.ts";
 import type { Value } from "../compile/value.ts";
 import { environmentMachine } from "../cost/index.ts";
-import { traceFunction } from "../functions/index.ts";
+import { traceFunction, zeros } from "../functions/index.ts";
 import type { Graph } from "../ir/node.ts";
 import { formatType, range, sameType, type TensorType } from "../ir/shape.ts";
+import { nodesWithin } from "../ir/walk.ts";
+import * as ops from "../ops/emit.ts";
+import type { ExchangeAttrs } from "../ops/exchange.ts";
 import { checkSameCollectives, type DeviceClass } from "../plan/classes.ts";
 import {
+  coordinatesOf,
   deviceAt,
   deviceCount,
   formatLayout,
@@ -25,7 +29,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import { checkFunction, returned } from "../tensor/arguments.ts";
 import { Cache } from "../tensor/cache.ts";
-import { isTensor, Tensor } from "../tensor/tensor.ts";
+import { isTensor, operate, Tensor } from "../tensor/tensor.ts";
 import { isTracing } from "../tensor/tracing.ts";
 import type { AnyFunction } from "../tensor/transforms.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -146,12 +150,37 @@ function compile(
     }),
   );
   checkSameCollectives(classes);
+  if (traces.length === deviceCount(mesh)) checkAmounts(classes, mesh);
   const { local } = classes[0] as DeviceClass;
   const plan: Plan = { name, mesh, formats: [], inputs, outputs, local, classes };
   const programs = cutPlan(plan);
   const { program } = programs[0] as DeviceProgram;
   const compiled = loadPlanned({ plan, programs, program }, runtime);
   return { compiled, captured, output: first.output.shape };
+}
+
+/** @throws HeddleError `plan` where a device sends another amount than the receiver expects: devices would wait for ever */
+function checkAmounts(classes: readonly DeviceClass[], mesh: Mesh): void {
+  const [sent, due] = [new Map<string, number>(), new Map<string, number>()];
+  for (const { devices, local } of classes) {
+    const [device] = devices as readonly [number];
+    for (const { attrs } of nodesWithin(local).filter(
+      (node) => node.op.name === "exchange" && !node.attrs["relative"],
+    )) {
+      const { axis, label, sends, receives } = attrs as ExchangeAttrs;
+      const peerAt = (coordinate: number): number =>
+        deviceAt(
+          mesh,
+          coordinatesOf(mesh, device).map((own, at) => (mesh.axes[at]?.name === axis ? coordinate : own)),
+        );
+      for (const [peer, , count] of sends) sent.set(`${label}: device ${device} sends device ${peerAt(peer)}`, count);
+      for (const [peer, , count] of receives) due.set(`${label}: device ${peerAt(peer)} sends device ${device}`, count);
+    }
+  }
+  for (const pair of new Set([...sent.keys(), ...due.keys()])) {
+    const [count, expected] = [sent.get(pair) ?? 0, due.get(pair) ?? 0];
+    if (count !== expected) throw new HeddleError("plan", `${pair} ${count} elements, which expects ${expected}`);
+  }
 }
 
 /** The passes of a compile, and the formats of matrices, for the graph of one device. */
@@ -176,7 +205,6 @@ function traceDevices(
     flat.leaves.map(({ shape, dtype }, index) =>
       localType({ shape, dtype }, layouts[index] as Layout, mesh, coordinates),
     );
-  const isJoined = runtime.local.length > 1;
   const traces: Omit<DeviceTrace, "isOwn">[] = [];
   let isOwn = false;
   for (const { coordinates } of runtime.local) {
@@ -185,12 +213,25 @@ function traceDevices(
       (other) => !typesOf(other.coordinates).every((type, i) => sameType(type, types[i] as TensorType)),
     );
     const scope = new Scope(mesh, coordinates, runtime.machine ?? environmentMachine());
-    traces.push({ ...traceDevice(name, fn, flat, types, scope, isJoined), device: deviceAt(mesh, coordinates) });
+    traces.push({ ...traceDevice(name, fn, flat, types, scope, runtime), device: deviceAt(mesh, coordinates) });
     isOwn ||= scope.isOwn;
     checkResults(name, traces);
     if (!isOwn) break;
   }
   return traces.map((trace) => ({ ...trace, isOwn }));
+}
+
+/** The results of a device after a comparison of the calls: a root or a pair that only one rank knows would go unnoticed. */
+function compared(leaves: readonly Tensor[], { calls, mesh }: Scope): readonly Tensor[] {
+  const [first, ...rest] = leaves;
+  if (first === undefined) return leaves;
+  const checks = mesh.axes.flatMap(({ name: axis, size: parts }): Tensor[] => {
+    const made = calls.get(axis);
+    if (made === undefined) return [];
+    const attrs = { axis, parts, label: `comm.check 0 of ${made.join(", ")}`, reduction: "max" };
+    return [operate("comm.check", (node) => ops.call("allReduce", [node], attrs), [zeros([1])])];
+  });
+  return [operate("comm.check", (node, ...others) => ops.barrier(node, others), [first, ...checks]), ...rest];
 }
 
 function traceDevice(
@@ -199,8 +240,9 @@ function traceDevice(
   flat: FlatTree<Tensor>,
   types: readonly TensorType[],
   scope: Scope,
-  isJoined: boolean,
+  runtime: Runtime,
 ): Omit<DeviceTrace, "device" | "isOwn"> {
+  const [isJoined, isApart] = [runtime.local.length > 1, runtime.local.length < deviceCount(scope.mesh)];
   let output: FlatTree<Tensor> = { leaves: [], paths: [], shape: { kind: "array", items: [] } };
   const specs = types.map((type, index) => ({ name: flat.paths[index] as string, type }));
   const traced = inScope(scope, () =>
@@ -209,7 +251,8 @@ function traceDevice(
         returned(name, fn(...(unflattenTree(flat.shape, nodes.map(Tensor.ofNode)) as unknown[]))),
         isTensor,
       );
-      return output.leaves.map((leaf) => (isJoined ? leaf.reshape([1, ...leaf.shape]) : leaf).node);
+      const leaves = isApart && scope.isOwn ? compared(output.leaves, scope) : output.leaves;
+      return leaves.map((leaf) => (isJoined ? leaf.reshape([1, ...leaf.shape]) : leaf).node);
     }),
   );
   return { ...traced, output };
@@ -258,6 +301,3 @@ const valueOn = (runtime: Runtime, value: Value): Value =>
 /** A result as a tensor of this process. */
 const ownValue = (value: Value): Value =>
   value.runtime.local.length > 1 ? value : { ...value, runtime: ownRuntime(value.runtime), layout: [] };
-
-/** The mesh of the devices that a call would use. */
-export const meshFor = (what: string, runtime: Runtime | undefined): Mesh => meshOf(runtimeFor(what, runtime, []));

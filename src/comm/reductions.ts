@@ -2,6 +2,7 @@
 import { and, concat, customGradient, maximum, minimum, or } from "../functions/index.ts";
 import { dtypes, isFloat, isInteger } from "../ir/dtype.ts";
 import { formatType, range } from "../ir/shape.ts";
+import { grad } from "../tensor/derivatives.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
@@ -39,6 +40,7 @@ export interface ReduceOptions extends CommOptions, ScheduleOptions {
 /** A reduction that collectives carry out, or a function of two tensors that devices apply to gathered values. */
 type Way = { readonly op: "sum" | "min" | "max" } | { readonly fold: Fold };
 type Fold = (left: Tensor, right: Tensor) => Tensor;
+type Call = (x: Tensor) => Tensor;
 
 /** Whether a reduction is defined for a dtype: the table of docs and doctor asks the same. */
 export function takes(reduction: Reduction, dtype: Tensor["dtype"]): boolean {
@@ -123,6 +125,17 @@ const foldOf = (way: Way): Fold =>
     : { sum: (left: Tensor, right: Tensor) => left.add(right), min: minimum, max: maximum }[way.op];
 
 /**
+ * By a schedule, with the gradient of the same collective without one. Only sums and moves have a gradient that is the same messages
+ * backwards; others depend on the values that each device combined, and devices would then exchange different things.
+ */
+function withPlainGradient(x: Tensor, reduction: Reduction, run: Call, plain: Call): Tensor {
+  if (!isFloat(x.dtype) || reduction === "sum" || reduction === "mean") return run(x);
+  return customGradient(run, ({ inputs: [value], cotangent }) => [
+    grad((y: Tensor) => plain(y).mul(cotangent).sum())(value),
+  ])(x);
+}
+
+/**
  * Combines the tensors of all devices of an axis; every device gets the result.
  *
  * @example const gradient = comm.allReduce(own, { axis: "data", reduction: "mean" });
@@ -131,14 +144,16 @@ const foldOf = (way: Way): Fold =>
 export const allReduce = collective<ReduceOptions>("allReduce", ["reduction", "schedule"], (x, place, options) => {
   const { reduction = "sum", schedule } = options;
   const way = wayOf(place.what, reduction, x);
-  if (schedule !== undefined) {
-    const flat = onWire(x).reshape([x.size]);
-    const y = bySchedule(flat, place, schedule, { collective: "allReduce", fold: foldOf(way) });
-    return finished(y, x, reduction, place).reshape(x.shape);
-  }
-  if ("fold" in way) return allReduceFolded(x, place, way.fold);
-  const y = way.op === "sum" ? emit("allReduce", x, place, { reduction: "sum" }) : extreme(onWire(x), place, way.op);
-  return finished(y, x, reduction, place);
+  const plain = (value: Tensor): Tensor => {
+    if ("fold" in way) return allReduceFolded(value, place, way.fold);
+    if (way.op === "sum") return emit("allReduce", value, place, { reduction: "sum" });
+    return extreme(onWire(value), place, way.op);
+  };
+  if (schedule === undefined) return finished(plain(x), x, reduction, place);
+  const work = { collective: "allReduce", fold: foldOf(way) } as const;
+  const run = (value: Tensor): Tensor =>
+    bySchedule(onWire(value).reshape([x.size]), place, schedule, work).reshape(x.shape);
+  return finished(withPlainGradient(x, reduction, run, plain), x, reduction, place);
 });
 
 /**
@@ -155,22 +170,26 @@ export const reduceScatter = collective<ReduceOptions & PartsOptions>(
     if (schedule !== undefined) {
       const [size] = scheduledSizes(place, x, at, sizes) as [number];
       const work = { collective: "reduceScatter", fold: foldOf(way) } as const;
-      const y = bySchedule(flatOf(onWire(x), at), place, schedule, work);
-      return dimBack(finished(y, x, reduction, place), x, at, size);
+      const run = (value: Tensor): Tensor =>
+        dimBack(bySchedule(flatOf(onWire(value), at), place, schedule, work), x, at, size);
+      const plain = (value: Tensor): Tensor => scatterEven(value, place, at, way);
+      return finished(withPlainGradient(x, reduction, run, plain), x, reduction, place);
     }
     if (sizes !== undefined) return scatterUneven(x, place, at, sizesOf(place, "sizes", sizes), reduction);
-    const [size] = evenSizes(place, x, at) as [number];
-    if ("op" in way)
-      return finished(emit("reduceScatter", onWire(x), place, { dim: at, reduction: way.op }), x, reduction, place);
-    const { parts } = place;
-    const [before, after] = [x.shape.slice(0, at), x.shape.slice(at + 1)];
-    // The parts go to the front.
-    const dims = range(x.shape.length + 1);
-    const order = [at, ...dims.filter((index) => index !== at)];
-    const chunks = x.reshape([...before, parts, size, ...after]).transpose(order);
-    return folded(emit("allToAll", chunks, place, { from: 0, to: 0 }), way.fold);
+    return finished(scatterEven(x, place, at, way), x, reduction, place);
   },
 );
+
+/** Equal parts: links combine sums and extremes; of other reductions each device combines what it gets. */
+function scatterEven(x: Tensor, place: Place, dim: number, way: Way): Tensor {
+  const [size] = evenSizes(place, x, dim) as [number];
+  if ("op" in way) return emit("reduceScatter", onWire(x), place, { dim, reduction: way.op });
+  const [before, after] = [x.shape.slice(0, dim), x.shape.slice(dim + 1)];
+  // The parts go to the front.
+  const order = [dim, ...range(x.shape.length + 1).filter((index) => index !== dim)];
+  const chunks = x.reshape([...before, place.parts, size, ...after]).transpose(order);
+  return folded(emit("allToAll", chunks, place, { from: 0, to: 0 }), way.fold);
+}
 
 /** Unequal parts: every device sends each other device that one's part. */
 function scatterUneven(x: Tensor, place: Place, dim: number, sizes: readonly number[], reduction: Reduction): Tensor {
@@ -204,25 +223,27 @@ export const reduce = collective<ReduceOptions & RootOptions>(
   (x, place, { reduction = "sum", root = 0, schedule }) => {
     const to = deviceOf(place, "root", root);
     const way = wayOf(place.what, reduction, x);
-    const [flat, { size }, { parts }] = [x.reshape([x.size]), x, place];
-    if (schedule !== undefined) {
-      const y = bySchedule(onWire(flat), place, schedule, { collective: "reduce", root: to, fold: foldOf(way) });
-      return finished(y, x, reduction, place).reshape(x.shape);
-    }
-    if ("fold" in way) {
-      const rows = new Array<number>(parts).fill(1);
-      return folded(gatherTo(flat.reshape([1, size]), place, to, 0, rows), way.fold).reshape(x.shape);
-    }
-    if (!isDirect(x, place)) {
-      // Large values: each device combines a part, and sends it to the root.
-      const sizes = shares(size, parts);
-      const own = scatterUneven(flat, place, 0, sizes, reduction);
-      return gatherTo(own, place, to, 0, sizes).reshape(x.shape);
-    }
-    const isRoot = place.scope.coordinate(place.axis) === to;
-    const sends = [[to, 0, size] as const];
-    const receives = isRoot ? range(parts).map((peer) => [peer, 0, size] as const) : [];
-    const y = exchange(onWire(flat), place, { size, sends, receives, reduction: way.op });
-    return finished(y, x, reduction, place).reshape(x.shape);
+    const flat = x.reshape([x.size]);
+    if (schedule === undefined) return reduceTo(flat, place, to, way, reduction).reshape(x.shape);
+    const work = { collective: "reduce", root: to, fold: foldOf(way) } as const;
+    const run = (value: Tensor): Tensor => bySchedule(onWire(value), place, schedule, work);
+    const plain = (value: Tensor): Tensor => reduceTo(value, place, to, way, reduction);
+    return finished(withPlainGradient(flat, reduction, run, plain), x, reduction, place).reshape(x.shape);
   },
 );
+
+/** The combination of vectors on `to`, zeros elsewhere. */
+function reduceTo(x: Tensor, place: Place, to: number, way: Way, reduction: Reduction): Tensor {
+  const [{ size }, { parts }] = [x, place];
+  if ("fold" in way)
+    return folded(gatherTo(x.reshape([1, size]), place, to, 0, new Array<number>(parts).fill(1)), way.fold);
+  if (!isDirect(x, place)) {
+    // Large values: each device combines a part, and sends it to the root.
+    const sizes = shares(size, parts);
+    return gatherTo(scatterUneven(x, place, 0, sizes, reduction), place, to, 0, sizes);
+  }
+  const isRoot = place.scope.coordinate(place.axis) === to;
+  const receives = isRoot ? range(parts).map((peer) => [peer, 0, size] as const) : [];
+  const y = exchange(onWire(x), place, { size, sends: [[to, 0, size]], receives, reduction: way.op });
+  return finished(y, x, reduction, place);
+}

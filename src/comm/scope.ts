@@ -18,6 +18,8 @@ export class Scope {
   readonly machine: Machine | undefined;
   private readonly coordinates: readonly number[];
   private labels = 0;
+  /** The calls along each axis, which all devices make alike. */
+  readonly calls = new Map<string, string[]>();
   /** Whether the trace depends on the device, so that each device needs its own. */
   isOwn = false;
 
@@ -35,7 +37,7 @@ export class Scope {
 
   /** A name for messages and errors, the same on all devices. */
   label(what: string): string {
-    return `${what} ${this.labels++}`;
+    return `${what} ${++this.labels}`;
   }
 }
 

@@ -51,9 +51,7 @@ export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): 
       bucketOf.set(node, open);
       bytes += bytesOf(node.types[0] as TensorType);
       if (bytes < limit) continue;
-      open = [];
-      bytes = 0;
-      limit = sizes.others;
+      [open, bytes, limit] = [[], 0, sizes.others];
     }
   }
   return rebuild(graph, order, bucketOf);
@@ -82,7 +80,10 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
     const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
     const counts = new Map<string, number>();
     const label = (node: Node): string => {
-      if (isNumbered(node)) return `${node.op.name} ${node.attrs["label"]}`;
+      const given = String(node.attrs["label"]);
+      // A user's call is named already.
+      if (given.startsWith("comm.")) return given;
+      if (isNumbered(node)) return `${node.op.name} ${given}`;
       const count = counts.get(node.op.name) ?? 0;
       counts.set(node.op.name, count + 1);
       return `${node.op.name} ${count}`;

@@ -74,20 +74,24 @@ export function checkSchedule(schedule: Schedule): void {
     range(chunks).map((chunk) => (hasAtStart(schedule, rank, chunk) ? new Set([rank]) : undefined)),
   );
   for (const round of roundsOf({ messages })) {
+    if (!Number.isInteger(round[0]?.round)) fail(`there is no round ${round[0]?.round}`);
     const sent = round.map(({ from, to, chunk }) => {
       if (!whole(from, ranks) || !whole(to, ranks) || from === to || !whole(chunk, chunks))
         fail(`there is no message of chunk ${chunk} from ${from} to ${to}`);
-      return (
-        held[from]?.[chunk] ?? fail(`${say(round, from, chunk)} does not have chunk ${chunk}, and sends it to ${to}`)
-      );
+      return held[from]?.[chunk] ?? fail(`${say(round, from)} does not have chunk ${chunk}, and sends it to ${to}`);
     });
+    const arrived = new Map<string, boolean>();
     round.forEach(({ from, to, chunk, combine }, index) => {
+      const place = `${to} ${chunk}`;
+      if (arrived.has(place) && !(combine && arrived.get(place)))
+        fail(`${say(round, to)} gets chunk ${chunk} twice, and the result would depend on the order`);
+      arrived.set(place, combine);
       const [coming, present] = [sent[index] as Set<number>, held[to]?.[chunk]];
       const twice = combine ? [...coming].find((rank) => present?.has(rank) === true) : undefined;
       if (twice !== undefined)
-        fail(`${say(round, to, chunk)} would have the contribution of ${twice} to chunk ${chunk} twice`);
+        fail(`${say(round, to)} would have the contribution of ${twice} to chunk ${chunk} twice`);
       if (combine && (present === undefined || !combines(collective)))
-        fail(`${say(round, to, chunk)} has nothing to combine with chunk ${chunk} from ${from}`);
+        fail(`${say(round, to)} has nothing to combine with chunk ${chunk} from ${from}`);
       (held[to] as (Set<number> | undefined)[])[chunk] = combine
         ? new Set([...(present as Set<number>), ...coming])
         : coming;
@@ -103,8 +107,7 @@ export function checkSchedule(schedule: Schedule): void {
   }
 }
 
-const say = ([first]: readonly Message[], rank: number, _chunk: number): string =>
-  `in round ${first?.round} rank ${rank}`;
+const say = ([first]: readonly Message[], rank: number): string => `in round ${first?.round} rank ${rank}`;
 
 /** The length of each chunk of a tensor of `length` elements. */
 export const chunkLengths = (length: number, chunks: number): number[] =>

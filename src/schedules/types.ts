@@ -15,7 +15,10 @@ export type Scheduled = (typeof scheduled)[number];
 
 /** A chunk on its way. */
 export interface Message {
-  /** Messages of a round are sent at once: none of them has what another one of the round brings. */
+  /**
+   * Messages of a round are sent at once: none of them has what another one of the round brings. Several may bring a rank the same chunk
+   * only if all are combined, in the order of their senders.
+   */
   readonly round: number;
   readonly from: number;
   readonly to: number;

@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { comm } from "heddle";
 import { describe, expect, test } from "vitest";
-import type { CollectiveTable } from "../../src/cli/collectives.ts";
+import { type CollectiveTable, formatCollectives, isWhole, tryAll } from "../../src/cli/collectives.ts";
 import { dtypeNames } from "../../src/ir/dtype.ts";
 import { workerScript } from "../launch/launcher.ts";
 import { heddle as heddleWith, script } from "./heddle-process.ts";
@@ -75,10 +75,24 @@ describe("heddle doctor", () => {
     }
   });
 
+  test("a wrong result, an error and a transport that fails are failures", async () => {
+    const wrong = await tryAll(async () => [[0], [0]], "a wrong place");
+    const broken = await tryAll(() => Promise.reject(new Error("the link is gone")), "a broken place");
+    const said = (outcomes: typeof wrong): string[] => [...outcomes.values()].flatMap(({ failures }) => failures);
+    expect(said(wrong)).toHaveLength(5);
+    expect(said(wrong)[0]).toBe("allGather of f32 on a wrong place: gives [[0],[0]], not [[1,2,3,2],[1,2,3,2]]");
+    expect(said(broken)[0]).toMatch(/a broken place: Error: the link is gone/);
+    const row = { collective: "allReduce", runs: [], undefined: [], failures: [] };
+    expect(isWhole({ backends: [], rows: [row], failures: [] })).toBe(true);
+    expect(isWhole({ backends: [], rows: [{ ...row, failures: ["wrong"] }], failures: [] })).toBe(false);
+    expect(isWhole({ backends: [], rows: [row], failures: ["tcp: refused"] })).toBe(false);
+  });
+
   test("tries every collective on every executor and transport", () => {
     const { status, stdout } = heddle("doctor", "--collectives", "--json");
-    const { backends, rows } = JSON.parse(stdout) as CollectiveTable;
-    expect(status).toBe(0);
+    const table = JSON.parse(stdout) as CollectiveTable;
+    const { backends, rows } = table;
+    expect({ status, failures: table.failures }).toEqual({ status: 0, failures: [] });
     const names = new Set(rows.map(({ collective }) => collective));
     expect([...names].sort()).toEqual(
       Object.keys(comm)
@@ -98,8 +112,8 @@ describe("heddle doctor", () => {
         expect(here ? (runs?.length ?? 0) + row.undefined.length : runs).toBe(here ? dtypeNames.length : null);
       });
     }
-    const people = heddle("doctor", "--collectives").stdout;
+    const people = formatCollectives(table);
     expect(people).toMatch(/allReduce mean +(floats +|- +){3}floats\n/);
-    expect(people).toContain("Every collective ran in every dtype for which it is defined.");
+    expect(people).toContain("Every collective gave two ranks what is due, in every dtype");
   });
 });

@@ -72,6 +72,12 @@ const onTwo = (fn: (x: Tensor) => unknown, rows: readonly (readonly number[])[])
   return comm.perDevice((own: Tensor) => fn(own.reshape(own.shape.slice(1))))(x) as Tensor;
 };
 
+/** Names of the schedules that there are for a task. */
+const namesFor = (task: comm.schedules.Task): string[] => {
+  const topology = comm.schedules.uniform(task.ranks, { latency: 1e-6, bandwidth: 1e9 });
+  return comm.schedules.rankedSchedules(task, 1e3, topology).map(({ schedule }) => schedule.name);
+};
+
 describe.each(executorNames())("schedules on the %s executor", (executor) => {
   test.each([1, 2, 3, 4, 6])("every collective by every schedule, %i devices", (size) => {
     const runtime = runtimeOf(executor, size);
@@ -218,6 +224,60 @@ describe("gradients: of the sum of what all devices return, by what each device 
   });
 });
 
+describe("gradients by every schedule are those without one", () => {
+  const at = (value: Tensor): Tensor => {
+    // Means of up to four devices are whole numbers.
+    const ramp = Array.from({ length: value.size }, (_unused, index) => 12 * (index + 1));
+    return value.mul(tensor(ramp, { dtype: "f64", shape: value.shape }));
+  };
+  type Options = { readonly schedule?: string; readonly reduction?: comm.Reduction };
+  const calls: { readonly [name in comm.schedules.Scheduled]: (x: Tensor, options: Options) => Tensor } = {
+    allReduce: comm.allReduce,
+    reduceScatter: comm.reduceScatter,
+    reduce: (x, options) => comm.reduce(x, { ...options, root: 1 }),
+    allGather: comm.allGather,
+    gather: (x, options) => comm.gather(x, { ...options, root: 1 }),
+    scatter: (x, options) => comm.scatter(x, { ...options, root: 1 }),
+    broadcast: (x, options) => comm.broadcast(x, { ...options, root: 1 }),
+    allToAll: comm.allToAll,
+  };
+  const combining = ["allReduce", "reduceScatter", "reduce"];
+  const rows = Object.keys(calls).flatMap((name) =>
+    (combining.includes(name) ? (["sum", "mean", "product", "min", "max"] as const) : [undefined]).map(
+      (reduction) => [name as comm.schedules.Scheduled, reduction] as const,
+    ),
+  );
+
+  test.each(rows)("%s %s, 2, 3 and 4 devices", (name, reduction) => {
+    for (const size of [2, 3, 4]) {
+      // Each device has ties with another one.
+      const own = Array.from({ length: size }, (_unused, rank) =>
+        Array.from({ length: 2 * size }, (_element, index) => 1 + ((index + (rank >> 1)) % 3)),
+      );
+      const gradient = (schedule?: string): unknown => {
+        const options = { ...(schedule && { schedule }), ...(reduction && { reduction }) };
+        const loss = (x: Tensor): Tensor =>
+          at(calls[name](x, options))
+            .sum()
+            .mul(comm.rank() + 1);
+        try {
+          return onTwo((x) => grad(loss)(x), own).arraySync();
+        } catch (error) {
+          return (error as HeddleError).code;
+        }
+      };
+      const due = gradient();
+      const isDefined = name === "allReduce" || (reduction !== "min" && reduction !== "max");
+      expect(due).toEqual(isDefined ? expect.any(Array) : "gradient");
+      const root = ["reduce", "gather", "scatter", "broadcast"].includes(name) ? 1 : 0;
+      const task = { collective: name, ranks: size, root };
+      for (const schedule of ["auto", ...namesFor(task)]) {
+        expect(gradient(schedule), `${schedule}, ${size} devices`).toEqual(due);
+      }
+    }
+  });
+});
+
 describe("what is refused, and how it is said", () => {
   const runtime = (): Runtime => runtimeOf("reference", 2);
   const one = tensor([1, 2, 3]);
@@ -284,6 +344,40 @@ describe("what is refused, and how it is said", () => {
     ],
   ])("%s", (_name, run, message) => {
     expect(said(run)).toMatch(message);
+  });
+});
+
+describe.each(executorNames())("devices of one process that call differently, on the %s executor", (executor) => {
+  test.each<[string, (x: Tensor, rank: number) => Tensor, RegExp]>([
+    [
+      "other roots",
+      (x, rank) => comm.broadcast(x, { root: rank }),
+      /comm\.broadcast 1 f32\[1,2\], and .*comm\.broadcast 1 root 1 f32\[1,2\]/,
+    ],
+    [
+      "other pairs",
+      (x, rank) => comm.permute(x, { pairs: rank === 0 ? [[0, 1]] : [] }),
+      /pairs \[\[0,1\]\].*pairs \[\]/,
+    ],
+    ["other sizes", (x, rank) => comm.scatter(x, { dim: 1, sizes: [rank, 2 - rank] }), /device . returns|sizes/],
+    [
+      "parts that do not fit",
+      (x) => comm.allToAll(x, { split: 1, sends: [0, 2], receives: [1, 1] }),
+      /comm\.allToAll 1 split 1 f32: device 0 sends device 0 0 elements, which expects 1/,
+    ],
+  ])("%s are refused, and what follows works", (_name, call, message) => {
+    const runtime = runtimeOf(executor, 2);
+    const x = joined(
+      runtime,
+      [0, 1].map((rank) => heldBy(rank, [2], "f32")),
+      "f32",
+    );
+    expect(() =>
+      comm
+        .perDevice((own: Tensor) => call(own, comm.rank()))(x)
+        .dataSync(),
+    ).toThrow(message);
+    expect(comm.allReduce(x).arraySync()).toEqual([0, 1].map(() => [4, 4]));
   });
 });
 

@@ -29,3 +29,22 @@ describe.skipIf("error" in loadNative())("every collective in every dtype", { ti
     },
   );
 });
+
+describe.skipIf("error" in loadNative())("workers that call differently get an error that names both", () => {
+  test.each([
+    ["root", /'comm\.check 0 of comm\.broadcast f32\[2\]'.*'comm\.check 0 of comm\.broadcast root 1 f32\[2\]'/],
+    ["root in a function", /of comm\.gather f32\[2\]'.*of comm\.gather root 1 f32\[2\]'/],
+    ["pairs", /comm\.permute pairs \[\[0,1\]\] f32\[2\]'.*comm\.permute pairs \[\] f32\[2\]'/],
+    ["collective", /'comm\.allReduce 1 f32\[2\]'.*comm\.broadcast f32\[2\]'/],
+  ])(
+    "another %s",
+    async (what, message) => {
+      const file = fileURLToPath(new URL("./scripts/differ.ts", import.meta.url));
+      const variables = { HEDDLE_THREADS: "1", HEDDLE_TIMEOUT: "30" };
+      const { stdout, stderr } = await started(["run", file, "--workers", "2", "--", what], variables).ended;
+      const said = [...stdout.matchAll(/RESULT (".*")/g)].map((match) => JSON.parse(match[1] as string) as string);
+      expect(said, stdout + stderr).toEqual([expect.stringMatching(message), expect.stringMatching(message)]);
+    },
+    60_000,
+  );
+});

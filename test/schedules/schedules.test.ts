@@ -61,6 +61,25 @@ describe("a wrong schedule is refused, with the place", () => {
     ["a message less", changed((list) => list.pop()), /in the end rank 0 has 2 of 3 contributions to chunk 1$/m],
     ["a message twice", changed((list) => list.push({ ...(list[0] as (typeof list)[number]), round: 1 })), /twice/],
     [
+      "a chunk that is replaced and combined in one round",
+      {
+        ...{ name: "ordered", collective: "allReduce", ranks: 3, root: 0, chunks: 1 },
+        messages: [
+          { round: 0, from: 0, to: 1, chunk: 0, combine: true },
+          { round: 1, from: 2, to: 0, chunk: 0, combine: false },
+          { round: 1, from: 1, to: 0, chunk: 0, combine: true },
+          { round: 2, from: 0, to: 1, chunk: 0, combine: false },
+          { round: 2, from: 0, to: 2, chunk: 0, combine: false },
+        ],
+      },
+      /in round 1 rank 0 gets chunk 0 twice/,
+    ],
+    [
+      "a round that is no number",
+      changed((list) => list.push({ round: Number.NaN, from: 0, to: 1, chunk: 0, combine: false })),
+      /no round NaN/,
+    ],
+    [
       "a rank that is not there",
       changed((list) => list.push({ round: 9, from: 0, to: 3, chunk: 0, combine: false })),
       /from 0 to 3/,

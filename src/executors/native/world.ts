@@ -3,6 +3,7 @@ import { exchangeOver, latestAttempt } from "../../hosts/exchange.ts";
 import { findMeetingPlace } from "../../hosts/interfaces.ts";
 import type { Meeting } from "../../hosts/meeting.ts";
 import { onLeaving } from "../../hosts/store.ts";
+import { range } from "../../ir/shape.ts";
 import type { World } from "../../runtime/world.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { reasonOf } from "../../util/faults.ts";
@@ -16,6 +17,8 @@ export interface WorldOptions extends Meeting {
   readonly name: string;
   /** The smallest attempt; default 0. The largest of all ranks counts. */
   readonly attempt?: number;
+  /** Default: that of `HEDDLE_TRANSPORT`. */
+  readonly transport?: "tcp" | "shared";
 }
 
 /** Membership by the native core, whose links devices use. */
@@ -24,7 +27,7 @@ export interface JoinedWorld extends World {
 }
 
 /**
- * Joins the world, with the transport of `HEDDLE_TRANSPORT`.
+ * Joins the world.
  *
  * @throws HeddleError `world` when the store or a rank cannot be reached in time, or not by that transport.
  */
@@ -52,7 +55,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
       port,
       secret,
       timeout,
-      transport,
+      transport: options.transport ?? transport,
       ...(bind === undefined ? {} : { bind }),
       ...(ports === undefined ? {} : { ports }),
       ...(options.flight === undefined ? {} : { flight: options.flight }),
@@ -63,10 +66,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
       cause,
     });
   }
-  const everyone = native.group(
-    Array.from({ length: size }, (_unused, index) => index),
-    "everyone",
-  );
+  const everyone = native.group(range(size), "everyone");
   if (native.warning !== null) {
     process.emitWarning(`rank ${rank} goes on without its flight recorder: ${reasonOf(native.warning)}`, {
       code: "HEDDLE_FLIGHT",
