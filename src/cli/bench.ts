@@ -90,7 +90,7 @@ export function benchCommand({ finish }: CommandContext): Command {
       const { measured, missing } = await measure(flags);
       if (flags.json === true) console.log(JSON.stringify({ workers: flags.workers, measured, missing }, null, 2));
       else console.log(formatMeasured(measured, missing, flags.workers));
-      finish(exitStatus.ok);
+      finish(measured.length > 0 ? exitStatus.ok : exitStatus.failure);
     });
 }
 

@@ -50,6 +50,13 @@ const all: Registered[] = [];
 /** Every collective, in the order of their definitions. */
 export const registered = (): readonly Registered[] => all;
 
+/** The device whose function is being traced, if one is. @throws HeddleError `option` for a runtime, which the function has already */
+export function scopeFor(what: string, { runtime }: CommOptions): Scope | undefined {
+  const scope = scopeNow();
+  if (scope === undefined || runtime === undefined) return scope;
+  throw new HeddleError("option", `${what}: a function of comm.perDevice has the runtime of that function`);
+}
+
 /** What an option is if it is left out. */
 const defaults: { readonly [name: string]: unknown } = { root: 0, reduction: "sum", dim: 0, split: 0 };
 /** Options that devices may give differently. */
@@ -92,12 +99,9 @@ export function collective<Options extends CommOptions>(
     const options = given ?? ({} as Options);
     checkTensor(what, x);
     checkOptions(what, options, [...names, "axis", "runtime"]);
-    const scope = scopeNow();
+    const scope = scopeFor(what, options);
+    if (scope !== undefined) return traced(x, scope, options);
     const { runtime: wanted, ...rest } = options;
-    if (scope !== undefined) {
-      if (wanted === undefined) return traced(x, scope, options);
-      throw new HeddleError("option", `${what}: a function of comm.perDevice has the runtime of that function`);
-    }
     const isJoined = !x.isTraced && checkJoined(what, x, runtimeFor(what, wanted, [x]));
     const run = eager.of(owner, `${isJoined} ${name} ${textOf(rest)}`, () =>
       deviceFunction(what, (own: Tensor) =>

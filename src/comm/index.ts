@@ -8,7 +8,7 @@ import { meshOf } from "../runtime/mesh.ts";
 import { checkTensor, type Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
-import type { CommOptions } from "./call.ts";
+import { type CommOptions, scopeFor } from "./call.ts";
 import { allReduce } from "./reductions.ts";
 import { runtimeFor } from "./runtime.ts";
 import { axisOf, scopeNow } from "./scope.ts";
@@ -48,7 +48,7 @@ export async function barrier(options: CommOptions = {}): Promise<void> {
 /** This process's device: its coordinate on the axis. In a function of `perDevice`, that of the device that the trace is for. */
 export function rank(options: CommOptions = {}): number {
   checkOptions("comm.rank", options, ["axis", "runtime"]);
-  const scope = scopeNow();
+  const scope = scopeFor("comm.rank", options);
   if (scope !== undefined) return scope.coordinate(axisOf("comm.rank", scope.mesh, options.axis));
   const runtime = runtimeFor("comm.rank", options.runtime, []);
   const axis = axisOf("comm.rank", meshOf(runtime), options.axis);
@@ -61,7 +61,7 @@ export function rank(options: CommOptions = {}): number {
 /** The number of devices on the axis. */
 export function size(options: CommOptions = {}): number {
   checkOptions("comm.size", options, ["axis", "runtime"]);
-  const mesh = scopeNow()?.mesh ?? meshOf(runtimeFor("comm.size", options.runtime, []));
+  const mesh = scopeFor("comm.size", options)?.mesh ?? meshOf(runtimeFor("comm.size", options.runtime, []));
   return axisOf("comm.size", mesh, options.axis).size;
 }
 

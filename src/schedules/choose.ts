@@ -22,7 +22,9 @@ export function registerSchedule(maker: ScheduleMaker): void {
   const { name, make } = (maker ?? {}) as Partial<ScheduleMaker>;
   if (typeof name !== "string" || !/^[a-z]\w*$/i.test(name) || typeof make !== "function")
     throw new HeddleError("argument", `registerSchedule: takes { name, doc, make }, got ${shown(maker)}`);
-  if (makers.has(name)) throw new HeddleError("argument", `registerSchedule: there is a schedule '${name}' already`);
+  // "auto" is the choice, and "alone" what one rank does.
+  if (makers.has(name) || name === "auto" || name === "alone")
+    throw new HeddleError("argument", `registerSchedule: there is a schedule '${name}' already`);
   makers.set(name, maker);
 }
 
@@ -38,11 +40,21 @@ function made(maker: ScheduleMaker, task: Task, topology: Topology): Schedule | 
   return schedule;
 }
 
+/** The same of a maker that may be wrong. */
+function madeWell(maker: ScheduleMaker, task: Task, topology: Topology): Schedule | undefined {
+  try {
+    return made(maker, task, topology);
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * The schedule of this name.
  *
  * @param topology default: equal links; only some schedules depend on it
- * @throws HeddleError `schedule` where there is none, or it does not fit; `option` for an unknown name
+ * @throws HeddleError `schedule` where there is none, or it does not fit; `option` for an unknown name, and for more than 256 ranks (64 of
+ * an all-to-all)
  */
 export function scheduleNamed(
   name: string,
@@ -50,7 +62,7 @@ export function scheduleNamed(
   topology: Topology = uniform(task?.ranks, { latency: 0, bandwidth: 1 }),
 ): Schedule {
   checkTask("scheduleNamed", task);
-  checkTopology("scheduleNamed", topology);
+  checkTopology("scheduleNamed", topology, task.ranks);
   const maker = makers.get(name);
   if (maker === undefined) {
     const suggestion = typeof name === "string" ? nearest(name, scheduleNames()) : undefined;
@@ -67,7 +79,11 @@ export function scheduleNamed(
   );
 }
 
-/** All schedules that fit, the fastest one first. */
+/**
+ * All schedules that fit, the fastest one first. One that was registered and is wrong is left out; `scheduleNamed` says why.
+ *
+ * @throws HeddleError `option` for more than 256 ranks (64 of an all-to-all); `argument` for a topology of other ranks
+ */
 export function rankedSchedules(
   task: Task,
   bytes: number,
@@ -75,10 +91,10 @@ export function rankedSchedules(
 ): { schedule: Schedule; seconds: number }[] {
   checkTask("rankedSchedules", task);
   checkBytes("rankedSchedules", bytes);
-  checkTopology("rankedSchedules", topology);
+  checkTopology("rankedSchedules", topology, task.ranks);
   if (task.ranks === 1) return [{ schedule: alone(task), seconds: 0 }];
   const all = [...makers.values()].flatMap((maker) => {
-    const schedule = made(maker, task, topology);
+    const schedule = builtIn.includes(maker) ? made(maker, task, topology) : madeWell(maker, task, topology);
     return schedule === undefined ? [] : [{ schedule, seconds: simulate(schedule, bytes, topology).seconds }];
   });
   return all.sort((left, right) => left.seconds - right.seconds);

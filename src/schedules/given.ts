@@ -16,21 +16,28 @@ export function checkIsSchedule(what: string, value: unknown): asserts value is 
   throw new HeddleError("argument", `${what}: takes a schedule, as scheduleNamed makes it, got ${shown(value)}`);
 }
 
-/** @throws HeddleError `argument` unless the value is a task */
-export function checkTask(what: string, value: unknown): asserts value is Task {
+/** Number of ranks up to which there are schedules; chunks of an all-to-all are as many as its pairs. */
+export const mostRanks = { most: 256, allToAll: 64 };
+
+/** @throws HeddleError `argument` unless the value is a task, `option` for more ranks than the limit */
+export function checkTask(what: string, value: unknown, limit = mostRanks): asserts value is Task {
   const { collective, ranks, root } = (value ?? {}) as Partial<Task>;
   if (!isRecord(value) || !scheduled.includes(collective as Task["collective"]))
     throw new HeddleError("argument", `${what}: takes { collective, ranks, root }, got ${shown(value)}`, {
       hint: `collectives are ${scheduled.join(", ")}`,
     });
-  checkInteger(what, "ranks", ranks as number, 1, 2 ** 20);
+  checkInteger(what, "ranks", ranks as number, 1, collective === "allToAll" ? limit.allToAll : limit.most);
   checkInteger(what, "root", root as number, 0, (ranks as number) - 1);
 }
 
-/** @throws HeddleError `argument` unless the value is a topology */
-export function checkTopology(what: string, value: unknown): asserts value is Topology {
+/** @throws HeddleError `argument` unless the value is a topology of so many ranks */
+export function checkTopology(what: string, value: unknown, ranks: number): asserts value is Topology {
   const { hosts, link } = (value ?? {}) as Partial<Topology>;
-  if (Array.isArray(hosts) && hosts.every((host) => Array.isArray(host)) && typeof link === "function") return;
+  if (Array.isArray(hosts) && hosts.every((host) => Array.isArray(host)) && typeof link === "function") {
+    const all = (hosts as Topology["hosts"]).flat().sort((left, right) => left - right);
+    if (all.length === ranks && all.every((rank, index) => rank === index)) return;
+    throw new HeddleError("argument", `${what}: the topology has the ranks ${shown(all)}, not those below ${ranks}`);
+  }
   throw new HeddleError("argument", `${what}: takes a topology, as hostsOf and uniform make it, got ${shown(value)}`);
 }
 

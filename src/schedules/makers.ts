@@ -15,12 +15,10 @@ export interface ScheduleMaker {
 const modulo = (value: number, by: number): number => ((value % by) + by) % by;
 const after = (rounds: number, messages: readonly Message[]): Message[] =>
   messages.map((message) => ({ ...message, round: message.round + rounds }));
-const lastRound = (messages: readonly Message[]): number => Math.max(0, ...messages.map(({ round }) => round + 1));
-const inTurn = (...parts: readonly (readonly Message[])[]): Message[] => {
-  const all: Message[] = [];
-  for (const part of parts) all.push(...after(lastRound(all), part));
-  return all;
-};
+const lastRound = (messages: readonly Message[]): number =>
+  messages.reduce((last, { round }) => Math.max(last, round + 1), 0);
+const inTurn = (...parts: readonly (readonly Message[])[]): Message[] =>
+  parts.reduce<Message[]>((all, part) => all.concat(after(lastRound(all), part)), []);
 const isPowerOfTwo = (value: number): boolean => value > 0 && (value & (value - 1)) === 0;
 const message = (round: number, from: number, to: number, chunk: number, combine: boolean): Message => ({
   round,

@@ -69,9 +69,10 @@ export function checkSchedule(schedule: Schedule): void {
   const isParted = collective !== "allReduce" && collective !== "broadcast" && collective !== "reduce";
   if (isParted && chunks % ranks !== 0) fail(`${chunks} chunks are not equally many for each rank`);
   if (collective === "allToAll" && chunks !== ranks * ranks) fail(`an all-to-all has ${ranks * ranks} chunks`);
-  // What each rank has of each chunk: the ranks whose contributions are in it.
-  const held = range(ranks).map((rank) =>
-    range(chunks).map((chunk) => (hasAtStart(schedule, rank, chunk) ? new Set([rank]) : undefined)),
+  // What each rank has of each chunk: a bit for each rank whose contribution is in it.
+  const bits = range(ranks).map((rank) => 1n << BigInt(rank));
+  const held = bits.map((bit, rank) =>
+    range(chunks).map((chunk) => (hasAtStart(schedule, rank, chunk) ? bit : undefined)),
   );
   for (const round of roundsOf({ messages })) {
     if (!Number.isInteger(round[0]?.round)) fail(`there is no round ${round[0]?.round}`);
@@ -86,23 +87,24 @@ export function checkSchedule(schedule: Schedule): void {
       if (arrived.has(place) && !(combine && arrived.get(place)))
         fail(`${say(round, to)} gets chunk ${chunk} twice, and the result would depend on the order`);
       arrived.set(place, combine);
-      const [coming, present] = [sent[index] as Set<number>, held[to]?.[chunk]];
-      const twice = combine ? [...coming].find((rank) => present?.has(rank) === true) : undefined;
-      if (twice !== undefined)
-        fail(`${say(round, to)} would have the contribution of ${twice} to chunk ${chunk} twice`);
+      const [coming, present] = [sent[index] as bigint, held[to]?.[chunk]];
+      if (combine && present !== undefined && (present & coming) !== 0n)
+        fail(
+          `${say(round, to)} would have the contribution of ${bits.findIndex((bit) => (bit & present & coming) !== 0n)} to chunk ${chunk} twice`,
+        );
       if (combine && (present === undefined || !combines(collective)))
         fail(`${say(round, to)} has nothing to combine with chunk ${chunk} from ${from}`);
-      (held[to] as (Set<number> | undefined)[])[chunk] = combine
-        ? new Set([...(present as Set<number>), ...coming])
-        : coming;
+      (held[to] as (bigint | undefined)[])[chunk] = combine ? (present as bigint) | coming : coming;
     });
   }
   const due = combines(collective) ? ranks : 1;
+  const countOf = (have = 0n): number => bits.filter((bit) => (bit & have) !== 0n).length;
+  const all = (1n << BigInt(ranks)) - 1n;
   for (const rank of range(ranks)) {
     for (const chunk of range(chunks)) {
-      const have = held[rank]?.[chunk]?.size ?? 0;
-      if (needsAtEnd(schedule, rank, chunk) && have < due)
-        fail(`in the end rank ${rank} has ${have} of ${due} contributions to chunk ${chunk}`);
+      const have = held[rank]?.[chunk];
+      if (!needsAtEnd(schedule, rank, chunk) || (combines(collective) ? have === all : have !== undefined)) continue;
+      fail(`in the end rank ${rank} has ${countOf(have)} of ${due} contributions to chunk ${chunk}`);
     }
   }
 }

@@ -19,7 +19,7 @@ export interface Simulated {
 export function simulate(schedule: Schedule, bytes: number, topology: Topology): Simulated {
   checkIsSchedule("simulate", schedule);
   checkBytes("simulate", bytes);
-  checkTopology("simulate", topology);
+  checkTopology("simulate", topology, schedule.ranks);
   const { ranks, chunks } = schedule;
   const lengths = chunkLengths(bytes, chunks);
   const done = new Array<number>(ranks).fill(0);

@@ -9,6 +9,9 @@ import { chunkLengths, hasAtStart, type Message, needsAtEnd, type Schedule, type
 import { simulate } from "./simulate.ts";
 import type { Topology } from "./topology.ts";
 
+/** The time of the search grows with the fourth power of the number of ranks: seconds at this one. */
+const mostRanks = { most: 24, allToAll: 12 };
+
 /** Chunks of each rank's part that are tried. */
 const cuts = [1, 2, 4];
 
@@ -16,12 +19,12 @@ const cuts = [1, 2, 4];
  * The fastest schedule that the search finds for `bytes` (the whole tensor). Collectives that combine are the reverse of those that
  * spread: an all-reduce is a reduce-scatter and an all-gather.
  *
- * @throws HeddleError `schedule` where some rank cannot be reached
+ * @throws HeddleError `schedule` where some rank cannot be reached; `option` for more than 24 ranks, or 12 of an all-to-all
  */
 export function synthesize(task: Task, bytes: number, topology: Topology): Schedule {
-  checkTask("synthesize", task);
+  checkTask("synthesize", task, mostRanks);
   checkBytes("synthesize", bytes);
-  checkTopology("synthesize", topology);
+  checkTopology("synthesize", topology, task.ranks);
   const found = cuts.flatMap((cut) => made(task, bytes, topology, cut));
   const timed = found.map((schedule) => ({ schedule, ...simulate(schedule, bytes, topology) }));
   const [best] = timed.sort((left, right) => left.seconds - right.seconds);

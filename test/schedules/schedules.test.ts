@@ -204,3 +204,11 @@ describe("a synthesized schedule", () => {
     expect(() => synthesize({ collective: "allGather", ranks: 2, root: 0 }, 8, apart)).toThrow(/no links lead/);
   });
 });
+
+test("limits, names and topologies that do not fit are refused", () => {
+  const task = { collective: "allReduce", ranks: 256, root: 0 } as const;
+  expect(scheduleNamed("halvingDoubling", task).messages.length).toBe(2 * 255 * 256);
+  expect(() => scheduleNamed("ring", { ...task, ranks: 257 })).toThrow(/at most 256/);
+  expect(() => synthesize({ ...task, ranks: 25 }, 1e6, uniform(25, link))).toThrow(/at most 24/);
+  expect(() => chooseSchedule({ ...task, ranks: 8 }, 1e6, uniform(2, link))).toThrow(/not those below 8/);
+});
