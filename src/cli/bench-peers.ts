@@ -128,7 +128,19 @@ int main(int argc, char **argv) {
 /** A folder for the sources of peers, and what removes it. */
 export function peerFolder(): { readonly folder: string; readonly remove: () => void } {
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
-  return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) };
+  const clean = (): void => rmSync(folder, { recursive: true, force: true });
+  const onSignal = (signal: NodeJS.Signals): void => {
+    clean();
+    // Without this listener the signal ends the process, as its sender expects.
+    process.kill(process.pid, signal);
+  };
+  const signals = ["SIGINT", "SIGTERM"] as const;
+  for (const signal of signals) process.once(signal, onSignal);
+  const remove = (): void => {
+    for (const signal of signals) process.off(signal, onSignal);
+    clean();
+  };
+  return { folder, remove };
 }
 
 const lastLine = (text: string): string => text.trim().split("\n").at(-1) ?? "";

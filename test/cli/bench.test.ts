@@ -1,8 +1,11 @@
 /** `heddle bench collectives`: what it measures and prints; never how fast it is. */
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatMeasured, type Measured } from "../../src/cli/bench.ts";
 import { loadNative } from "../../src/executors/native/binding.ts";
-import { heddle } from "./heddle-process.ts";
+import { heddle, started } from "./heddle-process.ts";
 
 const collectives = ["allReduce", "reduceScatter", "allGather", "allToAll", "gather", "scatter", "broadcast", "reduce"];
 
@@ -36,6 +39,18 @@ describe.skipIf("error" in loadNative())("heddle bench collectives", () => {
     expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(message) });
   });
 });
+
+test("a signal ends it, and leaves no folder behind", async () => {
+  const parent = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
+  const own = (): string[] => readdirSync(parent).filter((name) => name.startsWith("heddle-bench-"));
+  const flags = ["--peers", "heddle", "--milliseconds", "60000"];
+  const { child, ended } = started(["bench", "collectives", ...flags], { TMPDIR: parent });
+  await expect.poll(own, { timeout: 60_000, interval: 20 }).toHaveLength(1);
+  child.kill("SIGTERM");
+  expect((await ended).status).toBe(null);
+  expect(own()).toEqual([]);
+  rmSync(parent, { recursive: true, force: true });
+}, 90_000);
 
 test("a table has the sizes in order, and says what was not measured and why", () => {
   const one = { collective: "allReduce", seconds: 1e-5, algorithm: 4e8, bus: 4e8 };
