@@ -170,7 +170,10 @@ export async function tryAll(carry: Carry, where: string): Promise<Map<string, O
       const fault = await faultOf(carry, call, dtype);
       if (fault === undefined) outcome.runs.push(dtype);
       else if (fault instanceof HeddleError && fault.code === "dtype") outcome.undefined.push(dtype);
-      else failed = outcome.failures.push(`${nameOf(call)} of ${dtype} on ${where}: ${String(fault)}`) && failed + 1;
+      else {
+        outcome.failures.push(`${nameOf(call)} of ${dtype} on ${where}: ${String(fault)}`);
+        failed++;
+      }
     }
   }
   return outcomes;

@@ -59,7 +59,7 @@ function heldSizes(x: Tensor, place: Place, dim: number, sizes: unknown): readon
 }
 
 /** The sizes of the parts that a whole is cut into. */
-function cutSizes(x: Tensor, place: Place, dim: number, sizes: unknown): readonly number[] {
+export function cutSizes(x: Tensor, place: Place, dim: number, sizes: unknown): readonly number[] {
   if (sizes === undefined) return evenSizes(place, x, dim);
   const checked = sizesOf(place, "sizes", sizes);
   const total = checked.reduce((sum, size) => sum + size, 0);

@@ -7,19 +7,8 @@ import type { Tensor } from "../tensor/tensor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import {
-  type CommOptions,
-  collective,
-  deviceOf,
-  dimOf,
-  emit,
-  evenSizes,
-  type Place,
-  part,
-  sizesOf,
-  startsOf,
-} from "./call.ts";
-import { directBytes, gatherTo, isDirect, type PartsOptions, type RootOptions, shares } from "./moves.ts";
+import { type CommOptions, collective, deviceOf, dimOf, emit, evenSizes, type Place, part, startsOf } from "./call.ts";
+import { cutSizes, directBytes, gatherTo, isDirect, type PartsOptions, type RootOptions, shares } from "./moves.ts";
 import { bySchedule, dimBack, exchange, flatOf, type ScheduleOptions, scheduledSizes } from "./scheduled.ts";
 
 /** The reductions, by name. */
@@ -175,41 +164,40 @@ export const reduceScatter = collective<ReduceOptions & PartsOptions>(
       const plain = (value: Tensor): Tensor => scatterEven(value, place, at, way);
       return finished(withPlainGradient(x, reduction, run, plain), x, reduction, place);
     }
-    if (sizes !== undefined) return scatterUneven(x, place, at, sizesOf(place, "sizes", sizes), reduction);
-    return finished(scatterEven(x, place, at, way), x, reduction, place);
+    const y =
+      sizes === undefined
+        ? scatterEven(x, place, at, way)
+        : scatterUneven(x, place, at, cutSizes(x, place, at, sizes), way);
+    return finished(y, x, reduction, place);
   },
 );
 
 /** Equal parts: links combine sums and extremes; of other reductions each device combines what it gets. */
 function scatterEven(x: Tensor, place: Place, dim: number, way: Way): Tensor {
-  const [size] = evenSizes(place, x, dim) as [number];
+  evenSizes(place, x, dim);
   if ("op" in way) return emit("reduceScatter", onWire(x), place, { dim, reduction: way.op });
+  return folded(emit("allToAll", partsFirst(x, dim, place.parts), place, { from: 0, to: 0 }), way.fold);
+}
+
+/** The equal parts of a dim, along a new first dim. */
+function partsFirst(x: Tensor, dim: number, parts: number): Tensor {
   const [before, after] = [x.shape.slice(0, dim), x.shape.slice(dim + 1)];
-  // The parts go to the front.
   const order = [dim, ...range(x.shape.length + 1).filter((index) => index !== dim)];
-  const chunks = x.reshape([...before, place.parts, size, ...after]).transpose(order);
-  return folded(emit("allToAll", chunks, place, { from: 0, to: 0 }), way.fold);
+  return x.reshape([...before, parts, (x.shape[dim] as number) / parts, ...after]).transpose(order);
 }
 
 /** Unequal parts: every device sends each other device that one's part. */
-function scatterUneven(x: Tensor, place: Place, dim: number, sizes: readonly number[], reduction: Reduction): Tensor {
-  const way = wayOf(place.what, reduction, x);
-  const total = sizes.reduce((sum, size) => sum + size, 0);
-  if (total !== x.shape[dim])
-    throw new HeddleError("shape", `${place.what}: dim ${dim} has ${x.shape[dim]} elements, sizes add up to ${total}`);
+function scatterUneven(x: Tensor, place: Place, dim: number, sizes: readonly number[], way: Way): Tensor {
   const own = place.scope.coordinate(place.axis);
   const [starts, size] = [startsOf(sizes), sizes[own] as number];
   const sends = sizes.map((count, peer) => [peer, starts[peer] as number, count] as const);
   if ("op" in way) {
     const receives = sizes.map((_count, peer) => [peer, 0, size] as const);
-    const y = exchange(onWire(x), place, { dim, size, sends, receives, reduction: way.op });
-    return finished(y, x, reduction, place);
+    return exchange(onWire(x), place, { dim, size, sends, receives, reduction: way.op });
   }
   const receives = sizes.map((_count, peer) => [peer, peer * size, size] as const);
   const all = exchange(x, place, { dim, size: size * place.parts, sends, receives });
-  const [before, after] = [x.shape.slice(0, dim), x.shape.slice(dim + 1)];
-  const order = [dim, ...range(x.shape.length + 1).filter((index) => index !== dim)];
-  return folded(all.reshape([...before, place.parts, size, ...after]).transpose(order), way.fold);
+  return folded(partsFirst(all, dim, place.parts), way.fold);
 }
 
 /**
@@ -224,26 +212,25 @@ export const reduce = collective<ReduceOptions & RootOptions>(
     const to = deviceOf(place, "root", root);
     const way = wayOf(place.what, reduction, x);
     const flat = x.reshape([x.size]);
-    if (schedule === undefined) return reduceTo(flat, place, to, way, reduction).reshape(x.shape);
+    const plain = (value: Tensor): Tensor => reduceTo(value, place, to, way);
     const work = { collective: "reduce", root: to, fold: foldOf(way) } as const;
     const run = (value: Tensor): Tensor => bySchedule(onWire(value), place, schedule, work);
-    const plain = (value: Tensor): Tensor => reduceTo(value, place, to, way, reduction);
-    return finished(withPlainGradient(flat, reduction, run, plain), x, reduction, place).reshape(x.shape);
+    const y = schedule === undefined ? plain(flat) : withPlainGradient(flat, reduction, run, plain);
+    return finished(y, x, reduction, place).reshape(x.shape);
   },
 );
 
 /** The combination of vectors on `to`, zeros elsewhere. */
-function reduceTo(x: Tensor, place: Place, to: number, way: Way, reduction: Reduction): Tensor {
+function reduceTo(x: Tensor, place: Place, to: number, way: Way): Tensor {
   const [{ size }, { parts }] = [x, place];
   if ("fold" in way)
     return folded(gatherTo(x.reshape([1, size]), place, to, 0, new Array<number>(parts).fill(1)), way.fold);
   if (!isDirect(x, place)) {
     // Large values: each device combines a part, and sends it to the root.
     const sizes = shares(size, parts);
-    return gatherTo(scatterUneven(x, place, 0, sizes, reduction), place, to, 0, sizes);
+    return gatherTo(scatterUneven(x, place, 0, sizes, way), place, to, 0, sizes);
   }
   const isRoot = place.scope.coordinate(place.axis) === to;
   const receives = isRoot ? range(parts).map((peer) => [peer, 0, size] as const) : [];
-  const y = exchange(onWire(x), place, { size, sends: [[to, 0, size]], receives, reduction: way.op });
-  return finished(y, x, reduction, place);
+  return exchange(onWire(x), place, { size, sends: [[to, 0, size]], receives, reduction: way.op });
 }
