@@ -4,7 +4,10 @@ use std::arch::asm;
 
 use super::operands::Pair;
 
-/// All eight tiles have 16 rows of 64 bytes: palette 1, then the bytes of a row, then the rows.
+/// Bytes of a tile.
+pub const TILE: usize = 1024;
+
+/// Palette 1, then for each tile the bytes of a row and the rows.
 #[repr(C, align(64))]
 struct Configuration {
     palette: u8,
@@ -14,20 +17,16 @@ struct Configuration {
     rows: [u8; 16],
 }
 
-static WHOLE: Configuration = Configuration {
-    palette: 1,
-    start: 0,
-    reserved: [0; 14],
-    bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
-    rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
-};
-
-/// Prepares this thread for [`block`].
+/// Prepares this thread for tiles of so many rows of 64 bytes, at most 16; tile 4 has 16 rows always. [`block`] takes tiles of 16 rows.
 ///
 /// # Safety
 /// The processor must have AMX, and the process the permission to use it.
-pub unsafe fn begin() {
-    asm!("ldtilecfg [{0}]", in(reg) &raw const WHOLE, options(nostack, preserves_flags, readonly));
+pub unsafe fn begin(rows: usize) {
+    let mut configuration = Configuration { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
+    configuration.bytes[..8].fill(64);
+    configuration.rows[..8].fill(rows as u8);
+    configuration.rows[4] = 16;
+    asm!("ldtilecfg [{0}]", in(reg) &raw const configuration, options(nostack, preserves_flags, readonly));
 }
 
 /// Gives the tiles back, so that this thread is cheap to switch.

@@ -1,15 +1,14 @@
 //! Products by tiles: both sides are packed, then squares of two by two tiles are summed in registers.
 
+use super::amx::{self, TILE};
 use super::finish::{join, write, Epilogue, Outcome, Sums};
 use super::operands::{with_room, Lines, Pair, Part};
 use super::pack::{tile, Side};
-use super::{amx, vector};
+use super::vector;
 use crate::isa::Isa;
 
 /// Steps of a block of the contracted dim, each of 64 bytes: a row of tiles of this length fits L1, with the columns in L2.
 const DEPTH: usize = 16;
-/// Bytes of a tile.
-const TILE: usize = 1024;
 /// Rows and columns of a square.
 const SQUARE: usize = 32;
 
@@ -48,7 +47,7 @@ impl<O: Outcome> Part<O> {
             let [left, totals] = [room.add(right), room.add(right + 2 * depth * TILE)];
             let sums = totals.add(squares);
             if unit.amx {
-                amx::begin();
+                amx::begin(16);
             }
             for first in (0..steps).step_by(depth) {
                 let count = depth.min(steps - first);

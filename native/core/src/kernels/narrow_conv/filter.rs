@@ -4,11 +4,11 @@
 use heddle_half::{Bf16, Half};
 
 use super::shape::Shape;
-use super::strip::{begin, join, rows, sums, Left, DEPTH, SUMS, TILE, TILES};
+use super::strip::{join, rows, sums, Left, DEPTH, SUMS, TILES};
 use crate::calls::ConvFilterJson;
 use crate::kernels::dot::tree;
 use crate::kernels::micro::SPAN;
-use crate::kernels::narrow::amx::end;
+use crate::kernels::narrow::amx::{begin, end, TILE};
 use crate::kernels::narrow::operands::{with_room, Lines};
 use crate::kernels::narrow::pack::{tile, Side};
 use crate::kernels::tally::totals;

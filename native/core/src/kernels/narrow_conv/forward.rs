@@ -1,10 +1,10 @@
 //! Convolutions by tiles: a tile has a row for each of up to 16 results, and a column for each channel.
 
 use super::shape::Shape;
-use super::strip::{begin, join, sums, write, Last, Left, DEPTH, SUMS, TILE, TILES};
+use super::strip::{join, sums, write, Last, Left, DEPTH, SUMS, TILES};
 use super::taps::each_tap;
 use crate::calls::{ConvJson, EpilogueJson};
-use crate::kernels::narrow::amx::end;
+use crate::kernels::narrow::amx::{begin, end, TILE};
 use crate::kernels::narrow::operands::{with_room, Lines};
 use crate::kernels::narrow::pack::{tile, Side};
 use crate::step::Run;

@@ -3,36 +3,14 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use crate::kernels::narrow::amx::TILE;
+
 /// Tiles of rows of a strip.
 pub const TILES: usize = 4;
 /// Steps of 32 numbers whose products are added in a tile: as many as in a product of matrices.
 pub const DEPTH: usize = 16;
-/// Bytes of a tile.
-pub const TILE: usize = 1024;
 /// Sums of a strip: tiles of 16 rows by 16 columns.
 pub const SUMS: usize = TILES * TILE / 4;
-
-#[repr(C, align(64))]
-struct Configuration {
-    palette: u8,
-    start: u8,
-    reserved: [u8; 14],
-    bytes: [u16; 16],
-    rows: [u8; 16],
-}
-
-/// Prepares this thread for strips whose tiles have so many rows; `amx::end` gives the tiles back.
-///
-/// # Safety
-/// The processor must have AMX, and the process the permission to use it; `rows` is at most 16.
-pub unsafe fn begin(rows: usize) {
-    let mut configuration = Configuration { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
-    for tile in 0..8 {
-        configuration.bytes[tile] = 64;
-        configuration.rows[tile] = if tile == 4 { 16 } else { rows as u8 };
-    }
-    asm!("ldtilecfg [{0}]", in(reg) &raw const configuration, options(nostack, preserves_flags, readonly));
-}
 
 /// The left side: where each tile begins, the bytes between its rows, and those from the beginning to each step.
 #[derive(Clone, Copy)]
@@ -45,7 +23,7 @@ pub struct Left<'a> {
 /// The sums of the first two tiles, or of all four; `right` has a tile for each step, and there is at least one step.
 ///
 /// # Safety
-/// [`begin`] must have been called, all addresses be valid, and `out` have room for [`SUMS`] numbers.
+/// `amx::begin` must have been called, all addresses be valid, and `out` have room for [`SUMS`] numbers.
 pub unsafe fn sums(left: Left, four: bool, right: *const u8, out: *mut f32) {
     let Left { tiles: [a, b, c, d], row, steps } = left;
     if !four {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::product::{parts, Product};
 use crate::buffer::Pages;
-use crate::kernels::narrow::amx::{begin, block, end};
+use crate::kernels::narrow::amx::{begin, block, end, TILE};
 use crate::kernels::narrow::finish::{join, write, Epilogue, Sums};
 use crate::kernels::narrow::operands::{with_room, Pair};
 use crate::kernels::narrow::pack::{tile, transposed, Side};
@@ -23,8 +23,6 @@ const STEP: usize = 64;
 const DEPTH: usize = 8;
 /// Bytes by which weights are fetched ahead.
 const AHEAD: usize = 2048;
-/// Bytes of a tile.
-const TILE: usize = 1024;
 
 thread_local! {
     // The packed rows of the thread that shares the work out, which takes parts itself.
@@ -43,7 +41,7 @@ pub unsafe fn run(run: &Run, p: &Product) {
         }
         parts(run, p.sizes, SQUARE, |range| {
             with_room(2 * steps * TILE + 4 * (squares + 2) * SUMS, |room| {
-                begin();
+                begin(16);
                 for column in range.clone().step_by(SQUARE) {
                     columns(run, p, column..range.end.min(column + SQUARE), packed as *const u8, room);
                 }
