@@ -4,8 +4,8 @@
 //   npm test -- --only vitest test/cli     one section; further arguments go to its command
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
-//   npm run test:hosts                    runs on several hosts, as network namespaces; as root
-//   npm run test:engines                  runs under the engines that are installed here: MPI, Slurm, Ray; as root
+//   npm run test:hosts                     runs on several hosts, as network namespaces; as root
+//   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray; as root
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -62,33 +62,23 @@ const sections = [
     // Files named on the command line replace the whole suite.
     unlessGiven: ["--project", "shared", "--project", "alone"],
   },
-  {
-    name: "processes",
-    needs: "native",
-    what: "vitest on processes",
-    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
-    unlessGiven: ["--project", "processes"],
-    onRequest: true,
-  },
-  {
-    name: "hosts",
-    needs: "native",
-    what: "vitest on network namespaces",
-    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
-    unlessGiven: ["--project", "hosts"],
-    onRequest: true,
-    skip: skipNamespaces,
-  },
-  {
-    name: "engines",
-    needs: "native",
-    what: "vitest on MPI, Slurm, Ray",
-    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
-    unlessGiven: ["--project", "engines"],
-    onRequest: true,
-    skip: skipNamespaces,
-  },
+  project("processes", "processes"),
+  project("hosts", "network namespaces", skipNamespaces),
+  project("engines", "MPI, Slurm, Ray", skipNamespaces),
 ];
+
+/** A project of vitest with a command of its own. */
+function project(name, on, skip) {
+  return {
+    name,
+    needs: "native",
+    what: `vitest on ${on}`,
+    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
+    unlessGiven: ["--project", name],
+    onRequest: true,
+    ...(skip === undefined ? {} : { skip }),
+  };
+}
 
 function skipCargo(env) {
   if (!existsSync(join(root, "native/Cargo.toml"))) return "no native/Cargo.toml";
