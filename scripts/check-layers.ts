@@ -34,7 +34,7 @@ export const layers: readonly (readonly string[])[] = [
   ["compile"],
   ["tensor", "report"],
   ["functions"],
-  ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm"],
+  ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression"],
   ["io"],
   ["train", "parameter-server", "extend"],
   ["adapters/autograph", "adapters/caffe", "adapters/onnx"],
