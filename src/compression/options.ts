@@ -4,7 +4,7 @@ import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { dataAxis, type Mesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { matching, type Pattern } from "../util/pattern.ts";
+import { checkMatches, matching, type Pattern } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";
 import { type Compressor, compressorNamed } from "./compressor.ts";
@@ -43,6 +43,7 @@ export interface Compression {
   readonly masking: boolean;
   readonly clip: number | undefined;
   readonly warmup: number;
+  readonly only: Pattern | undefined;
   /** Whether the gradient of a parameter is compressed. */
   readonly chooses: (name: string, type: TensorType) => boolean;
   /** Number of devices that have contributions of their own. */
@@ -101,10 +102,24 @@ export function compressionOf(given: Compressor | CompressionOptions | string): 
     masking,
     clip,
     warmup,
+    only,
     chooses: (name, { shape, dtype }) =>
       isFloat(dtype) && sizeOf(shape) >= Math.max(least, 1) && named(name) && by.fits?.(shape) !== false,
     devices: 1,
   };
+}
+
+/** Checks the names of parameters, and of what the optimizer keeps. @throws HeddleError `option` */
+export function checkCompression(
+  { only, momentum }: Compression,
+  parameters: readonly string[],
+  slots: readonly string[],
+): void {
+  if (only !== undefined) checkMatches("train: compression: only", only, parameters);
+  if (momentum > 0 && slots.some((slot) => slot.includes("momentumBuffer")))
+    throw new HeddleError("option", "train: compression and the optimizer both have momentum", {
+      hint: "take the optimizer without momentum, such as optim.sgd({ learningRate })",
+    });
 }
 
 /** The compression between the devices of a mesh. */

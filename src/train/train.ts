@@ -19,7 +19,7 @@ import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
-import { forMesh } from "./for-mesh.ts";
+import { checkCompressed, forMesh } from "./for-mesh.ts";
 import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
@@ -64,6 +64,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const given = withGivenPlan({ ...resolved, ...evaluate });
   const givenTypes = modelTypes(given);
   checkLastBatch(given, givenTypes);
+  checkCompressed(given, givenTypes);
   const { plan: planned } = readEnvironment();
   if (planned !== undefined && host.process !== undefined)
     return host.process.planAndEnd(given, givenTypes, planned.split(";").map(parseMesh));
