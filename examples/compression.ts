@@ -31,7 +31,7 @@ const ways: readonly [string, TrainOptions["compression"], optim.Optimizer][] = 
   ["topK, 1 %", { by: topK({ ratio: 0.01 }), momentum, clip: 2, warmup }, plain],
   ["sketchMl, 1 %", { by: sketchMl({ ratio: 0.01 }), momentum, clip: 2, warmup }, plain],
   ["randomK, 10 %", { by: randomK({ ratio: 0.1 }), momentum, clip: 2, warmup }, plain],
-  ["countSketch, 1 %", { by: countSketch({ ratio: 0.01, rows: 3, columns: 0.02 }), momentum, clip: 2, warmup }, plain],
+  ["countSketch, 1 %", { by: countSketch(), momentum, clip: 2, warmup }, plain],
 ];
 
 let whole: number | undefined;

@@ -46,11 +46,6 @@ export interface Compressor {
   readonly feedback: boolean;
   /** Whether most of what a message decompresses to is 0: then momentum is cleared where a value was sent. Default false. */
   readonly sparse?: boolean;
-  /**
-   * What counts as sent by a device: what its own message decompresses to (`"own"`, the default), or an equal share of the sum that all
-   * receive, where a sum of messages decompresses to something else than the sum of what each does.
-   */
-  readonly sent?: "own" | "share";
   /** Whether it can compress gradients of this shape; the others travel as they are. Default: it can. */
   readonly fits?: (shape: readonly number[]) => boolean;
   /** The state for a parameter of this type (without the dim of devices) before the first step. Default: none. */

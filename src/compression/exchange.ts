@@ -111,7 +111,7 @@ const summed = (x: Tensor): Tensor => wholeOnAll(x.sum(0));
 
 /** The sum of one gradient over the devices, and what is kept of it. */
 function finished(
-  { feedback, masking, devices }: Compression,
+  { feedback, masking }: Compression,
   by: Stage,
   { name, shape, wanted, momentum, compressed }: Sent,
   received: Parts,
@@ -127,8 +127,7 @@ function finished(
   const given: DecompressGiven = { shape, dtype: wanted.dtype, shared };
   const total = by.total?.(received, given) ?? totalByRows(by, received, given);
   const masks = masking && momentum !== undefined;
-  const share = by.sent === "share";
-  const sent = !feedback && !masks ? undefined : share ? total.div(devices) : by.decompress(message, given);
+  const sent = feedback || masks ? by.decompress(message, given) : undefined;
   return {
     total,
     ...(feedback && sent !== undefined ? { residual: wanted.sub(sent) } : {}),

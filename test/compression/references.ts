@@ -130,8 +130,8 @@ const countSketch =
           .map((sums, row) => (sums[cell(row, index)] as number) * sign(row, index))
           .sort((left, right) => left - right)[(depth - 1) / 2] as number,
     );
-    const total = keep(estimates, order(estimates, Math.abs).slice(0, Math.ceil(size * ratio)));
-    return { own: rows.map(() => total.map((x) => x / rows.length)), total };
+    const largest = order(estimates, Math.abs).slice(0, Math.ceil(size * ratio));
+    return each((row) => keep(row, largest))(rows);
   };
 
 const quantiles = (buckets: number) =>

@@ -109,7 +109,7 @@ test("what travels is the message, as the plan says", () => {
   expect(message(topK({ ratio: 0.01 }))).toBe(11 * 8);
   expect(message(randomK({ ratio: 0.01 }))).toBe(11 * 4);
   expect(message(powerSgd({ rank: 2 }))).toBe(2 * (16 + 64) * 4);
-  expect(message(compression.countSketch({ rows: 3, columns: 0.1 }))).toBe(3 * 103 * 4);
+  expect(message(compression.countSketch({ rows: 3, columns: 0.1 }))).toBe(3 * 103 * 4 + 11 * 4);
   expect(message(compression.quantiles({ buckets: 128 }))).toBe(elements + 128 * 4);
   // Eight groups of two elements: keys, two rows of one cell, two means.
   expect(message(compression.sketchMl({ ratio: 0.01 }))).toBe(16 * 4 + 16 + 16 * 4);

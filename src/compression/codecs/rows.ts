@@ -38,6 +38,12 @@ export const shareOf = (size: number, share: number): number => Math.min(size, M
 export const spread = (values: Tensor, indices: Tensor, size: number): Tensor =>
   zeros([values.shape[0] as number, size], { dtype: values.dtype }).scatterAlongDim(indices, values);
 
+/** Decompresses messages of `values` `[rows, k]` at `indices` `[k]` that all devices know. */
+export function atShared(message: Parts, { shape, shared }: DecompressGiven): Tensor {
+  const values = part(message, "values");
+  return fromRows(spread(values, part(shared, "indices").broadcastTo(values.shape), sizeOf(shape)), { shape });
+}
+
 /** Whether elements are not below 0, eight in a byte: u8 `[rows, bytes]`. */
 export function packedSigns(rows: Tensor): Tensor {
   const bits = inUnits(rows, 8).ge(0).cast("i32");

@@ -3,7 +3,7 @@ import { random, segmentSum } from "../../functions/index.ts";
 import { sizeOf } from "../../ir/shape.ts";
 import { checkNumber, checkOptions } from "../../util/options.ts";
 import { type Compressor, registerCompressor } from "../compressor.ts";
-import { asRows, fromRows, part, shareOf, spread } from "./rows.ts";
+import { asRows, atShared, fromRows, part, shareOf, spread } from "./rows.ts";
 
 /** Options of {@link topK} and {@link randomK}. */
 export interface ShareOptions {
@@ -63,13 +63,7 @@ export function randomK(options: ShareOptions = {}): Compressor {
       const { indices } = random.uniform(key, [size]).topK(k);
       return { message: { values: rows.takeAlongDim(indices.broadcastTo([count, k])) }, shared: { indices } };
     },
-    decompress: (message, given) => {
-      const values = part(message, "values");
-      return fromRows(
-        spread(values, part(given.shared, "indices").broadcastTo(values.shape), sizeOf(given.shape)),
-        given,
-      );
-    },
+    decompress: atShared,
     warming: (share) => randomK({ ratio: ratio ** share }),
   };
 }
