@@ -36,7 +36,7 @@ const wideIntegers: Lanes = {
       let sum = 0n;
       for (let part = 3; part >= 0; part--) sum = (sum << 16n) + BigInt(lanes[at + part] as number);
       // Typed arrays keep the lowest 64 bits.
-      (into as BigInt64Array)[from + at / 4] = sum;
+      (into as unknown as BigInt64Array)[from + at / 4] = sum;
     }
   },
 };
@@ -49,7 +49,8 @@ function floats(dtype: DType, workers: number): Lanes {
   const room = Math.ceil(Math.log2(workers));
   const scaleOf = (exponent: number): number => bits - room - exponent;
   // 2^1100 is no number, but x · 2^550 · 2^550 is.
-  const times = (x: number, power: number): number => x * 2 ** Math.trunc(power / 2) * 2 ** (power - Math.trunc(power / 2));
+  const times = (x: number, power: number): number =>
+    x * 2 ** Math.trunc(power / 2) * 2 ** (power - Math.trunc(power / 2));
   return {
     each: 1,
     exponent: (data, from, to) => {

@@ -40,12 +40,14 @@ export class Pool {
       use.seen.clear();
       use.exponent = allZero;
     }
-    if (use.seen.has(worker)) return use.seen.size === this.workers ? { to: "sender", packet: this.result(packet, use) } : undefined;
+    if (use.seen.has(worker))
+      return use.seen.size === this.workers ? { to: "sender", packet: this.result(packet, use) } : undefined;
     if (use.seen.size === 0) use.sum = new Int32Array(lanes.length);
     use.seen.add(worker);
     use.exponent = Math.max(use.exponent, packet.exponent);
     // Sums wrap, as an adder of 32 bits does.
-    for (let lane = 0; lane < use.sum.length; lane++) use.sum[lane] = (use.sum[lane] as number) + (lanes[lane] as number);
+    for (let lane = 0; lane < use.sum.length; lane++)
+      use.sum[lane] = (use.sum[lane] as number) + (lanes[lane] as number);
     return use.seen.size === this.workers ? { to: "all", packet: this.result(packet, use) } : undefined;
   }
 
