@@ -10,13 +10,7 @@ import { communicationNamed } from "../../ir/op.ts";
 import { bytesOf, sizeOf } from "../../ir/shape.ts";
 import { type CollectiveStep, isTransfer, type Program } from "../../program/program.ts";
 import { allDevices } from "../../runtime/devices.ts";
-import {
-  type DeviceBuffer,
-  type Executor,
-  type ExecutorOptions,
-  type LocalDevice,
-  programsFor,
-} from "../../runtime/executor.ts";
+import { type Executor, type ExecutorOptions, type LocalDevice, programsFor } from "../../runtime/executor.ts";
 import type { World } from "../../runtime/world.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { groupOf } from "../meeting.ts";
@@ -47,12 +41,15 @@ export function switchExecutor(options: ThroughSwitchOptions): Executor {
     elsewhere: true,
     passes: nativePasses,
     allocate: (bytes) => new LaterBuffer(bytes),
-    compile: (given) => {
-      const program = programsFor(given, 1)[0] as Program;
+    compile: (programs) => {
+      const program = programsFor(programs, 1)[0] as Program;
       return {
         program,
         run: ([inputs = []]) => {
-          const results = last.then(() => carrier.run(program, { coordinate }, inputs));
+          // Buffers may be given back, or filled anew, before the run begins.
+          const given = Promise.all(inputs.map((buffer) => (buffer as LaterBuffer).contents()));
+          given.catch(() => {});
+          const results = last.then(async () => carrier.run(program, { coordinate }, await given));
           last = results.catch(() => {});
           const outputs = program.outputs.map(({ type }, index) => {
             const bytes = results.then((tensors) =>
@@ -85,14 +82,12 @@ class Carrier {
   async run(
     program: Program,
     context: { coordinate(axis: string): number },
-    inputs: readonly DeviceBuffer[],
+    inputs: readonly Uint8Array[],
   ): Promise<HostTensor[]> {
-    const tensors = await Promise.all(
-      program.inputs.map(async ({ type }, index): Promise<HostTensor> => {
-        const bytes = await (inputs[index] as LaterBuffer).read();
-        return { ...type, data: dtypes[type.dtype].view(bytes.buffer, bytes.byteOffset, sizeOf(type.shape)) };
-      }),
-    );
+    const tensors = program.inputs.map(({ type }, index): HostTensor => {
+      const { buffer, byteOffset } = inputs[index] as Uint8Array;
+      return { ...type, data: dtypes[type.dtype].view(buffer, byteOffset, sizeOf(type.shape)) };
+    });
     const device = runProgram(program, context, tensors);
     for (let state = device.next(); ; ) {
       if (state.done === true) return state.value;
