@@ -62,9 +62,19 @@ function stageOfParameters(
 /** The coordinate on the stage axis that holds each parameter. */
 export function stageHolder(pipeline: PipelineTraining, parameters: readonly string[]): (parameter: string) => number {
   const stageOf = stageOfParameters(pipeline, parameters);
-  const ranks = rankOfStages(scheduleOf(pipeline));
+  const ranks = stageRanks(pipeline);
   return (parameter) => ranks[stageOf(parameter) as number] ?? 0;
 }
+
+/** The stage of a request to end, `end.request0`; undefined for another path. */
+export function stageOfRequest(path: string): number | undefined {
+  const match = /^end\.request(\d+)$/.exec(path);
+  return match === null ? undefined : Number(match[1]);
+}
+
+/** The coordinate on the stage axis of each stage. */
+export const stageRanks = (pipeline: PipelineTraining): number[] =>
+  rankOfStages(scheduleOf(pipeline)).map((rank) => rank ?? 0);
 
 /** The planner's options for a step as a pipeline. */
 export function pipelineOptions(
@@ -76,7 +86,7 @@ export function pipelineOptions(
   const stageOf = stageOfParameters(pipeline, parameters);
   const [each] = localType({ dtype: "i32", shape: [rows] }, batchLayout(mesh, rows), mesh).shape;
   return {
-    stages: (path) => (path.startsWith("params.") ? stageOf(path.slice("params.".length)) : undefined),
+    stages: (path) => (path.startsWith("params.") ? stageOf(path.slice("params.".length)) : stageOfRequest(path)),
     batch: (path) => path.startsWith("batch."),
     microBatches: mostParts(each as number, pipeline.microBatches),
     schedule: pipeline.schedule,

@@ -30,10 +30,10 @@ type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
 /** Layouts of inputs by path: batches are sharded by rows, all other values have the layouts of the state. */
-const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: Layout) => ({
+const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: (path: string) => Layout) => ({
   layouts: (path: string): Layout => {
     if (path.startsWith("batch.")) return batch;
-    return endRequest !== undefined && path.startsWith("end.") ? endRequest : state.kept(path);
+    return endRequest !== undefined && path.startsWith("end.") ? endRequest(path) : state.kept(path);
   },
   uses: state.used,
 });
@@ -43,7 +43,7 @@ function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
   return {
     name: "trainStep",
     machine: settings.machine,
-    ...inputLayouts(state, batchLayout(mesh, rows), endRequestLayout(mesh)),
+    ...inputLayouts(state, batchLayout(mesh, rows), (path) => endRequestLayout(mesh, settings, path)),
     outputLayouts: state.kept,
     // A step updates these in place.
     donate: ["params", "optimizer", "state"],

@@ -10,7 +10,6 @@ import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import { badValue } from "./bad-values.ts";
-import type { StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch } from "./feed.ts";
 import { columnNames } from "./functions.ts";
@@ -263,7 +262,7 @@ export class Run {
       release: () => {
         batch.release();
         const ends = [
-          ...Object.values(endRequest as StepEnd),
+          ...Object.values(endRequest),
           ...Object.values(end),
           ...(accepted === undefined ? [] : [accepted]),
         ];
