@@ -34,8 +34,7 @@ export function endRequestTypes(mesh: Mesh, settings: Settings, types: ModelType
   const batch = batchLayout(mesh, data.batchSizes[0] as number);
   const state = stateLayouts(settings, types, mesh);
   const speaks = mesh.axes.every(
-    (axis, index) =>
-      axis.size === 1 || !axes.includes(axis) || batch[index]?.kind === "shard" || state.isSplit(index),
+    (axis, index) => axis.size === 1 || !axes.includes(axis) || batch[index]?.kind === "shard" || state.isSplit(index),
   );
   return speaks ? requests : {};
 }
@@ -110,7 +109,9 @@ export class Ending {
     const { runtime, requests, settings } = this;
     return Object.fromEntries(
       Object.entries(requests).map(([name, type]) => {
-        const data: TypedArray = dtypes[settings.dtype].create(new Array<number>(sizeOf(type.shape)).fill(requested ? 1 : 0));
+        const data: TypedArray = dtypes[settings.dtype].create(
+          new Array<number>(sizeOf(type.shape)).fill(requested ? 1 : 0),
+        );
         return [name, distribute(runtime, data, type, endRequestLayout(meshOf(runtime), settings, `end.${name}`))];
       }),
     );

@@ -46,12 +46,6 @@ export interface Both {
   readonly state?: Layout;
 }
 
-/** Layouts in which every value is replicated. */
-export function wholeLayouts(mesh: Mesh): StateLayouts {
-  const everywhere = replicated(mesh);
-  return { kept: () => everywhere, used: () => undefined, whole: true, isSplit: () => false };
-}
-
 /**
  * The layouts of a training. For each parameter the first rule that applies decides; a given plan has priority. The values of a
  * pipeline stage are only on the devices of that stage.

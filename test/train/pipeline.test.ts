@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
+import { layouts, nn, optim, random, type StepRecord, type TrainOptions, train } from "heddle";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { withSource } from "../../src/compile/index.ts";
 import { isOnStage, isTensor, replicate, type Tensor } from "../../src/functions/index.ts";
@@ -188,10 +188,22 @@ describe("results", () => {
     });
     const rows = bars(20, { seed: 9 });
     expect((await apart.evaluate(rows)).loss).toBeCloseTo((await alone.evaluate(rows)).loss, 12);
-    expectClose(
-      Array.from(await (await apart.predict(rows)).data()),
-      Array.from(await (await alone.predict(rows)).data()),
-      1e-9,
-    );
   });
+
+  test.each(Object.keys(meshes).slice(1, 5))(
+    "%s: predict a dataset and batches by stages as one device does",
+    async (name) => {
+      const [alone, apart] = [await train(task({ epochs: 1 })), await train(task({ ...named(name), epochs: 1 }))];
+      const numbers = async (made: Promise<Tensor>): Promise<number[]> => Array.from(await (await made).data());
+      const rows = bars(21, { seed: 9 });
+      expectClose(await numbers(apart.predict(rows)), await numbers(alone.predict(rows)), 1e-9);
+      const { shape } = rows.columns.get("x") as { shape: readonly number[] };
+      for (const count of [1, 6, 7, 16]) {
+        const x = random.normal(random.key(count), [count, ...shape.slice(1)], { dtype: "f64" });
+        const [staged, whole] = [await apart.predict(x), await alone.predict(x)];
+        expect(staged.shape).toEqual(whole.shape);
+        expectClose(await numbers(Promise.resolve(staged)), await numbers(Promise.resolve(whole)), 1e-9);
+      }
+    },
+  );
 });
