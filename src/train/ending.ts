@@ -25,7 +25,8 @@ export function endRequestTypes(mesh: Mesh, settings: Settings, types: ModelType
   const { pipeline, plan, dtype, data } = settings;
   const axes = mesh.axes.filter(({ name }) => pipeline === undefined || name !== stageAxis);
   const shape = axes.map(({ size }) => size);
-  const names = pipeline === undefined ? ["request"] : stageRanks(pipeline).map((_rank, stage) => `request${stage}`);
+  const names =
+    pipeline === undefined ? ["request"] : stageRanks(pipeline, mesh).map((_rank, stage) => `request${stage}`);
   if (pipeline === undefined && shape.every((size) => size === 1)) return {};
   const requests = Object.fromEntries(names.map((name) => [name, { shape, dtype }]));
   // A given plan decides whether its step has the inputs.
@@ -47,7 +48,7 @@ export function endRequestLayout(mesh: Mesh, { pipeline }: Settings, path: strin
   const others = mesh.axes.filter(({ name }) => name !== stageAxis);
   const layout = shardedOn(mesh, Object.fromEntries(others.map(({ name }, dim) => [name, dim])));
   const position = mesh.axes.findIndex(({ name }) => name === stageAxis);
-  return withPlacement(layout, position, only(stageRanks(pipeline)[stage] as number));
+  return withPlacement(layout, position, only(stageRanks(pipeline, mesh)[stage] as number));
 }
 
 const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4 } as const;

@@ -62,7 +62,7 @@ export function stateLayouts(
   checkNames(rules, leaves.paths);
   checkAxisNames("train: layout splits over", layoutAxes(rules), mesh);
   const everywhere = replicated(mesh);
-  const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
+  const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths, mesh);
   const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);
   /** The layout on the devices of the stage that holds a parameter. */
   const held = (name: string, layout: Layout): Layout =>

@@ -129,7 +129,7 @@ function forwardOptions(
     machine,
     ...inputLayouts(layouts, batchLayout(mesh, rows)),
     outputLayouts: () => everywhere,
-    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline), mesh, rows, parameterPaths(types)),
+    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline, mesh), mesh, rows, parameterPaths(types)),
   };
 }
 

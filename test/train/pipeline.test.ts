@@ -70,6 +70,7 @@ const meshes: { readonly [name: string]: Partial<TrainOptions> } = {
   "two stages, all forward passes first": stages({ schedule: "gpipe" }),
   "three stages": stages({ stages: { 1: 0, 4: 1, 6: 2 } }),
   "two stages times data": { mesh: mesh({ stage: 2, data: 2 }), ...stages({ microBatches: 2 }) },
+  "three stages, backward passes in two parts": stages({ stages: { 1: 0, 4: 1, 6: 2 }, schedule: "zb-h1" }),
   "fully sharded": { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() },
   "two stages, the first one's layer split over its devices": {
     mesh: mesh({ stage: 2, model: 2 }),
@@ -175,6 +176,48 @@ describe("checkpoints", () => {
     const [left, right] = loaded.map(({ tensors }) => tensors) as [HostTensors, HostTensors];
     expect([...right.keys()]).toEqual([...left.keys()]);
     for (const [name, { data }] of left) expectClose(right.get(name)?.data ?? [], data, 1e-9);
+  });
+});
+
+describe("several stages on each rank", () => {
+  const four = () =>
+    nn.sequential(
+      nn.flatten(),
+      nn.linear(12),
+      nn.relu(),
+      nn.linear(10),
+      nn.tanh(),
+      nn.linear(8),
+      nn.relu(),
+      nn.linear(3),
+    );
+  const pipeline = { stages: { 1: 0, 3: 1, 5: 2, 7: 3 }, microBatches: 4, schedule: "interleaved" };
+
+  test.each([
+    ["the default mesh", { pipeline }],
+    ["a mesh with data", { pipeline, mesh: mesh({ stage: 2, data: 2 }) }],
+    ["four on one rank", { pipeline: { ...pipeline, stagesPerRank: 4 } }],
+    ["one on each rank", { pipeline, mesh: mesh({ stage: 4 }) }],
+  ] as const)("on %s train, evaluate, predict and resume as one device does", async (_what, more) => {
+    const alone = await train(task({ model: four() }));
+    const checkpoint = { directory: folder };
+    await train(task({ model: four(), epochs: 2, checkpoint, ...more }));
+    const apart = await train(task({ model: four(), checkpoint, resume: true, ...more }));
+    const lossesOf = ({ history }: typeof alone) =>
+      history.flatMap(({ loss, validation }) => [loss, validation?.loss ?? 0]);
+    expectClose(lossesOf(apart), lossesOf(alone), 1e-9);
+    const rows = bars(21, { seed: 9 });
+    const predicted = async (result: typeof alone) => Array.from(await (await result.predict(rows)).data());
+    expectClose(await predicted(apart), await predicted(alone), 1e-9);
+  });
+
+  test.each([
+    [{ ...pipeline, stagesPerRank: 3 }, /4 stages cannot be 3 on each rank/],
+    [{ ...pipeline, stagesPerRank: 0 }, /pipeline\.stagesPerRank/],
+    [{ ...pipeline, schedule: "zb-h3" }, /there is no schedule 'zb-h3'[^]*gpipe, 1f1b, interleaved, zb-h1, zb-h2/],
+    [{ ...pipeline, schedule: "1f1b", stagesPerRank: 2 }, /schedule '1f1b' of 4 stages has 4 ranks, not 2/],
+  ] as const)("are refused: %j", async (given, message) => {
+    await expect(train(task({ model: four(), epochs: 1, pipeline: given }))).rejects.toThrow(message);
   });
 });
 
