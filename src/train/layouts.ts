@@ -46,12 +46,6 @@ export interface Both {
   readonly state?: Layout;
 }
 
-/** Layouts in which every value is replicated. */
-export function wholeLayouts(mesh: Mesh): StateLayouts {
-  const everywhere = replicated(mesh);
-  return { kept: () => everywhere, used: () => undefined, whole: true, isSplit: () => false };
-}
-
 /**
  * The layouts of a training. For each parameter the first rule that applies decides; a given plan has priority. The values of a
  * pipeline stage are only on the devices of that stage.
@@ -68,7 +62,7 @@ export function stateLayouts(
   checkNames(rules, leaves.paths);
   checkAxisNames("train: layout splits over", layoutAxes(rules), mesh);
   const everywhere = replicated(mesh);
-  const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
+  const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths, mesh);
   const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);
   /** The layout on the devices of the stage that holds a parameter. */
   const held = (name: string, layout: Layout): Layout =>
