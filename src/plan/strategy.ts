@@ -91,9 +91,11 @@ export function strategiesOf(
 }
 
 /** Inputs of a node that are only waited for: they keep their layout. */
-export function waitsOf(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[]): readonly number[] {
-  const { equation } = node.op;
-  return isAbsent(equation) ? [] : (equation(inputs, node.attrs).waits ?? []);
+export function waitsOf(
+  { op: { equation }, attrs, inputs = [] }: Pick<Node, "op" | "attrs"> & Partial<Pick<Node, "inputs">>,
+  types: readonly TensorType[] = inputs.map((input) => input.types[0] as TensorType),
+): readonly number[] {
+  return isAbsent(equation) ? [] : (equation(types, attrs).waits ?? []);
 }
 
 function splitLetters(
@@ -150,15 +152,17 @@ function scaledTo(length: number, sizes: Sizes, parts: number): readonly number[
   return scaled.every(Number.isInteger) ? scaled : undefined;
 }
 
+/** Sets of inputs in which an op is linear. */
+export const linearSetsOf = ({ op: { linear }, attrs }: Pick<Node, "op" | "attrs">): readonly (readonly number[])[] =>
+  typeof linear === "function" ? linear(attrs) : linear;
+
 /** Sums may pass through a linear op: contributions in, contributions out. */
 function passPartials(
   node: Pick<Node, "op" | "attrs">,
   inputs: readonly TensorType[],
   outputs: readonly TensorType[],
 ): Strategy[] {
-  const { linear } = node.op;
-  const sets = typeof linear === "function" ? linear(node.attrs) : linear;
-  return sets.map((set) => ({
+  return linearSetsOf(node).map((set) => ({
     inputs: inputs.map((_type, index) => (set.includes(index) ? partial("sum") : replicate)),
     outputs: outputs.map(() => partial("sum")),
     letter: undefined,
