@@ -362,10 +362,7 @@ const wantedOf = (strategies: readonly Strategy[], input: number): Layout =>
 
 /** The placements of the inputs that are only waited for, which keep their layout; undefined for the other inputs. */
 function waitedIn(node: Node, { inputs }: Strategy): (Placement | undefined)[] {
-  const waits = waitsOf(
-    node,
-    node.inputs.map((input) => input.types[0] as TensorType),
-  );
+  const waits = waitsOf(node);
   return inputs.map((placement, index) => (waits.includes(index) ? placement : undefined));
 }
 

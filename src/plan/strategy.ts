@@ -91,9 +91,11 @@ export function strategiesOf(
 }
 
 /** Inputs of a node that are only waited for: they keep their layout. */
-export function waitsOf(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[]): readonly number[] {
-  const { equation } = node.op;
-  return isAbsent(equation) ? [] : (equation(inputs, node.attrs).waits ?? []);
+export function waitsOf(
+  { op: { equation }, attrs, inputs = [] }: Pick<Node, "op" | "attrs"> & Partial<Pick<Node, "inputs">>,
+  types: readonly TensorType[] = inputs.map((input) => input.types[0] as TensorType),
+): readonly number[] {
+  return isAbsent(equation) ? [] : (equation(types, attrs).waits ?? []);
 }
 
 function splitLetters(

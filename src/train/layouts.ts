@@ -8,11 +8,12 @@ import {
   type Mesh,
   only,
   replicated,
+  resolved,
   shardedOn,
   stageAxis,
   withPlacement,
 } from "../plan/index.ts";
-import { dataAxis } from "../plan/mesh.ts";
+import { batchAxes } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";
@@ -132,15 +133,15 @@ function suffixes(path: string): string[] {
 function layoutOf(
   name: string,
   type: TensorType,
-  { shard, gather = [], state = shard }: ParameterLayout,
+  { shard, gather = [], state = shard, uneven = false }: ParameterLayout,
   mesh: Mesh,
 ): Both {
   const onMesh = (dims: ParameterLayout["shard"]): [string, number][] =>
     Object.entries(dims).filter(([axis]) => mesh.axes.some((other) => other.name === axis));
-  const [kept, ofState] = [shard, state].map((dims) => shardedOn(mesh, Object.fromEntries(onMesh(dims)))) as [
-    Layout,
-    Layout,
-  ];
+  const [kept, ofState] = [shard, state].map((dims) => {
+    const layout = shardedOn(mesh, Object.fromEntries(onMesh(dims)));
+    return uneven ? resolved(type, layout, mesh) : layout;
+  }) as [Layout, Layout];
   try {
     for (const layout of [kept, ofState]) localType(type, layout, mesh);
   } catch (error) {
@@ -165,7 +166,7 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
       },
     );
   const taken = Object.keys(found.shard).find(
-    (axis) => (axis === stageAxis || axis === dataAxis) && mesh.axes.some((other) => other.name === axis),
+    (axis) => (axis === stageAxis || batchAxes.includes(axis)) && mesh.axes.some((other) => other.name === axis),
   );
   if (!isPipeline || taken === undefined) return;
   throw new HeddleError("pipeline", `train: layout splits "${name}" over '${taken}', which a pipeline uses otherwise`, {
