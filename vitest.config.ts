@@ -14,6 +14,7 @@ const processes = [
   "test/native/memory.test.ts",
   "test/cache/process.test.ts",
   "test/comm/transports.test.ts",
+  "test/compression/process.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",

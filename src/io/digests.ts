@@ -5,20 +5,27 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { dtypes } from "../ir/dtype.ts";
+import type { HostTensor } from "../ir/shape.ts";
 import type { CommitContent } from "./commit.ts";
-import type { HostTensors, SafetensorsLayout, SafetensorsMetadata } from "./safetensors.ts";
 import { inChunks } from "./write.ts";
 
 const key = "heddle.digests";
 const mark = Buffer.from(`"${key}":"`);
 const digits = 64;
 
-/** The metadata with room for the digests of these tensors. */
-export const withDigests = (metadata: SafetensorsMetadata, tensors: HostTensors): SafetensorsMetadata =>
-  new Map([...metadata, [key, "0".repeat(digits * (tensors.size + 1))]]);
+/** The metadata with room for the digests of so many tensors. */
+export const withDigests = (metadata: ReadonlyMap<string, string>, tensors: number): ReadonlyMap<string, string> =>
+  new Map([...metadata, [key, "0".repeat(digits * (tensors + 1))]]);
 
-/** The bytes of a file that was laid out with room for digests; the digests are written last. */
-export function digestedContent({ header, tensors, bytes }: SafetensorsLayout): CommitContent {
+/** A file that was laid out with room for digests. */
+interface Layout {
+  readonly header: Uint8Array;
+  readonly tensors: readonly HostTensor[];
+  readonly bytes: number;
+}
+
+/** The bytes of a file; the digests are written last. */
+export function digestedContent({ header, tensors, bytes }: Layout): CommitContent {
   const digests = [createHash("sha256").update(header).digest("hex")];
   function* chunks(): Generator<Uint8Array> {
     yield* inChunks(header);

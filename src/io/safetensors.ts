@@ -187,7 +187,7 @@ export async function savedBy(
 
 /** The bytes of a file with digests of its tensors. */
 export function digestedSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): CommitContent {
-  return digestedContent(layoutSafetensors(tensors, withDigests(metadata, tensors)));
+  return digestedContent(layoutSafetensors(tensors, withDigests(metadata, tensors.size)));
 }
 
 function malformed(file: string, problem: string): HeddleError {

@@ -108,10 +108,11 @@ function splitLetters(
   const letters = new Set([...equation.inputs.flat(), ...equation.outputs.flat()]);
   const result: Strategy[] = [];
   for (const letter of letters) {
-    if (equation.whole.has(letter)) continue;
+    const counted = equation.counts?.letter === letter && equation.counts.axis === axis.name;
+    if (equation.whole.has(letter) && !counted) continue;
     const sides = [
-      { operands: equation.inputs, types: inputs, hints: hints.inputs },
-      { operands: equation.outputs, types: outputs, hints: hints.outputs },
+      { operands: equation.inputs, types: inputs, hints: hints.inputs, without: counted ? partial("sum") : replicate },
+      { operands: equation.outputs, types: outputs, hints: hints.outputs, without: partial(equation.reduction) },
     ];
     const shares = sides.flatMap((side) =>
       side.operands.flatMap((operand, index): (readonly number[])[] => {
@@ -120,10 +121,10 @@ function splitLetters(
       }),
     );
     for (const sizes of distinct([undefined, ...shares])) {
-      const [splitInputs, splitOutputs] = sides.map(({ operands, types }, side) =>
+      const [splitInputs, splitOutputs] = sides.map(({ operands, types, without }) =>
         operands.map((operand, index) => {
           const dim = operand.indexOf(letter);
-          if (dim < 0) return side === 0 ? replicate : partial(equation.reduction);
+          if (dim < 0) return without;
           const scaled = scaledTo(types[index]?.shape[dim] as number, sizes, axis.size);
           return scaled === undefined ? undefined : shard(dim, scaled);
         }),

@@ -1,6 +1,7 @@
 /** @module Layouts of parameters, optimizer state and layer state, from the rules of the option `layout`. */
 
 import { checkAxisNames } from "../compile/checks.ts";
+import { compressionLayout } from "../compression/state.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import {
   type Layout,
@@ -94,6 +95,12 @@ export function stateLayouts(
     // The path of a slot ends in the path of its parameter: "momentumBuffer.0.weight".
     const name = suffixes(path).find((suffix) => layouts.has(suffix));
     if (name === undefined) return;
+    const sent = /^compression\.(.*)$/.exec(path)?.[1];
+    if (sent !== undefined) {
+      const layout = compressionLayout(sent, (layouts.get(name) as Both).used, everywhere, mesh);
+      both.set(`optimizer.${path}`, { kept: layout, used: layout });
+      return;
+    }
     const sameShape = `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
     const { kept, state = kept } = layouts.get(name) as Both;
     const stored = sameShape ? state : held(name, everywhere);
