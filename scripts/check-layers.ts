@@ -32,6 +32,7 @@ export const layers: readonly (readonly string[])[] = [
   ["hosts", "cache"],
   ["executors"],
   ["compile"],
+  ["chains"],
   ["tensor", "report"],
   ["functions"],
   ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm"],

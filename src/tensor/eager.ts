@@ -1,5 +1,6 @@
 /** @module Eager calls: each runs a cached program, found by types, layouts and other arguments, or gives a view of its operand. */
 
+import { Link } from "../chains/chains.ts";
 import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
 import { replicatedValue, type Value } from "../compile/value.ts";
 import { type DType, dtypes, isLong } from "../ir/dtype.ts";
@@ -30,7 +31,9 @@ export function scalarValue(name: string, runtime: Runtime, dtype: DType, number
 }
 
 /** The cached work of a call: a program, or views of its results in the memory of its only operand. */
-type Entry = { readonly compiled: Compiled } | { readonly views: readonly MemoryView[] };
+type Entry =
+  | { readonly compiled: Compiled; readonly link: Link | undefined }
+  | { readonly views: readonly MemoryView[] };
 
 let entries = new Cache<Entry>(512);
 
@@ -78,11 +81,14 @@ export function runEager(
     const [first] = values;
     const views = first !== undefined && hasParts(first) ? memoryViews(graph) : undefined;
     const inputs = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
-    return views !== undefined ? { views } : { compiled: compileGraph(graph, runtime, { inputs }) };
+    if (views !== undefined) return { views };
+    const compiled = compileGraph(graph, runtime, { inputs });
+    return { compiled, link: Link.of(graph, compiled) };
   };
   const entry = entries.of(runtime, called, make, number);
   if ("views" in entry) return entry.views.map((view) => valueAt(values[0] as Value, view));
-  return runCompiled(entry.compiled, values);
+  const result = entry.link?.resultOf(values);
+  return result === undefined ? runCompiled(entry.compiled, values) : [result];
 }
 
 /** The arguments without trailing undefined ones, so that defaults apply. */
