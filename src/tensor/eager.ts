@@ -10,6 +10,7 @@ import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
+import { isRecord } from "../util/tree.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";
 import { hasParts, type MemoryView, memoryViews, Permuted, valueAt } from "./views.ts";
@@ -118,7 +119,7 @@ function typeNumber(type: TensorType): number {
 function plainOf(value: unknown): Plain {
   if (value === undefined) return "@undefined";
   if (Array.isArray(value)) return value.map(plainOf);
-  if (typeof value !== "object" || value === null) return value as Plain;
-  const fields = Object.entries(value).filter(([, field]) => field !== undefined);
-  return Object.fromEntries(fields.map(([name, field]) => [name, plainOf(field)]));
+  // An object of a class is a mistake, which the call reports.
+  if (!isRecord(value)) return (typeof value === "object" && value !== null ? String(value) : value) as Plain;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plainOf(field)]));
 }

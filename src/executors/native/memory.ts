@@ -38,8 +38,8 @@ export class NativeMemory implements DeviceBuffer, Block {
   private readonly heap: Heap;
   /** The buffer that this one is a part of. */
   private readonly whole: Block | undefined;
-  /** The buffer that owns the handle, which lives no longer than its owner. */
-  private readonly owner: NativeMemory;
+  /** The buffer that owns the handle, which lives no longer than its owner; hidden from code that walks over values. */
+  readonly #owner: NativeMemory;
   private handle = 0;
   private object: NativeBuffer | undefined;
   /** The run that the memory was donated to, and whether a failed run left the contents unchanged. */
@@ -54,7 +54,7 @@ export class NativeMemory implements DeviceBuffer, Block {
     this.heap = heap;
     this.bytes = bytes;
     this.whole = whole;
-    this.owner = donor ?? this;
+    this.#owner = donor ?? this;
   }
 
   /** The memory that the buffer is the whole or a part of. */
@@ -71,7 +71,7 @@ export class NativeMemory implements DeviceBuffer, Block {
 
   /** A new buffer of the same memory, for the results that a run writes over it. */
   again(): NativeMemory {
-    const memory = new NativeMemory(this.heap, this.bytes, this.block, this.owner);
+    const memory = new NativeMemory(this.heap, this.bytes, this.block, this.#owner);
     memory.handle = this.handle;
     return memory;
   }
@@ -129,7 +129,8 @@ export class NativeMemory implements DeviceBuffer, Block {
   /** The native buffer, for other calls. @throws HeddleError `disposed`. */
   get native(): NativeBuffer {
     const handle = this.held();
-    const { owner, heap } = this;
+    const { heap } = this;
+    const owner = this.#owner;
     owner.object ??= byNative(() => heap.binding.NativeBuffer.ofHandle(handle));
     return owner.object;
   }
@@ -187,10 +188,10 @@ export class NativeMemory implements DeviceBuffer, Block {
   }
 
   private free(): void {
-    const { heap, owner, handle } = this;
+    const { heap, handle } = this;
     heap.binding.release(handle);
-    owner.object?.dispose();
-    if (this.block === owner) heap.given(owner.bytes);
+    this.#owner.object?.dispose();
+    if (this.block === this.#owner) heap.given(this.bytes);
   }
 }
 
