@@ -41,6 +41,7 @@ function userSecret(folder: string): string {
     if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code !== "ENOENT") throw error;
   }
   try {
+    // Not with `recursive`: where the system refuses folders, as in `/proc`, Node would never return.
     for (const path of [dirname(folder), folder]) if (!existsSync(path)) mkdirSync(path);
     writeFileSync(own, randomBytes(32).toString("hex"), { mode: 0o600 });
     // Of several ranks the first one makes the file, and whole.
@@ -54,5 +55,6 @@ function userSecret(folder: string): string {
   } finally {
     rmSync(own, { force: true });
   }
-  return readSecret(file);
+  // Another rank that made the folder may not have made the file yet.
+  return existsSync(file) ? readSecret(file) : userSecret(folder);
 }
