@@ -26,6 +26,7 @@ export const layers: readonly (readonly string[])[] = [
   ["cost", "prefetch"],
   ["schedules"],
   ["plan"],
+  ["pipelines"],
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],

@@ -10,7 +10,6 @@ import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import { badValue } from "./bad-values.ts";
-import type { StepEnd } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch } from "./feed.ts";
 import { columnNames } from "./functions.ts";
@@ -27,7 +26,6 @@ import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
-import { wholeState } from "./pipeline.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { Copier, disposeState } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
@@ -263,7 +261,7 @@ export class Run {
       release: () => {
         batch.release();
         const ends = [
-          ...Object.values(endRequest as StepEnd),
+          ...Object.values(endRequest),
           ...Object.values(end),
           ...(accepted === undefined ? [] : [accepted]),
         ];
@@ -326,7 +324,7 @@ export class Run {
     const values = copier.copy(this.values);
     const seen = { ...values, params: evaluated(settings, values.params, values.optimizer) };
     const predict = (input: Parameters<Snapshot["predict"]>[0]) =>
-      predictWith(parts, wholeState({ params: seen.params, state: seen.state }), input);
+      predictWith(parts, { params: seen.params, state: seen.state }, input);
     return {
       steps: this.position.steps,
       params: values.params,
