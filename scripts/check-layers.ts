@@ -33,6 +33,7 @@ export const layers: readonly (readonly string[])[] = [
   ["hosts", "cache", "in-network"],
   ["executors"],
   ["compile"],
+  ["chains"],
   ["tensor", "report"],
   ["functions"],
   ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression"],
