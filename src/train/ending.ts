@@ -18,7 +18,7 @@ export type EndRequests<Value> = { readonly [name: string]: Value };
 
 /**
  * The types of a step's inputs `end.…`: per device of the mesh 0, or 1 to end. A step sums the requests, in the all-reduce of the gradients if
- * there is one. In a pipeline each stage has an input of its own, `end.request0`, and the sum goes to every stage with the loss. Meshes with an
+ * there is one. In a pipeline each stage has an input of its own, `end.request0`, which goes to every stage when the loss does. Meshes with an
  * axis along which nothing is split have no such sum; there the ranks agree at the end of an epoch.
  */
 export function endRequestTypes(mesh: Mesh, settings: Settings, types: ModelTypes): EndRequests<TensorType> {
@@ -147,11 +147,18 @@ export class Ending {
   }
 }
 
-/** The sum of the requests in a step's result; undefined if steps have no such inputs. */
-export type StepEnd = { readonly request?: Tensor };
+/** The sums of the requests in a step's result, one per input; empty if steps have no such inputs. */
+export type StepEnd = { readonly [name: string]: Tensor };
 
-/** The sum of the requests of all devices. */
-export function sumOfRequests(requests: EndRequests<Tensor>): StepEnd {
-  const sums = Object.values(requests).map((request) => request.sum());
-  return sums.length === 0 ? {} : { request: sums.reduce((total, one) => total.add(one)) };
+/** The sum of each request over the devices that have one. */
+export const sumsOfRequests = (requests: EndRequests<Tensor>): StepEnd =>
+  // In a pipeline, a result with the name of an input would stay on its stage.
+  Object.fromEntries(
+    Object.entries(requests).map(([name, request]) => [name.replace(/^request(?=\d)/, "sum"), request.sum()]),
+  );
+
+/** Whether a device asks for an end. */
+export async function isAsked(sums: StepEnd): Promise<boolean> {
+  const values = await Promise.all(Object.values(sums).map((sum) => sum.item()));
+  return values.some((value) => value > 0);
 }

@@ -10,6 +10,7 @@ import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import { badValue } from "./bad-values.ts";
+import { isAsked } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch } from "./feed.ts";
 import { columnNames } from "./functions.ts";
@@ -255,7 +256,7 @@ export class Run {
         });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
-        const ends = end.request === undefined ? alone && requested : (await end.request.item()) > 0;
+        const ends = Object.keys(end).length === 0 ? alone && requested : await isAsked(end);
         if (ends) this.endAt ??= step + mostInFlight;
       },
       release: () => {

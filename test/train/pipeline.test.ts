@@ -179,6 +179,50 @@ describe("checkpoints", () => {
   });
 });
 
+describe("batch norm by groups of rows", () => {
+  const given = (groups: number | undefined, more: Partial<TrainOptions>): Partial<TrainOptions> => ({
+    model: nn.sequential(
+      nn.flatten(),
+      nn.linear(16),
+      nn.batchNorm(groups === undefined ? {} : { groups }),
+      nn.relu(),
+      nn.linear(8),
+      nn.batchNorm(groups === undefined ? {} : { groups }),
+      nn.relu(),
+      nn.linear(3),
+    ),
+    // Adam would divide the rounding of small gradients by their size.
+    optimizer: optim.sgd({ learningRate: 0.05, momentum: 0.9 }),
+    epochs: 2,
+    ...more,
+  });
+  const pipeline = { stages: { 1: 0, 2: 0, 4: 1, 5: 1, 7: 1 }, microBatches: 4 };
+
+  test.each([
+    [4, { pipeline }],
+    [4, { pipeline: { ...pipeline, schedule: "zb-h1" } }],
+    [8, { pipeline, mesh: mesh({ stage: 2, data: 2 }), data: bars(64).shuffle().batch(32) }],
+    [8, { pipeline }],
+  ] as const)(
+    "of %i groups trains, evaluates and keeps running statistics as one device does",
+    async (groups, more) => {
+      const { data = bars(64).shuffle().batch(16) } = more as Partial<TrainOptions>;
+      const [alone, apart] = [await trained(given(groups, { data })), await trained(given(groups, { data, ...more }))];
+      expectClose(apart.losses, alone.losses, 1e-9);
+      expectClose(apart.evaluations, alone.evaluations, 1e-9);
+      expectClose(apart.values, alone.values, 1e-9);
+      const whole = await trained(given(undefined, { data }));
+      expect(Math.abs((whole.losses.at(-1) as number) - (alone.losses.at(-1) as number))).toBeGreaterThan(1e-6);
+    },
+  );
+
+  test("without groups is refused, with what to do", async () => {
+    await expect(trained(given(undefined, { pipeline }))).rejects.toThrow(
+      /needs the whole batch at once[\s\S]*hint: .*batchNorm\({ groups }\)/,
+    );
+  });
+});
+
 describe("several stages on each rank", () => {
   const four = () =>
     nn.sequential(
