@@ -116,7 +116,7 @@ describe("dims and batches that do not divide", () => {
     alone = await trained({ ...oddTask, executor });
   });
 
-  test.each<[string, Record<string, number>, TrainOptions["layout"] & object, TrainOptions["executor"]]>([
+  test.each<[string, Record<string, number>, TrainOptions["layout"] & object, TrainOptions["executor"] & string]>([
     ["fully sharded", { data: 2 }, layouts.fullySharded(), executor],
     ["fully sharded over four", { data: 4 }, layouts.fullySharded(), "reference"],
     ["optimizer state sharded over four", { data: 4 }, layouts.shardedState(), executor],
