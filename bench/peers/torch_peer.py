@@ -52,11 +52,12 @@ class Training:
             options |= {"momentum": settings["momentum"], "nesterov": settings["nesterov"]}
         kinds = {"sgd": "SGD", "adam": "Adam", "adamW": "AdamW", "adagrad": "Adagrad"}
         make = getattr(torch.optim, kinds[settings["kind"]])
-        # The fused optimizers take no sparse gradients.
+        # The fused optimizers take neither sparse gradients nor, some of them, parameters in parts.
+        fused = {"fused": True} if self.tuned and not self.spec["sharded"] else {}
         rows = [value for name, value in model.named_parameters() if name in sparse]
         whole = [value for name, value in model.named_parameters() if name not in sparse]
         made = [make(rows, **options)] if rows else []
-        return made + ([make(whole, **options, **({"fused": True} if self.tuned else {}))] if whole else [])
+        return made + ([make(whole, **options, **fused)] if whole else [])
 
     def start(self, dropout, compiled):
         """A training from the initial weights: a function that does one step and returns a function that reads its loss."""
