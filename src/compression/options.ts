@@ -1,7 +1,7 @@
 /** @module The option `compression` of `train`, checked. */
 import { isFloat } from "../ir/dtype.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
-import { dataAxis, type Mesh } from "../plan/mesh.ts";
+import { batchParts, dataAxis, type Mesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { checkMatches, matching, type Pattern } from "../util/pattern.ts";
@@ -122,11 +122,19 @@ export function checkCompression(
     });
 }
 
-/** The compression between the devices of a mesh. */
-export const onMesh = (compression: Compression, mesh: Mesh): Compression => ({
-  ...compression,
-  devices: mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1,
-});
+/** The compression between the devices of a mesh. @throws HeddleError `mesh` where batches are split over another axis, too */
+export function onMesh(compression: Compression, mesh: Mesh): Compression {
+  const devices = mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
+  if (batchParts(mesh) !== devices)
+    throw new HeddleError(
+      "mesh",
+      `train: compression goes over the axis '${dataAxis}' alone, and this mesh splits batches over another, too`,
+      {
+        hint: `leave out layouts within hosts, with one axis '${dataAxis}' over all devices`,
+      },
+    );
+  return { ...compression, devices };
+}
 
 /** How gradients travel in one stage of a training: by a compressor, or uncompressed. */
 export type Stage = Compressor | undefined;

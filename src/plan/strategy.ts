@@ -91,9 +91,11 @@ export function strategiesOf(
 }
 
 /** Inputs of a node that are only waited for: they keep their layout. */
-export function waitsOf(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[]): readonly number[] {
-  const { equation } = node.op;
-  return isAbsent(equation) ? [] : (equation(inputs, node.attrs).waits ?? []);
+export function waitsOf(
+  { op: { equation }, attrs, inputs = [] }: Pick<Node, "op" | "attrs"> & Partial<Pick<Node, "inputs">>,
+  types: readonly TensorType[] = inputs.map((input) => input.types[0] as TensorType),
+): readonly number[] {
+  return isAbsent(equation) ? [] : (equation(types, attrs).waits ?? []);
 }
 
 function splitLetters(
@@ -169,8 +171,8 @@ function passPartials(
 }
 
 /** Whether contributions go through a cast to the dtype that is computed in: there their sum rounds less. */
-export const castsContributions = (node: Node, { letter, outputs: [y] }: Strategy): boolean =>
-  letter === undefined && y?.kind === "partial" && node.dtype !== node.inputs[0]?.dtype;
+export const castsContributions = (node: Node, { inputs }: Strategy): boolean =>
+  inputs.some((placement, index) => placement.kind === "partial" && node.inputs[index]?.dtype !== node.dtype);
 
 /**
  * Whether an op is cheap, with at most 32 operations per element of its result: its parts are then computed again rather than

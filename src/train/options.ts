@@ -46,8 +46,13 @@ export interface PipelineTraining {
   readonly stages: { readonly [layer: string]: number };
   /** Number of micro-batches of a batch; a batch that is not divisible by it is cut into fewer. */
   readonly microBatches: number;
-  /** Order of forward and backward passes; default `"1f1b"`. */
+  /**
+   * Order of forward and backward passes; default `"1f1b"`. `"interleaved"` has several stages on each rank, `"zb-h1"` and `"zb-h2"` cut backward
+   * passes into the parts by inputs and by weights.
+   */
   readonly schedule?: PipelineOptions["schedule"];
+  /** Number of stages on each rank, for the default mesh; default: what the schedule says, which is 2 for `"interleaved"` and 1 for the others. */
+  readonly stagesPerRank?: number;
 }
 
 /** Bounds of gradients. */
@@ -135,7 +140,7 @@ export interface TrainOptions<Model extends Layer = Layer> {
   readonly layout?: LayoutRule | readonly LayoutRule[];
   /**
    * Train as a pipeline: each stage of the mesh axis `stage` has some of the layers. Default mesh: one device per
-   * stage, and the other workers on an axis `data`. The result is the same as without a pipeline.
+   * rank of the schedule, and the other workers on an axis `data`. The result is the same as without a pipeline.
    */
   readonly pipeline?: PipelineTraining;
   /**
@@ -391,9 +396,15 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
 }
 
 function checkPipeline({ pipeline }: TrainOptions): void {
-  const { stages, microBatches } = pipeline as PipelineTraining;
-  checkOptions("train: pipeline", pipeline as PipelineTraining, ["stages", "microBatches", "schedule"]);
+  const { stages, microBatches, stagesPerRank = 1 } = pipeline as PipelineTraining;
+  checkOptions("train: pipeline", pipeline as PipelineTraining, [
+    "stages",
+    "microBatches",
+    "schedule",
+    "stagesPerRank",
+  ]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
+  checkInteger("train", "pipeline.stagesPerRank", stagesPerRank, 1);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);

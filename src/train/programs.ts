@@ -15,12 +15,12 @@ import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { flattenTree } from "../util/tree.ts";
-import { namesIn } from "./columns.ts";
+import { namesIn, recordOf, seenTypes } from "./columns.ts";
 import { endRequestLayout, endRequestTypes } from "./ending.ts";
 import { checkFed } from "./fed.ts";
 import { batchLayout } from "./feed.ts";
 import { batchTypes, columnNames, evaluationFunction, initialiser, predictionFunction } from "./functions.ts";
-import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
+import { type StateLayouts, stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
 import { stepFunction } from "./step.ts";
@@ -32,10 +32,10 @@ type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
 /** Layouts of inputs by path: batches are sharded by rows, all other values have the layouts of the state. */
-const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: Layout) => ({
+const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: (path: string) => Layout) => ({
   layouts: (path: string): Layout => {
     if (path.startsWith("batch.")) return batch;
-    return endRequest !== undefined && path.startsWith("end.") ? endRequest : state.kept(path);
+    return endRequest !== undefined && path.startsWith("end.") ? endRequest(path) : state.kept(path);
   },
   uses: state.used,
 });
@@ -51,7 +51,7 @@ function stepOptions(
   return {
     name: "trainStep",
     machine: settings.machine,
-    ...inputLayouts(state, batchLayout(mesh, rows), endRequestLayout(mesh)),
+    ...inputLayouts(state, batchLayout(mesh, rows), (path) => endRequestLayout(mesh, settings, path)),
     outputLayouts: state.kept,
     // A step updates these in place.
     donate: ["params", "optimizer", "state"],
@@ -121,7 +121,7 @@ export function planEvaluation(
 ): PlannedFunction {
   const fn = evaluationFunction(settings, dataset, types.metrics);
   const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-  const options = evaluationOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh));
+  const options = forwardOptions("evaluate", settings, types, mesh, rows, stateLayouts(settings, types, mesh));
   return planFunction(fn, example, mesh, options);
 }
 
@@ -138,23 +138,22 @@ function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly s
   return [{ params, state, batch: batchTypes(dataset, columns, rows) }];
 }
 
-/** The planner's options for an evaluation or a prediction. */
-function forwardOptions(name: string, { machine }: Settings, mesh: Mesh, rows: number, layouts: StateLayouts) {
+/** The planner's options for an evaluation or a prediction, which run through the stages of a pipeline. */
+function forwardOptions(
+  name: string,
+  { machine, pipeline }: Settings,
+  types: ModelTypes,
+  mesh: Mesh,
+  rows: number,
+  layouts: StateLayouts,
+) {
   const everywhere = replicated(mesh);
   return {
     name,
     machine,
     ...inputLayouts(layouts, batchLayout(mesh, rows)),
     outputLayouts: () => everywhere,
-  };
-}
-
-/** The planner's options for an evaluation, which runs through the stages of a pipeline. */
-function evaluationOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, layouts: StateLayouts) {
-  const { pipeline } = settings;
-  return {
-    ...forwardOptions("evaluate", settings, mesh, rows, layouts),
-    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline), mesh, rows, parameterPaths(types)),
+    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline, mesh), mesh, rows, parameterPaths(types)),
   };
 }
 
@@ -219,19 +218,25 @@ export class Programs {
     return cached(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
       const fn = evaluationFunction(settings, dataset, types.metrics);
       const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-      return compileFunction(fn, example, runtime, evaluationOptions(settings, types, meshOf(runtime), rows, layouts));
+      const options = forwardOptions("evaluate", settings, types, meshOf(runtime), rows, layouts);
+      return compileFunction(fn, example, runtime, options);
     });
   }
 
-  /** The program for the model's outputs for a batch. For a pipeline its parameters are replicated. */
-  prediction(dataset: Dataset, rows: number): CompiledFunction<PredictionFunction> {
-    const { settings, types, runtime } = this;
-    return cached(this.predictions, columnsKey(dataset, namesIn(settings.input), rows), () => {
-      const mesh = meshOf(runtime);
-      const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
-      const fn = predictionFunction(settings, dataset);
-      const example = forwardExample(types, dataset, namesIn(settings.input), rows);
-      return compileFunction(fn, example, runtime, forwardOptions("predict", settings, mesh, rows, layouts));
+  /** The program for the model's outputs for a batch of a dataset, or for a batch as the model gets it. */
+  prediction(dataset: Dataset | undefined, rows: number): CompiledFunction<PredictionFunction> {
+    const { settings, types, runtime, layouts } = this;
+    const names = namesIn(settings.input);
+    const key = dataset === undefined ? `${rows}` : columnsKey(dataset, names, rows);
+    return cached(this.predictions, key, () => {
+      const { params, state } = types.state;
+      const { input, data, dtype } = settings;
+      const example =
+        dataset === undefined
+          ? [{ params, state, batch: recordOf(input, seenTypes(input, data, rows, dtype)) }]
+          : forwardExample(types, dataset, names, rows);
+      const options = forwardOptions("predict", settings, types, meshOf(runtime), rows, layouts);
+      return compileFunction(predictionFunction(settings, dataset), example, runtime, options);
     });
   }
 }

@@ -8,7 +8,7 @@ import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome, sharesOf } from "./accumulate.ts";
 import { type ColumnNames, rowsOf, seen } from "./columns.ts";
-import type { StepEnd } from "./ending.ts";
+import { type EndRequests, type StepEnd, sumsOfRequests } from "./ending.ts";
 import { applied, rowWeights, sumsOf, termSums } from "./functions.ts";
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
@@ -26,7 +26,7 @@ export type StepInput = TrainState & {
   readonly step: Tensor;
   readonly learningRate: Tensor;
   readonly batch: BatchColumns;
-  readonly end: StepEnd;
+  readonly end: EndRequests<Tensor>;
 };
 
 /** The outputs of a step. */
@@ -56,7 +56,7 @@ export function stepFunction(settings: Settings, types: MetricTypes, stage = 0) 
       metrics: sums,
       state: nextState,
     } = passes(settings, types, { params, state, before, stepKey, batch });
-    const outcome = { loss, metrics: sums, end: end.request === undefined ? {} : { request: end.request.sum() } };
+    const outcome = { loss, metrics: sums, end: sumsOfRequests(end) };
     const { guard, optimizer, compression } = settings;
     const exchange =
       compression === undefined || before.compression === undefined

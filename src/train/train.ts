@@ -4,7 +4,7 @@ import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import { takePlace } from "../hosts/launchers.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
-import { printPipeline, type TrainingMemory } from "../report/index.ts";
+import { printPipeline, printPrediction, printRankMemory, type TrainingMemory } from "../report/index.ts";
 import { planSummary } from "../report/summary.ts";
 import { unusedAxes, unusedLines } from "../report/unused.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -240,16 +240,19 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
 /** Reports the plan of the training on rank 0. */
 function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const step = programs.step(settings.data.batchSizes[0] as number);
-  if (step.plan.pipeline !== undefined) {
-    for (const line of printPipeline(step.plan, step.programs).trimEnd().split("\n")) reporter.line(line);
-    return;
-  }
   const { plan, program } = step;
   const [memory] = trainingMemory(
     settings,
     programs.all(),
     (planned) => (planned as CompiledStep).compiled.executable.arenaBytes,
   ) as [TrainingMemory];
+  if (plan.pipeline !== undefined) {
+    for (const line of printPipeline(plan, step.programs).trimEnd().split("\n")) reporter.line(line);
+    // Virtual devices have one arena size for all ranks, that of the largest.
+    if (runtime.processes !== undefined && memory.step !== undefined) reporter.line(printRankMemory(memory, 0));
+    reporter.line(printPrediction(step.programs, settings.machine));
+    return;
+  }
   const lines = planSummary({
     plan,
     program,

@@ -193,5 +193,5 @@ export const wholeBatch = (node: Node): HeddleError =>
   pipelineError(
     `${describeNode(node.inputs[0] ?? node)} needs the whole batch at once, so it cannot be split into micro-batches`,
     node.inputs[0] ?? node,
-    "statistics over the batch inside the network need it; normalise by row, or use no pipeline",
+    "statistics over the batch inside the network need it; normalise by row, by batchNorm({ groups }), or use no pipeline",
   );
