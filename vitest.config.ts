@@ -15,6 +15,7 @@ const processes = [
   "test/cache/process.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
+  "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",

@@ -26,6 +26,7 @@ export interface Environment {
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
   readonly machine: string | undefined;
+  readonly throughSwitch: string | undefined;
   readonly cache: string | undefined;
   readonly cacheHome: string | undefined;
   readonly workers: readonly string[] | undefined;
@@ -132,6 +133,7 @@ const readers = {
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
   HEDDLE_MACHINE: text,
+  HEDDLE_SWITCH: text,
   HEDDLE_WORKERS: {
     legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
     read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value : undefined),
@@ -193,6 +195,9 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_MACHINE: {
     says: "the description of devices and links for plans, as JSON; `--machine` reads it from a file",
     by: "run",
+  },
+  HEDDLE_SWITCH: {
+    says: "the address of a switch that adds up what workers send, such as `127.0.0.1:4711`: `heddle switch` starts one",
   },
   HEDDLE_WORKERS: { says: "addresses of the waiting workers that this process drives, like `--on`" },
   HEDDLE_WORKERS_SECRET: { says: "the secret that a driver and its waiting workers share" },
@@ -271,6 +276,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
     machine: value("HEDDLE_MACHINE"),
+    throughSwitch: value("HEDDLE_SWITCH"),
     cache: value("HEDDLE_CACHE"),
     cacheHome: value("XDG_CACHE_HOME"),
     workers: value("HEDDLE_WORKERS")?.split(","),
