@@ -69,8 +69,9 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
   const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
   return (seedKey) => {
     const { params, state } = withFloats(dtype, () => model.init(scopeKey(seedKey, "init"), type));
-    const slots = optimizer.init(trainedPart(trainedNames(settings, params), params));
-    return { params, state, optimizer: initialKept(settings, slots, params), key: scopeKey(seedKey, "steps") };
+    const trained = trainedPart(trainedNames(settings, params), params);
+    const kept = initialKept(settings, optimizer.init(trained), params, trained, scopeKey(seedKey, "compression"));
+    return { params, state, optimizer: kept, key: scopeKey(seedKey, "steps") };
   };
 }
 

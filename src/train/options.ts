@@ -1,5 +1,7 @@
 /** @module The options of `train`, checked. */
 
+import type { Compressor } from "../compression/compressor.ts";
+import { type Compression, type CompressionOptions, compressionOf } from "../compression/options.ts";
 import { checkMachine, type Machine } from "../cost/index.ts";
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
@@ -177,6 +179,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * default: none.
    */
   readonly ema?: number;
+  /**
+   * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
+   * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
+   */
+  readonly compression?: Compressor | CompressionOptions | string;
 }
 
 const names: readonly (keyof TrainOptions)[] = [
@@ -212,10 +219,12 @@ const names: readonly (keyof TrainOptions)[] = [
   "clip",
   "accumulate",
   "ema",
+  "compression",
 ];
 
 /** Options with defaults filled in. */
-export interface Settings extends Omit<TrainOptions, "loss"> {
+export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
+  readonly compression: Compression | undefined;
   readonly loss: Loss | NamedLosses;
   readonly seed: number;
   readonly input: ColumnNames;
@@ -259,6 +268,10 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
+  if (options.pipeline !== undefined && options.compression !== undefined)
+    throw new HeddleError("option", "train: the gradients of a pipeline are not compressed", {
+      hint: "leave out compression or pipeline",
+    });
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
@@ -269,6 +282,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
+    compression: options.compression === undefined ? undefined : compressionOf(options.compression),
     seed,
     input,
     target,

@@ -1,4 +1,6 @@
 /** @module The compiled programs of a run: one per batch size, compiled at the first use. */
+
+import { stageOf } from "../compression/options.ts";
 import type { Column, Dataset } from "../data/browser.ts";
 import {
   type CompiledFunction,
@@ -8,7 +10,7 @@ import {
   type PlannedFunction,
   planFunction,
 } from "../functions/index.ts";
-import { isTensorType } from "../ir/shape.ts";
+import { isTensorType, range } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -39,7 +41,13 @@ const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: (path: st
 });
 
 /** The planner's options for a step. */
-function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, state: StateLayouts) {
+function stepOptions(
+  settings: Settings,
+  types: ModelTypes,
+  mesh: Mesh,
+  { rows, stage }: StepKind,
+  state: StateLayouts,
+) {
   return {
     name: "trainStep",
     machine: settings.machine,
@@ -48,9 +56,24 @@ function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: nu
     // A step updates these in place.
     donate: ["params", "optimizer", "state"],
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
-    plan: rows === wholeRows(settings) ? settings.plan : undefined,
+    plan: rows === wholeRows(settings) && stage === lastStage(settings) ? settings.plan : undefined,
   };
 }
+
+/** The steps of a training: by the rows of their batches, and the stages of compression. */
+interface StepKind {
+  readonly rows: number;
+  readonly stage: number;
+}
+
+/** The stage of compression in which most of a training runs. */
+const lastStage = ({ compression }: Settings): number => compression?.warmup ?? 0;
+
+/** All kinds of steps of a training: whole batches in the last stage first. */
+export const stepKinds = (settings: Settings): StepKind[] =>
+  range(lastStage(settings) + 1)
+    .reverse()
+    .flatMap((stage) => settings.data.batchSizes.map((rows) => ({ rows, stage })));
 
 function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number): unknown[] {
   const { params, optimizer, state } = types.state;
@@ -70,11 +93,12 @@ export function planStep(
   settings: Settings,
   types: ModelTypes,
   mesh: Mesh,
-  rows = wholeRows(settings),
+  { rows = wholeRows(settings), stage = lastStage(settings) }: Partial<StepKind> = {},
   onPass?: FunctionOptions["onPass"],
 ): PlannedFunction {
-  const options = { ...stepOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh)), onPass };
-  return planFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
+  const layouts = stateLayouts(settings, types, mesh);
+  const options = { ...stepOptions(settings, types, mesh, { rows, stage }, layouts), onPass };
+  return planFunction(stepFunction(settings, types, stage), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
 /** Plans the program that makes the initial values. */
@@ -146,7 +170,7 @@ export class Programs {
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private first: CompiledFunction<Initialiser> | undefined;
-  private readonly steps = new Map<number, CompiledStep>();
+  private readonly steps = new Map<string, CompiledStep>();
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
 
@@ -166,22 +190,25 @@ export class Programs {
 
   /** All programs of the training, compiled. */
   all() {
-    const { data, evaluate } = this.settings;
+    const { evaluate } = this.settings;
     return {
       initialiser: this.initialise(),
-      steps: data.batchSizes.map((rows) => this.step(rows)),
+      steps: stepKinds(this.settings).map(({ rows, stage }) => this.step(rows, stage)),
       evaluations: evaluate === undefined ? [] : evaluate.batchSizes.map((rows) => this.evaluation(evaluate, rows)),
     };
   }
 
-  step(rows: number): CompiledStep {
-    return cached(this.steps, rows, (): CompiledStep => {
+  /** The program of a step in an epoch, from 0; the default is any epoch after the warm-up of compression. */
+  step(rows: number, epoch = Number.POSITIVE_INFINITY): CompiledStep {
+    const { compression } = this.settings;
+    const stage = compression === undefined ? 0 : stageOf(compression, epoch);
+    return cached(this.steps, `${rows} ${stage}`, (): CompiledStep => {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
-      const options = stepOptions(settings, types, mesh, rows, this.layouts);
+      const options = stepOptions(settings, types, mesh, { rows, stage }, this.layouts);
       const example = stepExample(settings, types, mesh, rows);
       if (options.plan !== undefined) checkFed(options.plan, options, flattenTree(example[0], isTensorType).paths);
-      return compileFunction(stepFunction(settings, types), example, runtime, options);
+      return compileFunction(stepFunction(settings, types, stage), example, runtime, options);
     });
   }
 

@@ -4,6 +4,7 @@ import type { Tensor, Tensors } from "../functions/index.ts";
 import type { SavedInput } from "../io/saved-model.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Layer, OneOrMore } from "../nn/index.ts";
+import { trafficOf } from "../plan/index.ts";
 import { called } from "../util/source.ts";
 import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
@@ -40,6 +41,8 @@ export interface TrainResult<Params = Tensors> {
   readonly checkpoint: string | undefined;
   /** This worker's number. */
   readonly rank: number;
+  /** Bytes that the first device sends in a step of a whole batch, by the plan; with `compression`, after its warm-up. */
+  readonly sentBytes: number;
   /** Mean loss and metrics over every row of a dataset. Every worker must call this function. */
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
@@ -86,6 +89,10 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     accuracy: last?.metrics["accuracy"],
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
+    get sentBytes() {
+      const { plan } = parts.programs.step(settings.data.batchSizes[0] as number);
+      return trafficOf(plan).reduce((sum, { sent }) => sum + sent, 0);
+    },
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
     predict: (input) => called(async () => (await predictWith(later, evaluated, input)) as never),
     save: (path) =>

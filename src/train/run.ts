@@ -234,7 +234,7 @@ export class Run {
     host.process?.report({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
-    const program = programs.step(batch.rows);
+    const program = programs.step(batch.rows, position.epoch);
     const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: endRequest };
     // Users count from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };

@@ -19,6 +19,7 @@ import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
+import { checkCompressed, forMesh } from "./for-mesh.ts";
 import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
@@ -60,22 +61,24 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const resolved = resolveOptions(host.process?.profiledSteps() === undefined ? options : forProfile(options));
   refuseFiles(resolved);
   const evaluate = resolved.evaluate === undefined ? {} : { evaluate: batched(resolved.evaluate, resolved.data) };
-  const settings = withGivenPlan({ ...resolved, ...evaluate });
-  const types = modelTypes(settings);
-  checkLastBatch(settings, types);
+  const given = withGivenPlan({ ...resolved, ...evaluate });
+  const givenTypes = modelTypes(given);
+  checkLastBatch(given, givenTypes);
+  checkCompressed(given, givenTypes);
   const { plan: planned } = readEnvironment();
   if (planned !== undefined && host.process !== undefined)
-    return host.process.planAndEnd(settings, types, planned.split(";").map(parseMesh));
+    return host.process.planAndEnd(given, givenTypes, planned.split(";").map(parseMesh));
   takePlace();
   // With several processes, the ranks first agree to end, after a step.
   const alone = readEnvironment().world <= 1;
-  const stop = listenForStop(alone ? settings.signal : undefined);
+  const stop = listenForStop(alone ? given.signal : undefined);
   let ending: Ending | undefined;
   let runtime: Runtime | undefined;
   let reporter = silentReporter;
   try {
     stop.signal.throwIfAborted();
-    runtime = await connectAs(settings);
+    runtime = await connectAs(given);
+    const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
     ending = new Ending(runtime, settings, types);
@@ -110,9 +113,10 @@ export function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
 }
 
 async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
-  const settings = withGivenPlan(resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" }));
-  const types = modelTypes(settings);
-  const runtime = await connectAs(settings);
+  const given = withGivenPlan(resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" }));
+  const givenTypes = modelTypes(given);
+  const runtime = await connectAs(given);
+  const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
   const { signal } = new AbortController();
   const programs = new Programs(settings, types, runtime);
   const ending = new Ending(runtime, settings, types);
