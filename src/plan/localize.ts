@@ -25,7 +25,7 @@ import {
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
-import { AxisWalk, isCheap, waitsOf } from "./strategy.ts";
+import { AxisWalk, castsContributions, isCheap, waitsOf } from "./strategy.ts";
 
 // How many cheap values the search for the source of a part goes through.
 const recomputeDepth = 4;
@@ -244,12 +244,8 @@ class Localizer {
   private derive(node: Node, layout: Layout): Node | undefined {
     const decision = this.decisions.get(node) as Decision;
     const layoutBefore = this.layoutOf(node);
-    if (
-      decision.strategies.length === 0 ||
-      !layout.every((wanted, axis) => onlyCuts(layoutBefore[axis] as Placement, wanted))
-    )
-      return undefined;
-    if (!isCheap(node) || node.types.length > 1) return undefined;
+    const cuts = layout.every((wanted, axis) => onlyCuts(layoutBefore[axis] as Placement, wanted));
+    if (decision.strategies.length === 0 || !cuts || !isCheap(node) || node.types.length > 1) return undefined;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return undefined;
     const wanted = node.inputs.map((_input, index) =>
@@ -299,7 +295,8 @@ class Localizer {
     const decision = this.decisions.get(node) as Decision;
     if (depth === 0 || decision.strategies.length === 0 || !isCheap(node) || node.types.length > 1) return Infinity;
     const strategies = this.strategiesFor(node, decision, layout);
-    if (strategies === undefined) return Infinity;
+    if (strategies === undefined || decision.strategies.some((chosen) => castsContributions(node, chosen)))
+      return Infinity;
     return node.inputs.reduce((total, input, index) => {
       const wanted = wantedOf(strategies, index);
       return total + Math.min(this.moveSeconds(input, wanted), this.recomputeSeconds(input, wanted, depth - 1));

@@ -18,8 +18,10 @@ export interface Mesh {
   readonly axes: readonly MeshAxis[];
 }
 
+/** The axis over which a training splits its batches, and layouts parameters. */
+export const dataAxis = "data";
 /** The axes over which a training splits its batches: `hosts` has copies of what layouts split over `data`. */
-export const batchAxes: readonly string[] = ["hosts", "data"];
+export const batchAxes: readonly string[] = ["hosts", dataAxis];
 
 /** Devices that share a batch: the product of the sizes of the {@link batchAxes}. */
 export const batchParts = ({ axes }: Mesh): number =>

@@ -15,12 +15,12 @@ import { topological } from "../ir/walk.ts";
 import { decideControl } from "./control.ts";
 import type { Decision, Strategy, Windowed } from "./decision.ts";
 import { anyMoves, movesAt } from "./exchange.ts";
-import { type Layout, type Placement, replicate, replicated, samePlacement } from "./layout.ts";
+import { type Layout, type Placement, replicate, samePlacement } from "./layout.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { intervals } from "./partition.ts";
 import { type Preference, preferencesOf } from "./preferences.ts";
 import { axisSeconds } from "./redistribute.ts";
-import { AxisWalk, linearSetsOf, waitsOf } from "./strategy.ts";
+import { AxisWalk, castsContributions, linearSets, waitsOf } from "./strategy.ts";
 
 type Target = { readonly mesh: Mesh; readonly machine: Machine };
 
@@ -51,9 +51,9 @@ export function propagate(
   return decisions;
 }
 
-function pickElement(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
-  const source = decisions.get(node.inputs[0] as Node) as Decision;
-  return { strategies: [], layouts: [source.layouts[node.attrs["index"] as number] as Layout] };
+function pickElement({ inputs: [source], attrs }: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
+  const { layouts } = decisions.get(source as Node) as Decision;
+  return { strategies: [], layouts: [layouts[attrs["index"] as number] as Layout] };
 }
 
 function decide(
@@ -74,10 +74,8 @@ function decide(
     strategies.push(strategy);
     walk.take(strategy, axis);
   });
-  const layouts = node.types.map((_type, output) =>
-    strategies.map((strategy) => strategy.outputs[output] as Placement),
-  );
-  return { strategies, layouts: strategies.length === 0 ? node.types.map(() => replicated(mesh)) : layouts };
+  const layoutOf = (output: number): Layout => strategies.map(({ outputs }) => outputs[output] as Placement);
+  return { strategies, layouts: node.types.map((_type, output) => layoutOf(output)) };
 }
 
 /** What the choice of a strategy depends on. */
@@ -110,6 +108,8 @@ function cheapest(
         continuesAnInput(strategy, current, (input) => whole.has(node.inputs[input] as Node)) ||
         (feasible !== undefined && samePlacement(strategy.outputs[0] as Placement, feasible)),
     );
+  const through = candidates.find((strategy) => castsContributions(node, strategy));
+  if (through !== undefined) return through;
   let best: { strategy: Strategy; seconds: number } | undefined;
   const flops = node.op.cost(walk.inputs, walk.outputs, node.attrs);
   for (const strategy of candidates) {
@@ -140,8 +140,7 @@ function cheapest(
 /** The largest share of the work that one device has. */
 function largestShare({ letter, sizes }: Strategy, axis: MeshAxis): number {
   if (letter === undefined) return 1;
-  if (sizes === undefined) return 1 / axis.size;
-  return Math.max(...sizes) / sum(sizes);
+  return sizes === undefined ? 1 / axis.size : Math.max(...sizes) / sum(sizes);
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -175,7 +174,7 @@ const continuesAnInput = (
 
 /** Inputs that an op needs whole, as a square does: their sums are formed in any case, so no other op passes contributions on. */
 function neededWhole(user: Node): readonly Node[] {
-  const sets = [...linearSetsOf(user), waitsOf(user)];
+  const sets = [...linearSets(user, user.inputs), waitsOf(user)];
   const passes = (input: Node): boolean =>
     sets.some((set) => user.inputs.every((other, index) => other !== input || set.includes(index)));
   return user.inputs.filter((input) => !passes(input));
