@@ -71,7 +71,7 @@ const alone = [
 const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
-const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts"];
+const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
 
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
@@ -123,7 +123,12 @@ export default defineConfig({
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
       project("processes", { globalSetup, include: processes, sequence: { groupOrder: 2 } }),
       project("hosts", { globalSetup, include: hosts, testTimeout: 180_000, sequence: { groupOrder: 3 } }),
-      project("engines", { globalSetup, include: engines, testTimeout: 180_000, sequence: { groupOrder: 4 } }),
+      project("engines", {
+        globalSetup: "test/engines/setup.mjs",
+        include: engines,
+        testTimeout: 180_000,
+        sequence: { groupOrder: 4 },
+      }),
     ],
   },
 });

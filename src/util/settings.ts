@@ -22,7 +22,8 @@ export interface Environment {
   readonly resume: boolean;
   readonly quiet: boolean;
   readonly timeout: number | undefined;
-  readonly transport: "auto" | "tcp" | "shared" | undefined;
+  readonly transport: "auto" | "tcp" | "shared" | "mpi" | undefined;
+  readonly mpi: string | undefined;
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
   readonly machine: string | undefined;
@@ -128,7 +129,8 @@ const readers = {
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_QUIET: oneOf("0", "1"),
   HEDDLE_TIMEOUT: wholeNumber(1, 86_400),
-  HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
+  HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared", "mpi"),
+  HEDDLE_MPI: text,
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
   HEDDLE_MACHINE: text,
@@ -184,7 +186,10 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_QUIET: { says: "`1`: trainings report nothing, whatever their options say, like `--quiet`" },
   HEDDLE_TIMEOUT: { says: "seconds that a worker waits for another" },
   HEDDLE_TRANSPORT: {
-    says: "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error",
+    says: "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error; `mpi` is MPI, between workers that its launcher has started",
+  },
+  HEDDLE_MPI: {
+    says: "the path of an MPI library with the standard ABI, such as `libmpi_abi.so.1` of MPICH 5; default the library beside `mpiexec`, else the one that the loader finds",
   },
   HEDDLE_OVERLAP: {
     says: "which collectives overlap with computation: `on` (the default) those where it pays, `all` every one that can, `off` none",
@@ -268,6 +273,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     quiet: value("HEDDLE_QUIET") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
     transport: value("HEDDLE_TRANSPORT"),
+    mpi: value("HEDDLE_MPI"),
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
     machine: value("HEDDLE_MACHINE"),

@@ -119,7 +119,9 @@ export interface NativeWorldOptions {
   /** File of the flight recorder. */
   flight?: string;
   /** The transport; `auto` if absent. */
-  transport?: "auto" | "tcp" | "shared";
+  transport?: "auto" | "tcp" | "shared" | "mpi";
+  /** The path of the MPI library; the first that is found if absent. */
+  mpi?: string;
 }
 
 /** The record of a rank's flight recorder. */
