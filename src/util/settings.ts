@@ -170,9 +170,7 @@ type Name = keyof typeof readers;
 
 /** The meaning of each variable. Heddle's commands set those with `run` for the processes that they start. */
 export const meanings: { readonly [N in Name]: { readonly says: string; readonly by?: "run" } } = {
-  HEDDLE_EXECUTOR: {
-    says: "the executor that runs programs; `auto`, the default, chooses it; `reference` is slow",
-  },
+  HEDDLE_EXECUTOR: { says: "the executor that runs programs; `auto`, the default, chooses it; `reference` is slow" },
   HEDDLE_NATIVE: { says: "`off`: do not load the native core" },
   HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },
   HEDDLE_JIT: { says: "`off`: do not generate kernels" },
@@ -189,7 +187,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
     says: "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error; `mpi` is MPI, between workers that its launcher has started",
   },
   HEDDLE_MPI: {
-    says: "the path of an MPI library with the standard ABI, such as `libmpi_abi.so.1` of MPICH 5; default the library beside `mpiexec`, else the one that the loader finds",
+    says: "the path of an MPI library with the standard ABI; default that beside `mpiexec`, or the loader's",
   },
   HEDDLE_OVERLAP: {
     says: "which collectives overlap with computation: `on` (the default) those where it pays, `all` every one that can, `off` none",
@@ -258,8 +256,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
       hint: `it can be ${readers[name].legal}, or unset`,
     });
   };
-  const executor = value("HEDDLE_EXECUTOR");
-  const alone = value("HEDDLE_ALONE") === "1";
+  const [executor, alone] = [value("HEDDLE_EXECUTOR"), value("HEDDLE_ALONE") === "1"];
   const [world, rank] = [value("WORLD_SIZE") ?? 1, value("RANK")];
   return {
     executor: executor === "auto" ? undefined : executor,
@@ -304,19 +301,9 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
   };
 }
 
-/** Marks the processes that this one starts: they inherit its variables, but are not workers of its launcher. */
-export function setWorker(): void {
-  process.env["HEDDLE_WORKER"] = String(process.pid);
-}
-
-/** Sets the variables of this process's place among others. */
+/** Sets variables of this process and of those that it starts. In a thread the native core does not see them: threads have a copy. */
 export function setVariables(variables: Variables): void {
   Object.assign(process.env, variables);
-}
-
-/** Sets the variable for the native core. In a thread this has no effect: threads have a copy of the variables. */
-export function setFinalize(when: NonNullable<Environment["finalize"]>): void {
-  process.env.HEDDLE_FINALIZE = when;
 }
 
 /** A sentence for each `HEDDLE_…` variable that is set, but unknown. */

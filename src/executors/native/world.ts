@@ -38,8 +38,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
   const { networkInterface: choice, ports, transport = "auto", mpi } = readEnvironment();
   let native: NativeWorld;
   let store: NativeStore;
-  let name = options.name;
-  let attempt = options.attempt ?? 0;
+  let { name, attempt = 0 } = options;
   try {
     const { host, bind } = await findMeetingPlace(options.host, port, { choice, seconds: timeout });
     store = await binding.NativeStore.connect({ host, port, secret, runId, timeout });
