@@ -14,6 +14,7 @@ const processes = [
   "test/native/memory.test.ts",
   "test/cache/process.test.ts",
   "test/comm/transports.test.ts",
+  "test/compression/process.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",
@@ -73,6 +74,9 @@ const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
 const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
 
+/** Products that other suites take parts of, whole: `npm run test:grids`. */
+const grids = ["test/rewrite/ends-product.test.ts"];
+
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
 const elsewhere = ["test/onnx/**", "test/xla/**"];
@@ -121,7 +125,7 @@ export default defineConfig({
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
-      project("processes", { globalSetup, include: processes, sequence: { groupOrder: 2 } }),
+      project("processes", { globalSetup, include: processes, provide: { step: 5 }, sequence: { groupOrder: 2 } }),
       project("hosts", { globalSetup, include: hosts, testTimeout: 180_000, sequence: { groupOrder: 3 } }),
       project("engines", {
         globalSetup: "test/engines/setup.mjs",
@@ -129,6 +133,7 @@ export default defineConfig({
         testTimeout: 180_000,
         sequence: { groupOrder: 4 },
       }),
+      project("grids", { include: grids, provide: { step: 1 }, sequence: { groupOrder: 5 } }),
     ],
   },
 });

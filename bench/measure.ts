@@ -152,6 +152,7 @@ async function startPeer(request: WorkloadRequest, process: PeerProcess, files: 
       peer,
       threads,
       processes,
+      sharded: workload.sharded ?? false,
       sizes,
       optimizer: optimizer ?? null,
       precision: precision ?? null,

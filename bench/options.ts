@@ -7,6 +7,7 @@ import {
   inferWorkloads,
   int8Workloads,
   reduceWorkloads,
+  twoWorkloads,
   type Workload,
   workloads,
 } from "./workloads.ts";
@@ -41,6 +42,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   gemm: namesOf(gemmWorkloads),
   reduce: namesOf(reduceWorkloads),
   infer: namesOf(inferWorkloads),
+  two: namesOf(twoWorkloads),
   bf16: namesOf(bf16Workloads),
   int8: namesOf(int8Workloads),
   eager: namesOf(eagerWorkloads),

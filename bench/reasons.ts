@@ -10,7 +10,7 @@ export const reasons: Readonly<Record<string, string>> = {
   "infer-lenet": "layers this small stay on one thread, ONNX Runtime shares them",
   "int8-mlp-1": "weights are read at the memory's speed for one thread, and the second adds little on one core",
   "int8-mlp-128":
-    "ranges, quantising and scaling are calls of their own, and the result is copied once more to be read",
+    "scaling and quantising are passes of their own behind each product, and the result is copied into fresh memory to be read",
   "bf16-gpt": "attention in bf16 is computed in f32",
   "eager-":
     "an operation that is not compiled takes about 2 us from JavaScript to native code (docs/internals/eager.md)",

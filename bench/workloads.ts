@@ -33,6 +33,8 @@ export interface Workload {
   readonly precision?: "bf16";
   /** Processes that share the batch; with several, each has one thread. */
   readonly processes: number;
+  /** Whether parameters, gradients and optimizer state are divided among the processes; default false. */
+  readonly sharded?: true;
   /** The fraction by which losses or results of peers may differ. Default 1e-3. */
   readonly tolerance?: number;
 }
@@ -170,7 +172,6 @@ const trainings: readonly Workload[] = [
     optimizer: embeddingSgd(embedding),
     processes: 1,
   },
-  { name: "lenet-dp", title: "LeNet, two processes with 64 images each", sizes: lenet, optimizer, processes: 2 },
   {
     name: "lstm",
     title: "LSTM 128-256, 64 steps, 128 classes at each, batch 32",
@@ -201,6 +202,18 @@ const trainings: readonly Workload[] = [
   },
 ];
 
+const twoProcesses = (name: string): Workload[] => {
+  const workload = trainings.find((training) => training.name === name) as Workload;
+  const title = `${workload.title}, in two processes with half of the batch each`;
+  return [
+    { ...workload, name: `${name}-dp`, title, processes: 2 },
+    { ...workload, name: `${name}-fsdp`, title: `${title}, fully sharded`, processes: 2, sharded: true },
+  ];
+};
+
+/** The workloads of `--only two`: data parallel and fully sharded. */
+export const twoWorkloads: readonly Workload[] = ["lenet", "resnet20", "gpt"].flatMap(twoProcesses);
+
 const bf16Workload = (name: string): Workload => {
   const workload = trainings.find((training) => training.name === name) as Workload;
   // Rounded to 8 bits, by each peer at other places.
@@ -224,6 +237,7 @@ export const int8Workloads: readonly Workload[] = [int8Workload(128), int8Worklo
 /** The workloads in full size. */
 export const workloads: readonly Workload[] = [
   ...trainings,
+  ...twoWorkloads,
   ...bf16Workloads,
   ...gemmWorkloads,
   ...reduceWorkloads,

@@ -4,6 +4,7 @@
 //   npm test -- --only vitest test/cli     one section; further arguments go to its command
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
+//   npm run test:grids                     tables that test:processes takes a part of, whole: some three minutes
 //   npm run test:hosts                     runs on several hosts, as network namespaces; as root
 //   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray; as root
 
@@ -63,6 +64,7 @@ const sections = [
     unlessGiven: ["--project", "shared", "--project", "alone"],
   },
   project("processes", "processes"),
+  project("grids", "whole tables"),
   project("hosts", "network namespaces", skipNamespaces),
   project("engines", "MPI, Slurm, Ray", skipNamespaces),
 ];

@@ -4,6 +4,7 @@
  */
 export { maxIterations } from "./adapters/autograph/bound.ts";
 export * as comm from "./comm/index.ts";
+export * as compression from "./compression/index.ts";
 export * as data from "./data/browser.ts";
 export { type MemoryUse, memory } from "./executors/browser.ts";
 export * from "./functions/public.ts";

@@ -12,7 +12,7 @@ export interface Tree {
 }
 
 /** Makes a tensor of the data file's numbers. */
-export type Place = (values: Float32Array | Int32Array, shape: readonly number[]) => Tensor;
+export type Place = (values: Float32Array | Int32Array, shape: readonly number[], name: string) => Tensor;
 
 /** The data file, cut into tensors: `whole` places parameters, `split` what a step takes. */
 export function readTensors(
@@ -23,13 +23,13 @@ export function readTensors(
   const bytes = readFileSync(spec.data);
   let offset = bytes.byteOffset;
   const floats = (
-    [, shape]: ParameterShape,
+    [name, shape]: ParameterShape,
     place: Place,
     Numbers: typeof Float32Array | typeof Int32Array,
   ): Tensor => {
     const length = shape.reduce((product, size) => product * size, 1);
     offset += 4 * length;
-    return place(new Numbers(bytes.buffer as ArrayBuffer, offset - 4 * length, length), shape);
+    return place(new Numbers(bytes.buffer as ArrayBuffer, offset - 4 * length, length), shape, name);
   };
   const params: Record<string, unknown> = {};
   for (const parameter of spec.parameters) {

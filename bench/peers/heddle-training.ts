@@ -1,6 +1,6 @@
 /** @module Heddle's peer for trainings: one compiled step with donated state, in one process or in several. */
-import { distribute, optim, random, type Tensor, valueAndGrad } from "heddle";
-import { type Layout, replicated, shard } from "heddle/plan";
+import { distribute, layouts, optim, random, type Tensor, valueAndGrad } from "heddle";
+import { type Layout, replicated, shard, shardedOn } from "heddle/plan";
 import { compileFunction } from "heddle/tensor";
 import type { TrainingSizes } from "../kinds/index.ts";
 import type { OptimizerSettings } from "../workloads.ts";
@@ -17,14 +17,32 @@ function optimizerOf({ kind, ...options }: OptimizerSettings): Optimizer {
   return optim[kind](options as { learningRate: number });
 }
 
+/** The layout in which a value of a step is stored, by its path, such as `1.optimizer.momentumBuffer.0.weight`. */
+type Stored = (path: string) => Layout;
+
+/** Parameters and the optimizer's tensors of their shapes are divided if the workload says so; all else is whole. */
+function storedLayouts({ sharded, parameters }: Spec, { axes }: Runtime): Stored {
+  const rule = layouts.fullySharded();
+  return (path) => {
+    const found = parameters.find(([name]) => path === name || path.endsWith(`.${name}`));
+    if (!sharded || found === undefined || path.includes("network.")) return replicated({ axes });
+    return shardedOn({ axes }, rule({ name: found[0], shape: found[1], dtype: "f32" }, { axes })?.shard ?? {});
+  };
+}
+
 /** The arguments of the first step. */
-function initialValues(spec: Spec, runtime: Runtime, optimizer: Optimizer, split: Layout, whole: Layout): Values {
-  const placed = (layout: Layout) => (values: Float32Array | Int32Array, shape: readonly number[]) =>
-    distribute(runtime, values, { shape, dtype: values instanceof Float32Array ? "f32" : "i32" }, layout);
-  const { params, inputs, integers } = readTensors(spec, placed(whole), placed(split));
+function initialValues(spec: Spec, runtime: Runtime, optimizer: Optimizer, split: Layout, stored: Stored): Values {
+  const placed = (layoutOf: Stored) => (values: Float32Array | Int32Array, shape: readonly number[], name: string) =>
+    distribute(runtime, values, { shape, dtype: values instanceof Float32Array ? "f32" : "i32" }, layoutOf(name));
+  const whole = replicated({ axes: runtime.axes });
+  const { params, inputs, integers } = readTensors(
+    spec,
+    placed(stored),
+    placed(() => split),
+  );
   const { state } = lossOf(spec.sizes as TrainingSizes, false);
   const initial = (tree: Tree) => ({ optimizer: optimizer.init(tree), network: state() });
-  const init = compileFunction(initial, [params], runtime, { outputLayouts: () => whole });
+  const init = compileFunction(initial, [params], runtime, { layouts: stored, outputLayouts: stored });
   const key = distribute(runtime, new Uint32Array([1, 2]), { shape: [2], dtype: "u32" }, whole);
   const count = distribute(runtime, new Int32Array([0]), { shape: [], dtype: "i32" }, whole);
   return [params, init.run(params) as Slots, key, count, { inputs, integers }];
@@ -46,12 +64,14 @@ function stepOf(spec: Spec, optimizer: Optimizer, dropout: boolean) {
 function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => () => Promise<number> {
   const optimizer = optimizerOf(spec.optimizer as OptimizerSettings);
   const whole = replicated({ axes: runtime.axes });
+  const stored = storedLayouts(spec, runtime);
   const split = runtime.axes.map(() => shard(0));
-  let [params, slots, key, count, batch] = initialValues(spec, runtime, optimizer, split, whole);
+  let [params, slots, key, count, batch] = initialValues(spec, runtime, optimizer, split, stored);
   const compiled = compileFunction(stepOf(spec, optimizer, dropout), [params, slots, key, count, batch], runtime, {
     name: "benchStep",
-    layouts: (path) => (path.startsWith("4.") ? split : whole),
-    outputLayouts: () => whole,
+    layouts: (path) => (path.startsWith("4.") ? split : stored(path)),
+    uses: (path) => (path.startsWith("0.") ? whole : undefined),
+    outputLayouts: stored,
     donate: [0, 1],
   });
   return () => {

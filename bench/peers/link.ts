@@ -12,6 +12,8 @@ export interface Spec {
   readonly peer: string;
   readonly threads: number;
   readonly processes: number;
+  /** Whether the processes divide parameters, gradients and optimizer state. */
+  readonly sharded: boolean;
   readonly sizes: Sizes;
   readonly optimizer: OptimizerSettings | null;
   /** The dtype in which layers compute; null: f32. */

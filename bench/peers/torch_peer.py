@@ -1,4 +1,4 @@
-"""PyTorch as a peer: `torch-eager`, `torch-tuned` or `torch-compile`, alone or with DistributedDataParallel (gloo)."""
+"""PyTorch as a peer: `torch-eager`, `torch-tuned` or `torch-compile`, alone, with DistributedDataParallel or with fully_shard (gloo)."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ import torch
 from link import digest, read_arrays, read_spec, serve, timed
 from torch import nn
 from torch_eager import Eager
-from torch_networks import build_model, loss_of
+from torch_networks import Block, ResidualBlock, build_model, loss_of
 
 
 def read_tensors(spec):
@@ -26,6 +26,16 @@ def channels_last(model, inputs):
     return model.to(memory_format=last), [x.contiguous(memory_format=last) if x.ndim == 4 else x for x in inputs]
 
 
+def shard(model, by_block):
+    """FSDP2: each process stores its part; `by_block`: gathered block by block, as its documentation advises, else as a whole."""
+    from torch.distributed.fsdp import fully_shard
+
+    blocks = [module for module in model.modules() if type(module) in (Block, ResidualBlock)] if by_block else []
+    for module in [*(blocks or (model.children() if by_block else [])), model]:
+        if any(True for _ in module.parameters()):
+            fully_shard(module)
+
+
 class Training:
     """A training workload."""
 
@@ -42,30 +52,34 @@ class Training:
             options |= {"momentum": settings["momentum"], "nesterov": settings["nesterov"]}
         kinds = {"sgd": "SGD", "adam": "Adam", "adamW": "AdamW", "adagrad": "Adagrad"}
         make = getattr(torch.optim, kinds[settings["kind"]])
-        # The fused optimizers take no sparse gradients.
+        # The fused optimizers take neither sparse gradients nor, some of them, parameters in parts.
+        fused = {"fused": True} if self.tuned and not self.spec["sharded"] else {}
         rows = [value for name, value in model.named_parameters() if name in sparse]
         whole = [value for name, value in model.named_parameters() if name not in sparse]
         made = [make(rows, **options)] if rows else []
-        return made + ([make(whole, **options, **({"fused": True} if self.tuned else {}))] if whole else [])
+        return made + ([make(whole, **options, **fused)] if whole else [])
 
     def start(self, dropout, compiled):
         """A training from the initial weights: a function that does one step and returns a function that reads its loss."""
         spec, sizes = self.spec, self.spec["sizes"]
         parameters, inputs, integers = read_tensors(spec)
         if spec["processes"] > 1:
-            rows = len(inputs[0]) // spec["processes"]
+            rows = len((inputs or integers)[0]) // spec["processes"]
             own = slice(int(os.environ["RANK"]) * rows, (int(os.environ["RANK"]) + 1) * rows)
             inputs, integers = ([x[own] for x in batch] for batch in (inputs, integers))
         model = build_model(sizes, dropout, sparse=self.tuned)
         # The statistics of batch norms are not in the file.
         missing = model.load_state_dict(parameters, strict=False)
         assert not missing.unexpected_keys and all("running" in k or "num_b" in k for k in missing.missing_keys)
-        # With inductor the plain layout was faster.
-        if spec["peer"] == "torch-tuned" and any(x.ndim == 4 for x in inputs):
+        # With inductor the plain layout was faster; FSDP2 refuses parameters in another layout.
+        if spec["peer"] == "torch-tuned" and not spec["sharded"] and any(x.ndim == 4 for x in inputs):
             model, inputs = channels_last(model, inputs)
         sparse = getattr(model, "sparse_names", ()) if self.tuned else ()
+        if spec["sharded"]:
+            shard(model, self.tuned)
+        # Of parameters in parts the optimizer has its own.
         optimizers = self.optimizers(model, sparse)
-        if spec["processes"] > 1:
+        if spec["processes"] > 1 and not spec["sharded"]:
             model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=self.tuned)
 
         def loss_of_batch(inputs, integers):

@@ -62,6 +62,8 @@ export interface ProfileReport {
     readonly medianMilliseconds: number;
     readonly communicationMilliseconds: number;
     readonly hiddenMilliseconds: number;
+    /** In a pipeline, the share of the step in which the rank waits for messages: measured, and predicted. */
+    readonly waits?: { readonly measured: number; readonly predicted: number };
   }[];
 }
 
@@ -92,6 +94,7 @@ export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
   const programs = first.programs.map((program) => reportProgram(program, first.limits));
   programs.sort((a, b) => b.runs * b.meanMilliseconds - a.runs * a.meanMilliseconds);
   const main = programs[0]?.name;
+  const waits = waitsOf(ranks.map(({ programs }) => programs.find(({ name }) => name === main)));
   return {
     threads: first.threads,
     isa: first.isa,
@@ -101,13 +104,14 @@ export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
       const program = rankPrograms.find(({ name }) => name === main);
       const report = program === undefined ? undefined : reportProgram(program, limits);
       const { medianMilliseconds = 0, communicationMilliseconds = 0, hiddenMilliseconds = 0 } = report ?? {};
-      return { rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds };
+      return { rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds, ...waits?.[rank] };
     }),
   };
 }
 
 interface CallTime {
   readonly kernel: string;
+  readonly peer: number | undefined;
   readonly beside: boolean;
   readonly text: string;
   readonly calls: number;
@@ -147,7 +151,53 @@ function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): 
   };
 }
 
-const communicates = (kernel: string): boolean => kernel.startsWith("collective");
+const communicates = (kernel: string): boolean => /^(collective|send$|receive$)/.test(kernel);
+
+/**
+ * The share of a step in which each rank of a pipeline waits for messages. The predicted one follows from the predicted times of all calls, in
+ * order: a receive ends when its message has been sent. Undefined where the ranks send no messages to each other.
+ */
+function waitsOf(programs: readonly (ProgramProfile | undefined)[]) {
+  const known = programs.filter((program) => program !== undefined);
+  if (known.length < programs.length || !known.some(({ calls }) => calls.some(({ kernel }) => kernel === "receive")))
+    return undefined;
+  const lists = known.map(ownTimes);
+  const positions = lists.map(() => 0);
+  const [clocks, waited] = [lists.map(() => 0), lists.map(() => 0)];
+  const underWay = new Map<string, number[]>();
+  const box = (from: number, to: number): number[] => {
+    const key = `${from} ${to}`;
+    if (!underWay.has(key)) underWay.set(key, []);
+    return underWay.get(key) as number[];
+  };
+  const advance = (rank: number): boolean => {
+    const time = lists[rank]?.[positions[rank] as number];
+    if (time === undefined) return false;
+    const clock = clocks[rank] as number;
+    let end = clock + time.predictedMilliseconds;
+    if (time.kernel === "receive") {
+      const arrived = box(time.peer as number, rank).shift();
+      if (arrived === undefined) return false;
+      end = Math.max(clock, arrived);
+      waited[rank] = (waited[rank] as number) + end - clock;
+    }
+    if (time.kernel === "send") box(rank, time.peer as number).push(end);
+    clocks[rank] = end;
+    positions[rank] = (positions[rank] as number) + 1;
+    return true;
+  };
+  for (let moved = true; moved; ) {
+    moved = false;
+    for (const rank of lists.keys()) while (advance(rank)) moved = true;
+  }
+  const whole = Math.max(...clocks);
+  return lists.map((times, rank) => {
+    const step = mean((known[rank] as ProgramProfile).runs.map((run) => (run[1] as number) / 1e6));
+    const received = times.filter(({ kernel }) => kernel === "receive");
+    const measured = received.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / step;
+    return { waits: { measured, predicted: ((waited[rank] as number) + whole - (clocks[rank] as number)) / whole } };
+  });
+}
 
 /** Means over the runs of each call's own time: the time of a loop or branch without the calls inside it. */
 function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
@@ -161,12 +211,12 @@ function ownTimes({ calls, runs }: ProgramProfile): CallTime[] {
     if (outer !== undefined) times[outer] = (times[outer] as number) - (total[index] as number);
     open.push(index);
   });
-  return calls.map(({ kernel, text, flops, bytes, seconds, beside = false }, index) => {
+  return calls.map(({ kernel, text, flops, bytes, seconds, peer, beside = false }, index) => {
     const executions = counts[index] as number;
     const milliseconds = Math.max(0, times[index] as number);
     const predictedMilliseconds = 1e3 * seconds * executions;
     const work = { predictedMilliseconds, flops: flops * executions, bytes: bytes * executions };
-    return { kernel, text, beside, calls: executions, milliseconds, ...work };
+    return { kernel, text, peer, beside, calls: executions, milliseconds, ...work };
   });
 }
 
@@ -256,9 +306,12 @@ function formatProgram(program: ProgramReport): string[] {
 
 function formatRanks({ ranks, programs }: ProfileReport): string[] {
   const lines = ranks.map(
-    ({ rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds }) =>
+    ({ rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds, waits }) =>
       `  rank ${rank}  median ${ms(medianMilliseconds)} ms, communication ${ms(communicationMilliseconds)} ms` +
-      (hiddenMilliseconds === 0 ? "" : `, hidden ${ms(hiddenMilliseconds)} ms`),
+      (hiddenMilliseconds === 0 ? "" : `, hidden ${ms(hiddenMilliseconds)} ms`) +
+      (waits === undefined
+        ? ""
+        : `, waits for others ${percent(waits.measured)} (predicted ${percent(waits.predicted)})`),
   );
   return [`${programs[0]?.name ?? "nothing"} by rank`, ...lines];
 }

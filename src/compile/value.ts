@@ -15,6 +15,8 @@ export interface Value {
   readonly layout: Layout;
   /** One buffer per local device; empty on devices that hold no part. */
   readonly shards: readonly DeviceBuffer[];
+  /** The buffers that are given back with the value, if they are not `shards`. */
+  readonly held?: readonly DeviceBuffer[];
 }
 
 const fromBytes = (bytes: Uint8Array, type: TensorType): TypedArray =>

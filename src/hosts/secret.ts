@@ -1,8 +1,8 @@
 /** @module The secret of a run that another launcher than Heddle's has started. */
 import { randomBytes } from "node:crypto";
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { HeddleError } from "../util/errors.ts";
 import { type Environment, readEnvironment } from "../util/settings.ts";
 import { isLoopback } from "./launchers.ts";
@@ -41,7 +41,8 @@ function userSecret(folder: string): string {
     if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code !== "ENOENT") throw error;
   }
   try {
-    mkdirSync(folder, { recursive: true });
+    // Not with `recursive`: where the system refuses folders, as in `/proc`, Node would never return.
+    for (const path of [dirname(folder), folder]) if (!existsSync(path)) mkdirSync(path);
     writeFileSync(own, randomBytes(32).toString("hex"), { mode: 0o600 });
     // Of several ranks the first one makes the file, and whole.
     linkSync(own, file);
@@ -54,5 +55,6 @@ function userSecret(folder: string): string {
   } finally {
     rmSync(own, { force: true });
   }
-  return readSecret(file);
+  // Another rank that made the folder may not have made the file yet.
+  return existsSync(file) ? readSecret(file) : userSecret(folder);
 }

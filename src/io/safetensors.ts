@@ -3,6 +3,7 @@
  * a JSON header `{ "__metadata__": { … }, "name": { "dtype", "shape", "data_offsets" } }`, then the values, packed,
  * little-endian, row-major. Everything in a header is checked before it is used, and nothing in a file is executed.
  */
+import { createHash } from "node:crypto";
 import { type DType, dtypes, type ShortInteger, shortArrays } from "../ir/dtype.ts";
 import { formatShape, type HostTensor, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -10,7 +11,8 @@ import { asRecord, checkBytes, chosenBy } from "../util/options.ts";
 import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
 import { shown } from "../util/show.ts";
 import { called } from "../util/source.ts";
-import type { CommitOptions } from "./commit.ts";
+import type { CommitContent, CommitOptions } from "./commit.ts";
+import { Digests, digestedContent, withDigests } from "./digests.ts";
 import { checkHost, largestRank } from "./host-tensors.ts";
 import { fill, openFile, readPart } from "./read.ts";
 import { chunkBytes, inChunks, writeWhole } from "./write.ts";
@@ -163,7 +165,7 @@ export interface SaveSafetensorsOptions extends CommitOptions {
 }
 
 /**
- * Writes a file without copying the tensors; it appears whole or not at all.
+ * Writes a file without copying the tensors; it appears whole or not at all. A SHA-256 of each tensor is kept in the metadata.
  *
  * @throws HeddleError `file` when it cannot be written, `disk` when it does not fit.
  */
@@ -180,8 +182,12 @@ export async function savedBy(
   tensors: HostTensors,
   options: SaveSafetensorsOptions = {},
 ): Promise<void> {
-  const layout = layoutSafetensors(tensors, asRecord(what, options).metadata);
-  await writeWhole(what, path, { bytes: layout.bytes, chunks: safetensorsChunks(layout) }, options);
+  await writeWhole(what, path, digestedSafetensors(tensors, asRecord(what, options).metadata), options);
+}
+
+/** The bytes of a file with digests of its tensors. */
+export function digestedSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): CommitContent {
+  return digestedContent(layoutSafetensors(tensors, withDigests(metadata, tensors.size)));
 }
 
 function malformed(file: string, problem: string): HeddleError {
@@ -326,6 +332,8 @@ function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): H
 export interface Safetensors {
   readonly tensors: HostTensors;
   readonly metadata: SafetensorsMetadata;
+  /** Whether the file has digests, by which the tensors were verified: files that Heddle has written do. */
+  readonly verified: boolean;
 }
 
 /** Reads a whole file from memory; the tensors are copies. `file` is the name in error messages. */
@@ -333,14 +341,29 @@ export function decodeSafetensors(bytes: Uint8Array, file: string): Safetensors 
   checkBytes("decodeSafetensors", bytes);
   checkRecognised(bytes, file, "safetensors", ["safetensors"]);
   const length = safetensorsHeaderLength(bytes, bytes.length, file);
-  const header = parseSafetensorsHeader(bytes.subarray(lengthBytes, lengthBytes + length), bytes.length, file);
-  const tensors = header.entries.map((entry): [string, HostTensor] => {
+  const { entries, metadata, digests } = digestedHeader(bytes.subarray(0, lengthBytes + length), bytes.length, file);
+  const tensors = entries.map((entry): [string, HostTensor] => {
     // Not `slice`, which is a view when the bytes are a Buffer.
-    const { buffer } = new Uint8Array(bytes.subarray(entry.offset, entry.offset + entry.bytes));
-    return [entry.name, tensorOf(entry, buffer, file)];
+    const copy = new Uint8Array(bytes.subarray(entry.offset, entry.offset + entry.bytes));
+    digests?.verify(entry.name, createHash("sha256").update(copy), (problem) => changed(file, problem));
+    return [entry.name, tensorOf(entry, copy.buffer, file)];
   });
-  return { tensors: new Map(tensors), metadata: header.metadata };
+  return { tensors: new Map(tensors), metadata, verified: digests !== undefined };
 }
+
+/** The content of a header, of which length and JSON are given, without the digests, which are checked and apart. */
+function digestedHeader(header: Uint8Array, fileBytes: number, file: string) {
+  const { entries, metadata: all } = parseSafetensorsHeader(header.subarray(lengthBytes), fileBytes, file);
+  const metadata = new Map(all);
+  const names = entries.map(({ name }) => name);
+  const digests = Digests.take(header, metadata, names, (problem) => changed(file, problem));
+  return { entries, metadata, digests };
+}
+
+const changed = (file: string, problem: string): HeddleError =>
+  new HeddleError("format", `${file} has changed since it was written: ${problem}`, {
+    hint: "take an earlier copy; a program that writes other tensors must leave heddle.digests out of the metadata",
+  });
 
 /** Options of {@link readSafetensors}. */
 export interface ReadSafetensorsOptions {
@@ -355,9 +378,11 @@ export interface ReadSafetensorsOptions {
 /** An open file, whose tensors are read one by one on request. */
 export interface SafetensorsFile {
   readonly metadata: SafetensorsMetadata;
+  /** Whether the file has digests, by which each tensor that is read is verified. */
+  readonly verified: boolean;
   /** By name, in the order of the file; `dtype` is undefined where Heddle lacks the file's dtype. */
   readonly entries: ReadonlyMap<string, SafetensorsEntry & { readonly dtype: DType | undefined }>;
-  /** Reads one tensor. @throws HeddleError `argument` for an unknown name; `dtype`; `format` when the file was cut since. */
+  /** Reads one tensor. @throws HeddleError `argument` for an unknown name; `dtype`; `format` when the file was cut or changed. */
   read(name: string): Promise<HostTensor>;
   close(): Promise<void>;
 }
@@ -381,24 +406,31 @@ export async function openedBy(
     const { size } = await handle.stat();
     const cut = () => malformed(path, "it became shorter while it was read");
     // In pieces, so that whoever hashes them does not hold up the event loop.
-    const read = (target: Uint8Array, position: number): Promise<void> =>
-      fill(handle, target, position, cut, { most: chunkBytes, signal, onBytes: position > 0 ? onBytes : undefined });
+    const read = (target: Uint8Array, position: number, onPiece?: (bytes: Uint8Array) => void): Promise<void> =>
+      fill(handle, target, position, cut, { most: chunkBytes, signal, onBytes: onPiece });
     checkRecognised(await readPart(handle, 0, recognisedBytes), path, "safetensors", ["safetensors"]);
     const start = new Uint8Array(Math.min(lengthBytes, size));
     await read(start, 0);
     const whole = new Uint8Array(lengthBytes + safetensorsHeaderLength(start, size, path));
     await read(whole, 0);
-    const header = parseSafetensorsHeader(whole.subarray(lengthBytes), size, path);
+    const header = digestedHeader(whole, size, path);
+    const { metadata, digests } = header;
     onBytes?.(whole);
     const entries = new Map(header.entries.map((entry) => [entry.name, { ...entry, dtype: dtypeNamed(entry.format) }]));
     return {
-      metadata: header.metadata,
+      metadata,
       entries,
+      verified: digests !== undefined,
       read: async (name) => {
         const entry = entries.get(name);
         if (entry === undefined) throw new HeddleError("argument", `${path} has no tensor "${name}"`);
         const bytes = new Uint8Array(entry.bytes);
-        await read(bytes, entry.offset);
+        const hash = digests && createHash("sha256");
+        await read(bytes, entry.offset, (piece) => {
+          hash?.update(piece);
+          onBytes?.(piece);
+        });
+        if (hash !== undefined) digests?.verify(name, hash, (problem) => changed(path, problem));
         return tensorOf(entry, bytes.buffer, path);
       },
       close: () => handle.close(),
@@ -417,7 +449,7 @@ export function readSafetensors(path: string, options: ReadSafetensorsOptions = 
     try {
       const tensors = new Map<string, HostTensor>();
       for (const name of file.entries.keys()) if (only(name)) tensors.set(name, await file.read(name));
-      return { tensors, metadata: file.metadata };
+      return { tensors, metadata: file.metadata, verified: file.verified };
     } finally {
       await file.close();
     }

@@ -24,8 +24,8 @@ export interface Communication<A> {
   readonly traffic: (inputs: readonly TensorType[], attrs: A) => Traffic;
   /** Name in lowered programs. */
   readonly runtime: string;
-  /** Elements that come out of a lowered call on an axis of `parts` for `count` that go in. */
-  readonly received: (count: number, parts: number) => number;
+  /** Elements that come out of a lowered call on an axis of `parts` for `count` that go in; of unequal parts, about as many. */
+  readonly received: (count: number, parts: number, attrs?: A) => number;
   /** Collectives with equal keys may travel as one call. */
   readonly bucket: ((attrs: A) => string) | Absent;
   /**

@@ -39,6 +39,8 @@ export interface Equation {
   readonly windows?: readonly WindowRule[];
   /** Inputs that are only waited for: their contents, and so their layouts, do not matter. */
   readonly waits?: readonly number[];
+  /** A letter, else whole, of an output: split on the axis, it counts the contributions that the inputs are there. */
+  readonly counts?: { readonly letter: string; readonly axis: string };
 }
 
 /** Parses `"m k, k n -> m n"`; `c!` marks a letter as whole; a scalar is an empty list. */
@@ -62,26 +64,11 @@ export function parseEquation(text: string, reduction: Reduction = "sum"): Equat
 }
 
 /** Builds an equation from letters per operand. */
-export function equationOf(
+export const equationOf = (
   inputs: readonly (readonly string[])[],
   outputs: readonly (readonly string[])[],
-  options: {
-    whole?: Iterable<string>;
-    reduction?: Reduction;
-    windows?: readonly WindowRule[];
-    waits?: readonly number[];
-  } = {},
-): Equation {
-  const { windows, waits } = options;
-  return {
-    inputs,
-    outputs,
-    whole: new Set(options.whole ?? []),
-    reduction: options.reduction ?? "sum",
-    ...(windows === undefined ? {} : { windows }),
-    ...(waits === undefined ? {} : { waits }),
-  };
-}
+  { whole, ...more }: Partial<Omit<Equation, "inputs" | "outputs" | "whole">> & { whole?: Iterable<string> } = {},
+): Equation => ({ inputs, outputs, whole: new Set(whole), reduction: "sum", ...more });
 
 /** Letters `d0 d1 …` for the dims of an operand. */
 export function letters(rank: number, prefix = "d"): string[] {

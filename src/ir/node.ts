@@ -162,6 +162,9 @@ export type Control = LoopControl | BranchControl;
 // biome-ignore lint/suspicious/noExplicitAny: an existential type, which TypeScript cannot spell
 export type AnyOpDef = OpDef<any>;
 
+/** Positions of inputs, set by set. */
+type LinearSets = readonly (readonly number[])[];
+
 /** Everything about one op, in one object. Every field is required; one that does not apply says why. */
 export interface OpDef<A extends Attrs = Attrs> {
   readonly name: string;
@@ -174,7 +177,7 @@ export interface OpDef<A extends Attrs = Attrs> {
   /** The index equation: which dims correspond, which are contracted. Shardings are derived from it. */
   readonly equation: ((inputs: readonly TensorType[], attrs: A) => Equation) | Absent;
   /** Sets of inputs in which the op is jointly linear: `Partial(sum)` passes through each set. */
-  readonly linear: readonly (readonly number[])[] | ((attrs: A) => readonly (readonly number[])[]);
+  readonly linear: LinearSets | ((attrs: A, inputs: readonly TensorType[]) => LinearSets);
   /** Cotangents of the inputs (undefined: zero). */
   readonly gradient: ((context: GradientContext<A>) => readonly (Node | undefined)[]) | Absent;
   /**

@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chosenAddresses, type OwnAddress } from "../hosts/interfaces.ts";
 import { HeddleError } from "../util/errors.ts";
+import { wordsOf } from "./words.ts";
 
 /** A host and its ranks, which follow each other. */
 export interface HostShare {
@@ -91,7 +92,7 @@ export const ownCommand = (...args: readonly string[]): string[] => [process.exe
  * @throws HeddleError `option` for a template without `{host}` or `{command}`.
  */
 export function shellCommand(template: string, host: string): string[] {
-  const words = template.split(/\s+/).filter((word) => word !== "");
+  const words = wordsOf(template);
   if (!words.some((word) => word.includes("{host}")) || !words.includes("{command}"))
     throw new HeddleError("option", `--shell '${template}' lacks {host} or {command}`, {
       hint: "such as --shell 'ssh -p 2222 {host} {command}'",

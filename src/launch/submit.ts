@@ -7,6 +7,7 @@ import { handedOn } from "./linked-crew.ts";
 import type { LaunchOptions, LaunchResult } from "./local.ts";
 import { defaultGrace, listenForStop, statusOf } from "./supervise.ts";
 import { checkEngine } from "./with-engine.ts";
+import { wordsOf } from "./words.ts";
 
 /** The engine that takes the whole run from this machine, if one is to. @throws HeddleError `option` for an unknown engine. */
 export function submitter(name: string | undefined): (Engine & Required<Pick<Engine, "submit">>) | undefined {
@@ -55,7 +56,7 @@ export async function submitRun(
       // A server that is replaced is away for minutes.
       patience: options.timeout ?? timeout ?? 300,
       variables,
-      engineArgs: (options.engineArgs ?? "").split(/\s+/).filter((word) => word !== ""),
+      engineArgs: wordsOf(options.engineArgs),
       stopped: stop.requested,
       write: (text) => process.stdout.write(text),
     });

@@ -12,6 +12,7 @@ import { HostLink } from "./host-link.ts";
 import { type HostShare, ownCommand } from "./host-list.ts";
 import type { AgentSeat, HelloMessage } from "./host-messages.ts";
 import { type Linked, type LinkedOptions, type Machine, startLinked } from "./linked-crew.ts";
+import { wordsOf } from "./words.ts";
 
 /** Options of {@link startWithEngine}. */
 export interface EngineOptions extends LinkedOptions {
@@ -58,7 +59,7 @@ export async function startWithEngine(
     take: (channel, from) => arrivals.take(channel, from),
   });
   const agent = ownCommand("agent", "--dial", doorway.addresses, "--rank-of", starter.rankVariables.join(","));
-  const args = (options.engineArgs ?? "").split(/\s+/).filter((word) => word !== "");
+  const args = wordsOf(options.engineArgs);
   const running = new RunningEngine(starter.command({ count: options.size, hosts, command: agent, args }), secret);
   const kill = (): void => {
     arrivals.kill();

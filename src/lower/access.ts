@@ -113,7 +113,8 @@ export function readsInPlace(call: KernelCall, from: Storage, to: Storage): bool
   return (
     out !== undefined &&
     otherWrites.length === 0 &&
-    reads.length > 0 &&
+    // Parts of a message are read one after another.
+    (reads.length === 1 || (reads.length > 1 && descriptionOf(call).communicates !== true)) &&
     reads.every((access) => access.inPlace && sameView(access, out))
   );
 }

@@ -11,6 +11,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { type Biased, checkWidth, type Layer, madeBy, type NoTensors, positioned, type Weighted } from "./layer.ts";
+import { mostParts } from "./parts.ts";
 
 function checkFloat(input: TensorType): void {
   if (!isFloat(input.dtype)) throw new HeddleError("dtype", `takes floats, got ${formatType(input)}`);
@@ -78,6 +79,11 @@ export interface BatchNormOptions {
   readonly affine?: boolean;
   /** Keep running statistics, and use them when not training; default true. With false, the batch's own statistics are always used. */
   readonly trackRunningStats?: boolean;
+  /**
+   * Number of groups of consecutive rows, each of which is normalised by its own statistics while training (ghost batch normalisation: Hoffer et
+   * al., 2017); default 1. A pipeline needs a multiple of its micro-batches. Of a batch that it does not divide, the largest smaller number that does.
+   */
+  readonly groups?: number;
 }
 
 /**
@@ -92,8 +98,9 @@ export interface BatchNormOptions {
 export function batchNorm<Affine extends boolean = true>(
   options: BatchNormOptions & Affinely<Affine> = {},
 ): Layer<NormParams<Affine>> {
-  checkOptions("batchNorm", options, ["epsilon", "momentum", "affine", "trackRunningStats"]);
-  const { epsilon = 1e-5, momentum = 0.1, affine: learned = true, trackRunningStats = true } = options;
+  checkOptions("batchNorm", options, ["epsilon", "momentum", "affine", "trackRunningStats", "groups"]);
+  const { epsilon = 1e-5, momentum = 0.1, affine: learned = true, trackRunningStats = true, groups = 1 } = options;
+  checkInteger("batchNorm", "groups", groups, 1);
   checkNumber("batchNorm", "epsilon", epsilon, 0);
   if (momentum !== null) checkNumber("batchNorm", "momentum", momentum, 0, 1);
   return madeBy(
@@ -116,17 +123,37 @@ export function batchNorm<Affine extends boolean = true>(
           checkWidth(x, statistics.running_mean.shape[0] as number, 1);
           return { y: affine(x, byStatistics(statistics, epsilon, broadcast), params, broadcast), state };
         }
-        const dims = x.shape.flatMap((_size, dim) => (dim === 1 ? [] : [dim]));
-        const count = dims.reduce((product, dim) => product * (x.shape[dim] as number), 1);
-        if (train && count === 1)
-          throw new HeddleError("shape", `needs more than one value per channel while training, got ${formatType(x)}`);
-        const y = affine(x, (wide) => normalize(wide, dims, { epsilon }), params, broadcast);
-        return { y, state: trackRunningStats ? updated(state as Statistics, x, dims, count, momentum) : {} };
+        const shape = train ? inGroups(x.shape, groups) : x.shape;
+        const channels = shape.length - x.shape.length + 1;
+        // All dims but those of the groups and of the channels.
+        const dims = shape.flatMap((_size, dim) => (dim === channels || dim < channels - 1 ? [] : [dim]));
+        const count = dims.reduce((product, dim) => product * (shape[dim] as number), 1);
+        if (train && count === 1) {
+          const each = shape === x.shape ? "" : ` in each of ${shape[0]} groups`;
+          throw new HeddleError(
+            "shape",
+            `needs more than one value per channel${each} while training, got ${formatType(x)}`,
+          );
+        }
+        const grouped = (value: Tensor): Tensor => (shape === x.shape ? value : value.reshape(shape));
+        const normalised = (wide: Tensor): Tensor => {
+          const y = normalize(grouped(wide), dims, { epsilon });
+          return shape === x.shape ? y : y.reshape(x.shape);
+        };
+        const y = affine(x, normalised, params, broadcast);
+        return { y, state: trackRunningStats ? updated(state as Statistics, grouped(x), dims, count, momentum) : {} };
       },
     }) as Layer<NormParams<Affine>>,
     "batchNorm",
     options,
   );
+}
+
+/** The shape with its rows in groups, if there are several: `[groups, rows of a group, …]`. */
+function inGroups(shape: readonly number[], most: number): readonly number[] {
+  const [rows = 0, ...rest] = shape;
+  const groups = mostParts(rows, most);
+  return groups === 1 ? shape : [groups, rows / groups, ...rest];
 }
 
 interface Statistics extends Tensors {
@@ -153,12 +180,18 @@ function updated(
   const { dtype } = state.running_mean;
   const momentumOrShare = momentum ?? full([], 1, { dtype }).div(tracked.cast(dtype));
   const updateRunning = (running: Tensor, fresh: Tensor): Tensor =>
-    running.add(fresh.reshape(running.shape).cast(dtype).sub(running).mul(momentumOrShare));
+    running.add(meanOfGroups(fresh, running.shape).cast(dtype).sub(running).mul(momentumOrShare));
   return {
     running_mean: updateRunning(state.running_mean, mean),
     running_var: updateRunning(state.running_var, variance.mul(count / Math.max(count - 1, 1))),
     num_batches_tracked: tracked,
   };
+}
+
+/** Statistics of one group or of several, as one value per channel. */
+function meanOfGroups(statistics: Tensor, shape: readonly number[]): Tensor {
+  const groups = statistics.size / (shape[0] as number);
+  return groups === 1 ? statistics.reshape(shape) : statistics.reshape([groups, ...shape]).mean(0);
 }
 
 /** Options of {@link layerNorm} and {@link rmsNorm}. */

@@ -1,6 +1,6 @@
 /** @module Elementwise ops whose operands have several dtypes: isFinite, select, cast. */
 
-import { type DType, dtypes, isFloat, isLong, roundTo } from "../ir/dtype.ts";
+import { type DType, dtypes, isFloat, isHalf, isLong, roundTo, wideDType } from "../ir/dtype.ts";
 import { costPerOutput, pointwiseEquation } from "../ir/leaf.ts";
 import { absent, type HostTensor, type Node } from "../ir/node.ts";
 import { defineOp } from "../ir/op.ts";
@@ -10,8 +10,6 @@ import { batchByEquation } from "./batch.ts";
 import * as emit from "./emit.ts";
 import { castLong, longOf } from "./int64.ts";
 import { checkOperands, map } from "./scalar-ops.ts";
-
-const { select } = emit;
 
 defineOp({
   name: "isFinite",
@@ -68,7 +66,7 @@ defineOp({
   gradient: ({ node, cotangents }) => {
     const condition = node.inputs[0] as Node;
     const dy = cotangents[0] as Node;
-    return [undefined, select(condition, dy, 0), select(condition, 0, dy)];
+    return [undefined, emit.select(condition, dy, 0), emit.select(condition, 0, dy)];
   },
   batch: batchByEquation(),
   localize: absent("attributes hold no sizes"),
@@ -102,7 +100,8 @@ defineOp<{ dtype: DType }>({
   },
   infer: (inputs, attrs) => ({ dtype: attrs.dtype, shape: checkOperands("cast", inputs, 1).shape }),
   equation: pointwiseEquation,
-  linear: [],
+  // So that 16-bit gradients are summed over the devices in f32.
+  linear: ({ dtype }, [x]) => (x !== undefined && isHalf(x.dtype) && dtype === wideDType(x.dtype) ? [[0]] : []),
   gradient: ({ node, cotangents }) => {
     const from = (node.inputs[0] as Node).dtype;
     return [isFloat(from) && isFloat(node.dtype) ? emit.cast(cotangents[0] as Node, from) : undefined];

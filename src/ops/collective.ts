@@ -92,45 +92,48 @@ const ring =
     bytes: laps * bytesOfAll(inputs) * share(parts) * (parts - 1),
   });
 
-const unbucketed = absent("the receiver joins the parts along a dim");
+/** The inputs. @throws HeddleError `dtype` unless there are some, of one dtype: they travel as one message. */
+function ofOneDType(name: string, inputs: readonly TensorType[]): readonly TensorType[] {
+  if (inputs.length > 0 && inputs.every(({ dtype }) => dtype === inputs[0]?.dtype)) return inputs;
+  throw new HeddleError("dtype", `${name}: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`);
+}
 
-/** The first input of each device. */
-const firsts = (contributions: readonly (readonly HostTensor[])[]): HostTensor[] =>
-  contributions.map(([first]) => first as HostTensor);
+/** The meaning of a collective of several inputs, each of which travels as if alone. */
+const eachApart =
+  <A>(one: (contributions: readonly HostTensor[], attrs: A) => HostTensor[]) =>
+  (contributions: readonly (readonly HostTensor[])[], [attrs]: readonly A[]): HostTensor[][] => {
+    const results = (contributions[0] ?? []).map((_first, index) =>
+      one(
+        contributions.map((inputs) => inputs[index] as HostTensor),
+        attrs as A,
+      ),
+    );
+    return contributions.map((_inputs, member) => results.map((of) => of[member] as HostTensor));
+  };
 
 const copyOf = (tensor: HostTensor): HostTensor => ({ ...tensor, data: tensor.data.slice() });
 
-function collectiveCall(
-  context: KernelContext<CollectiveAttrs>,
+/** The call of a collective: each input with its output. */
+const collectiveCall = (
+  { at, attrs: { axis, label }, axisIndex }: KernelContext<CollectiveAttrs>,
   op: Parameters<typeof kernels.collective.call>[0]["op"],
-  label: string,
-  reduction: Reduction,
-  pairs: readonly (readonly [View, View])[],
-): KernelCall {
-  const first = (pairs[0] as readonly [View, View])[0];
-  return kernels.collective.call({
+  inputs: readonly View[],
+  outputs: readonly View[],
+  reduction: Reduction = "sum",
+): KernelCall =>
+  kernels.collective.call({
     op,
-    axis: context.axisIndex(context.attrs.axis),
+    axis: axisIndex(axis),
     reduction,
-    dtype: first.dtype,
-    parts: pairs.map(([from, to]) => ({ in: context.at(from), out: context.at(to), count: sizeOf(from.shape) })),
+    dtype: (inputs[0] as View).dtype,
+    parts: inputs.map((from, index) => ({ in: at(from), out: at(outputs[index] as View), count: sizeOf(from.shape) })),
     label,
   });
-}
 
 defineCollective<CollectiveAttrs & { reduction: Reduction }>({
   name: "allReduce",
   doc: "Combines the inputs of all devices of an axis; every device gets the results. Several inputs of one dtype travel as one bucket.",
-  infer: (inputs) => {
-    const dtype = inputs[0]?.dtype;
-    if (inputs.length === 0 || inputs.some((input) => input.dtype !== dtype)) {
-      throw new HeddleError(
-        "dtype",
-        `allReduce: inputs must be of one dtype, got ${inputs.map(formatType).join(", ")}`,
-      );
-    }
-    return inputs;
-  },
+  infer: (inputs) => ofOneDType("allReduce", inputs),
   gradient: sentBack("allReduce"),
   cost: (inputs) => inputs.reduce((total, input) => total + sizeOf(input.shape), 0),
   communication: {
@@ -138,25 +141,15 @@ defineCollective<CollectiveAttrs & { reduction: Reduction }>({
     runtime: "allReduce",
     received: (count) => count,
     bucket: ({ axis, reduction }) => `${axis} ${reduction}`,
-    meaning: (contributions, [attrs]) => {
-      const fromAll = (index: number) => contributions.map((inputs) => inputs[index] as HostTensor);
-      const indices = range(contributions[0]?.length ?? 0);
-      const results = indices.map((index) => reduced(fromAll(index), attrs?.reduction as Reduction));
-      return contributions.map(() => results.map(copyOf));
-    },
+    meaning: eachApart((contributions, { reduction }) => {
+      const result = reduced(contributions, reduction);
+      return contributions.map(() => copyOf(result));
+    }),
   },
   form: movingKernel,
   lower: {
     inPlace: "each",
-    emit: (context) => [
-      collectiveCall(
-        context,
-        "allReduce",
-        context.attrs.label,
-        context.attrs.reduction,
-        context.inputs.map((input, index) => [input, context.outputs[index] as View] as const),
-      ),
-    ],
+    emit: (context) => [collectiveCall(context, "allReduce", context.inputs, context.outputs, context.attrs.reduction)],
   },
 });
 
@@ -180,66 +173,68 @@ function checkDim(name: string, input: TensorType, dim: number, parts: number): 
 
 defineCollective<CollectiveAttrs & { dim: number }>({
   name: "allGather",
-  doc: "Joins the inputs of all devices of an axis along a dim, in order of their coordinates; every device gets the result.",
-  infer: ([input], { dim, parts }) => {
-    checkDim("allGather", input as TensorType, dim, 1);
-    return { dtype: (input as TensorType).dtype, shape: scaled((input as TensorType).shape, dim, parts) };
-  },
+  doc: "Joins the inputs of all devices of an axis along a dim, in order of their coordinates; every device gets the result. Several inputs of one dtype travel as one bucket.",
+  infer: (inputs, { dim, parts }) =>
+    ofOneDType("allGather", inputs).map((input) => {
+      checkDim("allGather", input, dim, 1);
+      return { dtype: input.dtype, shape: scaled(input.shape, dim, parts) };
+    }),
   gradient: sentBack("reduceScatter", (attrs) => ({ ...attrs, reduction: "sum" })),
   cost: () => 0,
   communication: {
     traffic: ring(1, () => 1),
     runtime: "allGather",
     received: (count, parts) => count * parts,
-    bucket: unbucketed,
-    meaning: (contributions, [attrs]) => {
-      const result = joined(firsts(contributions), attrs?.dim as number);
-      return contributions.map(() => [copyOf(result)]);
-    },
+    bucket: ({ axis, dim }) => `${axis} ${dim}`,
+    meaning: eachApart((contributions, { dim }) => {
+      const result = joined(contributions, dim);
+      return contributions.map(() => copyOf(result));
+    }),
   },
   form: movingKernel,
   lower: {
     emit: (context) => {
-      const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
-      const { dim, parts, label } = context.attrs;
-      const blocks = { ...out, shape: [parts * sizeOf(input.shape)], strides: [1] };
-      if (sizeOf(out.shape.slice(0, dim)) === 1)
-        return [collectiveCall(context, "allGather", label, "sum", [[input, blocks]])];
-      const gathered = context.temporary({ dtype: out.dtype, shape: [parts, ...input.shape] });
-      return [
-        collectiveCall(context, "allGather", label, "sum", [[input, gathered]]),
-        copyCall(context, gathered, partsFirst(out, dim, parts)),
-      ];
+      const { dim, parts } = context.attrs;
+      const copies: KernelCall[] = [];
+      const gathered = context.inputs.map((input, index): View => {
+        const out = context.outputs[index] as View;
+        if (sizeOf(out.shape.slice(0, dim)) === 1) return { ...out, shape: [sizeOf(out.shape)], strides: [1] };
+        const apart = context.temporary({ dtype: out.dtype, shape: [parts, ...input.shape] });
+        copies.push(copyCall(context, apart, partsFirst(out, dim, parts)));
+        return apart;
+      });
+      return [collectiveCall(context, "allGather", context.inputs, gathered), ...copies];
     },
   },
 });
 
 defineCollective<CollectiveAttrs & { dim: number; reduction: Reduction }>({
   name: "reduceScatter",
-  doc: "Combines the inputs of all devices of an axis; each gets its part of the result along a dim.",
-  infer: ([input], { dim, parts }) => {
-    checkDim("reduceScatter", input as TensorType, dim, parts);
-    return { dtype: (input as TensorType).dtype, shape: scaled((input as TensorType).shape, dim, 1 / parts) };
-  },
+  doc: "Combines the inputs of all devices of an axis; each gets its part of the result along a dim. Several inputs of one dtype travel as one bucket.",
+  infer: (inputs, { dim, parts }) =>
+    ofOneDType("reduceScatter", inputs).map((input) => {
+      checkDim("reduceScatter", input, dim, parts);
+      return { dtype: input.dtype, shape: scaled(input.shape, dim, 1 / parts) };
+    }),
   gradient: sentBack("allGather", ({ axis, parts, label, dim }) => ({ axis, parts, label, dim })),
-  cost: ([input]) => sizeOf((input as TensorType).shape),
+  cost: (inputs) => inputs.reduce((total, input) => total + sizeOf(input.shape), 0),
   communication: {
     traffic: ring(1, (parts) => 1 / parts),
     runtime: "reduceScatter",
     received: (count, parts) => count / parts,
-    bucket: unbucketed,
-    meaning: (contributions, [attrs]) => {
-      const { dim, reduction, parts } = attrs as { dim: number; reduction: Reduction; parts: number };
-      return blocks(reduced(firsts(contributions), reduction), dim, parts).map((block) => [block]);
-    },
+    bucket: ({ axis, dim, reduction }) => `${axis} ${dim} ${reduction}`,
+    meaning: eachApart((contributions, { dim, reduction, parts }) =>
+      blocks(reduced(contributions, reduction), dim, parts),
+    ),
   },
   form: movingKernel,
   lower: {
     emit: (context) => {
-      const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
-      const { dim, parts, label, reduction } = context.attrs;
-      const { view, calls } = context.contiguous(partsFirst(input, dim, parts));
-      return [...calls, collectiveCall(context, "reduceScatter", label, reduction, [[view, out]])];
+      const { dim, parts, reduction } = context.attrs;
+      const sent = context.inputs.map((input) => context.contiguous(partsFirst(input, dim, parts)));
+      const views = sent.map(({ view }) => view);
+      const call = collectiveCall(context, "reduceScatter", views, context.outputs, reduction);
+      return [...sent.flatMap(({ calls }) => calls), call];
     },
   },
 });
@@ -261,24 +256,27 @@ defineCollective<CollectiveAttrs & { from: number; to: number }>({
     traffic: ring(1, (parts) => 1 / parts),
     runtime: "allToAll",
     received: (count) => count,
-    bucket: unbucketed,
-    meaning: (contributions, [attrs]) => {
-      const { from, to, parts } = attrs as { from: number; to: number; parts: number };
-      const sent = firsts(contributions).map((tensor) => blocks(tensor, to, parts));
-      const sentTo = (member: number) => sent.map((pieces) => pieces[member] as HostTensor);
-      return contributions.map((_inputs, member) => [joined(sentTo(member), from)]);
-    },
+    bucket: absent("the receiver joins the parts along a dim"),
+    meaning: eachApart((contributions, { from, to, parts }) => {
+      const sent = contributions.map((tensor) => blocks(tensor, to, parts));
+      return range(parts).map((member) =>
+        joined(
+          sent.map((pieces) => pieces[member] as HostTensor),
+          from,
+        ),
+      );
+    }),
   },
   form: movingKernel,
   lower: {
     emit: (context) => {
       const [input, out] = [context.inputs[0] as View, context.outputs[0] as View];
-      const { from, to, parts, label } = context.attrs;
+      const { from, to, parts } = context.attrs;
       const sent = context.contiguous(partsFirst(input, to, parts));
       const received = context.temporary({ dtype: out.dtype, shape: sent.view.shape });
       return [
         ...sent.calls,
-        collectiveCall(context, "allToAll", label, "sum", [[sent.view, received]]),
+        collectiveCall(context, "allToAll", [sent.view], [received]),
         copyCall(context, received, partsFirst(out, from, parts)),
       ];
     },

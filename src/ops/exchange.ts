@@ -43,6 +43,10 @@ function sentElsewhere(input: TensorType, { sends, take, shape, relative }: Exch
   return sends.length === 0 ? 0 : total(sends) - Math.min(input.shape[take] as number, shape[take] as number);
 }
 
+/** Whether every device gets the whole, as from an all-gather. */
+const joinsAll = ({ take, put, shape, receives, relative }: ExchangeAttrs): boolean =>
+  !relative && take === put && total(receives) === shape[put];
+
 const resized = (shape: Shape, dim: number, size: number): number[] =>
   shape.map((old, index) => (index === dim ? size : old));
 
@@ -149,7 +153,7 @@ defineCollective<ExchangeAttrs>({
       };
     },
     runtime: "exchange",
-    received: (count) => count,
+    received: (count, parts, attrs) => (attrs !== undefined && joinsAll(attrs) ? count * parts : count),
     bucket: absent("its pieces are put together along a dim"),
     meaning,
   },

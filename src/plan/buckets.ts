@@ -1,15 +1,17 @@
 /**
  * @module Buckets: all-reduces of one axis travel together. Values are put into buckets in the order in which they are
- * ready; the first bucket is small so that communication starts early (sizes as in PyTorch DDP).
+ * ready; the first bucket is small so that communication starts early (sizes as in PyTorch DDP). Gathers that are sent together
+ * share a bucket, and so do reduce-scatters, as far as they need no more memory than the largest alone.
  */
 
 import { communicationOf, isCollective } from "../ir/communication.ts";
 import { inputSpecs, traceGraph } from "../ir/graph.ts";
 import { elementOp } from "../ir/leaf.ts";
 import { type Graph, isAbsent, type Node } from "../ir/node.ts";
-import { bytesOf, type TensorType } from "../ir/shape.ts";
+import { bytesOf } from "../ir/shape.ts";
 import { apply, atPositionOf } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
+import { gatherGroups, roomBeside } from "../prefetch/gathers.ts";
 
 export interface BucketSizes {
   /** Bytes at which the first bucket of an axis is closed. */
@@ -30,35 +32,34 @@ function bucketKey(node: Node): string | undefined {
 /** Whether the plan has numbered the collective, as it does where devices differ. */
 const isNumbered = (node: Node): boolean => /^\d+$/.test(String(node.attrs["label"]));
 
-/** Joins single all-reduces into buckets and gives every collective a label. */
+/** Joins collectives into buckets and gives every collective a label. */
 export function formBuckets(graph: Graph, sizes: BucketSizes = defaultBuckets): Graph {
   const order = topological(graph.outputs);
   if (!order.some(isCollective)) return graph;
   const bucketOf = new Map<Node, Node[]>();
   for (const group of candidates(order).values()) {
-    // Readiness: the order in which the reduced values were computed. Where devices differ, their nodes are numbered
+    // Readiness: the order in which the inputs were computed. Where devices differ, their nodes are numbered
     // differently, but their collectives are not.
-    const nodes = group.sort((left, right) =>
-      isNumbered(left)
-        ? Number(left.attrs["label"]) - Number(right.attrs["label"])
-        : (left.inputs[0] as Node).id - (right.inputs[0] as Node).id,
-    );
-    let open: Node[] = [];
-    let bytes = 0;
-    let limit = sizes.first;
+    const readiness = (node: Node): number =>
+      isNumbered(node) ? Number(node.attrs["label"]) : (node.inputs[0] as Node).id;
+    const nodes = group.sort((left, right) => readiness(left) - readiness(right));
+    const sent = (node: Node): number => bytesOf(node.inputs[0] as Node);
+    const scatters = sent(nodes[0] as Node) > bytesOf(nodes[0] as Node);
+    const most = scatters ? Math.min(sizes.others, roomBeside * Math.max(...nodes.map(sent))) : sizes.others;
+    let [open, bytes, limit]: [Node[], number, number] = [[], 0, scatters ? most : sizes.first];
     for (const node of nodes) {
+      if (bytes + (scatters ? sent(node) : 1) > limit) [open, bytes, limit] = [[], 0, most];
       open.push(node);
       bucketOf.set(node, open);
-      bytes += bytesOf(node.types[0] as TensorType);
-      if (bytes < limit) continue;
-      [open, bytes, limit] = [[], 0, sizes.others];
+      bytes += sent(node);
     }
   }
   return rebuild(graph, order, bucketOf);
 }
 
-/** Collectives that may share a bucket: same key and dtype, and none needs the result of another. */
+/** Collectives that may share a bucket: same key and dtype, gathers sent together, and none needs the result of another. */
 function candidates(order: readonly Node[]): Map<string, Node[]> {
+  const together = new Map(gatherGroups(order).flatMap(({ nodes }, index) => nodes.map((node) => [node, index])));
   const depths = new Map<Node, number>();
   const groups = new Map<string, Node[]>();
   for (const node of order) {
@@ -68,8 +69,9 @@ function candidates(order: readonly Node[]): Map<string, Node[]> {
     );
     depths.set(node, depth);
     const nodeKey = bucketKey(node);
-    if (nodeKey === undefined) continue;
-    const key = `${nodeKey} ${node.dtype} ${depth}`;
+    // Where devices differ, so may the groups of their gathers.
+    if (nodeKey === undefined || (isNumbered(node) && together.has(node))) continue;
+    const key = `${nodeKey} ${node.dtype} ${depth} ${together.get(node)}`;
     groups.set(key, [...(groups.get(key) ?? []), node]);
   }
   return groups;
@@ -83,8 +85,7 @@ function rebuild(graph: Graph, order: readonly Node[], bucketOf: ReadonlyMap<Nod
       const given = String(node.attrs["label"]);
       // A user's call is named already.
       if (given.startsWith("comm.")) return given;
-      if (isNumbered(node)) return `${node.op.name} ${given}`;
-      const count = counts.get(node.op.name) ?? 0;
+      const count = isNumbered(node) ? Number(given) : (counts.get(node.op.name) ?? 0);
       counts.set(node.op.name, count + 1);
       return `${node.op.name} ${count}`;
     };

@@ -5,7 +5,7 @@ import { inlineGraph, inputSpecs, parameter } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
 import { type Attrs, type Graph, isAbsent, type Node, type Split } from "../ir/node.ts";
 import { describeNode } from "../ir/print.ts";
-import type { TensorType } from "../ir/shape.ts";
+import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { apply, atPositionOf, isGraph, Trace, withTrace } from "../ir/trace.ts";
 import { topological } from "../ir/walk.ts";
 import { call, ownPart, slice } from "../ops/index.ts";
@@ -25,7 +25,7 @@ import {
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { type Interval, intervals } from "./partition.ts";
 import { cheapestPath, collectiveFor, pathOrThrow, type Transition } from "./redistribute.ts";
-import { AxisWalk, isCheap, waitsOf } from "./strategy.ts";
+import { AxisWalk, castsContributions, isCheap, waitsOf } from "./strategy.ts";
 
 // How many cheap values the search for the source of a part goes through.
 const recomputeDepth = 4;
@@ -244,12 +244,8 @@ class Localizer {
   private derive(node: Node, layout: Layout): Node | undefined {
     const decision = this.decisions.get(node) as Decision;
     const layoutBefore = this.layoutOf(node);
-    if (
-      decision.strategies.length === 0 ||
-      !layout.every((wanted, axis) => onlyCuts(layoutBefore[axis] as Placement, wanted))
-    )
-      return undefined;
-    if (!isCheap(node) || node.types.length > 1) return undefined;
+    const cuts = layout.every((wanted, axis) => onlyCuts(layoutBefore[axis] as Placement, wanted));
+    if (decision.strategies.length === 0 || !cuts || !isCheap(node) || node.types.length > 1) return undefined;
     const strategies = this.strategiesFor(node, decision, layout);
     if (strategies === undefined) return undefined;
     const wanted = node.inputs.map((_input, index) =>
@@ -275,13 +271,15 @@ class Localizer {
     const becomes = (kind: Placement["kind"]): boolean =>
       layout.some((wanted, axis) => before[axis]?.kind === "partial" && wanted.kind === kind);
     const scattered = becomes("shard");
-    if (!scattered && !(becomes("replicate") && isOfLookups(node, recomputeDepth))) return undefined;
+    // What a view shows is summed before it, so that the view and other uses share one sum.
+    const isSummed = !scattered && isLargeView(node);
+    if (!scattered && !(becomes("replicate") && (isSummed || isOfLookups(node, recomputeDepth)))) return undefined;
     // Sums of whole values share buckets with other sums, so leaving them out must save more than a start costs.
     const startSeconds = (axis: string): number => sendSeconds({ axis, rounds: 2, bytes: 0 }, this.machine);
     const summedAxes = this.mesh.axes.filter((_axis, index) => before[index]?.kind === "partial");
     const starts = scattered ? 0 : summedAxes.reduce((total, { name }) => total + startSeconds(name), 0);
-    if (this.recomputeSeconds(node, layout, recomputeDepth) + starts >= this.moveSeconds(node, layout))
-      return undefined;
+    const seconds = this.recomputeSeconds(node, layout, recomputeDepth);
+    if (isSummed ? seconds === Infinity : seconds + starts >= this.moveSeconds(node, layout)) return undefined;
     const strategies = this.strategiesFor(node, this.decisions.get(node) as Decision, layout) as Strategy[];
     const inputs = node.inputs.map((input, index) => this.obtainFor(node, input, wantedOf(strategies, index)));
     return this.localOp(node, inputs, strategies);
@@ -297,7 +295,8 @@ class Localizer {
     const decision = this.decisions.get(node) as Decision;
     if (depth === 0 || decision.strategies.length === 0 || !isCheap(node) || node.types.length > 1) return Infinity;
     const strategies = this.strategiesFor(node, decision, layout);
-    if (strategies === undefined) return Infinity;
+    if (strategies === undefined || decision.strategies.some((chosen) => castsContributions(node, chosen)))
+      return Infinity;
     return node.inputs.reduce((total, input, index) => {
       const wanted = wantedOf(strategies, index);
       return total + Math.min(this.moveSeconds(input, wanted), this.recomputeSeconds(input, wanted, depth - 1));
@@ -359,16 +358,17 @@ class Localizer {
 const isOfLookups = (node: Node, depth: number): boolean =>
   sourceOf(node) !== undefined || (depth > 0 && node.inputs.some((input) => isOfLookups(input, depth - 1)));
 
+/** Whether an op shows all elements of its input in another way. */
+const isLargeView = ({ op: { form }, inputs, shape }: Node): boolean =>
+  !isAbsent(form) && form.kind === "view" && inputs.length === 1 && sizeOf(shape) >= sizeOf((inputs[0] as Node).shape);
+
 /** The layout that strategies require of an input. */
 const wantedOf = (strategies: readonly Strategy[], input: number): Layout =>
   strategies.map((strategy) => strategy.inputs[input] as Placement);
 
 /** The placements of the inputs that are only waited for, which keep their layout; undefined for the other inputs. */
 function waitedIn(node: Node, { inputs }: Strategy): (Placement | undefined)[] {
-  const waits = waitsOf(
-    node,
-    node.inputs.map((input) => input.types[0] as TensorType),
-  );
+  const waits = waitsOf(node);
   return inputs.map((placement, index) => (waits.includes(index) ? placement : undefined));
 }
 

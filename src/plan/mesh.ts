@@ -18,13 +18,14 @@ export interface Mesh {
   readonly axes: readonly MeshAxis[];
 }
 
-/** The axis over which a training splits its batches. */
+/** The axis over which a training splits its batches, and layouts parameters. */
 export const dataAxis = "data";
+/** The axes over which a training splits its batches: `hosts` has copies of what layouts split over `data`. */
+export const batchAxes: readonly string[] = ["hosts", dataAxis];
 
-/** Devices that share a batch: the size of the axis `data`. */
-export function batchParts(mesh: Mesh): number {
-  return mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
-}
+/** Devices that share a batch: the product of the sizes of the {@link batchAxes}. */
+export const batchParts = ({ axes }: Mesh): number =>
+  deviceCount({ axes: axes.filter(({ name }) => batchAxes.includes(name)) });
 
 /** @throws HeddleError `mesh` unless the value is a mesh, as {@link mesh} makes it. */
 export function checkMesh(value: unknown): asserts value is Mesh {

@@ -15,71 +15,75 @@ import { topological } from "../ir/walk.ts";
 import { decideControl } from "./control.ts";
 import type { Decision, Strategy, Windowed } from "./decision.ts";
 import { anyMoves, movesAt } from "./exchange.ts";
-import { type Layout, type Placement, replicate, replicated, samePlacement } from "./layout.ts";
+import { type Layout, type Placement, replicate, samePlacement } from "./layout.ts";
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { intervals } from "./partition.ts";
 import { type Preference, preferencesOf } from "./preferences.ts";
 import { axisSeconds } from "./redistribute.ts";
-import { AxisWalk } from "./strategy.ts";
+import { AxisWalk, castsContributions, linearSets, waitsOf } from "./strategy.ts";
+
+type Target = { readonly mesh: Mesh; readonly machine: Machine };
 
 /** Decides for every node of the graph, from the layouts of its parameters and the requested layouts of its outputs, if any. */
 export function propagate(
   graph: Graph,
   inputs: readonly Layout[],
   outputs: readonly (Layout | undefined)[],
-  { mesh, machine }: { readonly mesh: Mesh; readonly machine: Machine },
+  target: Target,
 ): Map<Node, Decision> {
   const preferred = preferencesOf(graph, outputs);
   const decisions = new Map<Node, Decision>();
   graph.inputs.forEach((node, index) => {
     decisions.set(node, { strategies: [], layouts: [inputs[index] as Layout] });
   });
-  for (const node of topological(graph.outputs)) {
+  const order = topological(graph.outputs);
+  const whole = new Set(order.flatMap(neededWhole));
+  for (const node of order) {
     if (decisions.has(node)) continue;
     if (node.op === parameterOp) throw new TypeError("a parameter that is not an input of its graph");
     decisions.set(
       node,
       node.op === elementOp
         ? pickElement(node, decisions)
-        : decide(node, decisions, preferred.get(node), mesh, machine),
+        : decide(node, decisions, preferred.get(node), { ...target, whole }),
     );
   }
   return decisions;
 }
 
-function pickElement(node: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
-  const source = decisions.get(node.inputs[0] as Node) as Decision;
-  return { strategies: [], layouts: [source.layouts[node.attrs["index"] as number] as Layout] };
+function pickElement({ inputs: [source], attrs }: Node, decisions: ReadonlyMap<Node, Decision>): Decision {
+  const { layouts } = decisions.get(source as Node) as Decision;
+  return { strategies: [], layouts: [layouts[attrs["index"] as number] as Layout] };
 }
 
 function decide(
   node: Node,
   decisions: ReadonlyMap<Node, Decision>,
   preferred: Preference | undefined,
-  mesh: Mesh,
-  machine: Machine,
+  target: Target & Pick<Choice, "whole">,
 ): Decision {
+  const { mesh } = target;
   const current = node.inputs.map((input) => (decisions.get(input) as Decision).layouts[0] as Layout);
   if (controlOf(node) !== undefined)
-    return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, [], { mesh, machine }));
+    return decideControl(node, current, mesh, (graph, inputs) => propagate(graph, inputs, [], target));
   const strategies: Strategy[] = [];
   const walk = new AxisWalk(node);
   mesh.axes.forEach((axis, index) => {
     const placements = current.map((layout) => layout[index] as Placement);
-    const strategy = cheapest(node, placements, walk, { axis, machine, preferred: preferred?.[index] });
+    const strategy = cheapest(node, placements, walk, { ...target, axis, preferred: preferred?.[index] });
     strategies.push(strategy);
     walk.take(strategy, axis);
   });
-  const layouts = node.types.map((_type, output) =>
-    strategies.map((strategy) => strategy.outputs[output] as Placement),
-  );
-  return { strategies, layouts: strategies.length === 0 ? node.types.map(() => replicated(mesh)) : layouts };
+  const layoutOf = (output: number): Layout => strategies.map(({ outputs }) => outputs[output] as Placement);
+  return { strategies, layouts: node.types.map((_type, output) => layoutOf(output)) };
 }
 
 /** What the choice of a strategy depends on. */
 interface Choice {
   readonly axis: MeshAxis;
   readonly machine: Machine;
+  /** Values whose sum is formed in any case. */
+  readonly whole: ReadonlySet<Node>;
   /** How the result is best split on the axis. */
   readonly preferred: Placement | undefined;
 }
@@ -88,7 +92,7 @@ function cheapest(
   node: Node,
   current: readonly Placement[],
   walk: AxisWalk,
-  { axis, machine, preferred }: Choice,
+  { axis, machine, whole, preferred }: Choice,
 ): Strategy {
   const move = (type: TensorType, from: Placement, to: Placement): number => axisSeconds(type, from, to, axis, machine);
   // A preference that the result cannot have is dropped.
@@ -101,9 +105,11 @@ function cheapest(
     .filter(
       (strategy, index) =>
         index === 0 ||
-        (continuesAnInput(strategy, current) && !wantsBoth(node, strategy)) ||
+        continuesAnInput(strategy, current, (input) => whole.has(node.inputs[input] as Node)) ||
         (feasible !== undefined && samePlacement(strategy.outputs[0] as Placement, feasible)),
     );
+  const through = candidates.find((strategy) => castsContributions(node, strategy));
+  if (through !== undefined) return through;
   let best: { strategy: Strategy; seconds: number } | undefined;
   const flops = node.op.cost(walk.inputs, walk.outputs, node.attrs);
   for (const strategy of candidates) {
@@ -134,8 +140,7 @@ function cheapest(
 /** The largest share of the work that one device has. */
 function largestShare({ letter, sizes }: Strategy, axis: MeshAxis): number {
   if (letter === undefined) return 1;
-  if (sizes === undefined) return 1 / axis.size;
-  return Math.max(...sizes) / sum(sizes);
+  return sizes === undefined ? 1 / axis.size : Math.max(...sizes) / sum(sizes);
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -157,25 +162,20 @@ function windowSeconds(type: TensorType, { dim, wanted, sizes }: Windowed, axis:
 }
 
 /** Whether a strategy continues a split, or contributions, that some input already has. */
-function continuesAnInput(strategy: Strategy, current: readonly Placement[]): boolean {
-  return strategy.inputs.some((wanted, index) => {
-    const currentPlacement = current[index] as Placement;
-    if (wanted.kind === "shard") return samePlacement(currentPlacement, wanted);
-    return (
-      wanted.kind === "partial" &&
-      currentPlacement.kind === "partial" &&
-      currentPlacement.reduction === wanted.reduction
-    );
+const continuesAnInput = (
+  { inputs }: Strategy,
+  current: readonly Placement[],
+  isWhole: (input: number) => boolean,
+): boolean =>
+  inputs.some((wanted, index) => {
+    const isContinued = wanted.kind === "shard" || (wanted.kind === "partial" && !isWhole(index));
+    return isContinued && samePlacement(current[index] as Placement, wanted);
   });
-}
 
-/**
- * Whether one value is wanted both as contributions and whole, as in a square: once it is whole, the result can be whole too.
- */
-function wantsBoth(node: Node, { inputs }: Strategy): boolean {
-  return node.inputs.some((input, index) =>
-    node.inputs.some(
-      (other, twin) => other === input && inputs[index]?.kind === "partial" && inputs[twin]?.kind === "replicate",
-    ),
-  );
+/** Inputs that an op needs whole, as a square does: their sums are formed in any case, so no other op passes contributions on. */
+function neededWhole(user: Node): readonly Node[] {
+  const sets = [...linearSets(user, user.inputs), waitsOf(user)];
+  const passes = (input: Node): boolean =>
+    sets.some((set) => user.inputs.every((other, index) => other !== input || set.includes(index)));
+  return user.inputs.filter((input) => !passes(input));
 }

@@ -91,9 +91,11 @@ export function strategiesOf(
 }
 
 /** Inputs of a node that are only waited for: they keep their layout. */
-export function waitsOf(node: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[]): readonly number[] {
-  const { equation } = node.op;
-  return isAbsent(equation) ? [] : (equation(inputs, node.attrs).waits ?? []);
+export function waitsOf(
+  { op: { equation }, attrs, inputs = [] }: Pick<Node, "op" | "attrs"> & Partial<Pick<Node, "inputs">>,
+  types: readonly TensorType[] = inputs.map((input) => input.types[0] as TensorType),
+): readonly number[] {
+  return isAbsent(equation) ? [] : (equation(types, attrs).waits ?? []);
 }
 
 function splitLetters(
@@ -106,10 +108,11 @@ function splitLetters(
   const letters = new Set([...equation.inputs.flat(), ...equation.outputs.flat()]);
   const result: Strategy[] = [];
   for (const letter of letters) {
-    if (equation.whole.has(letter)) continue;
+    const counted = equation.counts?.letter === letter && equation.counts.axis === axis.name;
+    if (equation.whole.has(letter) && !counted) continue;
     const sides = [
-      { operands: equation.inputs, types: inputs, hints: hints.inputs },
-      { operands: equation.outputs, types: outputs, hints: hints.outputs },
+      { operands: equation.inputs, types: inputs, hints: hints.inputs, without: counted ? partial("sum") : replicate },
+      { operands: equation.outputs, types: outputs, hints: hints.outputs, without: partial(equation.reduction) },
     ];
     const shares = sides.flatMap((side) =>
       side.operands.flatMap((operand, index): (readonly number[])[] => {
@@ -118,10 +121,10 @@ function splitLetters(
       }),
     );
     for (const sizes of distinct([undefined, ...shares])) {
-      const [splitInputs, splitOutputs] = sides.map(({ operands, types }, side) =>
+      const [splitInputs, splitOutputs] = sides.map(({ operands, types, without }) =>
         operands.map((operand, index) => {
           const dim = operand.indexOf(letter);
-          if (dim < 0) return side === 0 ? replicate : partial(equation.reduction);
+          if (dim < 0) return without;
           const scaled = scaledTo(types[index]?.shape[dim] as number, sizes, axis.size);
           return scaled === undefined ? undefined : shard(dim, scaled);
         }),
@@ -150,27 +153,30 @@ function scaledTo(length: number, sizes: Sizes, parts: number): readonly number[
   return scaled.every(Number.isInteger) ? scaled : undefined;
 }
 
+/** The sets of inputs in which a node is jointly linear. */
+export const linearSets = ({ op: { linear }, attrs }: Pick<Node, "op" | "attrs">, inputs: readonly TensorType[]) =>
+  typeof linear === "function" ? linear(attrs, inputs) : linear;
+
 /** Sums may pass through a linear op: contributions in, contributions out. */
 function passPartials(
   node: Pick<Node, "op" | "attrs">,
   inputs: readonly TensorType[],
   outputs: readonly TensorType[],
 ): Strategy[] {
-  const { linear } = node.op;
-  const sets = typeof linear === "function" ? linear(node.attrs) : linear;
-  return sets.map((set) => ({
+  return linearSets(node, inputs).map((set) => ({
     inputs: inputs.map((_type, index) => (set.includes(index) ? partial("sum") : replicate)),
     outputs: outputs.map(() => partial("sum")),
     letter: undefined,
   }));
 }
 
-// A cheap op does at most this much work per element of its result.
-const cheapPerElement = 32;
+/** Whether contributions go through a cast to the dtype that is computed in: there their sum rounds less. */
+export const castsContributions = (node: Node, { inputs }: Strategy): boolean =>
+  inputs.some((placement, index) => placement.kind === "partial" && node.inputs[index]?.dtype !== node.dtype);
 
 /**
- * Whether an op is cheap: its parts are then computed again rather than taken from the whole or sent, and it follows the
- * layout that is requested of its result.
+ * Whether an op is cheap, with at most 32 operations per element of its result: its parts are then computed again rather than
+ * taken from the whole or sent, and it follows the layout that is requested of its result.
  */
 export const isCheap = (node: Pick<Node, "op" | "attrs" | "inputs" | "types" | "shape">): boolean =>
-  flopsOf(node) <= cheapPerElement * sizeOf(node.shape);
+  flopsOf(node) <= 32 * sizeOf(node.shape);

@@ -6,7 +6,7 @@
 import { communicationOf } from "../ir/communication.ts";
 import { mapGraph } from "../ir/graph.ts";
 import { elementOp, parameterOp } from "../ir/leaf.ts";
-import { type Graph, isAbsent, type Node } from "../ir/node.ts";
+import { type Attrs, type Graph, isAbsent, type Node } from "../ir/node.ts";
 import { bytesOf } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
@@ -17,6 +17,12 @@ export interface GatherGroup {
   /** What their first user needs: it is computed before the next group is sent. */
   readonly operands: readonly Node[];
 }
+
+/** Room for values beside the largest: with an eighth more, a bias travels with its weight. */
+export const roomBeside = 1.125;
+
+/** Bytes of all results of a node. */
+export const resultBytes = ({ types }: Node): number => types.reduce((sum, type) => sum + bytesOf(type), 0);
 
 /** The longest path to each node. @param order inputs before users */
 export function depthsOf(order: readonly Node[]): Map<Node, number> {
@@ -34,12 +40,12 @@ export function gatherGroups(order: readonly Node[]): GatherGroup[] {
   const depth = (node: Node): number => depths.get(node) as number;
   const uses = firstUsers(order, depth);
   const sorted = [...gathers].sort((left, right) => depth(uses.get(left) as Node) - depth(uses.get(right) as Node));
-  // The largest result needs as much in any case. With an eighth more, a bias travels with its weight.
-  const limit = Math.max(...sorted.map((node) => bytesOf(node))) * 1.125;
+  // The largest result needs as much in any case.
+  const limit = Math.max(...sorted.flatMap(({ types }) => types.map(bytesOf))) * roomBeside;
   const groups: GatherGroup[] = [];
   let room = 0;
   for (const node of sorted) {
-    const bytes = bytesOf(node);
+    const bytes = resultBytes(node);
     if (groups.length === 0 || bytes > room) {
       groups.push({ nodes: [], operands: (uses.get(node) as Node).inputs });
       room = limit;
@@ -50,9 +56,9 @@ export function gatherGroups(order: readonly Node[]): GatherGroup[] {
   return groups;
 }
 
-/** Whether a node is a collective whose result is larger than its input. */
+/** Whether a node is a collective whose result is larger than its input on every device. */
 export const isGather = (node: Node): boolean =>
-  (communicationOf(node)?.received(1, node.attrs["parts"] as number) ?? 0) > 1;
+  (communicationOf<Attrs>(node)?.received(1, node.attrs["parts"] as number, node.attrs) ?? 0) > 1;
 
 /** Whether an op's result is only another form of one value. */
 const passesOn = ({ op, inputs }: Node): boolean =>
@@ -96,12 +102,9 @@ export function firstUsers(order: readonly Node[], depth: (node: Node) => number
 
 /** Whether two nodes differ in their label alone. */
 function isSameGather(one: Node, other: Node): boolean {
-  const text = ({ op, attrs }: Node): string => `${op.name} ${JSON.stringify({ ...attrs, label: "" })}`;
-  return (
-    one.inputs.length === other.inputs.length &&
-    one.inputs.every((input, index) => input === other.inputs[index]) &&
-    text(one) === text(other)
-  );
+  const text = ({ op, inputs, attrs }: Node): string =>
+    `${op.name} ${inputs.map(({ id }) => id)} ${JSON.stringify({ ...attrs, label: "" })}`;
+  return text(one) === text(other);
 }
 
 /** Gathers a value once for uses that follow each other: the last layer's parameters for the way there and the way back. */

@@ -1,8 +1,8 @@
 /** @module The order of the steps of a program that are not compute. */
+import { elementOp } from "../ir/leaf.ts";
 import type { Node } from "../ir/node.ts";
-import { bytesOf } from "../ir/shape.ts";
 import { topological } from "../ir/walk.ts";
-import { depthsOf, firstUsers, gatherGroups, isGather } from "./gathers.ts";
+import { depthsOf, firstUsers, gatherGroups, isGather, resultBytes } from "./gathers.ts";
 
 /** A step, and what is computed before it besides its inputs. */
 export interface Ordered {
@@ -42,8 +42,9 @@ export function orderSteps(order: readonly Node[], steps: readonly Node[]): Orde
 function promptNodes(order: readonly Node[], steps: readonly Node[]): Node[] {
   const apart = new Set(steps);
   const awaited = new Set(topological(steps.flatMap(({ inputs }) => inputs)));
-  const bytes = ({ types }: Node): number => types.reduce((sum, type) => sum + bytesOf(type), 0);
+  const gathered = (input: Node): number =>
+    isGather(input.op === elementOp ? (input.inputs[0] as Node) : input) ? resultBytes(input) : 0;
   const frees = (node: Node): boolean =>
-    node.inputs.filter(isGather).reduce((sum, input) => sum + bytes(input), 0) > bytes(node);
+    node.inputs.reduce((sum, input) => sum + gathered(input), 0) > resultBytes(node);
   return order.filter((node) => !awaited.has(node) && !apart.has(node) && frees(node));
 }

@@ -13,6 +13,7 @@ import type { TensorType } from "../ir/shape.ts";
 import { apply } from "../ir/trace.ts";
 import { topological, usersOf } from "../ir/walk.ts";
 import * as emit from "../ops/emit.ts";
+import { splitBackward } from "../pipelines/index.ts";
 import { formBuckets } from "../plan/buckets.ts";
 import { localType } from "../plan/layout.ts";
 import {
@@ -20,6 +21,7 @@ import {
   assignStages,
   formatAction,
   isAccumulation,
+  kindsOf,
   microAxis,
   rankOfStages,
   type StagePlace,
@@ -56,28 +58,16 @@ export function pipelinePrograms(
   const localSpecs = (values: readonly PlannedValue[]) =>
     values.map((value) => ({ name: value.name, type: localType(value.type, value.layout, mesh) }));
   const outputStages = stagesOf(outputs);
-  const stages = assignStages(local, {
+  const assigned = assignStages(local, {
     stages: pipeline.schedule.stages,
     batch: pipeline.batch,
     inputs: stagesOf(inputs),
     outputs: outputStages,
   });
-  const common = {
-    name,
-    axes: mesh.axes,
-    stageAxis,
-    inputs: localSpecs(inputs),
-    outputs: localSpecs(outputs),
-    donated,
-  };
+  const stages = kindsOf(pipeline.schedule).includes("W") ? splitBackward(assigned) : assigned;
+  const specs = { inputs: localSpecs(inputs), outputs: localSpecs(outputs) };
+  const common = { name, axes: mesh.axes, stageAxis, ...specs, donated };
   return new PipelineWriter({ ...common, stages, pipeline, outputStages }).programs();
-}
-
-/** Values that one rank computes and another needs. */
-interface Transfer {
-  readonly from: number;
-  readonly to: number;
-  readonly nodes: readonly Node[];
 }
 
 class PipelineWriter {
@@ -118,8 +108,8 @@ class PipelineWriter {
       (left, right) => left.time - right.time || Number(right.sends) - Number(left.sends) || left.rank - right.rank,
     );
     for (const { sends, rank, action } of events) {
-      if (sends) for (const transfer of this.transfersOf(action, rank)) this.send(transfer, action);
-      else this.act(action, rank);
+      if (!sends) this.act(action, rank);
+      else this.send(rank, this.computedBy(action), this.ranksNeeding, formatAction(action), action.microBatch);
     }
     this.updates();
     const finished = this.builders.map((builder, rank) =>
@@ -144,13 +134,12 @@ class PipelineWriter {
   }
 
   private holds(rank: number, output: number): boolean {
-    const stage = this.source.outputStages[output];
-    return stage === undefined || this.ranks[stage] === rank;
+    return (this.ranks[this.source.outputStages[output] ?? -1] ?? rank) === rank;
   }
 
   private isMicro(node: Node): boolean {
     const { phase } = this.place(node);
-    return phase === "F" || phase === "B";
+    return phase !== "start" && phase !== "update";
   }
 
   /** Computes once what all micro-batches on a rank use alike; sums that depend on the batch alone come first. */
@@ -175,19 +164,21 @@ class PipelineWriter {
 
   /** Whether an action of the rank computes a node. */
   private runsOn(node: Node, rank: number): boolean {
-    const homeRank = this.rankOf(node);
-    return homeRank === undefined || homeRank === rank;
+    return (this.rankOf(node) ?? rank) === rank;
   }
 
   private act(action: Action, rank: number): void {
-    const { stage, kind, microBatch } = action;
-    const belongs = (node: Node): boolean => {
+    const computed = new Set(this.computedBy(action));
+    const results = [...computed].filter((node) => node.types.length === 1 && this.leaves(node, action));
+    const sums = this.order.filter((node) => isAccumulation(node) && computed.has(node.inputs[0] as Node));
+    this.emit(rank, formatAction(action), results, { microBatch: action.microBatch, sums });
+  }
+
+  private computedBy({ stage, kind }: Action): Node[] {
+    return this.order.filter((node) => {
       const place = this.place(node);
       return place.stage === stage && place.phase === kind;
-    };
-    const results = this.order.filter((node) => belongs(node) && node.types.length === 1 && this.leaves(node, action));
-    const sums = this.order.filter((node) => isAccumulation(node) && belongs(node.inputs[0] as Node));
-    this.emit(rank, formatAction(action), results, { microBatch, sums });
+    });
   }
 
   /** Whether another action needs a value of this action. */
@@ -199,42 +190,29 @@ class PipelineWriter {
   }
 
   /** The ranks whose actions need a value of another rank. */
-  private ranksNeeding(node: Node): Set<number> {
-    const ranks = new Set<number>();
-    for (const user of this.users.get(node) as readonly Node[]) {
-      if (!this.isMicro(user)) continue;
-      const rank = this.rankOf(user);
-      if (rank !== undefined) ranks.add(rank);
-    }
-    return ranks;
-  }
+  private readonly ranksNeeding = (node: Node): Set<number | undefined> =>
+    new Set(
+      (this.users.get(node) as readonly Node[]).filter((user) => this.isMicro(user)).map((user) => this.rankOf(user)),
+    );
 
-  private transfersOf({ stage, kind }: Action, from: number): Transfer[] {
-    const results = this.order.filter((node) => {
-      const place = this.place(node);
-      return place.stage === stage && place.phase === kind && node.types.length === 1;
+  /** Sends to every rank what it needs, in one message per dtype. */
+  private send(
+    from: number,
+    nodes: readonly Node[],
+    ranksNeeding: (node: Node) => Set<number | undefined>,
+    label: string,
+    microBatch?: number,
+  ): void {
+    this.builders.forEach((builder, to) => {
+      const needed = nodes.filter((node) => to !== from && node.types.length === 1 && ranksNeeding(node).has(to));
+      for (const dtype of new Set(needed.map((node) => node.dtype))) {
+        const values = needed
+          .filter((node) => node.dtype === dtype)
+          .map((node) => ({ key: this.key(node, microBatch), type: node.types[0] as TensorType }));
+        this.builders[from]?.send(to, values, label);
+        builder.receive(from, values, label);
+      }
     });
-    return this.byReceiver(from, results, (node) => this.ranksNeeding(node));
-  }
-
-  private byReceiver(from: number, nodes: readonly Node[], ranksNeeding: (node: Node) => Set<number>): Transfer[] {
-    return this.builders.flatMap((_builder, to): Transfer[] => {
-      const needed = to === from ? [] : nodes.filter((node) => ranksNeeding(node).has(to));
-      return needed.length === 0 ? [] : [{ from, to, nodes: needed }];
-    });
-  }
-
-  /** Adds one message per dtype. */
-  private send({ from, to, nodes }: Transfer, action: Action | string): void {
-    const label = typeof action === "string" ? action : formatAction(action);
-    const microBatch = typeof action === "string" ? undefined : action.microBatch;
-    for (const dtype of new Set(nodes.map((node) => node.dtype))) {
-      const keys = nodes
-        .filter((node) => node.dtype === dtype)
-        .map((node) => ({ key: this.key(node, microBatch), type: node.types[0] as TensorType }));
-      this.builders[from]?.send(to, keys, label);
-      this.builders[to]?.receive(from, keys, label);
-    }
   }
 
   /** Name of a value in the program of a rank. */
@@ -331,8 +309,7 @@ class PipelineWriter {
       });
       this.builders.forEach((_builder, from) => {
         const nodes = updateNodes.filter((node) => this.rankOf(node) === from && this.rounds.get(node) === round);
-        for (const transfer of this.byReceiver(from, nodes, (node) => this.ranksNeedingUpdate(node, from)))
-          this.send(transfer, `update.${round}`);
+        this.send(from, nodes, (node) => this.ranksNeedingUpdate(node, from), `update.${round}`);
       });
     }
   }
@@ -347,8 +324,8 @@ class PipelineWriter {
     return (this.users.get(node) as readonly Node[]).some((user) => (this.rounds.get(user) ?? round) !== round);
   }
 
-  private ranksNeedingUpdate(node: Node, from: number): Set<number> {
-    const ranks = new Set<number>();
+  private ranksNeedingUpdate(node: Node, from: number): Set<number | undefined> {
+    const ranks = new Set<number | undefined>();
     this.graph.outputs.forEach((output, index) => {
       if (output !== node) return;
       this.builders.forEach((_builder, rank) => {

@@ -5,7 +5,14 @@
 export { diffPlans } from "./diff.ts";
 export { deviceBytes, localBytes, type TrainingMemory } from "./memory.ts";
 export { graphsAfter, passesText } from "./passes.ts";
-export { bytesSentByRank, printPipeline } from "./pipeline.ts";
+export {
+  bytesKept,
+  bytesSentByRank,
+  predictedWaits,
+  printPipeline,
+  printPrediction,
+  printRankMemory,
+} from "./pipeline.ts";
 export {
   formatOperations,
   formatPlanReport,

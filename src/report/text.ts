@@ -3,12 +3,11 @@ import { type PassReport, type Planned, withSource } from "../compile/index.ts";
 import { type Machine, machineFor } from "../cost/index.ts";
 import { stablehloText } from "../hlo/index.ts";
 import { type Plan, type PlanLayouts, type PlannedValue, printLayouts, printPlan } from "../plan/index.ts";
-import { costOf, printProgram } from "../program/index.ts";
+import { printProgram } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { formatBytes, formatTime } from "../util/text.ts";
-import { deviceBytes, type TrainingMemory } from "./memory.ts";
+import type { TrainingMemory } from "./memory.ts";
 import { graphsAfter, passesText } from "./passes.ts";
-import { printPipeline } from "./pipeline.ts";
+import { printPipeline, printPrediction, printRankMemory } from "./pipeline.ts";
 import { formatPlanReport, formatRanking, type PlanReport, planReport } from "./plan.ts";
 import { planSummary } from "./summary.ts";
 import { unusedAxes, unusedLines } from "./unused.ts";
@@ -100,19 +99,6 @@ function summaryText(step: PlannedStep): string {
     const lines = planSummary({ plan, program, memory: report.memory });
     return formatPlanReport(report, plan, [...lines, ...unusedLines(report.unusedAxes)]);
   }
-  const lines = memory().map((held, rank) => {
-    const { parameters, optimizer, state, step: arena = 0, batches, batchCount, dataset } = held;
-    const parts = [
-      `${formatBytes(parameters + optimizer + state)} parameters and optimizer state`,
-      `${formatBytes(arena)} for the step`,
-      `${formatBytes(batches)} for ${batchCount} ${batchCount === 1 ? "batch" : "batches"}`,
-      ...(dataset === 0 ? [] : [`${formatBytes(dataset)} dataset`]),
-    ];
-    return `memory of rank ${rank}: ${formatBytes(deviceBytes(held) + dataset)}: ${parts.join(", ")}\n`;
-  });
-  const { seconds } = costOf(
-    programs.map((stage) => stage.program),
-    machine,
-  );
-  return `${printPipeline(plan, programs)}${lines.join("")}predicted: ${formatTime(seconds)} for a step\n`;
+  const lines = [...memory().map(printRankMemory), printPrediction(programs, machine), ""];
+  return `${printPipeline(plan, programs)}${lines.join("\n")}`;
 }

@@ -2,7 +2,7 @@
 
 import { formatType } from "../ir/shape.ts";
 import type { Plan, PlannedValue } from "../plan/index.ts";
-import { dataAxis } from "../plan/mesh.ts";
+import { batchAxes } from "../plan/mesh.ts";
 import { formatCount, listed } from "../util/text.ts";
 import type { UnusedAxis } from "./plan.ts";
 
@@ -25,10 +25,9 @@ export function unusedAxes(plan: Plan, layoutAxes: readonly string[] = []): Unus
   return plan.mesh.axes.flatMap(({ name, size }, axis) => {
     const split = shared.some(({ layout }) => layout[axis]?.kind === "shard");
     if (size === 1 || split) return [];
-    const reason =
-      name === dataAxis
-        ? `it splits batches by rows, and the ${formatCount(rows)} rows of ${columns} are too few for ${size} devices`
-        : `train splits batches over the axis '${dataAxis}' and nothing over '${name}'${missingAxes(layoutAxes, plan)}`;
+    const reason = batchAxes.includes(name)
+      ? `it splits batches by rows, and the ${formatCount(rows)} rows of ${columns} are too few for ${size} devices`
+      : `train splits batches over the axis 'data' and nothing over '${name}'${missingAxes(layoutAxes, plan)}`;
     return [{ axis: name, size, reason }];
   });
 }

@@ -21,6 +21,11 @@ export interface DeviceBuffer {
    * is donated to works on a copy. Absent if memory cannot be shared.
    */
   readonly part?: (offset: number, bytes: number) => DeviceBuffer;
+  /**
+   * Keeps the contents as they are until the buffer is collected: a run that it is donated to works on a copy, and `dispose` leaves it
+   * alone. Absent if that cannot be. Throws the error of the run that should have made the contents.
+   */
+  readonly keep?: () => void;
   /** Gives the memory back; harmless when repeated. Without it, the garbage collector does. */
   dispose(): void;
 }

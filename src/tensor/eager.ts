@@ -1,5 +1,6 @@
 /** @module Eager calls: each runs a cached program, found by types, layouts and other arguments, or gives a view of its operand. */
 
+import { Link } from "../chains/chains.ts";
 import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
 import { replicatedValue, type Value } from "../compile/value.ts";
 import { type DType, dtypes, isLong } from "../ir/dtype.ts";
@@ -9,6 +10,7 @@ import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
+import { isRecord } from "../util/tree.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";
 import { hasParts, type MemoryView, memoryViews, Permuted, valueAt } from "./views.ts";
@@ -30,7 +32,9 @@ export function scalarValue(name: string, runtime: Runtime, dtype: DType, number
 }
 
 /** The cached work of a call: a program, or views of its results in the memory of its only operand. */
-type Entry = { readonly compiled: Compiled } | { readonly views: readonly MemoryView[] };
+type Entry =
+  | { readonly compiled: Compiled; readonly link: Link | undefined }
+  | { readonly views: readonly MemoryView[] };
 
 let entries = new Cache<Entry>(512);
 
@@ -78,11 +82,14 @@ export function runEager(
     const [first] = values;
     const views = first !== undefined && hasParts(first) ? memoryViews(graph) : undefined;
     const inputs = values.map((value) => (value.runtime === runtime ? value.layout : undefined));
-    return views !== undefined ? { views } : { compiled: compileGraph(graph, runtime, { inputs }) };
+    if (views !== undefined) return { views };
+    const compiled = compileGraph(graph, runtime, { inputs });
+    return { compiled, link: Link.of(graph, compiled) };
   };
   const entry = entries.of(runtime, called, make, number);
   if ("views" in entry) return entry.views.map((view) => valueAt(values[0] as Value, view));
-  return runCompiled(entry.compiled, values);
+  const result = entry.link?.resultOf(values);
+  return result === undefined ? runCompiled(entry.compiled, values) : [result];
 }
 
 /** The arguments without trailing undefined ones, so that defaults apply. */
@@ -112,7 +119,7 @@ function typeNumber(type: TensorType): number {
 function plainOf(value: unknown): Plain {
   if (value === undefined) return "@undefined";
   if (Array.isArray(value)) return value.map(plainOf);
-  if (typeof value !== "object" || value === null) return value as Plain;
-  const fields = Object.entries(value).filter(([, field]) => field !== undefined);
-  return Object.fromEntries(fields.map(([name, field]) => [name, plainOf(field)]));
+  // An object of a class is a mistake, which the call reports.
+  if (!isRecord(value)) return (typeof value === "object" && value !== null ? String(value) : value) as Plain;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plainOf(field)]));
 }

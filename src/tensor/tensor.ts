@@ -10,12 +10,12 @@ import * as ops from "../ops/index.ts";
 import { HeddleError, toldBy } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { type Speaker, speakerNow, speakingAs } from "../util/source.ts";
+import { Cache } from "./cache.ts";
 import { runEager, scalarValue, trimmed } from "./eager.ts";
 import { checkOne, conditionMethod, inspectMethod, inspectTensor, noCondition, noJson } from "./inspect.ts";
 import { type NestedValues, nestedValues } from "./nested-values.ts";
 import { deviceRuntime } from "./runtime.ts";
 import { captureNode, nodeHere } from "./tracing.ts";
-import { Permuted } from "./views.ts";
 
 /** A tensor, or a number or bigint that takes its dtype from the other operand. */
 export type TensorLike = Tensor | number | bigint;
@@ -151,8 +151,7 @@ export class Tensor {
    */
   dispose(): void {
     const { held } = this;
-    if (held !== undefined && !("op" in held))
-      for (const shard of held instanceof Permuted ? held.held : held.shards) shard.dispose();
+    if (held !== undefined && !("op" in held)) for (const shard of held.held ?? held.shards) shard.dispose();
     this.held = undefined;
   }
 
@@ -301,19 +300,11 @@ function operateNamed(
   return runEager(name, runtime, values, statics, apply).map(Tensor.ofValue);
 }
 
-/** The function that users call, from a name with more parts: `einsum ij->ji`, `roll#3`. */
-function speakerOf(name: string): Speaker {
-  let speaker = speakers.get(name);
-  if (speaker === undefined) {
-    speaker = { name: name.split(/[ #]/)[0] as string };
-    // Names may contain attributes, so there may be any number of them.
-    if (speakers.size >= 1024) speakers.clear();
-    speakers.set(name, speaker);
-  }
-  return speaker;
-}
+/** The function that users call, from a name with more parts: `einsum ij->ji`, `roll#3`. Names may contain attributes. */
+const speakerOf = (name: string): Speaker =>
+  speakers.of(speakers, name, () => ({ name: name.split(/[ #]/)[0] as string }));
 
-const speakers = new Map<string, Speaker>();
+const speakers = new Cache<Speaker>(1024);
 
 /** The error of a call that cannot be built; JavaScript's own TypeErrors name neither function nor argument. */
 function misuse(name: string, error: unknown, operands: readonly TensorLike[], statics: readonly unknown[]): unknown {

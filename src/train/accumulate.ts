@@ -1,5 +1,8 @@
 /** @module Gradient accumulation: gradients of a batch, part by part; the sums over all parts are the sums of the whole batch. */
 import { full, isTensor, scan, type Tensor, type Tensors } from "../functions/index.ts";
+
+export { mostParts } from "../nn/parts.ts";
+
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { BatchColumns } from "./values.ts";
 
@@ -16,12 +19,6 @@ export interface PassOutcome {
 
 /** The passes of a batch, from layer state and columns. */
 export type Pass = (state: Tensors, batch: BatchColumns) => PassOutcome;
-
-/** The largest number of equal parts, at most `most`, that divides this number of rows. */
-export function mostParts(rows: number, most: number): number {
-  for (let parts = Math.min(most, Math.floor(rows)); parts > 1; parts--) if (rows % parts === 0) return parts;
-  return 1;
-}
 
 /**
  * Runs a pass over each of `parts` parts of equal size in turn; each pass hands its layer state to the next.

@@ -2,8 +2,8 @@
  * @module Checkpoints: everything that a run needs to resume with the same bits, in one safetensors file.
  *
  * A checkpoint is `step-00000468.safetensors` in the run's folder. Its tensors are `params/…`, `optimizer/…` and
- * `state/…`; its metadata have the rest (`heddle.checkpoint`, JSON) and the SHA-256 of the whole file, computed with zeros in the
- * place of the hash (`heddle.sha256`). The file is committed as in `commit.ts`: if the process is killed at any instant, the
+ * `state/…`; its metadata have the rest (`heddle.checkpoint`, JSON) and a SHA-256 of each tensor and of the header (`io/digests.ts`); in
+ * format 1 one of the whole file, computed with zeros in the place of the hash (`heddle.sha256`). The file is committed as in `commit.ts`: if the process is killed at any instant, the
  * previous checkpoint or the new one is there, complete. Any tool that reads safetensors can read a checkpoint.
  */
 import { createHash } from "node:crypto";
@@ -17,7 +17,7 @@ import {
   removeStaleTemporaries,
   type StaleOptions,
 } from "../io/commit.ts";
-import { type HostTensors, layoutSafetensors, readSafetensors, safetensorsChunks } from "../io/safetensors.ts";
+import { digestedSafetensors, type HostTensors, readSafetensors } from "../io/safetensors.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Plain } from "../util/text.ts";
 import { version } from "../util/version.ts";
@@ -64,7 +64,7 @@ export interface SavedCheckpoint {
   readonly warnings: readonly string[];
 }
 
-const formatVersion = 1;
+const formatVersion = 2;
 const infoKey = "heddle.checkpoint";
 const hashKey = "heddle.sha256";
 const hashMark = Buffer.from(`"${hashKey}":"`);
@@ -86,29 +86,9 @@ export async function saveCheckpoint(
     throw new HeddleError("checkpoint", `keep must be a positive integer or Infinity, got ${keep}`);
   }
   const path = resolve(folder, checkpointFileName(state.step));
-  const layout = layoutSafetensors(
-    state.tensors,
-    new Map([
-      [infoKey, formatInfo(state)],
-      [hashKey, noHash],
-    ]),
-  );
-  const hash = createHash("sha256");
-  const position = Buffer.from(layout.header.buffer).indexOf(hashMark) + hashMark.length;
-  const content = {
-    bytes: layout.bytes,
-    chunks: hashed(safetensorsChunks(layout), hash),
-    patch: () => ({ position, bytes: Buffer.from(hash.digest("hex")) }),
-  };
+  const content = digestedSafetensors(state.tensors, new Map([[infoKey, formatInfo(state)]]));
   await commitFile(path, content, options);
-  return { path, bytes: layout.bytes, ...(await removeOld(folder, state.step, keep, files)) };
-}
-
-function* hashed(chunks: Iterable<Uint8Array>, hash: { update(bytes: Uint8Array): unknown }): Generator<Uint8Array> {
-  for (const chunk of chunks) {
-    hash.update(chunk);
-    yield chunk;
-  }
+  return { path, bytes: content.bytes, ...(await removeOld(folder, state.step, keep, files)) };
 }
 
 async function removeOld(
@@ -250,32 +230,39 @@ export async function loadCheckpoint(
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<Checkpoint> {
   const file = resolve(path);
-  const hash = createHash("sha256");
-  let expected: string | undefined;
-  const onBytes = (bytes: Uint8Array): void => {
-    if (expected !== undefined) {
-      hash.update(bytes);
-      return;
-    }
-    const header = Buffer.from(bytes);
-    const start = header.indexOf(hashMark) + hashMark.length;
-    expected = start < hashMark.length ? "" : header.toString("latin1", start, start + noHash.length);
-    if (expected.length > 0) header.write(noHash, start, "latin1");
-    hash.update(header);
-  };
+  const whole = wholeHash();
   const { signal } = options;
-  const content = await readSafetensors(file, { onBytes, ...(signal === undefined ? {} : { signal }) }).catch(
-    (error: unknown) => {
-      throw error instanceof HeddleError && error.code === "file" ? unreadable(file, error.cause) : error;
-    },
-  );
-  const { metadata, tensors } = content;
+  const content = await readSafetensors(file, {
+    onBytes: whole.onBytes,
+    ...(signal === undefined ? {} : { signal }),
+  }).catch((error: unknown) => {
+    throw error instanceof HeddleError && error.code === "file" ? unreadable(file, error.cause) : error;
+  });
+  const { metadata, tensors, verified } = content;
   const info = metadata.get(infoKey);
-  if (info === undefined || metadata.get(hashKey) === undefined) throw damaged(file, "it was not written by Heddle");
-  if (metadata.get(hashKey) !== expected || hash.digest("hex") !== expected) {
-    throw damaged(file, "its content does not match its SHA-256");
-  }
+  const expected = metadata.get(hashKey);
+  if (info === undefined || !(verified || expected !== undefined)) throw damaged(file, "it was not written by Heddle");
+  if (!verified && !whole.is(expected as string)) throw damaged(file, "its content does not match its SHA-256");
   return { path: file, tensors, ...parseInfo(info, file) };
+}
+
+/** The hash of format 1: of the whole file, with zeros in the place of the hash. */
+function wholeHash(): { onBytes: (bytes: Uint8Array) => void; is: (expected: string) => boolean } {
+  const hash = createHash("sha256");
+  let found: string | undefined;
+  return {
+    onBytes: (bytes) => {
+      const first = found === undefined;
+      const piece = first ? Buffer.from(bytes) : bytes;
+      if (first) {
+        const start = (piece as Buffer).indexOf(hashMark) + hashMark.length;
+        found = start < hashMark.length ? "" : (piece as Buffer).toString("latin1", start, start + noHash.length);
+        if (found.length > 0) (piece as Buffer).write(noHash, start, "latin1");
+      }
+      if (found !== "") hash.update(piece);
+    },
+    is: (expected) => expected === found && hash.digest("hex") === expected,
+  };
 }
 
 /** The tensors whose names start with `prefix`, such as `params/`, with names without the prefix. */
@@ -339,7 +326,8 @@ function parseInfo(text: string, file: string): Info {
       },
     );
   }
-  const problem = format === formatVersion ? problemOf(rest as Partial<Info>) : "it has no format version";
+  const known = Number.isSafeInteger(format) && (format as number) > 0;
+  const problem = known ? problemOf(rest as Partial<Info>) : "it has no format version";
   if (problem !== undefined) throw damaged(file, problem);
   const { library, step, position, seed, key, extra } = rest as Info;
   return { library, step, position: { epoch: position.epoch, step: position.step }, seed, key, extra };

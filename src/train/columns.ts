@@ -28,9 +28,13 @@ export function checkNames(option: string, names: unknown): void {
 }
 
 /** The value of one name, or a record with a value for each name. */
-function gathered<Value>(names: ColumnNames, of: (name: string) => Value): OneOrMore<Value> {
+export function gathered<Value>(names: ColumnNames, of: (name: string) => Value): OneOrMore<Value> {
   return typeof names === "string" ? of(names) : Object.fromEntries(namesIn(names).map((name) => [name, of(name)]));
 }
+
+/** The values by name. */
+export const recordOf = <Value>(names: ColumnNames, values: OneOrMore<Value>): { readonly [name: string]: Value } =>
+  typeof names === "string" ? { [names]: values as Value } : (values as { readonly [name: string]: Value });
 
 const columnOf = (dataset: Dataset, name: string): Column => dataset.columns.get(name) as Column;
 

@@ -1,37 +1,54 @@
 /** @module Ending a training early: any rank may ask for it, and all ranks end after the same step. */
 
-import { distribute, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
+import { distribute, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import type { TensorType } from "../ir/shape.ts";
-import { type Layout, type Mesh, shardedOn } from "../plan/index.ts";
+import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { type Layout, type Mesh, only, shardedOn, stageAxis, withPlacement } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { batchLayout } from "./feed.ts";
 import { stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
+import { stageOfRequest, stageRanks } from "./pipeline.ts";
 import type { ModelTypes } from "./values.ts";
 
+/** What each device wants, as inputs of a step: one, or in a pipeline one per stage. */
+export type EndRequests<Value> = { readonly [name: string]: Value };
+
 /**
- * The type of a step's input `end.request`: per device of the mesh 0, or 1 to end. A step sums the requests in the all-reduce of the gradients.
- * Pipelines, and meshes with an axis along which nothing is split, have no such all-reduce; there the ranks agree at the end of an epoch.
+ * The types of a step's inputs `end.…`: per device of the mesh 0, or 1 to end. A step sums the requests, in the all-reduce of the gradients if
+ * there is one. In a pipeline each stage has an input of its own, `end.request0`, which goes to every stage when the loss does. Meshes with an
+ * axis along which nothing is split have no such sum; there the ranks agree at the end of an epoch.
  */
-export function endRequestTypes(mesh: Mesh, settings: Settings, types: ModelTypes): { readonly request?: TensorType } {
-  const shape = mesh.axes.map(({ size }) => size);
-  if (settings.pipeline !== undefined || shape.every((size) => size === 1)) return {};
-  // A given plan decides whether its step has the input.
-  const request = { request: { shape, dtype: settings.dtype } };
-  if (settings.plan !== undefined)
-    return settings.plan.inputs.some(({ name }) => name === "end.request") ? request : {};
-  const batch = batchLayout(mesh, settings.data.batchSizes[0] as number);
+export function endRequestTypes(mesh: Mesh, settings: Settings, types: ModelTypes): EndRequests<TensorType> {
+  const { pipeline, plan, dtype, data } = settings;
+  const axes = mesh.axes.filter(({ name }) => pipeline === undefined || name !== stageAxis);
+  const shape = axes.map(({ size }) => size);
+  const names =
+    pipeline === undefined ? ["request"] : stageRanks(pipeline, mesh).map((_rank, stage) => `request${stage}`);
+  if (pipeline === undefined && shape.every((size) => size === 1)) return {};
+  const requests = Object.fromEntries(names.map((name) => [name, { shape, dtype }]));
+  // A given plan decides whether its step has the inputs.
+  if (plan !== undefined)
+    return names.every((name) => plan.inputs.some((input) => input.name === `end.${name}`)) ? requests : {};
+  const batch = batchLayout(mesh, data.batchSizes[0] as number);
   const state = stateLayouts(settings, types, mesh);
-  const speaks = shape.every((size, axis) => size === 1 || batch[axis]?.kind === "shard" || state.isSplit(axis));
-  return speaks ? request : {};
+  const speaks = mesh.axes.every(
+    (axis, index) => axis.size === 1 || !axes.includes(axis) || batch[index]?.kind === "shard" || state.isSplit(index),
+  );
+  return speaks ? requests : {};
 }
 
-/** The layout in which each device holds its own request. */
-export function endRequestLayout(mesh: Mesh): Layout {
-  return shardedOn(mesh, Object.fromEntries(mesh.axes.map(({ name }, dim) => [name, dim])));
+/** The layout in which each device, or each device of a stage, holds its own request. */
+export function endRequestLayout(mesh: Mesh, { pipeline }: Settings, path: string): Layout {
+  const stage = stageOfRequest(path);
+  if (pipeline === undefined || stage === undefined)
+    return shardedOn(mesh, Object.fromEntries(mesh.axes.map(({ name }, dim) => [name, dim])));
+  const others = mesh.axes.filter(({ name }) => name !== stageAxis);
+  const layout = shardedOn(mesh, Object.fromEntries(others.map(({ name }, dim) => [name, dim])));
+  const position = mesh.axes.findIndex(({ name }) => name === stageAxis);
+  return withPlacement(layout, position, only(stageRanks(pipeline, mesh)[stage] as number));
 }
 
 const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4 } as const;
@@ -47,12 +64,12 @@ export class Ending {
   private failure: { readonly error: unknown } | undefined;
   private readonly runtime: Runtime;
   private readonly settings: Settings;
-  private readonly request: TensorType | undefined;
+  private readonly requests: EndRequests<TensorType>;
 
   constructor(runtime: Runtime, settings: Settings, types: ModelTypes) {
     this.runtime = runtime;
     this.settings = settings;
-    this.request = endRequestTypes(meshOf(runtime), settings, types).request;
+    this.requests = endRequestTypes(meshOf(runtime), settings, types);
   }
 
   /** Asks for an end without an error. */
@@ -71,7 +88,7 @@ export class Ending {
    * @returns false if there is no other rank, or ranks agree only at the end of an epoch: then the caller throws the error at once
    */
   fail(error: unknown): boolean {
-    if (this.runtime.processes === undefined || this.request === undefined) return false;
+    if (this.runtime.processes === undefined || Object.keys(this.requests).length === 0) return false;
     this.failure ??= { error };
     return true;
   }
@@ -88,13 +105,17 @@ export class Ending {
     return this.stopped ? kinds.stop : kinds.none;
   }
 
-  /** The request to end as an input of a step; empty if steps have no such input. */
-  tensors(requested: boolean): Tensors {
-    const { runtime, request } = this;
-    if (request === undefined) return {};
-    const size = request.shape.reduce((product, count) => product * count, 1);
-    const data: TypedArray = dtypes[this.settings.dtype].create(new Array<number>(size).fill(requested ? 1 : 0));
-    return { request: distribute(runtime, data, request, endRequestLayout(meshOf(runtime))) };
+  /** The requests to end as inputs of a step; empty if steps have no such inputs. */
+  tensors(requested: boolean): EndRequests<Tensor> {
+    const { runtime, requests, settings } = this;
+    return Object.fromEntries(
+      Object.entries(requests).map(([name, type]) => {
+        const data: TypedArray = dtypes[settings.dtype].create(
+          new Array<number>(sizeOf(type.shape)).fill(requested ? 1 : 0),
+        );
+        return [name, distribute(runtime, data, type, endRequestLayout(meshOf(runtime), settings, `end.${name}`))];
+      }),
+    );
   }
 
   /**
@@ -126,5 +147,18 @@ export class Ending {
   }
 }
 
-/** The sum of the requests in a step's result; undefined if steps have no such input. */
-export type StepEnd = { readonly request?: Tensor };
+/** The sums of the requests in a step's result, one per input; empty if steps have no such inputs. */
+export type StepEnd = { readonly [name: string]: Tensor };
+
+/** The sum of each request over the devices that have one. */
+export const sumsOfRequests = (requests: EndRequests<Tensor>): StepEnd =>
+  // In a pipeline, a result with the name of an input would stay on its stage.
+  Object.fromEntries(
+    Object.entries(requests).map(([name, request]) => [name.replace(/^request(?=\d)/, "sum"), request.sum()]),
+  );
+
+/** Whether a device asks for an end. */
+export async function isAsked(sums: StepEnd): Promise<boolean> {
+  const values = await Promise.all(Object.values(sums).map((sum) => sum.item()));
+  return values.some((value) => value > 0);
+}

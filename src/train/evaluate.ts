@@ -10,8 +10,8 @@ import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { namesIn, seenTypes } from "./columns.ts";
-import type { FedBatch } from "./feed.ts";
+import { namesIn, recordOf, seenTypes } from "./columns.ts";
+import { batchLayout, type FedBatch } from "./feed.ts";
 import { applied, columnNames } from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
 import type { RunParts } from "./parts.ts";
@@ -155,18 +155,21 @@ export async function predictWith(
 }
 
 async function predictBatch(
-  { settings, runtime }: Pick<RunParts, "settings" | "runtime">,
+  { settings, programs, runtime }: Pick<RunParts, "settings" | "programs" | "runtime">,
   variables: Pick<TrainState, "params" | "state">,
   x: OneOrMore<Tensor>,
 ): Promise<OneOrMore<Tensor>> {
   const { data, input, dtype } = settings;
   const values = flattenTree(x, isTensor);
-  const expected = flattenTree(seenTypes(input, data, values.leaves[0]?.shape[0] ?? 0, dtype), isTensorType);
+  const rows = values.leaves[0]?.shape[0] ?? 0;
+  const expected = flattenTree(seenTypes(input, data, rows, dtype), isTensorType);
   if (treeKey(values.shape) !== treeKey(expected.shape)) {
     const wanted = typeof input === "string" ? "a tensor" : `a record of ${listed(expected.paths)}`;
     throw new HeddleError("argument", `predict: takes a dataset or ${wanted}, got ${shown(x)}`);
   }
   const here: Tensor[] = [];
+  const mesh = meshOf(runtime);
+  const layout = settings.pipeline === undefined ? replicated(mesh) : batchLayout(mesh, rows);
   for (const [index, type] of expected.leaves.entries()) {
     const leaf = values.leaves[index] as Tensor;
     const name = expected.paths[index] === "" ? "" : `${expected.paths[index]}: `;
@@ -179,8 +182,12 @@ async function predictBatch(
         isRow ? { hint: "make a batch of the row: expandDims(x, 0)" } : {},
       );
     }
-    here.push(distribute(runtime, await leaf.data(), type, replicated(meshOf(runtime))));
+    here.push(distribute(runtime, await leaf.data(), type, layout));
   }
   const seen = unflattenTree(expected.shape, here) as OneOrMore<Tensor>;
+  if (settings.pipeline !== undefined) {
+    const { params, state } = variables;
+    return programs.prediction(undefined, rows).run({ params, state, batch: recordOf(input, seen) });
+  }
   return applied(settings, { params: variables.params, state: variables.state }, seen, { train: false }).y;
 }

@@ -3,33 +3,61 @@ import { type Batch, type Column, type Dataset, hostGather, loader, rowElements 
 import { fromShards, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import {
+  coordinatesOf,
+  deviceCount,
   type Interval,
   intervals,
   type Layout,
   type Mesh,
   type MeshAxis,
-  type Placement,
   replicated,
   resolved,
   shardedOn,
   sizesOn,
   stageAxis,
 } from "../plan/index.ts";
-import { batchParts, dataAxis } from "../plan/mesh.ts";
+import { batchAxes } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import { columnType } from "./functions.ts";
 
 /**
- * The layout of a batch: sharded by rows, in the shares of the mesh or else as equally as possible. Replicated if there are fewer rows
- * than devices, or if the pipelines of a mesh would get unequal shards.
+ * The layout of a batch: sharded by rows over the axes `hosts` and `data`, in the shares of the mesh or else as equally as possible. Over
+ * `data` alone if the rows do not divide equally over `hosts`. Replicated if there are fewer rows than devices, or if the pipelines of a
+ * mesh would get unequal shards.
  */
 export function batchLayout(mesh: Mesh, rows: number): Layout {
-  if (batchParts(mesh) === 1) return replicated(mesh);
-  const split = resolved({ dtype: "i32", shape: [rows] }, shardedOn(mesh, { [dataAxis]: 0 }), mesh);
-  const empty = split.some((placement) => placement.kind === "shard" && placement.sizes?.includes(0) === true);
-  const staged = mesh.axes.some(({ name }) => name === stageAxis) && rows % batchParts(mesh) !== 0;
-  return empty || staged || rows < batchParts(mesh) ? replicated(mesh) : split;
+  const names = mesh.axes.filter(({ name, size }) => size > 1 && batchAxes.includes(name)).map(({ name }) => name);
+  const isStaged = mesh.axes.some(({ name }) => name === stageAxis);
+  const tries = names.map((_name, first) =>
+    resolved(
+      { dtype: "i32", shape: [rows] },
+      shardedOn(mesh, Object.fromEntries(names.slice(first).map((name) => [name, 0]))),
+      mesh,
+    ),
+  );
+  // Only the last axis may split unevenly: its parts are split by no other axis.
+  const fits = (layout: Layout): boolean => {
+    const sizes = layout.flatMap((placement) => (placement.kind === "shard" ? [placement.sizes] : []));
+    const isLast = (index: number): boolean => index === sizes.length - 1;
+    return sizes.every((part, index) => part === undefined || (isLast(index) && !isStaged && !part.includes(0)));
+  };
+  return tries.find(fits) ?? replicated(mesh);
+}
+
+const sizeOn = (mesh: Mesh, axis: number): number => (mesh.axes[axis] as MeshAxis).size;
+
+/** The rows of a batch that the device at these coordinates has. */
+function rowsAt(layout: Layout, mesh: Mesh, rows: number, coordinates: readonly number[]): Interval {
+  return layout.reduce<Interval>(
+    ([from, to], placement, axis) => {
+      if (placement.kind !== "shard") return [from, to];
+      const parts = intervals(sizesOn(placement.sizes, to - from, sizeOn(mesh, axis)));
+      const [begin, end] = parts[coordinates[axis] as number] as Interval;
+      return [from + begin, from + end];
+    },
+    [0, rows],
+  );
 }
 
 /** A batch on the devices. */
@@ -96,18 +124,18 @@ export class Feed {
     rows: number,
   ): AsyncGenerator<FedBatch, void, undefined> {
     const layout = batchLayout(this.mesh, rows);
-    const shares = this.shares(layout);
+    const split = (chosen: Int32Array): Int32Array[] =>
+      this.runtime.local.map(({ coordinates }) =>
+        chosen.subarray(...rowsAt(layout, this.mesh, chosen.length, coordinates)),
+      );
     const { epoch = 0, seed, signal } = options;
     const only = new Set(options.columns);
     const batches = loader<Shards>(dataset, {
-      gather: (column, chosen) =>
-        only.has(column.name) ? this.gather(column, shares.split(chosen)) : Promise.resolve([]),
+      gather: (column, chosen) => (only.has(column.name) ? this.gather(column, split(chosen)) : Promise.resolve([])),
       release: disposeAll,
       epoch,
       seed,
       step: first,
-      rank: shares.rank,
-      ranks: shares.ranks,
       ...(signal === undefined ? {} : { signal }),
     });
     for await (const batch of batches) {
@@ -136,33 +164,8 @@ export class Feed {
 
   /** The first row of each shard of a batch. */
   private starts(layout: Layout, rows: number): number[] {
-    const split = layout.find((placement) => placement.kind === "shard");
-    if (split?.kind !== "shard") return [0];
-    return intervals(sizesOn(split.sizes, rows, batchParts(this.mesh))).map(([from]) => from);
-  }
-
-  /** The rank whose rows this process asks the loader for, and how these rows are divided among its devices. */
-  private shares(layout: Layout): { rank: number; ranks: number; split: (rows: Int32Array) => Int32Array[] } {
-    const { local } = this.runtime;
-    const axis = layout.findIndex((placement) => placement.kind === "shard");
-    if (axis < 0) return { rank: 0, ranks: 1, split: (rows) => local.map(() => rows) };
-    const coordinates = local.map(({ coordinates }) => coordinates[axis] as number);
-    const parts = batchParts(this.mesh);
-    const [coordinate] = coordinates;
-    const { sizes } = layout[axis] as Placement & { kind: "shard" };
-    const { shares } = this.mesh.axes[axis] as MeshAxis;
-    // The loader divides rows equally, with one more for the first ranks, as a mesh without shares does.
-    if (shares === undefined && coordinates.every((other) => other === coordinate)) {
-      return { rank: coordinate as number, ranks: parts, split: (rows) => local.map(() => rows) };
-    }
-    return {
-      rank: 0,
-      ranks: 1,
-      split: (rows) => {
-        const dealt = intervals(sizesOn(sizes, rows.length, parts));
-        return coordinates.map((at) => rows.subarray(...(dealt[at] as Interval)));
-      },
-    };
+    const first = (device: number): number => rowsAt(layout, this.mesh, rows, coordinatesOf(this.mesh, device))[0];
+    return [...new Set(Array.from({ length: deviceCount(this.mesh) }, (_unused, device) => first(device)))];
   }
 
   private async gather(column: Column, parts: readonly Int32Array[]): Promise<Shards> {

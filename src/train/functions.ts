@@ -3,7 +3,7 @@
  * of devices.
  */
 import type { Column, Dataset } from "../data/browser.ts";
-import { evalShape, type Tensor, type Tensors } from "../functions/index.ts";
+import { arange, evalShape, segmentSum, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
@@ -12,7 +12,17 @@ import { type ApplyOptions, applyLayer, type OneOrMore, scopeKey, type Variables
 import { HeddleError, within } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { mostParts } from "./accumulate.ts";
-import { type ColumnNames, mapValues, namesIn, rowsOf, seen, seenTypes, single, transformed } from "./columns.ts";
+import {
+  type ColumnNames,
+  gathered,
+  mapValues,
+  namesIn,
+  rowsOf,
+  seen,
+  seenTypes,
+  single,
+  transformed,
+} from "./columns.ts";
 import { initialKept } from "./kept.ts";
 import { batchLoss, type TermValue, termNames } from "./losses.ts";
 import { defaultMetrics } from "./metrics.ts";
@@ -59,8 +69,9 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
   const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
   return (seedKey) => {
     const { params, state } = withFloats(dtype, () => model.init(scopeKey(seedKey, "init"), type));
-    const slots = optimizer.init(trainedPart(trainedNames(settings, params), params));
-    return { params, state, optimizer: initialKept(settings, slots, params), key: scopeKey(seedKey, "steps") };
+    const trained = trainedPart(trainedNames(settings, params), params);
+    const kept = initialKept(settings, optimizer.init(trained), params, trained, scopeKey(seedKey, "compression"));
+    return { params, state, optimizer: kept, key: scopeKey(seedKey, "steps") };
   };
 }
 
@@ -169,12 +180,20 @@ export function evaluationFunction(settings: Settings, dataset: Dataset, metrics
   };
 }
 
-/** The model's outputs for a batch of stored inputs. */
-export function predictionFunction(settings: Settings, dataset: Dataset) {
-  const { dtype, input } = settings;
+/** The model's outputs for a batch of stored inputs, or without a dataset for a batch as the model gets it. */
+export function predictionFunction(settings: Settings, dataset: Dataset | undefined) {
+  const { dtype, input, pipeline } = settings;
   return function predict({ params, state, batch }: ForwardInput): OneOrMore<Tensor> {
-    return applied(settings, { params, state }, seen(input, batch, dataset, dtype), { train: false }).y;
+    const x =
+      dataset === undefined ? gathered(input, (name) => batch[name] as Tensor) : seen(input, batch, dataset, dtype);
+    const { y } = applied(settings, { params, state }, x, { train: false });
+    return pipeline === undefined ? y : mapValues(y, (output) => summedRows(output, rowsOf(batch)));
   };
+}
+
+/** The same rows as a sum over the batch, which a pipeline can return: micro-batches add their rows to zeros. */
+function summedRows(output: Tensor, rows: number): Tensor {
+  return output.shape[0] === rows ? segmentSum(output, arange(rows), rows) : output;
 }
 
 /** The losses of several outputs, which are means over `rows` rows, as sums like those of metrics. */

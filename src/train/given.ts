@@ -1,5 +1,5 @@
 /** @module The plan of `heddle run --plan`, which replaces the options `mesh`, `layout` and `pipeline` of a training. */
-import { formatMesh, type PlanLayouts, type Schedule, schedules } from "../plan/index.ts";
+import { formatMesh, oneFOneB, type PlanLayouts, type Schedule } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { host } from "./host.ts";
@@ -42,7 +42,7 @@ function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: Pipe
     microBatches: schedule.microBatches,
     // A short last batch has fewer micro-batches, for which the plan has no schedule.
     schedule: (stages, microBatches): Schedule =>
-      microBatches === schedule.microBatches ? schedule : schedules["1f1b"](stages, microBatches),
+      microBatches === schedule.microBatches ? schedule : oneFOneB(stages, microBatches),
   };
   return { pipeline: training };
 }

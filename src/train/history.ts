@@ -72,7 +72,7 @@ export interface Snapshot {
 export interface TrainControl {
   /**
    * Ends the training: immediately after an epoch, otherwise at most three steps later, or at the end of the epoch if steps do not
-   * communicate between workers (pipelines, a mesh axis along which nothing is split). `train` then returns as after the last epoch.
+   * communicate between workers (a mesh axis along which nothing is split). `train` then returns as after the last epoch.
    * Even if only one rank calls this function, all ranks end after the same step.
    */
   stop(): void;

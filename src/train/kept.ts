@@ -1,8 +1,9 @@
 /**
  * @module The third tree that a training keeps, besides parameters and layer state: the optimizer's state, with the state of the guard
- * (options `nan` and `lossScale`) and the moving average (option `ema`) if there are any.
+ * (options `nan` and `lossScale`), the moving average (option `ema`) and what compression keeps (option `compression`) if there are any.
  */
 
+import { type CompressionState, initialCompression } from "../compression/state.ts";
 import { isTensor, select, type Tensor, type Tensors } from "../functions/index.ts";
 import { averaged } from "../optim/optimizer.ts";
 import { flattenTree } from "../util/tree.ts";
@@ -15,29 +16,46 @@ export interface Kept {
   readonly slots: Tensors;
   readonly guard?: GuardState;
   readonly average?: Tensors;
+  readonly compression?: CompressionState;
 }
 
-const keepsMore = ({ guard, ema }: Pick<Settings, "guard" | "ema">): boolean =>
-  guard !== undefined || ema !== undefined;
+const keepsMore = ({ guard, ema, compression }: Pick<Settings, "guard" | "ema" | "compression">): boolean =>
+  guard !== undefined || ema !== undefined || compression !== undefined;
 
 /** The parts of a tree. */
 export const unpackKept = (settings: Settings, tree: Tensors): Kept =>
   keepsMore(settings) ? (tree as unknown as Kept) : { slots: tree };
 
 /** A tree of the parts, always in the same order. */
-export function packKept(settings: Settings, { slots, guard, average }: Kept): Tensors {
+export function packKept(settings: Settings, { slots, guard, average, compression }: Kept): Tensors {
   if (!keepsMore(settings)) return slots;
-  const extra = { ...(guard === undefined ? {} : { guard }), ...(average === undefined ? {} : { average }) };
+  const extra = {
+    ...(guard === undefined ? {} : { guard }),
+    ...(average === undefined ? {} : { average }),
+    ...(compression === undefined ? {} : { compression }),
+  };
   return { slots, ...extra } as unknown as Tensors;
 }
 
-/** The tree before the first step. */
-export function initialKept(settings: Settings, slots: Tensors, params: Tensors): Tensors {
-  const { guard, ema, dtype } = settings;
+/**
+ * The tree before the first step.
+ *
+ * @param trained the trained parameters, of `params`
+ * @param key a random key for this state alone
+ */
+export function initialKept(
+  settings: Settings,
+  slots: Tensors,
+  params: Tensors,
+  trained: Tensors,
+  key: Tensor,
+): Tensors {
+  const { guard, ema, dtype, compression } = settings;
   return packKept(settings, {
     slots,
     ...(guard === undefined ? {} : { guard: initialGuard(guard, dtype) }),
     ...(ema === undefined ? {} : { average: params }),
+    ...(compression === undefined ? {} : { compression: initialCompression(compression, trained, key) }),
   });
 }
 
@@ -63,6 +81,7 @@ export const evaluated = (settings: Settings, params: Tensors, tree: Tensors): T
 
 const parts = [
   ["average", "a moving average of the parameters", "the option ema"],
+  ["compression", "what compression has not sent", "the option compression"],
   ["guard", "the state of the guard that rejects steps", 'the options nan: "skip" and lossScale'],
 ] as const;
 

@@ -1,6 +1,7 @@
 /** @module Layouts of parameters, optimizer state and layer state, from the rules of the option `layout`. */
 
 import { checkAxisNames } from "../compile/checks.ts";
+import { compressionLayout } from "../compression/state.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import {
   type Layout,
@@ -8,11 +9,12 @@ import {
   type Mesh,
   only,
   replicated,
+  resolved,
   shardedOn,
   stageAxis,
   withPlacement,
 } from "../plan/index.ts";
-import { dataAxis } from "../plan/mesh.ts";
+import { batchAxes } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";
@@ -46,12 +48,6 @@ export interface Both {
   readonly state?: Layout;
 }
 
-/** Layouts in which every value is replicated. */
-export function wholeLayouts(mesh: Mesh): StateLayouts {
-  const everywhere = replicated(mesh);
-  return { kept: () => everywhere, used: () => undefined, whole: true, isSplit: () => false };
-}
-
 /**
  * The layouts of a training. For each parameter the first rule that applies decides; a given plan has priority. The values of a
  * pipeline stage are only on the devices of that stage.
@@ -68,7 +64,7 @@ export function stateLayouts(
   checkNames(rules, leaves.paths);
   checkAxisNames("train: layout splits over", layoutAxes(rules), mesh);
   const everywhere = replicated(mesh);
-  const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths);
+  const holder = pipeline === undefined ? undefined : stageHolder(pipeline, leaves.paths, mesh);
   const stage = mesh.axes.findIndex(({ name }) => name === stageAxis);
   /** The layout on the devices of the stage that holds a parameter. */
   const held = (name: string, layout: Layout): Layout =>
@@ -99,6 +95,12 @@ export function stateLayouts(
     // The path of a slot ends in the path of its parameter: "momentumBuffer.0.weight".
     const name = suffixes(path).find((suffix) => layouts.has(suffix));
     if (name === undefined) return;
+    const sent = /^compression\.(.*)$/.exec(path)?.[1];
+    if (sent !== undefined) {
+      const layout = compressionLayout(sent, (layouts.get(name) as Both).used, everywhere, mesh);
+      both.set(`optimizer.${path}`, { kept: layout, used: layout });
+      return;
+    }
     const sameShape = `${shapes.get(name)}` === `${slots.leaves[index]?.shape}`;
     const { kept, state = kept } = layouts.get(name) as Both;
     const stored = sameShape ? state : held(name, everywhere);
@@ -138,15 +140,15 @@ function suffixes(path: string): string[] {
 function layoutOf(
   name: string,
   type: TensorType,
-  { shard, gather = [], state = shard }: ParameterLayout,
+  { shard, gather = [], state = shard, uneven = false }: ParameterLayout,
   mesh: Mesh,
 ): Both {
   const onMesh = (dims: ParameterLayout["shard"]): [string, number][] =>
     Object.entries(dims).filter(([axis]) => mesh.axes.some((other) => other.name === axis));
-  const [kept, ofState] = [shard, state].map((dims) => shardedOn(mesh, Object.fromEntries(onMesh(dims)))) as [
-    Layout,
-    Layout,
-  ];
+  const [kept, ofState] = [shard, state].map((dims) => {
+    const layout = shardedOn(mesh, Object.fromEntries(onMesh(dims)));
+    return uneven ? resolved(type, layout, mesh) : layout;
+  }) as [Layout, Layout];
   try {
     for (const layout of [kept, ofState]) localType(type, layout, mesh);
   } catch (error) {
@@ -171,7 +173,7 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
       },
     );
   const taken = Object.keys(found.shard).find(
-    (axis) => (axis === stageAxis || axis === dataAxis) && mesh.axes.some((other) => other.name === axis),
+    (axis) => (axis === stageAxis || batchAxes.includes(axis)) && mesh.axes.some((other) => other.name === axis),
   );
   if (!isPipeline || taken === undefined) return;
   throw new HeddleError("pipeline", `train: layout splits "${name}" over '${taken}', which a pipeline uses otherwise`, {

@@ -13,7 +13,7 @@ import type { DeviceProgram, Program } from "../program/index.ts";
 import type { TrainingMemory } from "../report/memory.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";
-import { planEvaluation, planInitialiser, planStep } from "./programs.ts";
+import { planEvaluation, planInitialiser, planStep, stepKinds } from "./programs.ts";
 import { mostInFlight } from "./steps-in-flight.ts";
 import type { ModelTypes } from "./values.ts";
 
@@ -108,11 +108,11 @@ export function trainingMemory(settings: Settings, programs: TrainingPrograms, w
 
 /** The same of a training that is planned for a mesh that need not exist, with native kernels. */
 export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mesh, threads: number): TrainingMemory[] {
-  const { data, evaluate } = settings;
+  const { evaluate } = settings;
   const target = { slots: threads, machine: settings.machine ?? environmentMachine() };
   const programs = {
     initialiser: planInitialiser(settings, types, mesh),
-    steps: data.batchSizes.map((rows) => planStep(settings, types, mesh, rows)),
+    steps: stepKinds(settings).map((kind) => planStep(settings, types, mesh, kind)),
     evaluations: (evaluate?.batchSizes ?? []).map((rows) =>
       planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
     ),

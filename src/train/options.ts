@@ -1,5 +1,7 @@
 /** @module The options of `train`, checked. */
 
+import type { Compressor } from "../compression/compressor.ts";
+import { type Compression, type CompressionOptions, compressionOf } from "../compression/options.ts";
 import { checkMachine, type Machine } from "../cost/index.ts";
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
@@ -44,8 +46,13 @@ export interface PipelineTraining {
   readonly stages: { readonly [layer: string]: number };
   /** Number of micro-batches of a batch; a batch that is not divisible by it is cut into fewer. */
   readonly microBatches: number;
-  /** Order of forward and backward passes; default `"1f1b"`. */
+  /**
+   * Order of forward and backward passes; default `"1f1b"`. `"interleaved"` has several stages on each rank, `"zb-h1"` and `"zb-h2"` cut backward
+   * passes into the parts by inputs and by weights.
+   */
   readonly schedule?: PipelineOptions["schedule"];
+  /** Number of stages on each rank, for the default mesh; default: what the schedule says, which is 2 for `"interleaved"` and 1 for the others. */
+  readonly stagesPerRank?: number;
 }
 
 /** Bounds of gradients. */
@@ -133,7 +140,7 @@ export interface TrainOptions<Model extends Layer = Layer> {
   readonly layout?: LayoutRule | readonly LayoutRule[];
   /**
    * Train as a pipeline: each stage of the mesh axis `stage` has some of the layers. Default mesh: one device per
-   * stage, and the other workers on an axis `data`. The result is the same as without a pipeline.
+   * rank of the schedule, and the other workers on an axis `data`. The result is the same as without a pipeline.
    */
   readonly pipeline?: PipelineTraining;
   /**
@@ -172,6 +179,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * default: none.
    */
   readonly ema?: number;
+  /**
+   * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
+   * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
+   */
+  readonly compression?: Compressor | CompressionOptions | string;
 }
 
 const names: readonly (keyof TrainOptions)[] = [
@@ -207,10 +219,12 @@ const names: readonly (keyof TrainOptions)[] = [
   "clip",
   "accumulate",
   "ema",
+  "compression",
 ];
 
 /** Options with defaults filled in. */
-export interface Settings extends Omit<TrainOptions, "loss"> {
+export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
+  readonly compression: Compression | undefined;
   readonly loss: Loss | NamedLosses;
   readonly seed: number;
   readonly input: ColumnNames;
@@ -254,6 +268,10 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
+  if (options.pipeline !== undefined && options.compression !== undefined)
+    throw new HeddleError("option", "train: the gradients of a pipeline are not compressed", {
+      hint: "leave out compression or pipeline",
+    });
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
@@ -264,6 +282,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
+    compression: options.compression === undefined ? undefined : compressionOf(options.compression),
     seed,
     input,
     target,
@@ -377,9 +396,15 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
 }
 
 function checkPipeline({ pipeline }: TrainOptions): void {
-  const { stages, microBatches } = pipeline as PipelineTraining;
-  checkOptions("train: pipeline", pipeline as PipelineTraining, ["stages", "microBatches", "schedule"]);
+  const { stages, microBatches, stagesPerRank = 1 } = pipeline as PipelineTraining;
+  checkOptions("train: pipeline", pipeline as PipelineTraining, [
+    "stages",
+    "microBatches",
+    "schedule",
+    "stagesPerRank",
+  ]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
+  checkInteger("train", "pipeline.stagesPerRank", stagesPerRank, 1);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);

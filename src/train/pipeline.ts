@@ -1,6 +1,7 @@
 /** @module Training as a pipeline: the stage of each parameter, and the planner's options for a step. */
 
 import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../functions/index.ts";
+import { range } from "../ir/shape.ts";
 import {
   type Action,
   localType,
@@ -21,12 +22,28 @@ import { batchLayout } from "./feed.ts";
 import type { PipelineTraining } from "./options.ts";
 import type { TrainState } from "./values.ts";
 
-/** The default mesh: one device per stage, and the remaining workers as more such pipelines on the axis `data`. */
-export function pipelineMesh({ stages }: PipelineTraining, workers: number): Mesh {
-  const count = Math.max(...Object.values(stages)) + 1;
+/** The default mesh: the ranks of the schedule, and the remaining workers as more such pipelines on the axis `data`. */
+export function pipelineMesh(pipeline: PipelineTraining, workers: number): Mesh {
+  const { stagesPerRank } = pipeline;
+  const stages = countStages(pipeline);
+  if (stages % (stagesPerRank ?? 1) !== 0)
+    throw new HeddleError("pipeline", `train: ${stages} stages cannot be ${stagesPerRank} on each rank`, {
+      hint: `give pipeline.stages a multiple of ${stagesPerRank} stages`,
+    });
+  const ranks = stagesPerRank === undefined ? undefined : stages / stagesPerRank;
+  const schedule = makeSchedule(stages, pipeline, ranks);
+  const count = schedule.ranks.length;
+  if (count !== (ranks ?? count))
+    throw new HeddleError(
+      "pipeline",
+      `train: schedule '${schedule.name}' of ${stages} stages has ${count} ranks, not ${ranks}`,
+      {
+        hint: 'pass schedule: "interleaved", or leave out stagesPerRank',
+      },
+    );
   if (workers === 1 || workers === count) return makeMesh({ [stageAxis]: count });
   if (workers % count !== 0)
-    throw new HeddleError("mesh", `train: ${workers} workers do not make pipelines of ${count} stages`, {
+    throw new HeddleError("mesh", `train: ${workers} workers do not make pipelines of ${count} ranks`, {
       hint: `start a multiple of ${count} workers, or one`,
     });
   return parseMesh(`${stageAxis}=${count},data=${workers / count}`);
@@ -60,11 +77,25 @@ function stageOfParameters(
 }
 
 /** The coordinate on the stage axis that holds each parameter. */
-export function stageHolder(pipeline: PipelineTraining, parameters: readonly string[]): (parameter: string) => number {
+export function stageHolder(
+  pipeline: PipelineTraining,
+  parameters: readonly string[],
+  mesh: Mesh,
+): (parameter: string) => number {
   const stageOf = stageOfParameters(pipeline, parameters);
-  const ranks = rankOfStages(scheduleOf(pipeline));
+  const ranks = stageRanks(pipeline, mesh);
   return (parameter) => ranks[stageOf(parameter) as number] ?? 0;
 }
+
+/** The stage of a request to end, `end.request0`; undefined for another path. */
+export function stageOfRequest(path: string): number | undefined {
+  const match = /^end\.request(\d+)$/.exec(path);
+  return match === null ? undefined : Number(match[1]);
+}
+
+/** The coordinate on the stage axis of each stage. */
+export const stageRanks = (pipeline: PipelineTraining, mesh: Mesh): number[] =>
+  rankOfStages(scheduleOf(pipeline, mesh)).map((rank) => rank ?? 0);
 
 /** The planner's options for a step as a pipeline. */
 export function pipelineOptions(
@@ -76,7 +107,7 @@ export function pipelineOptions(
   const stageOf = stageOfParameters(pipeline, parameters);
   const [each] = localType({ dtype: "i32", shape: [rows] }, batchLayout(mesh, rows), mesh).shape;
   return {
-    stages: (path) => (path.startsWith("params.") ? stageOf(path.slice("params.".length)) : undefined),
+    stages: (path) => (path.startsWith("params.") ? stageOf(path.slice("params.".length)) : stageOfRequest(path)),
     batch: (path) => path.startsWith("batch."),
     microBatches: mostParts(each as number, pipeline.microBatches),
     schedule: pipeline.schedule,
@@ -84,15 +115,18 @@ export function pipelineOptions(
 }
 
 /** A pipeline with the same stages on the same ranks, but no backward passes: for an evaluation, with any number of micro-batches. */
-export function forwardOnly(pipeline: PipelineTraining): PipelineTraining {
-  const trained = scheduleOf(pipeline);
-  const homes = rankOfStages(trained);
+export function forwardOnly(pipeline: PipelineTraining, mesh: Mesh): PipelineTraining {
+  const homes = stageRanks(pipeline, mesh);
+  const count = Math.max(...homes) + 1;
   const schedule: ScheduleMaker = (stages, microBatches) => {
-    const numbers = Array.from({ length: microBatches }, (_unused, microBatch) => microBatch);
-    const ranks = trained.ranks.map((_actions, rank): Action[] => {
+    // In groups of as many micro-batches as there are ranks, so that every rank has work while a group goes through its stages.
+    const groups = range(Math.ceil(microBatches / count)).map((group) =>
+      range(Math.min(count, microBatches - group * count)).map((index) => group * count + index),
+    );
+    const ranks = range(count).map((rank): Action[] => {
       const stagesHere = homes.flatMap((home, stage) => (home === rank ? [stage] : []));
       const pass = (kind: Action["kind"], order: readonly number[]): Action[] =>
-        numbers.flatMap((microBatch) => order.map((stage) => ({ stage, kind, microBatch })));
+        groups.flatMap((group) => order.flatMap((stage) => group.map((microBatch) => ({ stage, kind, microBatch }))));
       // A schedule needs backward passes; here they have no work.
       return [...pass("F", stagesHere), ...pass("B", stagesHere.toReversed())];
     });
@@ -101,9 +135,10 @@ export function forwardOnly(pipeline: PipelineTraining): PipelineTraining {
   return { ...pipeline, schedule };
 }
 
-function scheduleOf(pipeline: PipelineTraining): Schedule {
-  return makeSchedule(Math.max(...Object.values(pipeline.stages)) + 1, pipeline);
-}
+const countStages = ({ stages }: PipelineTraining): number => Math.max(...Object.values(stages)) + 1;
+
+const scheduleOf = (pipeline: PipelineTraining, { axes }: Mesh): Schedule =>
+  makeSchedule(countStages(pipeline), pipeline, axes.find(({ name }) => name === stageAxis)?.size);
 
 /** Copies the values of a pipeline stage to every device. It communicates, so every worker must call it. */
 export function wholeState<Values extends Partial<TrainState>>(values: Values): Values {

@@ -8,6 +8,7 @@ import { type PlannedStep, planText, rankedText } from "../report/text.ts";
 import { executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { forMesh } from "./for-mesh.ts";
 import { layoutAxes } from "./layouts.ts";
 import { predictedMemory } from "./memory.ts";
 import type { Settings } from "./options.ts";
@@ -25,7 +26,8 @@ export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: 
   process.exit(0);
 }
 
-function plannedStep(settings: Settings, types: ModelTypes, mesh: Mesh): PlannedStep {
+function plannedStep(given: Settings, givenTypes: ModelTypes, mesh: Mesh): PlannedStep {
+  const { settings, types } = forMesh(given, givenTypes, mesh);
   const passes: PassReport[] = [];
   return {
     planned: planStep(settings, types, mesh, undefined, (report) => passes.push(report)),

@@ -1,4 +1,6 @@
 /** @module The compiled programs of a run: one per batch size, compiled at the first use. */
+
+import { stageOf } from "../compression/options.ts";
 import type { Column, Dataset } from "../data/browser.ts";
 import {
   type CompiledFunction,
@@ -8,17 +10,17 @@ import {
   type PlannedFunction,
   planFunction,
 } from "../functions/index.ts";
-import { isTensorType } from "../ir/shape.ts";
+import { isTensorType, range } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { flattenTree } from "../util/tree.ts";
-import { namesIn } from "./columns.ts";
+import { namesIn, recordOf, seenTypes } from "./columns.ts";
 import { endRequestLayout, endRequestTypes } from "./ending.ts";
 import { checkFed } from "./fed.ts";
 import { batchLayout } from "./feed.ts";
 import { batchTypes, columnNames, evaluationFunction, initialiser, predictionFunction } from "./functions.ts";
-import { type StateLayouts, stateLayouts, wholeLayouts } from "./layouts.ts";
+import { type StateLayouts, stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
 import { stepFunction } from "./step.ts";
@@ -30,27 +32,48 @@ type PredictionFunction = ReturnType<typeof predictionFunction>;
 type Initialiser = ReturnType<typeof initialiser>;
 
 /** Layouts of inputs by path: batches are sharded by rows, all other values have the layouts of the state. */
-const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: Layout) => ({
+const inputLayouts = (state: StateLayouts, batch: Layout, endRequest?: (path: string) => Layout) => ({
   layouts: (path: string): Layout => {
     if (path.startsWith("batch.")) return batch;
-    return endRequest !== undefined && path.startsWith("end.") ? endRequest : state.kept(path);
+    return endRequest !== undefined && path.startsWith("end.") ? endRequest(path) : state.kept(path);
   },
   uses: state.used,
 });
 
 /** The planner's options for a step. */
-function stepOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, state: StateLayouts) {
+function stepOptions(
+  settings: Settings,
+  types: ModelTypes,
+  mesh: Mesh,
+  { rows, stage }: StepKind,
+  state: StateLayouts,
+) {
   return {
     name: "trainStep",
     machine: settings.machine,
-    ...inputLayouts(state, batchLayout(mesh, rows), endRequestLayout(mesh)),
+    ...inputLayouts(state, batchLayout(mesh, rows), (path) => endRequestLayout(mesh, settings, path)),
     outputLayouts: state.kept,
     // A step updates these in place.
     donate: ["params", "optimizer", "state"],
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
-    plan: rows === wholeRows(settings) ? settings.plan : undefined,
+    plan: rows === wholeRows(settings) && stage === lastStage(settings) ? settings.plan : undefined,
   };
 }
+
+/** The steps of a training: by the rows of their batches, and the stages of compression. */
+interface StepKind {
+  readonly rows: number;
+  readonly stage: number;
+}
+
+/** The stage of compression in which most of a training runs. */
+const lastStage = ({ compression }: Settings): number => compression?.warmup ?? 0;
+
+/** All kinds of steps of a training: whole batches in the last stage first. */
+export const stepKinds = (settings: Settings): StepKind[] =>
+  range(lastStage(settings) + 1)
+    .reverse()
+    .flatMap((stage) => settings.data.batchSizes.map((rows) => ({ rows, stage })));
 
 function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number): unknown[] {
   const { params, optimizer, state } = types.state;
@@ -70,11 +93,12 @@ export function planStep(
   settings: Settings,
   types: ModelTypes,
   mesh: Mesh,
-  rows = wholeRows(settings),
+  { rows = wholeRows(settings), stage = lastStage(settings) }: Partial<StepKind> = {},
   onPass?: FunctionOptions["onPass"],
 ): PlannedFunction {
-  const options = { ...stepOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh)), onPass };
-  return planFunction(stepFunction(settings, types), stepExample(settings, types, mesh, rows), mesh, options);
+  const layouts = stateLayouts(settings, types, mesh);
+  const options = { ...stepOptions(settings, types, mesh, { rows, stage }, layouts), onPass };
+  return planFunction(stepFunction(settings, types, stage), stepExample(settings, types, mesh, rows), mesh, options);
 }
 
 /** Plans the program that makes the initial values. */
@@ -97,7 +121,7 @@ export function planEvaluation(
 ): PlannedFunction {
   const fn = evaluationFunction(settings, dataset, types.metrics);
   const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-  const options = evaluationOptions(settings, types, mesh, rows, stateLayouts(settings, types, mesh));
+  const options = forwardOptions("evaluate", settings, types, mesh, rows, stateLayouts(settings, types, mesh));
   return planFunction(fn, example, mesh, options);
 }
 
@@ -114,23 +138,22 @@ function forwardExample(types: ModelTypes, dataset: Dataset, columns: readonly s
   return [{ params, state, batch: batchTypes(dataset, columns, rows) }];
 }
 
-/** The planner's options for an evaluation or a prediction. */
-function forwardOptions(name: string, { machine }: Settings, mesh: Mesh, rows: number, layouts: StateLayouts) {
+/** The planner's options for an evaluation or a prediction, which run through the stages of a pipeline. */
+function forwardOptions(
+  name: string,
+  { machine, pipeline }: Settings,
+  types: ModelTypes,
+  mesh: Mesh,
+  rows: number,
+  layouts: StateLayouts,
+) {
   const everywhere = replicated(mesh);
   return {
     name,
     machine,
     ...inputLayouts(layouts, batchLayout(mesh, rows)),
     outputLayouts: () => everywhere,
-  };
-}
-
-/** The planner's options for an evaluation, which runs through the stages of a pipeline. */
-function evaluationOptions(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number, layouts: StateLayouts) {
-  const { pipeline } = settings;
-  return {
-    ...forwardOptions("evaluate", settings, mesh, rows, layouts),
-    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline), mesh, rows, parameterPaths(types)),
+    pipeline: pipeline && pipelineOptions(forwardOnly(pipeline, mesh), mesh, rows, parameterPaths(types)),
   };
 }
 
@@ -147,7 +170,7 @@ export class Programs {
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private first: CompiledFunction<Initialiser> | undefined;
-  private readonly steps = new Map<number, CompiledStep>();
+  private readonly steps = new Map<string, CompiledStep>();
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
 
@@ -167,22 +190,25 @@ export class Programs {
 
   /** All programs of the training, compiled. */
   all() {
-    const { data, evaluate } = this.settings;
+    const { evaluate } = this.settings;
     return {
       initialiser: this.initialise(),
-      steps: data.batchSizes.map((rows) => this.step(rows)),
+      steps: stepKinds(this.settings).map(({ rows, stage }) => this.step(rows, stage)),
       evaluations: evaluate === undefined ? [] : evaluate.batchSizes.map((rows) => this.evaluation(evaluate, rows)),
     };
   }
 
-  step(rows: number): CompiledStep {
-    return cached(this.steps, rows, (): CompiledStep => {
+  /** The program of a step in an epoch, from 0; the default is any epoch after the warm-up of compression. */
+  step(rows: number, epoch = Number.POSITIVE_INFINITY): CompiledStep {
+    const { compression } = this.settings;
+    const stage = compression === undefined ? 0 : stageOf(compression, epoch);
+    return cached(this.steps, `${rows} ${stage}`, (): CompiledStep => {
       const { settings, types, runtime } = this;
       const mesh = meshOf(runtime);
-      const options = stepOptions(settings, types, mesh, rows, this.layouts);
+      const options = stepOptions(settings, types, mesh, { rows, stage }, this.layouts);
       const example = stepExample(settings, types, mesh, rows);
       if (options.plan !== undefined) checkFed(options.plan, options, flattenTree(example[0], isTensorType).paths);
-      return compileFunction(stepFunction(settings, types), example, runtime, options);
+      return compileFunction(stepFunction(settings, types, stage), example, runtime, options);
     });
   }
 
@@ -192,19 +218,25 @@ export class Programs {
     return cached(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
       const fn = evaluationFunction(settings, dataset, types.metrics);
       const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
-      return compileFunction(fn, example, runtime, evaluationOptions(settings, types, meshOf(runtime), rows, layouts));
+      const options = forwardOptions("evaluate", settings, types, meshOf(runtime), rows, layouts);
+      return compileFunction(fn, example, runtime, options);
     });
   }
 
-  /** The program for the model's outputs for a batch. For a pipeline its parameters are replicated. */
-  prediction(dataset: Dataset, rows: number): CompiledFunction<PredictionFunction> {
-    const { settings, types, runtime } = this;
-    return cached(this.predictions, columnsKey(dataset, namesIn(settings.input), rows), () => {
-      const mesh = meshOf(runtime);
-      const layouts = settings.pipeline === undefined ? this.layouts : wholeLayouts(mesh);
-      const fn = predictionFunction(settings, dataset);
-      const example = forwardExample(types, dataset, namesIn(settings.input), rows);
-      return compileFunction(fn, example, runtime, forwardOptions("predict", settings, mesh, rows, layouts));
+  /** The program for the model's outputs for a batch of a dataset, or for a batch as the model gets it. */
+  prediction(dataset: Dataset | undefined, rows: number): CompiledFunction<PredictionFunction> {
+    const { settings, types, runtime, layouts } = this;
+    const names = namesIn(settings.input);
+    const key = dataset === undefined ? `${rows}` : columnsKey(dataset, names, rows);
+    return cached(this.predictions, key, () => {
+      const { params, state } = types.state;
+      const { input, data, dtype } = settings;
+      const example =
+        dataset === undefined
+          ? [{ params, state, batch: recordOf(input, seenTypes(input, data, rows, dtype)) }]
+          : forwardExample(types, dataset, names, rows);
+      const options = forwardOptions("predict", settings, types, meshOf(runtime), rows, layouts);
+      return compileFunction(predictionFunction(settings, dataset), example, runtime, options);
     });
   }
 }

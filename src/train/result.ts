@@ -4,6 +4,7 @@ import type { Tensor, Tensors } from "../functions/index.ts";
 import type { SavedInput } from "../io/saved-model.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Layer, OneOrMore } from "../nn/index.ts";
+import { trafficOf } from "../plan/index.ts";
 import { called } from "../util/source.ts";
 import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
@@ -15,7 +16,6 @@ import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { wholeState } from "./pipeline.ts";
 import type { Run } from "./run.ts";
-import type { TrainState } from "./values.ts";
 
 /** A trained model and the history of its training. */
 export interface TrainResult<Params = Tensors> {
@@ -41,6 +41,8 @@ export interface TrainResult<Params = Tensors> {
   readonly checkpoint: string | undefined;
   /** This worker's number. */
   readonly rank: number;
+  /** Bytes that the first device sends in a step of a whole batch, by the plan; with `compression`, after its warm-up. */
+  readonly sentBytes: number;
   /** Mean loss and metrics over every row of a dataset. Every worker must call this function. */
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
@@ -76,12 +78,6 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
   const last = position.history.at(-1)?.validation;
   // The signal of the training does not apply to later evaluations.
   const later = { ...parts, signal: new AbortController().signal };
-  // The values of all stages of a pipeline, copied to every device at the first use.
-  let everywhere: TrainState | undefined;
-  const whole = (): TrainState => {
-    everywhere ??= wholeState(evaluated);
-    return everywhere;
-  };
   return {
     params: values.params,
     averaged: settings.ema === undefined ? undefined : evaluated.params,
@@ -93,14 +89,18 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     accuracy: last?.metrics["accuracy"],
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
+    get sentBytes() {
+      const { plan } = parts.programs.step(settings.data.batchSizes[0] as number);
+      return trafficOf(plan).reduce((sum, { sent }) => sum + sent, 0);
+    },
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
-    predict: (input) => called(async () => (await predictWith(later, whole(), input)) as never),
+    predict: (input) => called(async () => (await predictWith(later, evaluated, input)) as never),
     save: (path) =>
       called(async () => {
         const { files } = host;
         if (files === undefined) throw noFiles("save writes a file");
         const metadata = files.modelMetadata("save", settings.model as Layer, savedInput(settings));
-        const tensors = await exportWeights(whole());
+        const tensors = await exportWeights(wholeState(evaluated));
         if (runtime.rank === 0) await files.writeTensors("save", path, tensors, metadata);
       }),
     print: (text) => {

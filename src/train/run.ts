@@ -10,7 +10,7 @@ import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
 import { badValue } from "./bad-values.ts";
-import type { StepEnd } from "./ending.ts";
+import { isAsked } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch } from "./feed.ts";
 import { columnNames } from "./functions.ts";
@@ -27,7 +27,6 @@ import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
-import { wholeState } from "./pipeline.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { Copier, disposeState } from "./snapshot.ts";
 import { exportState, type RunPosition } from "./state.ts";
@@ -235,7 +234,7 @@ export class Run {
     host.process?.report({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
-    const program = programs.step(batch.rows);
+    const program = programs.step(batch.rows, position.epoch);
     const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: endRequest };
     // Users count from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
@@ -257,13 +256,13 @@ export class Run {
         });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
-        const ends = end.request === undefined ? alone && requested : (await end.request.item()) > 0;
+        const ends = Object.keys(end).length === 0 ? alone && requested : await isAsked(end);
         if (ends) this.endAt ??= step + mostInFlight;
       },
       release: () => {
         batch.release();
         const ends = [
-          ...Object.values(endRequest as StepEnd),
+          ...Object.values(endRequest),
           ...Object.values(end),
           ...(accepted === undefined ? [] : [accepted]),
         ];
@@ -326,7 +325,7 @@ export class Run {
     const values = copier.copy(this.values);
     const seen = { ...values, params: evaluated(settings, values.params, values.optimizer) };
     const predict = (input: Parameters<Snapshot["predict"]>[0]) =>
-      predictWith(parts, wholeState({ params: seen.params, state: seen.state }), input);
+      predictWith(parts, { params: seen.params, state: seen.state }, input);
     return {
       steps: this.position.steps,
       params: values.params,

@@ -1,5 +1,6 @@
 /** @module Converts the whole state of a run to a checkpoint and back. */
 
+import { forDevices } from "../compression/state.ts";
 import { distribute, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
@@ -201,6 +202,9 @@ function find(checkpoint: Checkpoint, name: string, type: TensorType): HostTenso
   const tensor = checkpoint.tensors.get(name);
   if (tensor === undefined) throw mismatch(checkpoint, `it has no ${name}`);
   if (!sameType(tensor, type)) {
+    const sent = /^optimizer\/compression\.(.*)$/.exec(name)?.[1];
+    const fitted = sent === undefined ? undefined : forDevices(sent, tensor, type);
+    if (fitted !== undefined) return fitted;
     throw mismatch(checkpoint, `its ${name} is ${formatType(tensor)}, this run's is ${formatType(type)}`);
   }
   return tensor;

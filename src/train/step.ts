@@ -1,13 +1,14 @@
 /** @module One step of training: gradients of the loss by the parameters, the optimizer's update, and sums of metrics. */
 
+import { exchanged } from "../compression/exchange.ts";
 import { full, isTensor, random, type Tensor, type Tensors, valueAndGrad, zerosLike } from "../functions/index.ts";
 import { withDivisors } from "../losses/divisors.ts";
-import type { OneOrMore } from "../nn/index.ts";
+import { type OneOrMore, scopeKey } from "../nn/index.ts";
 import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, mostParts, type PassOutcome, sharesOf } from "./accumulate.ts";
 import { type ColumnNames, rowsOf, seen } from "./columns.ts";
-import type { StepEnd } from "./ending.ts";
+import { type EndRequests, type StepEnd, sumsOfRequests } from "./ending.ts";
 import { applied, rowWeights, sumsOf, termSums } from "./functions.ts";
 import { accepted, allFinite, type GuardState, nextGuard } from "./guard.ts";
 import { type Kept, nextAverage, packKept, unpackKept } from "./kept.ts";
@@ -25,14 +26,18 @@ export type StepInput = TrainState & {
   readonly step: Tensor;
   readonly learningRate: Tensor;
   readonly batch: BatchColumns;
-  readonly end: StepEnd;
+  readonly end: EndRequests<Tensor>;
 };
 
 /** The outputs of a step. */
 export type StepOutcome = TrainState & BatchOutcome & { readonly end: StepEnd };
 
-/** The function of one step, which is compiled. */
-export function stepFunction(settings: Settings, types: MetricTypes) {
+/**
+ * The function of one step, which is compiled.
+ *
+ * @param stage the number of the stage of compression
+ */
+export function stepFunction(settings: Settings, types: MetricTypes, stage = 0) {
   return function trainStep({
     params,
     optimizer: tree,
@@ -46,13 +51,18 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
     const before = unpackKept(settings, tree);
     const stepKey = random.foldIn(key, step);
     const {
-      grads,
+      grads: computed,
       loss,
       metrics: sums,
       state: nextState,
     } = passes(settings, types, { params, state, before, stepKey, batch });
-    const outcome = { loss, metrics: sums, end: end.request === undefined ? {} : { request: end.request.sum() } };
-    const { guard, optimizer } = settings;
+    const outcome = { loss, metrics: sums, end: sumsOfRequests(end) };
+    const { guard, optimizer, compression } = settings;
+    const exchange =
+      compression === undefined || before.compression === undefined
+        ? undefined
+        : exchanged(compression, computed, before.compression, { key: scopeKey(stepKey, "compression"), stage });
+    const grads = exchange?.grads ?? computed;
     const count = before.guard?.applied ?? step;
     const { trained } = types;
     const parameters = trainedPart(trained, params);
@@ -62,11 +72,22 @@ export function stepFunction(settings: Settings, types: MetricTypes) {
       settings.ema === undefined || before.average === undefined
         ? {}
         : { average: nextAverage(settings.ema, before.average, of, count) };
-    const after = { params: newParams, slots: updated.state, state: nextState, ...average(newParams) };
+    const sent = (of: Kept["compression"]) => (of === undefined ? {} : { compression: of });
+    const after = {
+      params: newParams,
+      slots: updated.state,
+      state: nextState,
+      ...average(newParams),
+      ...sent(exchange?.state),
+    };
     if (guard === undefined) return { ...outcome, ...stateOf(settings, after) };
     const { slots, average: old, guard: guarded } = before;
-    const ok = allFinite([loss, ...flattenTree(grads, isTensor).leaves]);
-    const taken = accepted(ok, after, { params, slots, state, ...(old === undefined ? {} : { average: old }) });
+    const ok = allFinite([loss, ...flattenTree(grads, isTensor).leaves, ...(exchange?.contributed ?? [])]);
+    const taken = accepted(ok, after, {
+      ...{ params, slots, state },
+      ...(old === undefined ? {} : { average: old }),
+      ...sent(before.compression),
+    });
     const next = nextGuard(guard, guarded as GuardState, ok);
     return { ...outcome, ...stateOf(settings, { ...taken, guard: next }), accepted: ok };
   };

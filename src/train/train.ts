@@ -4,7 +4,7 @@ import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import { takePlace } from "../hosts/launchers.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
-import { printPipeline, type TrainingMemory } from "../report/index.ts";
+import { printPipeline, printPrediction, printRankMemory, type TrainingMemory } from "../report/index.ts";
 import { planSummary } from "../report/summary.ts";
 import { unusedAxes, unusedLines } from "../report/unused.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -19,6 +19,7 @@ import { namesIn } from "./columns.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
+import { checkCompressed, forMesh } from "./for-mesh.ts";
 import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
@@ -60,22 +61,24 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const resolved = resolveOptions(host.process?.profiledSteps() === undefined ? options : forProfile(options));
   refuseFiles(resolved);
   const evaluate = resolved.evaluate === undefined ? {} : { evaluate: batched(resolved.evaluate, resolved.data) };
-  const settings = withGivenPlan({ ...resolved, ...evaluate });
-  const types = modelTypes(settings);
-  checkLastBatch(settings, types);
+  const given = withGivenPlan({ ...resolved, ...evaluate });
+  const givenTypes = modelTypes(given);
+  checkLastBatch(given, givenTypes);
+  checkCompressed(given, givenTypes);
   const { plan: planned } = readEnvironment();
   if (planned !== undefined && host.process !== undefined)
-    return host.process.planAndEnd(settings, types, planned.split(";").map(parseMesh));
+    return host.process.planAndEnd(given, givenTypes, planned.split(";").map(parseMesh));
   takePlace();
   // With several processes, the ranks first agree to end, after a step.
   const alone = readEnvironment().world <= 1;
-  const stop = listenForStop(alone ? settings.signal : undefined);
+  const stop = listenForStop(alone ? given.signal : undefined);
   let ending: Ending | undefined;
   let runtime: Runtime | undefined;
   let reporter = silentReporter;
   try {
     stop.signal.throwIfAborted();
-    runtime = await connectAs(settings);
+    runtime = await connectAs(given);
+    const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
     ending = new Ending(runtime, settings, types);
@@ -110,9 +113,10 @@ export function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
 }
 
 async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
-  const settings = withGivenPlan(resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" }));
-  const types = modelTypes(settings);
-  const runtime = await connectAs(settings);
+  const given = withGivenPlan(resolveOptions({ ...options, epochs: 0, resume: false, report: "silent" }));
+  const givenTypes = modelTypes(given);
+  const runtime = await connectAs(given);
+  const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
   const { signal } = new AbortController();
   const programs = new Programs(settings, types, runtime);
   const ending = new Ending(runtime, settings, types);
@@ -236,16 +240,19 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
 /** Reports the plan of the training on rank 0. */
 function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const step = programs.step(settings.data.batchSizes[0] as number);
-  if (step.plan.pipeline !== undefined) {
-    for (const line of printPipeline(step.plan, step.programs).trimEnd().split("\n")) reporter.line(line);
-    return;
-  }
   const { plan, program } = step;
   const [memory] = trainingMemory(
     settings,
     programs.all(),
     (planned) => (planned as CompiledStep).compiled.executable.arenaBytes,
   ) as [TrainingMemory];
+  if (plan.pipeline !== undefined) {
+    for (const line of printPipeline(plan, step.programs).trimEnd().split("\n")) reporter.line(line);
+    // Virtual devices have one arena size for all ranks, that of the largest.
+    if (runtime.processes !== undefined && memory.step !== undefined) reporter.line(printRankMemory(memory, 0));
+    reporter.line(printPrediction(step.programs, settings.machine));
+    return;
+  }
   const lines = planSummary({
     plan,
     program,

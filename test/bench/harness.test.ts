@@ -32,6 +32,7 @@ import {
   reduceWorkloads,
   tinySizes,
   tinyWorkload,
+  twoWorkloads,
   type Workload,
   workloads,
 } from "../../bench/workloads.ts";
@@ -44,7 +45,7 @@ const [gemm, reduce, infer, eager] = [gemmWorkloads, reduceWorkloads, inferWorkl
   string[],
   string[],
 ];
-const [bf16, int8] = [bf16Workloads, int8Workloads].map(namesOf) as [string[], string[]];
+const [bf16, int8, two] = [bf16Workloads, int8Workloads, twoWorkloads].map(namesOf) as [string[], string[], string[]];
 const workload = (name: string) => workloads.find((one) => one.name === name)!;
 
 describe("options", () => {
@@ -57,11 +58,11 @@ describe("options", () => {
           "lenet",
           "chain",
           "embedding",
-          "lenet-dp",
           "lstm",
           "gpt",
           "resnet20",
           "embed",
+          ...two,
           ...bf16,
           ...gemm,
           ...reduce,
@@ -400,7 +401,8 @@ describe("the page of a whole run", () => {
 });
 
 test.each([
-  { names: ["mlp", "lenet", "chain", "embedding", "lenet-dp"] },
+  { names: ["mlp", "lenet", "chain", "embedding"] },
+  { names: two },
   { names: ["lstm", "gpt", "resnet20", "embed"] },
   { names: [...bf16, ...int8] },
   { names: ["gemm-256", "gemm-1x4096x4096", ...infer] },
@@ -422,7 +424,7 @@ test.each([
     const expected = workloads
       .filter(({ name }) => names.includes(name))
       .flatMap(({ name, sizes: { kind } }) => [
-        [name, name === "lenet-dp" ? 2 : 1, "heddle", 1],
+        [name, two.includes(name) ? 2 : 1, "heddle", 1],
         ...(kind === "infer" || kind === "int8" ? [[name, 1, "heddle-sync", expect.any(Number)]] : []),
       ]);
     expect(rows.map((row) => [row.workload, row.processes, row.peer, row.ratio])).toEqual(expected);

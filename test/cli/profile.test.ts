@@ -46,6 +46,20 @@ const overlapped: ProgramProfile = {
   runs: [[1000, 6e6, 0, 5e6, 1, 0.5e6, 4e6, 1, 4.5e6, 1e6, 1]],
 };
 
+/** A stage of a pipeline: its calls with their milliseconds in the run, which are those that are predicted but for receives. */
+const stage = (
+  ...calls: readonly [kernel: string, peer: number | undefined, predicted: number, measured: number][]
+): ProgramProfile => ({
+  name: "stage",
+  seconds: 6e-3,
+  warmUp: 1,
+  calls: calls.map(([kernel, peer, predicted]) => ({
+    ...call(kernel, kernel, 0, predicted * 1e6, 0),
+    ...(peer === undefined ? {} : { peer }),
+  })),
+  runs: [[1000, 8e6, ...calls.flatMap(([, , , measured]) => [0, measured * 1e6, 1])]],
+});
+
 const rank = (number: number, programs: readonly ProgramProfile[] = [step]): RankProfile => ({
   version: 1,
   rank: number,
@@ -87,6 +101,23 @@ describe("the report", () => {
     expect(line?.bound).toBe(want.bound);
     for (const key of ["calls", "milliseconds", "share", "efficiency"] as const)
       expect(line?.[key]).toBeCloseTo(want[key]);
+  });
+
+  test("what the stages of a pipeline wait for each other, measured and predicted", () => {
+    const stages = [
+      stage(["dot", undefined, 2, 2], ["send", 1, 1, 1], ["receive", 1, 0, 4], ["dot", undefined, 1, 1]),
+      stage(["receive", 0, 0, 3], ["dot", undefined, 4, 4], ["send", 0, 1, 1]),
+    ];
+    const report = reportOf(stages.map((program, number) => rank(number, [program])));
+    // Rank 0 computes until 3, receives at 8 and ends at 9; rank 1 receives at 3 and ends at 8.
+    const waits = report.ranks.map((one) => one.waits);
+    expect(waits[0]?.predicted).toBeCloseTo(5 / 9);
+    expect(waits[1]?.predicted).toBeCloseTo(4 / 9);
+    expect(waits.map((one) => one?.measured)).toEqual([4 / 8, 3 / 8]);
+    expect(report.ranks.map(({ communicationMilliseconds }) => communicationMilliseconds)).toEqual([5, 4]);
+    expect(formatReport(report)).toContain(
+      "rank 0  median 8.00 ms, communication 5.00 ms, waits for others 50 % (predicted 56 %)",
+    );
   });
 
   test("a collective beside the rest costs what is waited for it; the rest of it is hidden", () => {

@@ -21,6 +21,10 @@ const cases: readonly Case[] = [
   ],
   ["run extend/adapter.ts", /xor 0 1 1 0\nxor\.json: there is no layer of type "dens": did you mean 'dense'\?\n$/],
   [
+    "run extend/compressor.ts --workers 2",
+    /uncompressed: 35868 bytes a step, (9\d|100)\.\d % of the points\nternary: 4128 bytes a step, (9\d|100)\.\d % of the points\n$/,
+  ],
+  [
     "run extend/executor.ts",
     /loss 0\.0\d+, of the reference executor too: true\n.*take \d\.\d ms\nreference: dense\nabacus: entries\n$/,
   ],
@@ -72,6 +76,10 @@ const cases: readonly Case[] = [
   ["run rnn.ts", /step 1000: error 0\.00\d+\n$/],
   ["run softmax-regression.ts --workers 2", /test images: 92\.\d\d %\n$/],
   ["run collectives.ts --workers 2", /450 rows, weights 1\.00, -2\.00, 3\.00, 4 predictions\n/],
+  [
+    "run compression.ts --workers 2 -- --small",
+    /^uncompressed {6}318052 bytes a step, 1 : 1\.0; [67]\d\.\d %\nbf16 {14}161252 [\s\S]*countSketch, 1 % .* [56]\d\.\d %\n$/,
+  ],
   ["run sparse.ts --workers 2", /step 200: error \d\.\de-1\d\n/],
   [
     "run transformer.ts",

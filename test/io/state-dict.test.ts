@@ -1,8 +1,8 @@
-import { copyFileSync, mkdtempSync, readdirSync, rmSync, truncateSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { io, nn, random, tanh, tensor } from "heddle";
+import { io, nn, random, tanh, tensor, zeros } from "heddle";
 import { afterAll, expect, test } from "vitest";
 
 const path = fileURLToPath(new URL("../../examples/from-pytorch/net.safetensors", import.meta.url));
@@ -118,4 +118,33 @@ test("variables are saved as init gives them, whatever their type: the type of t
   const model = nn.module({ body: nn.linear(4) }, (layers, x) => layers.body(x));
   await io.saveTensors(file, model.init(random.key(0), { shape: [1, 8], dtype: "f32" }));
   expect(Object.keys(await io.loadTensors(file)).sort()).toEqual(["params.body.bias", "params.body.weight"]);
+});
+
+test("a changed byte of a tensor is an error that names the tensor, in whole files, parts and memory; a changed header, too", async () => {
+  const file = join(folder, "flipped.safetensors");
+  await io.saveTensors(file, { a: tensor([1, 2]), b: tensor([3]), empty: zeros([0]) }, { metadata: { made: "here" } });
+  const whole = readFileSync(file);
+  const { entries, verified, close } = await io.openSafetensors(file);
+  await close();
+  expect(verified).toBe(true);
+  const key = whole.indexOf('"heddle.digests"');
+  for (let at = 0; at < whole.length; at++) {
+    // Without its key a file has no digests.
+    if (at > key && at < key + '"heddle.digests"'.length - 1) continue;
+    const changed = Buffer.from(whole);
+    changed.writeUInt8(changed.readUInt8(at) ^ (1 << (at % 8)), at);
+    writeFileSync(file, changed);
+    const name = [...entries].find(([, { offset, bytes }]) => at >= offset && at < offset + bytes)?.[0];
+    const text = name === undefined ? /./ : new RegExp(`tensor "${name}" does not match its SHA-256`);
+    await expect(io.loadTensors(file), `byte ${at}`).rejects.toThrow(text);
+    expect(() => io.decodeSafetensors(changed, "memory"), `byte ${at}`).toThrow(text);
+    // What is not read is not verified.
+    if (name === "b")
+      expect(Object.keys(await io.loadTensors(file, { only: (other) => other === "a" }))).toEqual(["a"]);
+  }
+  // Metadata that were read, digests and all, are no obstacle to other tensors.
+  writeFileSync(file, whole);
+  const { metadata } = await io.readSafetensors(file);
+  await io.saveTensors(file, { a: tensor([4]) }, { metadata: Object.fromEntries(metadata) });
+  expect((await io.readSafetensors(file)).metadata).toEqual(new Map([["made", "here"]]));
 });

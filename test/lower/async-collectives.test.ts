@@ -4,6 +4,7 @@ import { type Graph, type HostTensor, type Node, type TensorType, traceGraph } f
 import type { Overlap } from "../../src/lower/async-collectives.ts";
 import { checkLowered, type LoweredProgram, lowerProgram, printLowered } from "../../src/lower/index.ts";
 import * as ops from "../../src/ops/index.ts";
+import { formBuckets } from "../../src/plan/index.ts";
 import { type ProgramAxis, splitGraph } from "../../src/program/index.ts";
 import { chain, dataParallelStep } from "../program/graphs.ts";
 import { valuesFor } from "./graphs.ts";
@@ -103,6 +104,21 @@ describe("collectives beside other calls", () => {
       return simulateMesh(program, sizes, inputs).map((outputs) => outputs.map(({ data }) => [...data]));
     });
     expect(results[1]).toEqual(results[0]);
+  });
+
+  test("a message that holds one memory twice writes over neither", () => {
+    const graph = beside(
+      (x) => {
+        const made = ops.tanh(x);
+        return [ops.exp(sum(made, "")), ops.exp(sum(ops.reshape(made, [64]), ""))];
+      },
+      f64(8, 8),
+    );
+    const { json } = lowered(formBuckets(graph), data, [], "none");
+    const parts = json.steps.find(({ k }) => k === "collective")?.["parts"] as { in: number[]; out: number[] }[];
+    expect(parts.length).toBe(2);
+    expect(parts[0]?.in).toEqual(parts[1]?.in);
+    expect(new Set([parts[0]?.in, parts[0]?.out, parts[1]?.out].map(String)).size).toBe(3);
   });
 
   test("each starts where its inputs are ready, and ends before what it brings is used", () => {

@@ -242,6 +242,22 @@ test("folds alone, long rows, narrow rows and transposed reads keep their own ke
   ]);
 });
 
+test("both ends of all elements are those of rows, found by the walk that makes the rows", () => {
+  const ends = (shape: Shape): string[] =>
+    lines(lowered([shape], (x) => ((y) => [y, ops.min(y), ops.max(y)])(ops.exp(x as Node))));
+  expect(ends([128, 512])).toEqual([
+    "0 fusedRows exp+min+max [128,512] f32 -> f32 f32[128] f32[128]",
+    "1 reduce min f32[128] -> f32[]",
+    "2 reduce max f32[128] -> f32[]",
+  ]);
+  // Short rows have too many ends; few elements are folded at once.
+  expect(ends([4096, 64]).slice(1)).toEqual([
+    "1 reduce min f32[4096,64] -> f32[]",
+    "2 reduce max f32[4096,64] -> f32[]",
+  ]);
+  expect(ends([32, 512])).toEqual(["0 fusedRows exp+min+max [16384] f32 -> f32 f32[] f32[]"]);
+});
+
 test("a result that goes through another kernel and back does not close a circle", () => {
   const program = lowered([[32, 32]], (x) => {
     const y = ops.exp(x as Node);

@@ -78,6 +78,12 @@ const options: readonly Case[] = [
     () => applied(nn.sequential(nn.linear(2)), [2, 3], [2, 3], { precision: "i32" }),
     /^sequential: apply: precision must be .*got "i32"/,
   ],
+  ["groups", () => nn.batchNorm({ groups: 0 }), /groups must be .*got 0/],
+  [
+    "one value per channel and group",
+    () => applied(nn.batchNorm({ groups: 2 }), [2, 3], [2, 3], { train: true }),
+    /more than one value per channel in each of 2 groups/,
+  ],
   ["momentum", () => nn.batchNorm({ momentum: 2 }), /momentum must be .*at most 1, got 2/],
   ["a name", () => nn.layerNorm({ epsilons: 1 } as never), /unknown option 'epsilons'.*epsilon/s],
   ["hidden", () => nn.lstm({ hidden: 0 }), /lstm: hidden must be at least 1/],

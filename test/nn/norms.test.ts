@@ -5,6 +5,7 @@ import {
   mesh,
   nn,
   optim,
+  random,
   replicate,
   scaledDotProductAttention,
   type Tensor,
@@ -120,4 +121,42 @@ test("running statistics of a training on two devices are those of one", async (
   expectClose(two, one, 1e-9);
   // The last number of all counts batches.
   expect(one).toContain(6);
+});
+
+describe("batch norm by groups of rows", () => {
+  test.each([
+    [[12, 3], 4],
+    [[6, 3, 2, 2], 3],
+    [[6, 3, 5], 1],
+    // Of 6 rows, 3 groups are the most up to 4.
+    [[6, 3], 4],
+  ] as const)(
+    "%j in up to %i groups: each is normalised as a batch of its own, running statistics are their means",
+    async (shape, most) => {
+      const x = random.normal(random.key(1), [...shape], { dtype: "f64" });
+      const type = { shape, dtype: "f64" } as const;
+      const [plain, grouped] = [nn.batchNorm({ affine: false }), nn.batchNorm({ affine: false, groups: most })];
+      const fresh = plain.init(random.key(0), type);
+      const groups = Math.max(...[1, 2, 3, 4].filter((count) => count <= most && shape[0] % count === 0));
+      const rows = shape[0] / groups;
+      const parts = Array.from({ length: groups }, (_unused, group) => {
+        const part = x.slice([group * rows, ...shape.slice(1).map(() => 0)], [(group + 1) * rows, ...shape.slice(1)]);
+        return plain.apply(fresh, part, { train: true });
+      });
+      const whole = grouped.apply(fresh, x, { train: true });
+      expectClose(
+        await whole.y.data(),
+        (await Promise.all(parts.map(async ({ y }) => [...(await y.data())]))).flat(),
+        1e-12,
+      );
+      for (const name of ["running_mean", "running_var"]) {
+        const each = await Promise.all(parts.map(async ({ state }) => [...(await (state[name] as Tensor).data())]));
+        const means = (each[0] as number[]).map((_one, channel) =>
+          each.reduce((sum, one) => sum + (one[channel] as number) / groups, 0),
+        );
+        expectClose(await (whole.state[name] as Tensor).data(), means, 1e-12);
+      }
+      expect(await (whole.state["num_batches_tracked"] as Tensor).item()).toBe(1);
+    },
+  );
 });

@@ -4,6 +4,7 @@ import { algebraTable } from "./rows/algebra.ts";
 import { attentionTable } from "./rows/attention.ts";
 import { bitsTable } from "./rows/bits.ts";
 import { castTable } from "./rows/cast.ts";
+import { compressionTable } from "./rows/compression.ts";
 import { controlTable } from "./rows/control.ts";
 import { cumulativeTable } from "./rows/cumulative.ts";
 import { functionTable } from "./rows/functions.ts";
@@ -45,6 +46,7 @@ export const baseRows: readonly Row[] = [
   ...normalizeTable,
   ...uniqueTable,
   ...bitsTable,
+  ...compressionTable,
 ];
 
 /** All rows, those with floats in f64 too. */

@@ -166,6 +166,8 @@ const withoutPeer: { readonly [op: string]: string } = {
   reduceScatter: "needs several devices",
   allToAll: "needs several devices",
   exchange: "needs several devices",
+  contributions: "is a sum that several devices have not added up",
+  wholeOnAll: "is x itself, whole on every device",
   send: "needs two devices",
   receive: "needs two devices",
   withinBound: "tells of a loop that runs past its bound",

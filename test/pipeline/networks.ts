@@ -14,7 +14,7 @@ import {
   valueAndGrad,
 } from "../../src/functions/index.ts";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
-import { conv2d, dropout, flatten, linear, maxPool2d, relu, sequential } from "../../src/nn/index.ts";
+import { conv2d, dropout, flatten, linear, maxPool2d, relu, sequential, tanh } from "../../src/nn/index.ts";
 import type { Layer } from "../../src/nn/layer.ts";
 import { adam, type Optimizer, sgd } from "../../src/optim/index.ts";
 import { mesh as makeMesh } from "../../src/plan/index.ts";
@@ -37,6 +37,22 @@ export const perceptron = (...extra: Layer[]): Network => ({
   layer: sequential(linear(12), relu(), ...extra, linear(10), relu(), linear(classes)),
   example: [6],
   stages: extra.length === 0 ? { 0: 0, 2: 0, 4: 1 } : { 0: 0, 3: 1, 5: 1 },
+});
+
+/** Four linear layers, each a stage; two of the stages are on each of two ranks. */
+export const deep = (): Network => ({
+  layer: sequential(
+    linear(12),
+    relu(),
+    linear(10),
+    tanh(),
+    dropout(0.3),
+    linear(8, { bias: false }),
+    relu(),
+    linear(classes),
+  ),
+  example: [6],
+  stages: { 0: 0, 2: 1, 5: 2, 7: 3 },
 });
 
 /** Two convolutions, cut between them. */
@@ -120,7 +136,7 @@ function example(network: Network, optimizer: Optimizer, dtype: Precision): unkn
 export type Step = ReturnType<typeof stepOf>;
 
 export interface PipelineChoice {
-  readonly schedule: "gpipe" | "1f1b";
+  readonly schedule: string;
   readonly microBatches?: number;
   readonly mesh?: { readonly [axis: string]: number };
   readonly executor?: "reference" | "native";

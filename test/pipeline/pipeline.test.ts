@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { apart, closeAll, farthest, pipelined, whole } from "./compare.ts";
-import { type Network, perceptron, withDropout } from "./networks.ts";
+import { deep, type Network, perceptron, withDropout } from "./networks.ts";
 
 process.env["HEDDLE_EXECUTOR"] = "reference";
 afterAll(closeAll);
@@ -11,9 +11,9 @@ describe.each(Object.keys(networks))("a pipeline of a %s", (name) => {
   const network = (networks[name] as () => Network)();
 
   it.each(["momentum", "adam"] as const)("trains as one device does, with %s", async (optimizer) => {
-    const alone = await whole(network, optimizer, "f64", 50);
-    for (const schedule of ["gpipe", "1f1b"] as const) {
-      const staged = await pipelined(network, optimizer, "f64", 50, { schedule });
+    const alone = await whole(network, optimizer, "f64", 20);
+    for (const schedule of ["gpipe", "1f1b", "zb-h1", "zb-h2"]) {
+      const staged = await pipelined(network, optimizer, "f64", 20, { schedule });
       expect(apart(alone.losses, staged.losses)).toBeLessThan(1e-9);
       expect(farthest(alone.params, staged.params)).toBeLessThan(1e-9);
     }
@@ -25,12 +25,10 @@ describe.each(Object.keys(networks))("a pipeline of a %s", (name) => {
     expect(farthest(alone.gradients, staged.gradients)).toBeLessThan(1e-5);
   });
 
-  it("gives the same bits by both schedules, since both accumulate in the order of the micro-batches", async () => {
-    const [one, other] = [
-      await pipelined(network, "adam", "f32", 5, { schedule: "gpipe" }),
-      await pipelined(network, "adam", "f32", 5, { schedule: "1f1b" }),
-    ];
-    expect(other).toEqual(one);
+  it("gives the same bits by all schedules, since all accumulate in the order of the micro-batches", async () => {
+    const one = await pipelined(network, "adam", "f32", 5, { schedule: "gpipe" });
+    for (const schedule of ["1f1b", "zb-h1", "zb-h2"])
+      expect(await pipelined(network, "adam", "f32", 5, { schedule })).toEqual(one);
   });
 
   it("goes together with data parallelism", async () => {
@@ -43,5 +41,32 @@ describe.each(Object.keys(networks))("a pipeline of a %s", (name) => {
       expect(apart(alone.losses, both.losses)).toBeLessThan(1e-9);
       expect(farthest(alone.params, both.params)).toBeLessThan(1e-9);
     }
+  });
+});
+
+describe("several stages on each rank", () => {
+  it.each([
+    ["interleaved", { stage: 2 }, 4],
+    ["interleaved", { stage: 2 }, 2],
+    ["interleaved", { stage: 2 }, 1],
+    ["interleaved", { stage: 2, data: 2 }, 4],
+    ["interleaved", { stage: 4 }, 4],
+    ["interleaved", { stage: 1 }, 4],
+    ["zb-h1", { stage: 4 }, 8],
+    ["zb-h2", { stage: 4 }, 8],
+  ] as const)("%s on %j with %i micro-batches trains as one device does", async (schedule, mesh, microBatches) => {
+    const network = deep();
+    const alone = await whole(network, "adam", "f64", 5);
+    const staged = await pipelined(network, "adam", "f64", 5, { schedule, mesh, microBatches });
+    expect(apart(alone.losses, staged.losses)).toBeLessThan(1e-9);
+    expect(farthest(alone.params, staged.params)).toBeLessThan(1e-9);
+  });
+
+  it("has the bits of one stage per rank", async () => {
+    const [one, other] = [
+      await pipelined(deep(), "adam", "f32", 5, { schedule: "1f1b", mesh: { stage: 4 } }),
+      await pipelined(deep(), "adam", "f32", 5, { schedule: "interleaved", mesh: { stage: 2 } }),
+    ];
+    expect(other).toEqual(one);
   });
 });

@@ -1,5 +1,6 @@
 import type { HeddleError } from "heddle";
 import { describe, expect, it } from "vitest";
+import { interleaved, registerPipelineSchedule, zeroBubbleH1, zeroBubbleH2 } from "../../src/pipelines/index.ts";
 import {
   type Action,
   formatAction,
@@ -9,6 +10,7 @@ import {
   parseSchedule,
   printSchedule,
   type Schedule,
+  schedules,
   simulate,
 } from "../../src/plan/index.ts";
 
@@ -46,6 +48,31 @@ rank 0  0F0 0F1 .   . 0B0 =   0F2 0B1 =   0F3 0B2 =   .  0B3 =
 rank 1  .   1F0 1B0 = 1F1 1B1 =   1F2 1B2 =   1F3 1B3 =  .   .
 `,
   ],
+  "zb-h1": [
+    zeroBubbleH1(3, 4),
+    `schedule zb-h1 stages=3 microBatches=4
+time    0   1   2   3   4   5   6   7   8   9   10  11  12  13
+rank 0  0F0 0F1 0F2 .   .   0B0 0W0 0F3 0B1 0W1 0B2 0W2 0B3 0W3
+rank 1  .   1F0 1F1 .   1B0 1F2 1B1 1W0 1F3 1B2 1W1 1B3 1W2 1W3
+rank 2  .   .   2F0 2B0 2F1 2B1 2F2 2B2 2W0 2F3 2B3 2W1 2W2 2W3
+`,
+  ],
+  "zb-h2": [
+    zeroBubbleH2(2, 4),
+    `schedule zb-h2 stages=2 microBatches=4
+time    0   1   2   3   4   5   6   7   8   9   10  11  12
+rank 0  0F0 0F1 0F2 0B0 0W0 0F3 0B1 0W1 0B2 0W2 0B3 0W3 .
+rank 1  .   1F0 1B0 1F1 1B1 1F2 1B2 1W0 1F3 1B3 1W1 1W2 1W3
+`,
+  ],
+  interleaved: [
+    interleaved(4, 2, 2),
+    `schedule interleaved stages=4 microBatches=2
+time    0   1   2   3   4   5 6   7   8 9   10 11  12 13  14
+rank 0  0F0 0F1 2F0 2F1 .   . 2B0 =   . 2B1 =  0B0 =  0B1 =
+rank 1  .   1F0 1F1 3F0 3B0 = 3F1 3B1 = 1B0 =  1B1 =  .   .
+`,
+  ],
   "two stages on one rank": [
     schedule(3, 1, "0F0 2F0 2B0 0B0", "1F0 1B0"),
     `schedule by-hand stages=3 microBatches=1
@@ -65,7 +92,7 @@ describe("schedules as text", () => {
   });
 
   it("reads actions back, and nothing else", () => {
-    for (const text of ["0F0", "12B345"]) expect(formatAction(parseAction(text))).toBe(text);
+    for (const text of ["0F0", "12B345", "3W1"]) expect(formatAction(parseAction(text))).toBe(text);
     for (const text of ["F0", "0F", "0G0", "-1F0", "0f0"]) expect(() => parseAction(text)).toThrow("is not an action");
   });
 
@@ -98,6 +125,52 @@ describe("a simulation", () => {
       const kept = Array.from({ length: p }, (_unused, rank) => (make === gpipe ? m : Math.min(m, p - rank)));
       expect(peakLive).toEqual(kept);
     }
+  });
+
+  it.each(sizes.filter(([p, m]) => m >= p))(
+    "of backward passes in two parts: %i stages and %i micro-batches",
+    (p, m) => {
+      const [first, second] = [simulate(zeroBubbleH1(p, m)), simulate(zeroBubbleH2(p, m))];
+      // A third of the idle time of 1f1b; at most as much kept as on its rank 0.
+      expect(first.time).toBe(3 * m + p - 1);
+      expect(first.bubble).toBeCloseTo((p - 1) / (3 * m + p - 1), 12);
+      expect(Math.max(...first.peakLive)).toBeLessThanOrEqual(p);
+      expect(Math.max(...second.peakLive)).toBeLessThanOrEqual(2 * p - 1);
+      if (m < 2 * p - 1) return;
+      // No rank waits between its first and its last action.
+      for (const [rank, actions] of second.ranks.entries())
+        expect([actions[0]?.start, actions.at(-1)?.end]).toEqual([rank, 3 * m + rank]);
+    },
+  );
+
+  it.each([
+    [2, 2, 4],
+    [2, 4, 8],
+    [4, 2, 8],
+    [4, 3, 16],
+    [8, 4, 32],
+  ])("of several stages on each rank: %i ranks with %i stages each, %i micro-batches", (p, v, m) => {
+    const { time, bubble, peakLive } = simulate(interleaved(p * v, m, p));
+    expect(time).toBe(3 * (v * m + p - 1));
+    expect(bubble).toBeCloseTo((p - 1) / (v * m + p - 1), 12);
+    expect(peakLive).toEqual(
+      Array.from({ length: p }, (_unused, rank) => Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1)),
+    );
+  });
+
+  it("of any sizes runs: every schedule brought, also with fewer micro-batches than ranks, and groups that are not full", () => {
+    for (const p of [1, 2, 3, 5])
+      for (const m of [1, 2, 3, 4, 7, 11]) {
+        for (const make of [zeroBubbleH1, zeroBubbleH2]) expect(simulate(make(p, m)).time).toBeGreaterThan(0);
+        for (const v of [1, 2, 3]) expect(simulate(interleaved(p * v, m, p)).time).toBeGreaterThan(0);
+      }
+  });
+
+  it("counts the part by weights as a half of a backward pass, or as it is told", () => {
+    const time = (costs?: Parameters<typeof simulate>[1]): number => simulate(zeroBubbleH1(1, 1), costs).time;
+    expect([time(), time({ F: 1, B: 4 }), time({ F: 1, B: [4], W: [3] })]).toEqual([3, 5, 5]);
+    const { ranks } = simulate(zeroBubbleH1(1, 1), { F: 1, B: 4, W: 3 });
+    expect(ranks[0]?.map(({ start, end }) => end - start)).toEqual([1, 1, 3]);
   });
 
   it("counts the time of each stage, and what sending takes", () => {
@@ -143,6 +216,18 @@ time    0   1     2   3
 rank 0  0F0 >0B0< 0F1 0B1
 rank 1  1F0 >1F1< 1B0 1B1`,
   ],
+  "a part of a backward pass before the part that it needs": [
+    schedule(1, 1, "0F0 0W0 0B0"),
+    `schedule 'by hand': 0W0 needs 0B0, which comes later on rank 0
+time    0   1     2
+rank 0  0F0 >0W0< 0B0`,
+  ],
+  "only some backward passes in two parts": [
+    schedule(1, 2, "0F0 0B0 0W0 0F1 0B1"),
+    `schedule 'by hand': 0W1 is missing
+time    0   1   2   3     4
+rank 0  0F0 0B0 0W0 >0F1< >0B1<`,
+  ],
   "a stage on two ranks": [
     schedule(2, 1, "0F0 1B0", "1F0 0B0"),
     `schedule 'by hand': 1F0 is on rank 1, other actions of stage 1 on rank 0
@@ -162,6 +247,12 @@ describe("a schedule that cannot run", () => {
   it.each(Object.keys(wrong))("is refused with the cell marked: %s", (what) => {
     const [made, message] = wrong[what] as (typeof wrong)[string];
     expect(messageOf(() => simulate(made))).toBe(message);
+  });
+
+  it("is refused by its maker: stages that are not equally many on each rank", () => {
+    expect(messageOf(() => interleaved(5, 4, 2))).toBe(
+      "schedule 'interleaved': 2 ranks cannot have equally many of 5 stages",
+    );
   });
 
   it("is found whichever action is taken away, given twice or moved to the front", () => {
@@ -185,5 +276,20 @@ describe("a schedule that cannot run", () => {
         });
       });
     });
+  });
+});
+
+describe("a schedule of one's own", () => {
+  it("is registered by its name", () => {
+    registerPipelineSchedule("twice", (stages, microBatches) => ({ ...gpipe(stages, microBatches), name: "twice" }));
+    expect(schedules.get("twice")?.(2, 2)).toEqual({ ...gpipe(2, 2), name: "twice" });
+  });
+
+  it.each([
+    ["1f1b", oneFOneB, /there is a schedule '1f1b' already/],
+    ["two words", oneFOneB, /takes a name without spaces and a function, got "two words"/],
+    ["mine", 3, /a function, got "mine" and 3/],
+  ])("is refused: %s", (name, make, message) => {
+    expect(() => registerPipelineSchedule(name, make as never)).toThrow(message);
   });
 });

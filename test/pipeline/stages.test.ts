@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
+import type { Machine } from "../../src/cost/index.ts";
 import { localRuntime } from "../../src/executors/runtime.ts";
 import {
   compileFunction,
@@ -36,7 +37,7 @@ import {
   verifyProgram,
   verifyTransfers,
 } from "../../src/program/index.ts";
-import { printPipeline } from "../../src/report/index.ts";
+import { bytesKept, predictedWaits, printPipeline } from "../../src/report/index.ts";
 import type { Runtime } from "../../src/runtime/devices.ts";
 import { apart } from "./compare.ts";
 import { compiled, optimizers, perceptron } from "./networks.ts";
@@ -58,7 +59,7 @@ const outline = ({ steps }: Program): string =>
     })
     .join(" ");
 
-const planOf = (schedule: "gpipe" | "1f1b", microBatches = 4) =>
+const planOf = (schedule: string, microBatches = 4) =>
   compiled(perceptron(), optimizers()["momentum"] as never, "f32", { schedule, microBatches }).pipeline;
 
 describe("the programs of a pipeline", () => {
@@ -124,6 +125,18 @@ describe("the programs of a pipeline", () => {
     }
   });
 
+  it("keep the bytes that the report says", () => {
+    // Per micro-batch of 4 rows: rank 0 keeps the results of two layers and gets a gradient, rank 1 keeps what it gets and the logits; by 1f1b
+    // the next input arrives before the backward pass.
+    const [layers, gradient, last] = [4 * (12 + 10) * 4, 4 * 10 * 4, 4 * (10 + 4) * 4];
+    const kept = (schedule: string): number[] => planOf(schedule, 4).programs.map(({ program }) => bytesKept(program));
+    expect(kept("gpipe")).toEqual([4 * layers + gradient, 4 * last]);
+    expect(kept("1f1b")).toEqual([2 * layers + gradient, last + gradient]);
+    // The gradients that a W reads are kept after its B.
+    expect(kept("zb-h1")[1]).toBeGreaterThan(last);
+    expect(kept("zb-h1")[1]).toBeLessThan(kept("gpipe")[1] as number);
+  });
+
   it("are refused when they do not agree, with the steps marked", () => {
     const programs = planOf("1f1b").programs.map(({ program }) => program);
     const [one, other] = programs as [Program, Program];
@@ -139,6 +152,15 @@ describe("the programs of a pipeline", () => {
     expect(() => verifyTransfers([{ ...one, steps: renamed }, other])).toThrow(
       "rank 0 sends '0F9' f32[4,10], but rank 1 receives '0F0' f32[4,10]",
     );
+  });
+
+  it("wait for each other less where backward passes are in two parts, by the cost model", () => {
+    // Links and calls that take no time: what is left is the schedule.
+    const machine: Machine = { flops: 1e9, memory: 1e12, latency: 0, bandwidth: 1e15, call: 0, handover: 0 };
+    const [plain, split] = ["1f1b", "zb-h1"].map((schedule) => predictedWaits(planOf(schedule, 4).programs, machine));
+    expect(split?.seconds).toBeLessThan(plain?.seconds as number);
+    for (const { waits } of [plain, split] as ReturnType<typeof predictedWaits>[])
+      for (const share of waits) expect(share).toBeGreaterThan(0);
   });
 
   it("print as a plan", () => {

@@ -27,7 +27,7 @@ export function legalShardings(given: Node): string[] {
         equation.outputs.map((operand) => place(operand, letter, `P(${equation.reduction})`)),
       ),
     );
-  const linear = (typeof sets === "function" ? sets(node.attrs) : sets).map((set) =>
+  const linear = (typeof sets === "function" ? sets(node.attrs, inputs) : sets).map((set) =>
     line(
       inputs.map((_input, index) => (set.includes(index) ? "P(sum)" : "R")),
       equation.outputs.map(() => "P(sum)"),

@@ -1,5 +1,4 @@
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import {
   copyFileSync,
   existsSync,
@@ -16,7 +15,7 @@ import { basename, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { checkpointFileName } from "../../src/io/checkpoint-name.ts";
 import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
-import { encodeSafetensors, readSafetensors } from "../../src/io/safetensors.ts";
+import { encodeSafetensors, readSafetensors, saveSafetensors } from "../../src/io/safetensors.ts";
 import {
   latestCheckpoint,
   listCheckpoints,
@@ -49,12 +48,26 @@ describe("saving and loading", () => {
     expect(warnings).toEqual([]);
   });
 
+  test("format 1, whose hash is of the whole file, is read and verified", async () => {
+    const path = join(root, "format-1.safetensors");
+    const whole = readFileSync(new URL("../fixtures/checkpoint-format-1.safetensors", import.meta.url));
+    writeFileSync(path, whole);
+    expectWhole(await loadCheckpoint(path), 2);
+    for (let position = 0; position < whole.length; position++) {
+      const changed = Buffer.from(whole);
+      changed.writeUInt8(changed.readUInt8(position) ^ (1 << (position % 8)), position);
+      writeFileSync(path, changed);
+      await expect(loadCheckpoint(path), `byte ${position}`).rejects.toThrow(HeddleError);
+    }
+  });
+
   test("it is a safetensors file like any other", async () => {
     const { path } = await saveCheckpoint(folder, stateOfStep(3));
-    const { tensors, metadata } = await readSafetensors(path, { only: (name) => name.startsWith("params/") });
-    expect([...tensors.keys()]).toEqual(["params/linear.weight"]);
-    expect([...metadata.keys()]).toEqual(["heddle.checkpoint", "heddle.sha256"]);
-    expect(JSON.parse(metadata.get("heddle.checkpoint") ?? "")).toMatchObject({ format: 1, step: 3, seed: 17 });
+    const read = await readSafetensors(path, { only: (name) => name.startsWith("params/") });
+    expect([...read.tensors.keys()]).toEqual(["params/linear.weight"]);
+    expect(read.verified).toBe(true);
+    expect([...read.metadata.keys()]).toEqual(["heddle.checkpoint"]);
+    expect(JSON.parse(read.metadata.get("heddle.checkpoint") ?? "")).toMatchObject({ format: 2, step: 3, seed: 17 });
   });
 
   test("the same state gives the same bytes", async () => {
@@ -154,17 +167,11 @@ describe("damage", () => {
 
   test("one from a newer Heddle is an error, not a fall back", async () => {
     await saveCheckpoint(folder, stateOfStep(1));
-    const info = JSON.stringify({ format: 2, library: "9.0.0" });
-    const metadata = new Map([
-      ["heddle.checkpoint", info],
-      ["heddle.sha256", "0".repeat(64)],
-    ]);
-    const bytes = Buffer.from(encodeSafetensors(new Map(), metadata));
-    const at = bytes.indexOf('"heddle.sha256":"') + '"heddle.sha256":"'.length;
-    bytes.write(createHash("sha256").update(bytes).digest("hex"), at);
-    writeFileSync(join(folder, checkpointFileName(2)), bytes);
+    const info = JSON.stringify({ format: 3, library: "9.0.0" });
+    const metadata = new Map([["heddle.checkpoint", info]]);
+    await saveSafetensors(join(folder, checkpointFileName(2)), new Map(), { metadata });
     await expect(latestCheckpoint(folder)).rejects.toThrow(
-      /checkpoint format 2, this Heddle .* reads up to 1\n(?:.*\n)?.*9\.0\.0/,
+      /checkpoint format 3, this Heddle .* reads up to 2\n(?:.*\n)?.*9\.0\.0/,
     );
   });
 

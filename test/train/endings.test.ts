@@ -53,6 +53,18 @@ describe.skipIf("error" in loadNative())("one of two ranks", { timeout: 60_000 }
   test.each([
     ["1:stop", [trained, trained]],
     ["all:stop", [trained, trained]],
+    ["0:stop:stages", [trained, trained]],
+    ["1:stop:stages", [trained, trained]],
+    [
+      "0:abort:stages",
+      [
+        ["caught enough of it", "again enough of it"],
+        [
+          "caught the signal of rank 0 ended the training after 7 steps",
+          "again the signal of rank 0 ended the training after 2 steps",
+        ],
+      ],
+    ],
     ["0:stopEpoch", [["trained 16 steps, 2 epochs"], ["trained 16 steps, 2 epochs"]]],
     [
       "1:abort",

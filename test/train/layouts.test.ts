@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { isTensor, replicate, type Tensor } from "../../src/functions/index.ts";
-import { type Mesh, mesh, trafficOf } from "../../src/plan/index.ts";
+import { formatLayout, type Mesh, mesh, trafficOf } from "../../src/plan/index.ts";
 import { unusedAxes } from "../../src/report/unused.ts";
+import { batchLayout } from "../../src/train/feed.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { layoutAxes, stateLayouts } from "../../src/train/layouts.ts";
 import { resolveOptions } from "../../src/train/options.ts";
@@ -87,6 +88,60 @@ describe.each(["reference", ...(missing === undefined ? (["native"] as const) : 
   },
 );
 
+/** Layers of widths that no number of devices divides. */
+const odd = (): nn.Layer =>
+  nn.sequential(
+    ...[nn.flatten(), nn.linear(15), nn.relu(), nn.batchNorm(), nn.linear(13), nn.dropout(0.25), nn.relu()],
+    nn.linear(3),
+  );
+const oddTask = { model: odd(), data: bars(61, { size: 9 }).shuffle().batch(16), optimizer: optimizers.adam };
+/** The faster executor. */
+const executor = missing === undefined ? "native" : "reference";
+
+test.each<[string, Record<string, number>, TrainOptions["layout"] & object]>([
+  ["a batch over hosts and devices", { hosts: 2, data: 2 }, []],
+  ["hybrid: sharded within hosts, whole across", { hosts: 2, data: 2 }, layouts.fullySharded()],
+  ["hybrid, of the optimizer state", { hosts: 2, data: 2 }, layouts.shardedState()],
+  ["hybrid, and the pair", { hosts: 2, data: 2, model: 2 }, [pair, layouts.fullySharded()]],
+])("%s gives the answer of one device", async (_what, axes, layout) => {
+  const alone = await trained({ executor, optimizer: optimizers.adam });
+  const apart = await trained({ executor, optimizer: optimizers.adam, mesh: mesh(axes), layout });
+  expectClose(apart.losses, alone.losses, 1e-9);
+  expectClose(apart.values, alone.values, 1e-9);
+});
+
+describe("dims and batches that do not divide", () => {
+  let alone: Trained;
+  beforeAll(async () => {
+    alone = await trained({ ...oddTask, executor });
+  });
+
+  test.each<[string, Record<string, number>, TrainOptions["layout"] & object, TrainOptions["executor"] & string]>([
+    ["fully sharded", { data: 2 }, layouts.fullySharded(), executor],
+    ["fully sharded over four", { data: 4 }, layouts.fullySharded(), "reference"],
+    ["optimizer state sharded over four", { data: 4 }, layouts.shardedState(), executor],
+    ["hybrid", { hosts: 2, data: 2 }, layouts.fullySharded(), executor],
+  ])("%s gives the answer of one device", async (_what, axes, layout, runs) => {
+    const apart = await trained({ ...oddTask, executor: runs, mesh: mesh(axes), layout, clip: { norm: 1e3 } });
+    expectClose(apart.losses, alone.losses, 1e-9);
+    expectClose(apart.values, alone.values, 1e-9);
+  });
+
+  test.each<[Record<string, number>, number, string]>([
+    [{ data: 4 }, 16, "S(0)"],
+    [{ hosts: 2, data: 2 }, 16, "S(0) S(0)"],
+    [{ data: 2, hosts: 2, model: 2 }, 16, "S(0) S(0) R"],
+    [{ hosts: 2, data: 2 }, 14, "S(0) S(0:4+3)"],
+    [{ hosts: 2, data: 2 }, 13, "R S(0:7+6)"],
+    [{ hosts: 2, data: 2 }, 2, "R S(0)"],
+    [{ hosts: 2, data: 2 }, 1, "R R"],
+    [{ hosts: 2, data: 2, stage: 2 }, 14, "R S(0) R"],
+    [{ hosts: 2, data: 1 }, 3, "S(0:2+1) R"],
+  ])("on %j a batch of %i rows is %s", (axes, rows, layout) => {
+    expect(formatLayout(batchLayout(mesh(axes), rows))).toBe(layout);
+  });
+});
+
 /** Bytes that each device sends in a step for values of more than one element, by collective and axis. */
 function sent(axes: Mesh, more: Partial<TrainOptions>): Record<string, number> {
   const settings = resolveOptions(task({ data: bars(64).batch(64), mesh: axes, ...more }));
@@ -157,6 +212,25 @@ describe("traffic of a step", () => {
   );
 });
 
+test.each(Object.entries(optimizers))("%s: every gradient is summed once", (_name, optimizer) => {
+  const parameters = 8 * (64 * 16 + 16 + 16 * 32 + 32 + 32 * 16 + 16 + 16 * 4 + 4);
+  expect(sent(mesh({ data: 2 }), { optimizer })).toEqual({ "allReduce data": parameters + 8 * 3 });
+});
+
+test("hybrid: parameters are gathered within a host, sums of one shard travel between hosts", () => {
+  const parameters = 8 * (64 * 16 + 16 + 16 * 32 + 32 + 32 * 16 + 16 + 16 * 4 + 4);
+  for (const layout of [layouts.fullySharded(), layouts.shardedState()]) {
+    const bytes = sent(mesh({ hosts: 2, data: 4 }), { layout, optimizer: optimizers.adam });
+    const counts = 8 * 3;
+    expect(bytes["allGather hosts"]).toBeUndefined();
+    expect(bytes["reduceScatter hosts"]).toBeUndefined();
+    // On two hosts each device sends what it reduces: a fourth of the gradients, which the four devices of a host share.
+    expect(bytes["allReduce hosts"]).toBeCloseTo(parameters / 4 + counts, 9);
+    expect(bytes["allGather data"]).toBeCloseTo((parameters * 3) / 4, 9);
+    expect(bytes["reduceScatter data"]).toBeCloseTo((parameters * 3) / 4, 9);
+  }
+});
+
 describe("checkpoints", () => {
   let uninterrupted: Trained;
   beforeAll(async () => {
@@ -167,6 +241,12 @@ describe("checkpoints", () => {
     ["fully sharded", "one device", { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() }, {}],
     ["one device", "fully sharded", {}, { mesh: mesh({ data: 4 }), layout: layouts.fullySharded() }],
     ["with sharded state", "one device", { mesh: mesh({ data: 2 }), layout: layouts.shardedState() }, {}],
+    [
+      "fully sharded within hosts",
+      "unevenly",
+      { mesh: mesh({ hosts: 2, data: 2 }), layout: layouts.fullySharded() },
+      { mesh: mesh({ data: 3 }), layout: layouts.fullySharded() },
+    ],
     ["split by model", "split by data", { mesh: mesh({ model: 2 }), layout: pair }, { mesh: mesh({ data: 2 }) }],
   ] as const)("written %s, read %s", async (_from, _to, first, second) => {
     const checkpoint = { directory: folder };

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { layouts, nn, optim, type StepRecord, type TrainOptions, train } from "heddle";
+import { layouts, nn, optim, random, type StepRecord, type TrainOptions, train } from "heddle";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { withSource } from "../../src/compile/index.ts";
 import { isOnStage, isTensor, replicate, type Tensor } from "../../src/functions/index.ts";
@@ -70,6 +70,7 @@ const meshes: { readonly [name: string]: Partial<TrainOptions> } = {
   "two stages, all forward passes first": stages({ schedule: "gpipe" }),
   "three stages": stages({ stages: { 1: 0, 4: 1, 6: 2 } }),
   "two stages times data": { mesh: mesh({ stage: 2, data: 2 }), ...stages({ microBatches: 2 }) },
+  "three stages, backward passes in two parts": stages({ stages: { 1: 0, 4: 1, 6: 2 }, schedule: "zb-h1" }),
   "fully sharded": { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() },
   "two stages, the first one's layer split over its devices": {
     mesh: mesh({ stage: 2, model: 2 }),
@@ -178,6 +179,92 @@ describe("checkpoints", () => {
   });
 });
 
+describe("batch norm by groups of rows", () => {
+  const given = (groups: number | undefined, more: Partial<TrainOptions>): Partial<TrainOptions> => ({
+    model: nn.sequential(
+      nn.flatten(),
+      nn.linear(16),
+      nn.batchNorm(groups === undefined ? {} : { groups }),
+      nn.relu(),
+      nn.linear(8),
+      nn.batchNorm(groups === undefined ? {} : { groups }),
+      nn.relu(),
+      nn.linear(3),
+    ),
+    // Adam would divide the rounding of small gradients by their size.
+    optimizer: optim.sgd({ learningRate: 0.05, momentum: 0.9 }),
+    epochs: 2,
+    ...more,
+  });
+  const pipeline = { stages: { 1: 0, 2: 0, 4: 1, 5: 1, 7: 1 }, microBatches: 4 };
+
+  test.each([
+    [4, { pipeline }],
+    [4, { pipeline: { ...pipeline, schedule: "zb-h1" } }],
+    [8, { pipeline, mesh: mesh({ stage: 2, data: 2 }), data: bars(64).shuffle().batch(32) }],
+    [8, { pipeline }],
+  ] as const)(
+    "of %i groups trains, evaluates and keeps running statistics as one device does",
+    async (groups, more) => {
+      const { data = bars(64).shuffle().batch(16) } = more as Partial<TrainOptions>;
+      const [alone, apart] = [await trained(given(groups, { data })), await trained(given(groups, { data, ...more }))];
+      expectClose(apart.losses, alone.losses, 1e-9);
+      expectClose(apart.evaluations, alone.evaluations, 1e-9);
+      expectClose(apart.values, alone.values, 1e-9);
+      const whole = await trained(given(undefined, { data }));
+      expect(Math.abs((whole.losses.at(-1) as number) - (alone.losses.at(-1) as number))).toBeGreaterThan(1e-6);
+    },
+  );
+
+  test("without groups is refused, with what to do", async () => {
+    await expect(trained(given(undefined, { pipeline }))).rejects.toThrow(
+      /needs the whole batch at once[\s\S]*hint: .*batchNorm\({ groups }\)/,
+    );
+  });
+});
+
+describe("several stages on each rank", () => {
+  const four = () =>
+    nn.sequential(
+      nn.flatten(),
+      nn.linear(12),
+      nn.relu(),
+      nn.linear(10),
+      nn.tanh(),
+      nn.linear(8),
+      nn.relu(),
+      nn.linear(3),
+    );
+  const pipeline = { stages: { 1: 0, 3: 1, 5: 2, 7: 3 }, microBatches: 4, schedule: "interleaved" };
+
+  test.each([
+    ["the default mesh", { pipeline }],
+    ["a mesh with data", { pipeline, mesh: mesh({ stage: 2, data: 2 }) }],
+    ["four on one rank", { pipeline: { ...pipeline, stagesPerRank: 4 } }],
+    ["one on each rank", { pipeline, mesh: mesh({ stage: 4 }) }],
+  ] as const)("on %s train, evaluate, predict and resume as one device does", async (_what, more) => {
+    const alone = await train(task({ model: four() }));
+    const checkpoint = { directory: folder };
+    await train(task({ model: four(), epochs: 2, checkpoint, ...more }));
+    const apart = await train(task({ model: four(), checkpoint, resume: true, ...more }));
+    const lossesOf = ({ history }: typeof alone) =>
+      history.flatMap(({ loss, validation }) => [loss, validation?.loss ?? 0]);
+    expectClose(lossesOf(apart), lossesOf(alone), 1e-9);
+    const rows = bars(21, { seed: 9 });
+    const predicted = async (result: typeof alone) => Array.from(await (await result.predict(rows)).data());
+    expectClose(await predicted(apart), await predicted(alone), 1e-9);
+  });
+
+  test.each([
+    [{ ...pipeline, stagesPerRank: 3 }, /4 stages cannot be 3 on each rank/],
+    [{ ...pipeline, stagesPerRank: 0 }, /pipeline\.stagesPerRank/],
+    [{ ...pipeline, schedule: "zb-h3" }, /there is no schedule 'zb-h3'[\s\S]*gpipe, 1f1b, interleaved, zb-h1, zb-h2/],
+    [{ ...pipeline, schedule: "1f1b", stagesPerRank: 2 }, /schedule '1f1b' of 4 stages has 4 ranks, not 2/],
+  ] as const)("are refused: %j", async (given, message) => {
+    await expect(train(task({ model: four(), epochs: 1, pipeline: given }))).rejects.toThrow(message);
+  });
+});
+
 describe("results", () => {
   test("are on their stages, predict and evaluate as they are", async () => {
     const [alone, apart] = [await train(task({})), await train(task(stages()))];
@@ -188,10 +275,22 @@ describe("results", () => {
     });
     const rows = bars(20, { seed: 9 });
     expect((await apart.evaluate(rows)).loss).toBeCloseTo((await alone.evaluate(rows)).loss, 12);
-    expectClose(
-      Array.from(await (await apart.predict(rows)).data()),
-      Array.from(await (await alone.predict(rows)).data()),
-      1e-9,
-    );
   });
+
+  test.each(Object.keys(meshes).slice(1, 5))(
+    "%s: predict a dataset and batches by stages as one device does",
+    async (name) => {
+      const [alone, apart] = [await train(task({ epochs: 1 })), await train(task({ ...named(name), epochs: 1 }))];
+      const numbers = async (made: Promise<Tensor>): Promise<number[]> => Array.from(await (await made).data());
+      const rows = bars(21, { seed: 9 });
+      expectClose(await numbers(apart.predict(rows)), await numbers(alone.predict(rows)), 1e-9);
+      const { shape } = rows.columns.get("x") as { shape: readonly number[] };
+      for (const count of [1, 6, 7, 16]) {
+        const x = random.normal(random.key(count), [count, ...shape.slice(1)], { dtype: "f64" });
+        const [staged, whole] = [await apart.predict(x), await alone.predict(x)];
+        expect(staged.shape).toEqual(whole.shape);
+        expectClose(await numbers(Promise.resolve(staged)), await numbers(Promise.resolve(whole)), 1e-9);
+      }
+    },
+  );
 });

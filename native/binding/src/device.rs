@@ -301,8 +301,12 @@ impl NativeDevice {
         }
     }
 
+    fn open(&self) -> Result<&Sender<Job>> {
+        self.queue.as_ref().ok_or_else(|| fail("the device is closed, with its runtime"))
+    }
+
     fn send(&self, job: Job) -> Result<()> {
-        let queue = self.queue.as_ref().ok_or_else(|| fail("the device is closed"))?;
+        let queue = self.open()?;
         if matches!(job, Job::Run { .. }) {
             self.seat.queued.fetch_add(1, Ordering::AcqRel);
         }
@@ -319,6 +323,8 @@ impl NativeDevice {
         into: impl FnOnce(Env, Vec<f64>) -> Result<D> + Send + 'static,
     ) -> Result<Object<'e>> {
         let arguments = arguments(&program.program, args.len(), |i| args[i].piece())?;
+        // A promise that nobody settles would keep the process alive.
+        self.open()?;
         let (settle, promise) = Settle::new(env)?;
         let done: Done = Box::new(move |result| settle.settle(result, into));
         let number = Some(self.runs.fetch_add(1, Ordering::AcqRel));

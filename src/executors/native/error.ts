@@ -26,11 +26,6 @@ export class RunError extends HeddleError {
   get step(): number | undefined {
     return this.fault.step;
   }
-
-  /** The kernel of that step. */
-  get op(): string | undefined {
-    return this.fault.kernel;
-  }
 }
 
 /** Wraps an error of native code; a HeddleError stays unchanged. An error without a record comes from a malformed call. */

@@ -321,8 +321,8 @@ function launch(
     const code = programs[index] as Ready;
     const uses = buffersOf(code, inputs[index] as readonly NativeMemory[], outputs[index] as readonly NativeMemory[]);
     // Of several devices in this process, the first is profiled.
-    if (note !== undefined && index === 0) return device.profile(code.native, uses).then(note);
-    return device.run(code.native, uses);
+    if (note !== undefined && index === 0) return byNative(() => device.profile(code.native, uses)).then(note);
+    return byNative(() => device.run(code.native, uses));
   });
   for (const output of outputs.flat()) output.comesFrom(launched);
   const unchanged = (): boolean =>

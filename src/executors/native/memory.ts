@@ -38,8 +38,8 @@ export class NativeMemory implements DeviceBuffer, Block {
   private readonly heap: Heap;
   /** The buffer that this one is a part of. */
   private readonly whole: Block | undefined;
-  /** The buffer whose handle this one uses; undefined: its own. */
-  private readonly donor: NativeMemory | undefined;
+  /** The buffer that owns the handle, which lives no longer than its owner; hidden from code that walks over values. */
+  readonly #owner: NativeMemory;
   private handle = 0;
   private object: NativeBuffer | undefined;
   /** The run that the memory was donated to, and whether a failed run left the contents unchanged. */
@@ -48,22 +48,18 @@ export class NativeMemory implements DeviceBuffer, Block {
   private written: Launch | undefined;
   private readers: Set<Reader> | undefined;
   private disposed = false;
+  private kept = false;
 
   private constructor(heap: Heap, bytes: number, whole: Block | undefined, donor: NativeMemory | undefined) {
     this.heap = heap;
     this.bytes = bytes;
     this.whole = whole;
-    this.donor = donor;
+    this.#owner = donor ?? this;
   }
 
   /** The memory that the buffer is the whole or a part of. */
   get block(): Block {
     return this.whole ?? this;
-  }
-
-  /** The buffer that owns the handle, which lives no longer than its owner. */
-  private get owner(): NativeMemory {
-    return this.donor ?? this;
   }
 
   /** New memory. @throws Error of the native core */
@@ -75,7 +71,7 @@ export class NativeMemory implements DeviceBuffer, Block {
 
   /** A new buffer of the same memory, for the results that a run writes over it. */
   again(): NativeMemory {
-    const memory = new NativeMemory(this.heap, this.bytes, this.block, this.owner);
+    const memory = new NativeMemory(this.heap, this.bytes, this.block, this.#owner);
     memory.handle = this.handle;
     return memory;
   }
@@ -88,6 +84,12 @@ export class NativeMemory implements DeviceBuffer, Block {
     part.written = this.written;
     part.lent = this.lent;
     return part;
+  }
+
+  keep(): void {
+    this.checkGood();
+    this.kept = true;
+    this.block.shared = true;
   }
 
   /** Records the run that takes over the memory. If it fails, it spoils the contents unless it ended before writing. */
@@ -127,8 +129,8 @@ export class NativeMemory implements DeviceBuffer, Block {
   /** The native buffer, for other calls. @throws HeddleError `disposed`. */
   get native(): NativeBuffer {
     const handle = this.held();
-    const { owner, heap } = this;
-    owner.object ??= byNative(() => heap.binding.NativeBuffer.ofHandle(handle));
+    const owner = this.#owner;
+    owner.object ??= byNative(() => this.heap.binding.NativeBuffer.ofHandle(handle));
     return owner.object;
   }
 
@@ -179,16 +181,16 @@ export class NativeMemory implements DeviceBuffer, Block {
   }
 
   dispose(): void {
-    if (this.disposed) return;
+    if (this.disposed || this.kept) return;
     this.disposed = true;
     if (this.readers === undefined || this.readers.size === 0) this.free();
   }
 
   private free(): void {
-    const { heap, owner, handle } = this;
+    const { heap, handle } = this;
     heap.binding.release(handle);
-    owner.object?.dispose();
-    if (this.block === owner) heap.given(owner.bytes);
+    this.#owner.object?.dispose();
+    if (this.block === this.#owner) heap.given(this.bytes);
   }
 }
 

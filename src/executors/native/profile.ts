@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Machine, machineFor, taskSeconds } from "../../cost/index.ts";
+import type { KernelCall } from "../../ir/kernel.ts";
 import { descriptionOf } from "../../kernels/index.ts";
 import { callCost, costOf, type LoweredProgram, numberedCalls, printCall } from "../../lower/index.ts";
 import { devicesOf } from "../../program/program.ts";
@@ -33,6 +34,8 @@ export interface ProfiledCall {
   readonly bytes: number;
   /** What the cost model predicts for one execution. */
   readonly seconds: number;
+  /** The rank that a message goes to or comes from, where each rank has one device. */
+  readonly peer?: number;
 }
 
 /** A program and its runs. */
@@ -122,7 +125,7 @@ export class Profiler {
   /** The profile so far. */
   profile(rank: number): RankProfile {
     const machine = this.machine ?? { threads: 0, isa: "", limits: { flops: 0, bytes: 0 } };
-    const programs = this.programs.filter(({ runs }) => runs.length > 0).map((noted) => this.describe(noted));
+    const programs = this.programs.filter(({ runs }) => runs.length > 0).map((noted) => this.describe(noted, rank));
     return { version: 1, rank, ...machine, programs };
   }
 
@@ -132,7 +135,7 @@ export class Profiler {
     writeFileSync(join(this.request.directory, `rank-${rank}.json`), JSON.stringify(this.profile(rank)));
   }
 
-  private describe({ lowered, machine: given, runs }: Noted): ProgramProfile {
+  private describe({ lowered, machine: given, runs }: Noted, rank: number): ProgramProfile {
     const machine = machineFor(devicesOf(lowered), given);
     const axes = lowered.axes.map(({ size }) => size);
     // A program that ran only a few times keeps at least its last run.
@@ -147,11 +150,21 @@ export class Profiler {
         ...(call["handle"] !== undefined && asyncRole === "starts" ? { beside: true as const } : {}),
         ...work,
         seconds: taskSeconds({ ...work, sends, calls: control === undefined ? 1 : 0 }, machine),
+        ...peerOf(call, axes, rank),
       };
     });
     const measured = runs.slice(warmUp).map((times) => Array.from(times));
     return { name: lowered.name, calls, seconds: costOf(lowered, machine).seconds, warmUp, runs: measured };
   }
+}
+
+/** The rank at the coordinate `to` or `from` of a message; ranks are numbered along the last axis first. */
+function peerOf(call: KernelCall, axes: readonly number[], rank: number): { readonly peer?: number } {
+  if (call.k !== "send" && call.k !== "receive") return {};
+  const coordinate = (call["to"] ?? call["from"]) as number;
+  const axis = call["axis"] as number;
+  const stride = axes.slice(axis + 1).reduce((product, size) => product * size, 1);
+  return { peer: rank + (coordinate - (Math.floor(rank / stride) % (axes[axis] as number))) * stride };
 }
 
 /** Reads a worker's file. @throws HeddleError `profile` for a malformed file. */

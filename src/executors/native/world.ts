@@ -45,15 +45,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     attempt = await latestAttempt(store, `attempt/${epoch}/${name}`, attempt);
     if (attempt > 0) name = `${name}/${attempt}`;
     native = await binding.NativeWorld.connect({
-      runId,
-      epoch,
-      name,
-      rank,
-      size,
-      host,
-      port,
-      secret,
-      timeout,
+      ...{ runId, epoch, name, rank, size, host, port, secret, timeout },
       transport: options.transport ?? transport,
       ...(bind === undefined ? {} : { bind }),
       ...(ports === undefined ? {} : { ports }),

@@ -6,6 +6,7 @@ export {
   type ActionKind,
   formatAction,
   gpipe,
+  kindsOf,
   microAxis,
   oneFOneB,
   parseAction,
@@ -15,13 +16,5 @@ export {
   type ScheduleMaker,
   schedules,
 } from "./schedule.ts";
-export {
-  defaultCosts,
-  needsOf,
-  printSchedule,
-  type ScheduleCosts,
-  type Simulation,
-  simulate,
-  type TimedAction,
-} from "./simulate.ts";
+export * from "./simulate.ts";
 export { assignStages, type StageOptions, type StagePlace, type Stages } from "./stages.ts";

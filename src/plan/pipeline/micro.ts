@@ -15,6 +15,7 @@ import type { ValueFormat } from "../formats.ts";
 import { replicate, shard } from "../layout.ts";
 import type { Mesh } from "../mesh.ts";
 import { type PlannedValue, type PlanOptions, planGraph } from "../plan.ts";
+import { linearSets } from "../strategy.ts";
 import { microAxis } from "./schedule.ts";
 
 /** Options of {@link planMicroBatches}: layouts on the mesh, and `finish`, which must not merge accumulations. */
@@ -146,15 +147,16 @@ function accumulateEarly(graph: Graph, isBatch: (index: number) => boolean): Gra
 }
 
 /** Whether a scalar op is linear in `input` alone. The sum of its results is then the op applied to the sum. */
-function isScaling({ op, attrs, inputs }: Node, input: Node): boolean {
-  const { linear, form } = op;
-  const sets = typeof linear === "function" ? linear(attrs) : linear;
+function isScaling(node: Node, input: Node): boolean {
+  const { inputs, dtype, op } = node;
   const position = inputs.indexOf(input);
   return (
-    !isAbsent(form) &&
-    form.kind === "pointwise" &&
+    !isAbsent(op.form) &&
+    op.form.kind === "pointwise" &&
+    // A sum of 16-bit values would round: it is made behind their cast.
+    input.dtype === dtype &&
     inputs.lastIndexOf(input) === position &&
-    sets.some((set) => set.length === 1 && set[0] === position)
+    linearSets(node, inputs).some((set) => set.length === 1 && set[0] === position)
   );
 }
 
@@ -191,5 +193,5 @@ export const wholeBatch = (node: Node): HeddleError =>
   pipelineError(
     `${describeNode(node.inputs[0] ?? node)} needs the whole batch at once, so it cannot be split into micro-batches`,
     node.inputs[0] ?? node,
-    "statistics over the batch inside the network need it; normalise by row, or use no pipeline",
+    "statistics over the batch inside the network need it; normalise by row, by batchNorm({ groups }), or use no pipeline",
   );

@@ -16,8 +16,11 @@ export const stageAxis = "stage";
 /** Options that make a plan a pipeline. */
 export interface PipelineOptions {
   readonly microBatches: number;
-  /** `"1f1b"` (default), `"gpipe"`, a function that makes a schedule, or a schedule. */
-  readonly schedule?: keyof typeof schedules | ScheduleMaker | Schedule | undefined;
+  /**
+   * `"1f1b"` (default), `"gpipe"`, `"interleaved"`, `"zb-h1"`, `"zb-h2"`, the name of a registered schedule, a function that makes a schedule, or a
+   * schedule.
+   */
+  readonly schedule?: string | ScheduleMaker | Schedule | undefined;
   /** Times for the order of actions; default: a backward pass takes twice a forward pass. */
   readonly costs?: ScheduleCosts | undefined;
   /** For each input the stage that holds it; undefined: all stages. */
@@ -41,8 +44,9 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
       hint: `name one, as in ${stageAxis}=2`,
     });
   const { microBatches, costs, stages, batch, updates } = pipeline;
-  const schedule = makeSchedule(countStages(graph, stages), pipeline);
-  checkRanks(schedule, (mesh.axes[stagePosition] as MeshAxis).size);
+  const { size } = mesh.axes[stagePosition] as MeshAxis;
+  const schedule = makeSchedule(countStages(graph, stages), pipeline, size);
+  checkRanks(schedule, size);
   simulate(schedule, costs);
   const innerMesh: Mesh = { axes: mesh.axes.filter((_axis, index) => index !== stagePosition) };
   const innerLayout = (layout: Layout | undefined): Layout | undefined =>
@@ -105,13 +109,14 @@ function countStages(graph: Graph, stages: readonly (number | undefined)[]): num
 export function makeSchedule(
   stages: number,
   { schedule = "1f1b", microBatches }: Pick<PipelineOptions, "schedule" | "microBatches">,
+  ranks?: number,
 ): Schedule {
-  const make = typeof schedule === "string" ? schedules[schedule] : schedule;
+  const make = typeof schedule === "string" ? schedules.get(schedule) : schedule;
   if (make === undefined)
     throw new HeddleError("pipeline", `there is no schedule '${String(schedule)}'`, {
-      hint: `there are ${Object.keys(schedules).join(", ")}`,
+      hint: `there are ${[...schedules.keys()].join(", ")}`,
     });
-  const result = typeof make === "function" ? make(stages, microBatches) : make;
+  const result = typeof make === "function" ? make(stages, microBatches, ranks) : make;
   if (result.stages !== stages || result.microBatches !== microBatches)
     throw new HeddleError(
       "pipeline",

@@ -8,8 +8,11 @@ import { checkInteger } from "../../util/options.ts";
 /** Name of the axis of micro-batches, which is time. */
 export const microAxis = "microBatch";
 
-/** `F` is the forward pass of a stage on one micro-batch, `B` its backward pass. */
-export type ActionKind = "F" | "B";
+/**
+ * `F` is the forward pass of a stage on one micro-batch, `B` its backward pass. Where a schedule has `W`, the backward pass is in two parts: `B`
+ * computes what the stage before needs, `W` the gradients by the weights, at any later time.
+ */
+export type ActionKind = "F" | "B" | "W";
 
 /** One cell of a schedule. */
 export interface Action {
@@ -26,18 +29,18 @@ export interface Schedule {
   readonly ranks: readonly (readonly Action[])[];
 }
 
-/** Makes a schedule for numbers of stages and micro-batches. */
-export type ScheduleMaker = (stages: number, microBatches: number) => Schedule;
+/** Makes a schedule for numbers of stages, micro-batches, and ranks where the mesh is known; a maker may ignore the number of ranks. */
+export type ScheduleMaker = (stages: number, microBatches: number, ranks?: number) => Schedule;
 
 /** `2F0`: stage, kind, micro-batch (as PyTorch writes actions). */
 export const formatAction = ({ stage, kind, microBatch }: Action): string => `${stage}${kind}${microBatch}`;
 
 /** The inverse of {@link formatAction}. @throws HeddleError `schedule`. */
 export function parseAction(text: string): Action {
-  const match = /^(\d+)([FB])(\d+)$/.exec(text);
+  const match = /^(\d+)([FBW])(\d+)$/.exec(text);
   if (match === null)
     throw new HeddleError("schedule", `'${text}' is not an action`, {
-      hint: "write stage, F or B, micro-batch, as in 2F0",
+      hint: "write stage, F, B or W, micro-batch, as in 2F0",
     });
   return { stage: Number(match[1]), kind: match[2] as ActionKind, microBatch: Number(match[3]) };
 }
@@ -77,8 +80,15 @@ export function oneFOneB(stages: number, microBatches: number): Schedule {
   return { name: "1f1b", stages, microBatches, ranks };
 }
 
-/** The schedules by name. */
-export const schedules: { readonly [name in "gpipe" | "1f1b"]: ScheduleMaker } = { gpipe, "1f1b": oneFOneB };
+/** The schedules that the option `schedule` can name; `src/pipelines` and `registerPipelineSchedule` add others. */
+export const schedules = new Map<string, ScheduleMaker>([
+  ["gpipe", gpipe],
+  ["1f1b", oneFOneB],
+]);
+
+/** The kinds of actions of a schedule. */
+export const kindsOf = ({ ranks }: Schedule): readonly ActionKind[] =>
+  ranks.some((actions) => actions.some(({ kind }) => kind === "W")) ? ["F", "B", "W"] : ["F", "B"];
 
 /** The rank of each stage: the one that has its actions. Undefined for a stage without actions. */
 export function rankOfStages({ stages, ranks }: Schedule): (number | undefined)[] {

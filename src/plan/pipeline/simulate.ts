@@ -3,12 +3,24 @@
  * long the schedule takes, and how many micro-batches it holds at once.
  */
 import { HeddleError } from "../../util/errors.ts";
-import { type Action, formatAction, formatGrid, type GridCell, orderGrid, type Schedule } from "./schedule.ts";
+import {
+  type Action,
+  type ActionKind,
+  formatAction,
+  formatGrid,
+  type GridCell,
+  kindsOf,
+  orderGrid,
+  type Schedule,
+} from "./schedule.ts";
 
 /** Time of one action of a stage, in any unit; one number applies to every stage. */
 export interface ScheduleCosts {
   readonly F: number | readonly number[];
+  /** The whole backward pass. */
   readonly B: number | readonly number[];
+  /** The part of a backward pass that computes the gradients by the weights, where it is an action of its own; default: half. */
+  readonly W?: number | readonly number[];
   /** Time that a transfer from one rank to another takes; both ranks can compute meanwhile. Default 0. */
   readonly transfer?: number;
 }
@@ -29,12 +41,13 @@ export interface Simulation {
   readonly time: number;
   /** Idle share of all ranks' time. */
   readonly bubble: number;
-  /** Per rank, the most micro-batches whose forward values are kept for a backward pass at once. */
+  /** Per rank, the most forward passes whose values are kept at once, until the last part of their backward pass. */
   readonly peakLive: readonly number[];
 }
 
 /** The actions whose results an action needs. */
 export function needsOf({ stage, kind, microBatch }: Action, stages: number): Action[] {
+  if (kind === "W") return [{ stage, kind: "B", microBatch }];
   if (kind === "F") return stage === 0 ? [] : [{ stage: stage - 1, kind, microBatch }];
   const forward: Action = { stage, kind: "F", microBatch };
   return stage === stages - 1 ? [forward] : [forward, { stage: stage + 1, kind, microBatch }];
@@ -48,7 +61,7 @@ export function needsOf({ stage, kind, microBatch }: Action, stages: number): Ac
  * needs, or ranks wait for each other in a cycle. The message shows the grid with the cell at fault marked.
  */
 export function simulate(schedule: Schedule, costs: ScheduleCosts = defaultCosts): Simulation {
-  checkComplete(schedule);
+  const kinds = checkComplete(schedule);
   const ends = new Map<string, { end: number; rank: number }>();
   const ranks: TimedAction[][] = schedule.ranks.map(() => []);
   const startOf = (action: Action, rank: number): number | undefined => {
@@ -66,7 +79,7 @@ export function simulate(schedule: Schedule, costs: ScheduleCosts = defaultCosts
       for (let next = actions[ranks[rank]?.length as number]; next !== undefined; ) {
         const start = startOf(next, rank);
         if (start === undefined) break;
-        const end = start + costOf(next, costs);
+        const end = start + costOf(next, costs, kinds);
         ranks[rank]?.push({ ...next, start, end });
         ends.set(formatAction(next), { end, rank });
         moved = true;
@@ -82,19 +95,26 @@ export function simulate(schedule: Schedule, costs: ScheduleCosts = defaultCosts
     );
   const time = Math.max(0, ...ranks.flat().map(({ end }) => end));
   const busy = ranks.flat().reduce((total, { start, end }) => total + end - start, 0);
-  return { ranks, time, bubble: time === 0 ? 0 : 1 - busy / (time * ranks.length), peakLive: ranks.map(peakLive) };
+  return {
+    ranks,
+    time,
+    bubble: time === 0 ? 0 : 1 - busy / (time * ranks.length),
+    peakLive: ranks.map((actions) => peakLive(actions, kinds.at(-1) as ActionKind)),
+  };
 }
 
-function costOf({ kind, stage }: Action, costs: ScheduleCosts): number {
-  const cost = costs[kind];
-  return typeof cost === "number" ? cost : (cost[stage] as number);
+function costOf({ kind, stage }: Action, costs: ScheduleCosts, kinds: readonly ActionKind[]): number {
+  const of = (cost: number | readonly number[]): number => (typeof cost === "number" ? cost : (cost[stage] as number));
+  if (kind === "F") return of(costs.F);
+  const byWeights = !kinds.includes("W") ? 0 : costs.W === undefined ? of(costs.B) / 2 : of(costs.W);
+  return kind === "W" ? byWeights : of(costs.B) - byWeights;
 }
 
-function peakLive(actions: readonly TimedAction[]): number {
+function peakLive(actions: readonly TimedAction[], last: ActionKind): number {
   let live = 0;
   let peak = 0;
   for (const { kind } of actions) {
-    live += kind === "F" ? 1 : -1;
+    live += kind === "F" ? 1 : kind === last ? -1 : 0;
     peak = Math.max(peak, live);
   }
   return peak;
@@ -108,10 +128,11 @@ function scheduleError(
   return new HeddleError("schedule", `schedule '${schedule.name}': ${what}\n${orderGrid(schedule, isMarked)}`);
 }
 
-/** Checks that every action is present once, and that all actions of a stage are on one rank. */
-function checkComplete(schedule: Schedule): void {
+/** Checks that every action is present once, and that all actions of a stage are on one rank; the kinds of actions. */
+function checkComplete(schedule: Schedule): readonly ActionKind[] {
   const { stages, microBatches } = schedule;
-  const seen = new Map<string, { rank: number }>();
+  const kinds = kindsOf(schedule);
+  const seen = new Set<string>();
   const ranks = new Map<number, number>();
   schedule.ranks.forEach((actions, rank) => {
     actions.forEach((action, index) => {
@@ -125,7 +146,7 @@ function checkComplete(schedule: Schedule): void {
         );
       if (seen.has(name))
         throw scheduleError(schedule, `${name} is present twice (again as action ${index} of rank ${rank})`, isThis);
-      seen.set(name, { rank });
+      seen.add(name);
       const stageRank = ranks.get(action.stage) ?? rank;
       if (stageRank !== rank)
         throw scheduleError(
@@ -138,11 +159,12 @@ function checkComplete(schedule: Schedule): void {
   });
   for (let stage = 0; stage < stages; stage++)
     for (let microBatch = 0; microBatch < microBatches; microBatch++)
-      for (const kind of ["F", "B"] as const) {
+      for (const kind of kinds) {
         const name = formatAction({ stage, kind, microBatch });
         if (!seen.has(name))
           throw scheduleError(schedule, `${name} is missing`, missingMark(schedule, stage, microBatch));
       }
+  return kinds;
 }
 
 /** Marks the other action of the same stage and micro-batch, if it exists. */

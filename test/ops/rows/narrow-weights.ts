@@ -28,6 +28,7 @@ const shapes: readonly [title: string, x: number[], weights: number[], attrs: ty
   ["rows of one tile", [3, 64], [32, 64], dims],
   ["rows of several squares", [71, 192], [83, 192], dims],
   ["a few rows and many weights", [20, 512], [700, 512], dims],
+  ["rows and several blocks of steps", [40, 1100], [70, 1100], dims],
   ["half steps", [20, 96], [40, 96], dims],
   ["few weights", [20, 128], [31, 128], dims],
   ["batched rows", [2, 1, 65], [2, 3, 65], batched],

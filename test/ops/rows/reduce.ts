@@ -45,6 +45,16 @@ const reduceRows: readonly Row[] = [
   },
   {
     op: "reduce",
+    title: "min of all, by rows",
+    inputs: [distinct([66, 264])],
+    attrs: { op: "min", dims: [0, 1] },
+    expected: (x) => [
+      [build([66], (a) => row(x, a).reduce((p, q) => Math.min(p, q))).reduce((p, q) => Math.min(p, q))],
+    ],
+    gradient: false,
+  },
+  {
+    op: "reduce",
     title: "and",
     inputs: [bools([8, 4])],
     attrs: { op: "and", dims: [1] },

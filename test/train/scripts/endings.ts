@@ -1,12 +1,12 @@
 /**
  * Trains on several ranks and ends early as the first argument says: `WHO:WHAT` at step 3 of rank WHO; the second is
- * a folder for checkpoints. Prints on every
+ * a folder for checkpoints. With `WHO:WHAT:stages` the layers are on two stages. Prints on every
  * rank how it ended.
  */
-import { losses, optim, train } from "heddle";
+import { losses, nn, optim, train } from "heddle";
 import { bars, linear } from "../synthetic.ts";
 
-const [who, what] = (process.argv[2] ?? "").split(":");
+const [who, what, form] = (process.argv[2] ?? "").split(":");
 const directory = process.argv[3];
 const rank = process.env["RANK"] ?? "0";
 const mine = who === "all" || who === rank;
@@ -15,7 +15,12 @@ const controller = new AbortController();
 
 const run = (rate: number): Promise<unknown> =>
   train({
-    model: linear(),
+    ...(form === "stages"
+      ? {
+          model: nn.sequential(nn.flatten(), nn.linear(8), nn.relu(), nn.linear(3)),
+          pipeline: { stages: { 1: 0, 3: 1 }, microBatches: 2 },
+        }
+      : { model: linear() }),
     data: bars(64).batch(8),
     loss: losses.softmaxCrossEntropy,
     optimizer: optim.sgd({ learningRate: rate }),

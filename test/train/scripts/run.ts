@@ -22,6 +22,8 @@ interface Settings {
   readonly layout?: "dense" | "all";
   /** Layers on two stages: in one process, or in two. */
   readonly pipeline?: boolean;
+  /** How gradients are compressed, by the name of a registered compressor; momentum takes the place of the optimizer's. */
+  readonly compression?: { readonly by: string; readonly momentum?: number; readonly least: number };
   /** A rank that ends without a word at step 5. */
   readonly dies?: number;
   /** Milliseconds that each step takes more. */
@@ -39,6 +41,7 @@ const {
   axes,
   layout,
   pipeline = false,
+  compression,
   dies,
   slow = 0,
 } = JSON.parse(process.argv[2] ?? "{}") as Settings;
@@ -58,13 +61,13 @@ const result = await train({
   optimizer: optim.sgd({
     // Alike for the first steps.
     learningRate: (step) => (isOdd("schedule") && step >= 3 ? rate / 2 : rate),
-    momentum: 0.9,
-    nesterov: true,
+    ...(compression?.momentum === undefined ? { momentum: 0.9, nesterov: true } : {}),
   }),
   epochs,
   dtype,
   report: "lines",
   ...(axes === undefined ? {} : { mesh: mesh(axes) }),
+  ...(compression === undefined ? {} : { compression }),
   ...(layout === undefined ? {} : { layout: rules[layout] }),
   ...(pipeline ? { pipeline: { stages: { 0: 0, 4: 1, 7: 1 }, microBatches: 4 } } : {}),
   ...(directory === undefined ? {} : { checkpoint: { directory, every, keep: 3 } }),

@@ -37,11 +37,17 @@ pub unsafe fn end() {
     asm!("tilerelease", options(nostack, preserves_flags, nomem));
 }
 
-/// Two by two tiles of sums: the sums of a row of tiles share the left tile, those of a column the right tile.
+/// Two by two tiles of sums, which begin as said: the sums of a row of tiles share the left tile, those of a column the right tile.
 macro_rules! squares {
-    ($name:literal, $steps:expr, $left:expr, $right:expr, $out:expr) => {
+    ($name:literal, zero, $($rest:expr),*) => {
+        squares!($name, ["tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3"], $($rest),*)
+    };
+    ($name:literal, onto, $($rest:expr),*) => {
+        squares!($name, ["tileloadd tmm0, [{o} + {t}]", "tileloadd tmm1, [{o} + {t} + 64]", "tileloadd tmm2, [{p} + {t}]", "tileloadd tmm3, [{p} + {t} + 64]"], $($rest),*)
+    };
+    ($name:literal, [$($start:literal),*], $steps:expr, $left:expr, $right:expr, $out:expr) => {
         asm!(
-            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            $($start,)*
             "2:",
             "tileloadd tmm4, [{a} + {s}]",
             "tileloadd tmm6, [{c} + {s}]",
@@ -91,11 +97,19 @@ macro_rules! pair {
 }
 
 macro_rules! both {
-    ($name:literal, $two:expr, $steps:expr, $left:expr, $right:expr, $out:expr) => {
-        if $two {
-            squares!($name, $steps, $left, $right, $out)
-        } else {
-            pair!($name, $steps, $left, $right, $out)
+    ($name:literal, $two:expr, $($rest:expr),*) => {
+        if $two { squares!($name, zero, $($rest),*) } else { pair!($name, $($rest),*) }
+    };
+}
+
+/// One of the macros above for bytes, by whether the left and the right ones have a sign.
+macro_rules! bytes {
+    ($signed:expr, $make:ident, $($rest:tt)*) => {
+        match $signed {
+            [true, true] => $make!("tdpbssd", $($rest)*),
+            [true, false] => $make!("tdpbsud", $($rest)*),
+            [false, true] => $make!("tdpbusd", $($rest)*),
+            [false, false] => $make!("tdpbuud", $($rest)*),
         }
     };
 }
@@ -107,9 +121,14 @@ macro_rules! both {
 pub unsafe fn block(pair: Pair, two: bool, steps: usize, left: [*const u8; 2], right: [*const u8; 2], out: *mut u32) {
     match pair {
         Pair::Bf16 => both!("tdpbf16ps", two, steps, left, right, out),
-        Pair::Bytes { signed: [true, true] } => both!("tdpbssd", two, steps, left, right, out),
-        Pair::Bytes { signed: [true, false] } => both!("tdpbsud", two, steps, left, right, out),
-        Pair::Bytes { signed: [false, true] } => both!("tdpbusd", two, steps, left, right, out),
-        Pair::Bytes { signed: [false, false] } => both!("tdpbuud", two, steps, left, right, out),
+        Pair::Bytes { signed } => bytes!(signed, both, two, steps, left, right, out),
     }
+}
+
+/// Adds the sums of 32 rows and columns of bytes to those at `out`; `signed`: the left and the right bytes.
+///
+/// # Safety
+/// As for [`block`].
+pub unsafe fn add(signed: [bool; 2], steps: usize, left: [*const u8; 2], right: [*const u8; 2], out: *mut u32) {
+    bytes!(signed, squares, onto, steps, left, right, out)
 }

@@ -52,35 +52,24 @@ impl<O: Outcome> Part<O> {
             for first in (0..steps).step_by(depth) {
                 let count = depth.min(steps - first);
                 let along = first * width..self.k.min((first + count) * width);
+                let halves = |from: *mut u8| [from, from.add(depth * TILE)];
+                let pack = |x: Lines, lines, side, to| pack(x, lines, along.len(), side, unit, halves(to));
                 for column in 0..columns {
-                    let to = room.add(2 * column * depth * TILE);
-                    pack(
-                        self.y.at(SQUARE * column, along.start),
-                        self.n - SQUARE * column,
-                        along.len(),
-                        Side::Right,
-                        unit,
-                        [to, to.add(depth * TILE)],
-                    );
+                    let (j, to) = (SQUARE * column, room.add(2 * column * depth * TILE));
+                    pack(self.y.at(j, along.start), self.n - j, Side::Right, to);
                 }
                 for row in 0..rows {
-                    let two = self.m - SQUARE * row > 16;
-                    let left = [left, left.add(depth * TILE)];
-                    pack(
-                        self.x.at(SQUARE * row, along.start),
-                        self.m - SQUARE * row,
-                        along.len(),
-                        Side::Left,
-                        unit,
-                        left,
-                    );
+                    let i = SQUARE * row;
+                    let two = self.m - i > 16;
+                    pack(self.x.at(i, along.start), self.m - i, Side::Left, left);
                     for column in 0..columns {
-                        let to = room.add(2 * column * depth * TILE).cast_const();
+                        let [left, right] = [left, room.add(2 * column * depth * TILE)]
+                            .map(|side| halves(side).map(<*mut u8>::cast_const));
                         let total =
                             totals.add(if blocks { (row * columns + column) * 4 * SQUARE * SQUARE } else { 0 }).cast();
                         let into = if first == 0 { total } else { sums.cast() };
                         let block = if unit.amx { amx::block } else { vector::block };
-                        block(self.pair, two, count, left.map(<*mut u8>::cast_const), [to, to.add(depth * TILE)], into);
+                        block(self.pair, two, count, left, right, into);
                         self.settle(row, column, total, into, first + count == steps);
                     }
                 }
@@ -115,14 +104,8 @@ unsafe fn pack(x: Lines, left: usize, k: usize, side: Side, unit: Unit, to: [*mu
             return;
         }
         for (step, first) in (0..k).step_by(width).enumerate() {
-            tile(
-                x.at(16 * half, first),
-                lines,
-                width.min(k - first),
-                side,
-                unit.flips[side as usize],
-                to.add(step * TILE),
-            );
+            let (from, steps) = (x.at(16 * half, first), width.min(k - first));
+            tile(from, lines, steps, side, unit.flips[side as usize], to.add(step * TILE));
         }
     }
 }

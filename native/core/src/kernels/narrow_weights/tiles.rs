@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use super::product::{parts, Product};
 use crate::buffer::Pages;
-use crate::kernels::narrow::amx::{begin, block, end, TILE};
-use crate::kernels::narrow::finish::{join, write, Epilogue, Sums};
-use crate::kernels::narrow::operands::{with_room, Pair};
+use crate::kernels::narrow::amx::{add, begin, end, TILE};
+use crate::kernels::narrow::finish::{write, Epilogue, Sums};
+use crate::kernels::narrow::operands::with_room;
 use crate::kernels::narrow::pack::{tile, transposed, Side};
 use crate::step::Run;
 
@@ -40,7 +40,7 @@ pub unsafe fn run(run: &Run, p: &Product) {
             tile(p.x.at(16 * half, step * STEP), lines, count, Side::Right, false, to);
         }
         parts(run, p.sizes, SQUARE, |range| {
-            with_room(2 * steps * TILE + 4 * (squares + 2) * SUMS, |room| {
+            with_room(2 * steps * TILE + 4 * (squares + 1) * SUMS, |room| {
                 begin(16);
                 for column in range.clone().step_by(SQUARE) {
                     columns(run, p, column..range.end.min(column + SQUARE), packed as *const u8, room);
@@ -65,29 +65,29 @@ unsafe fn columns(run: &Run, p: &Product, range: Range<usize>, packed: *const u8
         copy(from, k, room.add(line / 16 * steps * TILE + line % 16 * STEP));
     }
     let totals = room.add(2 * steps * TILE).cast::<u32>();
-    let [sums, turned] = [0, 1].map(|i| totals.add((squares + i) * SUMS));
+    let turned = totals.add(squares * SUMS);
+    std::slice::from_raw_parts_mut(totals, squares * SUMS).fill(0);
     // The weights are on the left here.
-    let pair = Pair::Bytes { signed: [p.signed[1], p.signed[0]] };
+    let signed = [p.signed[1], p.signed[0]];
     for first in (0..steps).step_by(DEPTH) {
         let count = DEPTH.min(steps - first);
         let left = [0, steps].map(|half| room.add((half + first) * TILE).cast_const());
         for i in 0..squares {
-            let right = [2 * i, (2 * i + 1).min(m.div_ceil(16) - 1)];
-            let right = right.map(|half| packed.add(place(squares, half, first)));
+            let right = [0, 1].map(|half| packed.add(place(squares, (2 * i + half).min(m.div_ceil(16) - 1), first)));
             let total = totals.add(i * SUMS);
-            let into = if first == 0 { total } else { sums };
-            block(pair, true, count, left, right, into);
-            let square = |from| Sums { from, width: SQUARE, rows: SQUARE, columns: SQUARE };
-            if first > 0 {
-                join::<i32>(run.isa, square(total), square(into));
-            }
+            add(signed, count, left, right, total);
             if first + count == steps {
-                turn(total, turned);
                 let rows = SQUARE.min(m - SQUARE * i);
-                let results = Sums { rows, columns: range.len(), ..square(turned) };
-                let bias = p.epilogue.bias.map(|bias| bias.add(range.start));
-                let to = p.out.from(SQUARE * i, range.start);
-                write(run.isa, results, to, Epilogue { bias, relu: p.epilogue.relu });
+                let (to, bias) = (p.out.from(SQUARE * i, range.start), p.epilogue.bias);
+                let plain = to.columns == 1 && bias.is_none() && !p.epilogue.relu;
+                if plain && [rows, range.len()] == [SQUARE; 2] {
+                    turn(total, to.ptr.cast_mut().cast(), to.rows);
+                    continue;
+                }
+                turn(total, turned, SQUARE as isize);
+                let results = Sums { from: turned, width: SQUARE, rows, columns: range.len() };
+                let bias = bias.map(|bias| bias.add(range.start));
+                write(run.isa, results, to, Epilogue { bias, ..p.epilogue });
             }
         }
     }
@@ -106,13 +106,13 @@ unsafe fn copy(from: Option<*const u8>, k: usize, to: *mut u8) {
     }
 }
 
-/// Rows of a square as columns.
+/// Rows of a square as columns, `width` apart.
 #[target_feature(enable = "avx512f")]
-unsafe fn turn(from: *const u32, to: *mut u32) {
+unsafe fn turn(from: *const u32, to: *mut u32, width: isize) {
     for (i, j) in [(0, 0), (0, 16), (16, 0), (16, 16)] {
         let rows = std::array::from_fn(|row| _mm512_loadu_si512(from.add((i + row) * SQUARE + j).cast()));
         for (row, words) in transposed(rows).into_iter().enumerate() {
-            _mm512_storeu_si512(to.add((j + row) * SQUARE + i).cast(), words);
+            _mm512_storeu_si512(to.offset((j + row) as isize * width).add(i).cast(), words);
         }
     }
 }

@@ -1,0 +1,147 @@
+/** @module The option `compression` of `train`, checked. */
+import { isFloat } from "../ir/dtype.ts";
+import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { batchParts, dataAxis, type Mesh } from "../plan/mesh.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
+import { checkMatches, matching, type Pattern } from "../util/pattern.ts";
+import { shown } from "../util/show.ts";
+import { isRecord } from "../util/tree.ts";
+import { type Compressor, compressorNamed } from "./compressor.ts";
+
+/** How gradients are compressed between devices. */
+export interface CompressionOptions {
+  /** The compressor, such as `compression.topK({ ratio: 0.01 })`, or the name of a registered one. */
+  readonly by: Compressor | string;
+  /** Whether what is not sent is added to the next gradient; default: as the compressor needs it. */
+  readonly feedback?: boolean;
+  /**
+   * Momentum that each device keeps for itself, before compression; default 0. Gradients that travel uncompressed get it after their
+   * sum. The optimizer should have none.
+   */
+  readonly momentum?: number;
+  /** Whether momentum is cleared where a value was sent; default: for compressors that send some of the elements. */
+  readonly masking?: boolean;
+  /**
+   * Clips the gradients of each device to the norm `clip / √devices` before they are added to the rest; default none. `clip` of
+   * `train` bounds the sum.
+   */
+  readonly clip?: number;
+  /** Epochs before the full compression; default 0. In them the compressor sends more, or gradients travel uncompressed. */
+  readonly warmup?: number;
+  /** Tensors with fewer elements travel uncompressed; default 1024. */
+  readonly least?: number;
+  /** A pattern of the names of parameters whose gradients are compressed, such as `"**.weight"`; default all. */
+  readonly only?: Pattern;
+}
+
+/** Compression with defaults filled in. */
+export interface Compression {
+  readonly by: Compressor;
+  readonly feedback: boolean;
+  readonly momentum: number;
+  readonly masking: boolean;
+  readonly clip: number | undefined;
+  readonly warmup: number;
+  readonly only: Pattern | undefined;
+  /** Whether the gradient of a parameter is compressed. */
+  readonly chooses: (name: string, type: TensorType) => boolean;
+  /** Number of devices that have contributions of their own. */
+  readonly devices: number;
+}
+
+const names: readonly (keyof CompressionOptions)[] = [
+  "by",
+  "feedback",
+  "momentum",
+  "masking",
+  "clip",
+  "warmup",
+  "least",
+  "only",
+];
+
+const isCompressor = (value: unknown): value is Compressor =>
+  isRecord(value) && typeof value["compress"] === "function" && typeof value["decompress"] === "function";
+
+/** Checks the option and fills in defaults. @throws HeddleError `option` */
+export function compressionOf(given: Compressor | CompressionOptions | string): Compression {
+  const what = "train: compression";
+  const options: CompressionOptions = isCompressor(given) || typeof given === "string" ? { by: given } : given;
+  if (!isRecord(options))
+    throw new HeddleError("option", `${what}: is a compressor or { by }, got ${shown(given)}`, {
+      hint: "write compression.topK({ ratio: 0.01 })",
+    });
+  checkOptions(what, options, names);
+  const by = typeof options.by === "string" ? compressorNamed(options.by) : options.by;
+  if (!isCompressor(by))
+    throw new HeddleError("option", `${what}: by must be a compressor or the name of one, got ${shown(by)}`, {
+      hint:
+        typeof by === "function"
+          ? "call the function that makes it, as in compression.sign()"
+          : "such as compression.sign()",
+    });
+  const {
+    feedback = by.feedback,
+    momentum = 0,
+    masking = by.sparse === true,
+    clip,
+    warmup = 0,
+    least = 1024,
+    only,
+  } = options;
+  checkNumber(what, "momentum", momentum, 0, 1);
+  if (clip !== undefined) checkNumber(what, "clip", clip, Number.MIN_VALUE);
+  checkInteger(what, "warmup", warmup, 0);
+  checkInteger(what, "least", least, 0);
+  const named = only === undefined ? () => true : matching(`${what}: only`, only);
+  return {
+    by,
+    feedback,
+    momentum,
+    masking,
+    clip,
+    warmup,
+    only,
+    chooses: (name, { shape, dtype }) =>
+      isFloat(dtype) && sizeOf(shape) >= Math.max(least, 1) && named(name) && by.fits?.(shape) !== false,
+    devices: 1,
+  };
+}
+
+/** Checks the names of parameters, and of what the optimizer keeps. @throws HeddleError `option` */
+export function checkCompression(
+  { only, momentum }: Compression,
+  parameters: readonly string[],
+  slots: readonly string[],
+): void {
+  if (only !== undefined) checkMatches("train: compression: only", only, parameters);
+  if (momentum > 0 && slots.some((slot) => slot.includes("momentumBuffer")))
+    throw new HeddleError("option", "train: compression and the optimizer both have momentum", {
+      hint: "take the optimizer without momentum, such as optim.sgd({ learningRate })",
+    });
+}
+
+/** The compression between the devices of a mesh. @throws HeddleError `mesh` where batches are split over another axis, too */
+export function onMesh(compression: Compression, mesh: Mesh): Compression {
+  const devices = mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
+  if (batchParts(mesh) !== devices)
+    throw new HeddleError(
+      "mesh",
+      `train: compression goes over the axis '${dataAxis}' alone, and this mesh splits batches over another, too`,
+      {
+        hint: `leave out layouts within hosts, with one axis '${dataAxis}' over all devices`,
+      },
+    );
+  return { ...compression, devices };
+}
+
+/** How gradients travel in one stage of a training: by a compressor, or uncompressed. */
+export type Stage = Compressor | undefined;
+
+/** The number of the stage of an epoch: one for each epoch of the warm-up, then the last. */
+export const stageOf = ({ warmup }: Compression, epoch: number): number => Math.min(epoch, warmup);
+
+/** What a stage sends by. During a warm-up of W epochs the share of epoch e (from 0) is `(e + 1) / (W + 1)`. */
+export const stageAt = ({ by, warmup }: Compression, stage: number): Stage =>
+  stage >= warmup ? by : by.warming?.((stage + 1) / (warmup + 1));
