@@ -22,7 +22,7 @@ const cases: readonly Case[] = [
   ["run extend/adapter.ts", /xor 0 1 1 0\nxor\.json: there is no layer of type "dens": did you mean 'dense'\?\n$/],
   [
     "run extend/compressor.ts --workers 2",
-    /uncompressed: 35868 bytes a step, (9\d|100)\.\d % of the points\nternary: 4128 bytes a step, (9\d|100)\.\d % of the points\n$/,
+    /uncompressed: 17940 bytes a step, (9\d|100)\.\d % of the points\nternary: 2584 bytes a step, (9\d|100)\.\d % of the points\n$/,
   ],
   [
     "run extend/executor.ts",
