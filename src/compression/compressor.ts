@@ -3,6 +3,7 @@ import type { Tensor } from "../functions/index.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 
 /** Tensors by name. */
@@ -79,9 +80,14 @@ const kinds = new Map<string, CompressorKind>();
 /**
  * Adds a kind of compressor, so that `compression: "name"` chooses it.
  *
- * @throws HeddleError `option` for a name that is taken
+ * @throws HeddleError `option` for a name that is taken, `argument` for a malformed kind
  */
 export function registerCompressor(kind: CompressorKind): void {
+  const { name, make } = (kind ?? {}) as Partial<CompressorKind>;
+  if (typeof name !== "string" || name === "" || typeof make !== "function")
+    throw new HeddleError("argument", `registerCompressor: takes { name, doc, make }, got ${shown(kind)}`, {
+      hint: "make gives a compressor; examples/extend/compressor.ts is a complete example",
+    });
   if (kinds.has(kind.name)) throw new HeddleError("option", `registerCompressor: '${kind.name}' is taken`);
   kinds.set(kind.name, kind);
 }
@@ -89,8 +95,10 @@ export function registerCompressor(kind: CompressorKind): void {
 /** All registered kinds, in the order in which they were registered. */
 export const compressorKinds = (): readonly CompressorKind[] => [...kinds.values()];
 
-/** The registered compressor of this name. @throws HeddleError `option` if there is none */
+/** The registered compressor of this name. @throws HeddleError `option` if there is none, `argument` for another value */
 export function compressorNamed(name: string): Compressor {
+  if (typeof name !== "string")
+    throw new HeddleError("argument", `compressorNamed: takes the name of a compressor, got ${shown(name)}`);
   const kind = kinds.get(name);
   if (kind !== undefined) return kind.make();
   const near = nearest(name, [...kinds.keys()]);

@@ -38,7 +38,8 @@ const contributionsOp: OpDef<{ parts: number }> = defineComposite<{ parts: numbe
     const dims = dimsOf(x as TensorType);
     return equationOf([dims], [["n", ...dims]], { whole: ["n"], counts: { letter: "n", axis: dataAxis } });
   },
-  linear: [],
+  // On other axes contributions pass through, and nothing needs the whole sum.
+  linear: [[0]],
   gradient: absent("that of its body"),
   batch: byBody,
   form: movingKernel,

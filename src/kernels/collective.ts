@@ -73,8 +73,9 @@ export const send = is.kernel(
     dtype: is.dtype(),
     parts: is.records("SentJson", { in: is.reads("[count]"), count: is.size() }),
     label: is.optional(is.text()),
+    handle: is.optional(is.word()),
   },
-  { doc: "Sends all parts as one message to the device at coordinate `to` of the axis.", communicates: true },
+  { doc: "Sends all parts as one message to device `to` of the axis.", communicates: true, asyncRole: "starts" },
 );
 
 /** Receives a message of another device. */
@@ -86,6 +87,7 @@ export const receive = is.kernel(
     dtype: is.dtype(),
     parts: is.records("ReceivedJson", { out: is.writes("[count]"), count: is.size() }),
     label: is.optional(is.text()),
+    handle: is.optional(is.word()),
   },
-  { doc: "Waits for the message of a `send`, and checks its label, dtype and sizes.", communicates: true },
+  { doc: "Waits for a message, and checks its label, dtype and sizes.", communicates: true, asyncRole: "starts" },
 );

@@ -46,7 +46,8 @@ export function withAsyncCollectives(calls: readonly KernelCall[], context: Over
     const window = settling < 0 ? beside : beside.slice(0, settling);
     const seconds = window.reduce((sum, other) => sum + secondsOf(other, axes, machine), 0);
     const { sends } = call[workField] as CallCost;
-    const hidden = Math.min(seconds, sendSeconds(sends as Sending, machine));
+    // A receive may wait for its sender for any time.
+    const hidden = call.k === "receive" ? seconds : Math.min(seconds, sendSeconds(sends as Sending, machine));
     if (overlap === "all" ? window.length > 0 : hidden > 2 * machine.handover) waitIndices.set(index, waitIndex);
   }
   if (waitIndices.size === 0) return [...calls];
@@ -59,8 +60,8 @@ export function withAsyncCollectives(calls: readonly KernelCall[], context: Over
   return [
     ...calls.flatMap((call, index) => {
       const handle = handles.get(index);
-      const members = axes[call["axis"] as number];
-      return [...waitsAt(index), handle === undefined ? call : { ...call, handle, members }];
+      const members = call.k === "collective" ? { members: axes[call["axis"] as number] } : {};
+      return [...waitsAt(index), handle === undefined ? call : { ...call, handle, ...members }];
     }),
     ...waitsAt(calls.length),
   ];

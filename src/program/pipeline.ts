@@ -58,13 +58,10 @@ export function pipelinePrograms(
   const localSpecs = (values: readonly PlannedValue[]) =>
     values.map((value) => ({ name: value.name, type: localType(value.type, value.layout, mesh) }));
   const outputStages = stagesOf(outputs);
-  const assigned = assignStages(local, {
-    stages: pipeline.schedule.stages,
-    batch: pipeline.batch,
-    inputs: stagesOf(inputs),
-    outputs: outputStages,
-  });
-  const stages = kindsOf(pipeline.schedule).includes("W") ? splitBackward(assigned) : assigned;
+  const { schedule, batch } = pipeline;
+  const ofValues = { inputs: stagesOf(inputs), outputs: outputStages };
+  const assigned = assignStages(local, { stages: schedule.stages, batch, ...ofValues });
+  const stages = kindsOf(schedule).includes("W") ? splitBackward(assigned) : assigned;
   const specs = { inputs: localSpecs(inputs), outputs: localSpecs(outputs) };
   const common = { name, axes: mesh.axes, stageAxis, ...specs, donated };
   return new PipelineWriter({ ...common, stages, pipeline, outputStages }).programs();

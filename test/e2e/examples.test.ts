@@ -69,6 +69,10 @@ const cases: readonly Case[] = [
   ["run plan.ts --workers 4 --mesh data=2,model=2", /others? (?:is|are) alike\n[\s\S]*step 200: loss 0\.05\d+\n/],
   ["run pipeline.ts --workers 2", /(9\d|100)\.\d % of the points/],
   [
+    "run pipeline-schedules.ts --workers 2",
+    /idle 50 %, .* squares of the parameters (\d+\.\d{9})\n[\s\S]*idle 11 %, .* \1\n[\s\S]*idle 8 %, .* \1\n/,
+  ],
+  [
     "run quantized.ts -- --small",
     /f32: (8\d\.\d\d) % [\s\S]*i8, a scale for each weight: 8\d\.\d\d % of the test images\n$/,
   ],

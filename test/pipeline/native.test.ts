@@ -1,13 +1,14 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
 import { random, type Tensor, tensor } from "../../src/functions/index.ts";
-import { checkLowered, lowerProgram } from "../../src/lower/index.ts";
+import { checkLowered, type LoweredProgram, lowerProgram } from "../../src/lower/index.ts";
 import type { DeviceProgram } from "../../src/program/index.ts";
 import { apart, closeAll, farthest, pipelined, whole } from "./compare.ts";
 import {
   batch,
   compiled,
   convolutional,
+  deep,
   type Network,
   optimizers,
   perceptron,
@@ -48,6 +49,40 @@ describe.skipIf("error" in loadNative())("on the native executor, a pipeline", (
     const by = (schedule: "gpipe" | "1f1b") =>
       pipelined(convolutional(), "adam", "f32", 5, { schedule, executor: "native" });
     expect(await by("1f1b")).toEqual(await by("gpipe"));
+  });
+
+  it.each(["1f1b", "zb-h1", "interleaved"])(
+    "by %s gives the same bits with all messages beside computing, and with none",
+    async (schedule) => {
+      const by = async (overlap: string) => {
+        process.env["HEDDLE_OVERLAP"] = overlap;
+        try {
+          const mesh = { stage: schedule === "interleaved" ? 2 : 4 };
+          return await pipelined(deep(), "adam", "f32", 5, { schedule, mesh, executor: "native" });
+        } finally {
+          delete process.env["HEDDLE_OVERLAP"];
+        }
+      };
+      expect(await by("all")).toEqual(await by("off"));
+    },
+  );
+
+  it("starts messages where their values are there, and waits at their first use", () => {
+    const { runtime, pipeline } = compiled(convolutional(), optimizers()["momentum"] as never, "f32", {
+      schedule: "1f1b",
+    });
+    runtime.close();
+    const [first, second] = pipeline.programs.map(({ program }) => lowerProgram(program, { slots: 1, overlap: "all" }));
+    const started = ({ json }: LoweredProgram): Set<string> =>
+      new Set(json.steps.flatMap((call) => (call["handle"] !== undefined && call.k !== "wait" ? [call.k] : [])));
+    for (const lowered of [first, second] as LoweredProgram[]) checkLowered(lowered, [2]);
+    // Rank 0 needs each gradient at once; rank 1 can go on with a backward pass before the next activations come.
+    expect(started(first as LoweredProgram)).toEqual(new Set(["send"]));
+    expect(started(second as LoweredProgram)).toEqual(new Set(["send", "receive"]));
+    // Rank 0 sends the first activations while it computes the second ones.
+    const calls = (first as LoweredProgram).json.steps.map(({ k, label }) => `${k} ${label ?? ""}`);
+    const [sent, ended] = [calls.indexOf("send 0F0"), calls.findIndex((call) => call.startsWith("wait"))];
+    expect(calls.slice(sent + 1, ended).filter((call) => !/^(send|receive|wait)/.test(call)).length).toBeGreaterThan(0);
   });
 
   it("leaves what was donated as it was where a micro-batch fails before the update", async () => {

@@ -17,8 +17,8 @@ pub(crate) struct Started {
     pub outermost: usize,
 }
 
-/// Runs a collective. What it borrows lives until the queue is empty.
-type Work = Box<dyn FnOnce() -> Result<()> + Send>;
+/// Communicates. What it borrows lives until the queue is empty.
+pub(crate) type Work<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
 
 struct Finished {
     started: Started,
@@ -29,7 +29,7 @@ struct Finished {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<(Started, Work)>,
+    queue: VecDeque<(Started, Work<'static>)>,
     running: bool,
     finished: Vec<Finished>,
     stop: bool,
@@ -130,14 +130,19 @@ impl<'a> AsyncCollectives<'a> {
         WaitAtEnd(self)
     }
 
-    /// Puts a collective in the queue of the thread.
+    /// Communicates: with a handle beside the steps that follow, else at once, after all that is in flight.
     ///
     /// # Safety
     /// What `work` borrows must outlive the guard of `wait_at_end`.
-    pub(crate) unsafe fn start<'w>(&self, started: Started, work: Box<dyn FnOnce() -> Result<()> + Send + 'w>) {
-        let work = std::mem::transmute::<Box<dyn FnOnce() -> Result<()> + Send + 'w>, Work>(work);
-        self.shared.lock().queue.push_back((started, work));
+    pub(crate) unsafe fn carry(&self, handle: Option<(u32, usize)>, step: usize, work: Work<'_>) -> Result<()> {
+        let Some((handle, outermost)) = handle else {
+            self.wait_for_all()?;
+            return work();
+        };
+        let work = std::mem::transmute::<Work<'_>, Work<'static>>(work);
+        self.shared.lock().queue.push_back((Started { handle, step, outermost }, work));
         self.shared.changed.notify_all();
+        Ok(())
     }
 
     /// The error of a collective that has failed; the error names the step that started the collective.

@@ -15,8 +15,8 @@ pub const KERNELS: &[(&str, &[&str])] = &[
     ("axisIndex", &["axis", "out"]),
     ("collective", &["op", "axis", "reduction", "dtype", "parts", "label", "sends", "receives", "relative", "handle", "members"]),
     ("wait", &["handle"]),
-    ("send", &["axis", "to", "dtype", "parts", "label"]),
-    ("receive", &["axis", "from", "dtype", "parts", "label"]),
+    ("send", &["axis", "to", "dtype", "parts", "label", "handle"]),
+    ("receive", &["axis", "from", "dtype", "parts", "label", "handle"]),
     ("loop", &["count", "reverse", "out", "test", "condition", "steps"]),
     ("branch", &["test", "steps", "otherwise"]),
     ("conv", &["dtype", "n", "g", "d", "h", "w", "c", "kd", "kh", "kw", "o", "od", "oh", "ow", "strides", "padding", "inputDilation", "kernelDilation", "slots", "x", "weight", "bias", "relu", "out", "scratch"]),
@@ -139,6 +139,7 @@ structs! {
         dtype: DType = f.need("dtype")?,
         parts: Vec<SentJson> = f.need("parts")?,
         label: Option<String> = f.optional("label")?,
+        handle: Option<u32> = f.optional("handle")?,
     }
     ReceivedJson from f {
         out: At = f.need("out")?,
@@ -150,6 +151,7 @@ structs! {
         dtype: DType = f.need("dtype")?,
         parts: Vec<ReceivedJson> = f.need("parts")?,
         label: Option<String> = f.optional("label")?,
+        handle: Option<u32> = f.optional("handle")?,
     }
     LoopJson from f {
         count: Option<usize> = f.optional("count")?,

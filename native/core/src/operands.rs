@@ -72,6 +72,7 @@ pub fn send(f: &SendJson, c: &mut Checker) -> Result<()> {
     for (i, item) in f.parts.iter().enumerate() {
         c.dense(Read, &format!("parts[{i}].in"), item.input, f.dtype, &[&[item.count]])?;
     }
+    c.starts = f.handle;
     Ok(())
 }
 
@@ -79,6 +80,7 @@ pub fn receive(f: &ReceiveJson, c: &mut Checker) -> Result<()> {
     for (i, item) in f.parts.iter().enumerate() {
         c.dense(Write, &format!("parts[{i}].out"), item.out, f.dtype, &[&[item.count]])?;
     }
+    c.starts = f.handle;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ export const compressionTable: readonly Row[] = [
     attrs: { parts: 4 },
     expected: (x) => [Array.from({ length: 128 }, (_unused, index) => (x.data[index % 32] as number) / 4)],
     gradient: true,
-    shardings: ["S(0) -> S(1)", "S(1) -> S(2)"],
+    shardings: ["S(0) -> S(1)", "S(1) -> S(2)", "P(sum) -> P(sum)"],
   },
   {
     op: "wholeOnAll",

@@ -1,6 +1,5 @@
 //! Collectives, the waits for them, and the coordinates of this device.
 
-use crate::async_collectives::Started;
 use crate::calls::{AxisIndexJson, CollectiveJson, WaitJson};
 use crate::collectives::{output_count, total, Call, CollectiveOp, Counts, Part, ReduceOp};
 use crate::dtype::DType;
@@ -85,14 +84,8 @@ impl Kernel for Collective {
     }
 
     fn run(&self, run: &Run, step: usize) -> Result<()> {
-        if let Some((handle, outermost)) = self.handle {
-            let started = Started { handle, step, outermost };
-            // SAFETY: the executor drops the guard of the asynchronous collectives before the run and the program.
-            unsafe { run.async_collectives.start(started, Box::new(move || self.communicate(run, step))) };
-            return Ok(());
-        }
-        run.async_collectives.wait_for_all()?;
-        self.communicate(run, step)
+        // SAFETY: the executor drops the guard of the asynchronous collectives before the run and the program.
+        unsafe { run.async_collectives.carry(self.handle, step, Box::new(move || self.communicate(run, step))) }
     }
 }
 

@@ -1,16 +1,24 @@
 //! Sends and receives between two devices of a mesh axis.
 
+use std::slice::from_raw_parts_mut;
+
 use crate::calls::{ReceiveJson, SendJson};
 use crate::collectives::{Part, TransferCall, Way};
 use crate::dtype::DType;
-use crate::reader::kernels;
+use crate::reader::{kernels, Reader};
 use crate::step::{Kernel, Run};
 use crate::verify::At;
-use crate::{bail, Result};
+use crate::{bail, Error, Result};
 
 kernels! {
-    send = |call: SendJson| Transfer::new(call.label, Way::To(call.to), call.axis, call.dtype, call.parts.iter().map(|part| (part.input, part.count)));
-    receive = |call: ReceiveJson| Transfer::new(call.label, Way::From(call.from), call.axis, call.dtype, call.parts.iter().map(|part| (part.out, part.count)));
+    send(reader) = |call: SendJson, reader: &Reader| Ok::<_, Error>(Transfer {
+        way: Way::To(call.to), axis: call.axis, dtype: call.dtype, parts: call.parts.iter().map(|part| (part.input, part.count)).collect(),
+        label: call.label.unwrap_or_default(), handle: call.handle.zip(reader.in_flight.outermost),
+    });
+    receive(reader) = |call: ReceiveJson, reader: &Reader| Ok::<_, Error>(Transfer {
+        way: Way::From(call.from), axis: call.axis, dtype: call.dtype, parts: call.parts.iter().map(|part| (part.out, part.count)).collect(),
+        label: call.label.unwrap_or_default(), handle: call.handle.zip(reader.in_flight.outermost),
+    });
 }
 
 pub struct Transfer {
@@ -20,18 +28,8 @@ pub struct Transfer {
     /// Address and number of elements of each value.
     parts: Vec<(At, usize)>,
     label: String,
-}
-
-impl Transfer {
-    fn new(
-        label: Option<String>,
-        way: Way,
-        axis: usize,
-        dtype: DType,
-        parts: impl Iterator<Item = (At, usize)>,
-    ) -> Result<Transfer> {
-        Ok(Transfer { way, axis, dtype, parts: parts.collect(), label: label.unwrap_or_default() })
-    }
+    /// Handle, and number of the step among the outermost ones, of a transfer beside other steps.
+    handle: Option<(u32, usize)>,
 }
 
 impl Kernel for Transfer {
@@ -39,8 +37,19 @@ impl Kernel for Transfer {
         true
     }
 
-    fn run(&self, run: &Run, _step: usize) -> Result<()> {
-        run.async_collectives.wait_for_all()?;
+    fn starts(&self) -> bool {
+        self.handle.is_some()
+    }
+
+    fn run(&self, run: &Run, step: usize) -> Result<()> {
+        // SAFETY: the executor drops the guard of the asynchronous collectives before the run and the program.
+        unsafe { run.async_collectives.carry(self.handle, step, Box::new(move || self.communicate(run))) }
+    }
+}
+
+impl Transfer {
+    /// Sends or receives, on any thread.
+    fn communicate(&self, run: &Run) -> Result<()> {
         let Some(size) = run.collectives.size(self.axis) else {
             bail!("this device has no group for mesh axis {}", self.axis);
         };
@@ -53,13 +62,11 @@ impl Kernel for Transfer {
             match self.way {
                 Way::To(_) => Part { input: address, output: &mut [], input_bytes: bytes },
                 Way::From(_) => {
-                    let output = unsafe { std::slice::from_raw_parts_mut(address, bytes) };
-                    Part { input: std::ptr::null(), output, input_bytes: 0 }
+                    Part { input: address, output: unsafe { from_raw_parts_mut(address, bytes) }, input_bytes: 0 }
                 }
             }
         };
-        let mut parts: Vec<Part> = self.parts.iter().map(part).collect();
-        let Transfer { way, axis, dtype, label, .. } = self;
-        run.collectives.transfer(&TransferCall { way: *way, axis: *axis, dtype: *dtype, label }, &mut parts)
+        let call = TransferCall { way: self.way, axis: self.axis, dtype: self.dtype, label: &self.label };
+        run.collectives.transfer(&call, &mut self.parts.iter().map(part).collect::<Vec<_>>())
     }
 }
