@@ -6,6 +6,8 @@ export const reasons: Readonly<Record<string, string>> = {
   lstm: "128 products of 32 rows, one after another, are too short to be shared well by two threads",
   "gemm-":
     "beside MKL the tile is as fast; left sides with rows that compete for the cache are copied, and threads share no packed side",
+  "reduce-":
+    "rows are walked several times, and memory delivers little while those in a cache are walked again (docs/internals/speed.md)",
   "infer-mlp": "products of a vector this small stay on one thread, ONNX Runtime shares them",
   "infer-lenet": "layers this small stay on one thread, ONNX Runtime shares them",
   "int8-mlp-1": "weights are read at the memory's speed for one thread, and the second adds little on one core",

@@ -3,7 +3,7 @@
  * weights fills the time in which a rank would wait.
  */
 import { range } from "../ir/shape.ts";
-import { type Action, type ActionKind, type Schedule, simulate } from "../plan/pipeline/index.ts";
+import { type Action, type ActionKind, oneFOneB, type Schedule, simulate } from "../plan/pipeline/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 
@@ -132,3 +132,13 @@ export const zeroBubbleH2 = (stages: number, microBatches: number): Schedule =>
     (rank) => 2 * (stages - rank) - 1,
     (rank) => 2 * rank,
   );
+
+/**
+ * PipeDream (Narayanan et al., 2019): the order of `1f1b`, and each stage updates its parameters after each micro-batch. Stage `s` of `p` computes
+ * micro-batch `i` with the parameters after `i - (p - s - 1)` updates, forward and backward alike, so gradients are up to `p - s - 1` updates late.
+ */
+export function pipedream(stages: number, microBatches: number): Schedule {
+  const { ranks } = oneFOneB(stages, microBatches);
+  const updated = (action: Action): Action[] => (action.kind === "B" ? [action, { ...action, kind: "U" }] : [action]);
+  return { name: "pipedream", stages, microBatches, ranks: ranks.map((actions) => actions.flatMap(updated)) };
+}

@@ -28,13 +28,16 @@ export interface BuilderSource {
   readonly donated: readonly (number | undefined)[];
 }
 
-type Entry =
-  | {
-      readonly kind: "graph";
-      readonly graph: Graph;
-      readonly takes: readonly string[];
-      readonly makes: readonly string[];
-    }
+/** A graph that is run on named values. */
+export interface GraphEntry {
+  readonly kind: "graph";
+  readonly graph: Graph;
+  readonly takes: readonly string[];
+  readonly makes: readonly string[];
+}
+
+export type Entry =
+  | GraphEntry
   | { readonly kind: "send"; readonly peer: number; readonly values: readonly NamedValue[]; readonly label: string }
   | { readonly kind: "receive"; readonly peer: number; readonly values: readonly NamedValue[]; readonly label: string };
 
@@ -46,7 +49,7 @@ const inputIndex = (key: string): number | undefined => {
 /** Collects the graphs, sends and receives of a rank. A name may be bound again: from then on it means the new value. */
 export class ProgramBuilder {
   private readonly source: BuilderSource;
-  private readonly entries: Entry[] = [];
+  private entries: Entry[] = [];
   private readonly defined = new Set<string>();
 
   constructor(source: BuilderSource) {
@@ -71,6 +74,12 @@ export class ProgramBuilder {
   receive(peer: number, values: readonly NamedValue[], label: string): void {
     this.entries.push({ kind: "receive", peer, values, label });
     for (const { key } of values) this.defined.add(key);
+  }
+
+  /** Replaces all entries by others. */
+  replace(change: (entries: readonly Entry[]) => readonly Entry[]): void {
+    this.entries = [...change(this.entries)];
+    for (const entry of this.entries) if (entry.kind === "graph") for (const key of entry.makes) this.defined.add(key);
   }
 
   /** The program. `holds` tells which outputs of the pipeline this rank holds. */

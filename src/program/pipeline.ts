@@ -33,6 +33,7 @@ import type { Plan, PlannedPipeline, PlannedValue } from "../plan/plan.ts";
 import { invariant } from "../util/errors.ts";
 import { type BuilderSource, type PartProgram, ProgramBuilder } from "./builder.ts";
 import { isRepeated } from "./split.ts";
+import { updateEach } from "./stash/index.ts";
 import { verifyTransfers } from "./transfers.ts";
 
 /** A pipeline's plan with the data derived from it. */
@@ -75,6 +76,8 @@ class PipelineWriter {
   private readonly ranks: readonly number[];
   private readonly builders: readonly ProgramBuilder[];
   private readonly outputs: ReadonlySet<Node>;
+  /** Whether stages update their parameters after each micro-batch. */
+  private readonly updatesEach: boolean;
   /** For each node of the update, the number of transfers between ranks before it can be computed. */
   private readonly rounds = new Map<Node, number>();
 
@@ -85,6 +88,7 @@ class PipelineWriter {
     this.users = usersOf(this.order);
     this.outputs = new Set(this.graph.outputs);
     this.ranks = rankOfStages(source.pipeline.schedule).map((rank) => rank as number);
+    this.updatesEach = kindsOf(source.pipeline.schedule).includes("U");
     this.builders = source.pipeline.schedule.ranks.map(() => new ProgramBuilder(source));
   }
 
@@ -109,9 +113,10 @@ class PipelineWriter {
       else this.send(rank, this.computedBy(action), this.ranksNeeding, formatAction(action), action.microBatch);
     }
     this.updates();
+    const keyOf = (output: number): string => this.key(this.graph.outputs[output] as Node, undefined);
     const finished = this.builders.map((builder, rank) =>
       builder.finish(
-        (index) => this.key(this.graph.outputs[index] as Node, undefined),
+        this.updatesEach ? updateEach(builder, this.source, this.ranks.indexOf(rank), keyOf) : keyOf,
         (index) => this.holds(rank, index),
       ),
     );
@@ -231,7 +236,7 @@ class PipelineWriter {
     const computed = new Set(results);
     const has = (node: Node): boolean =>
       node.op === parameterOp || (!computed.has(node) && builder.has(this.key(node, microBatch)));
-    const finish = microBatch === undefined ? formBuckets : (graph: Graph): Graph => graph;
+    const finish = microBatch === undefined && !this.updatesEach ? formBuckets : (graph: Graph): Graph => graph;
     const members = needed(roots, has);
     const operands = [...new Set([...members.flatMap((node) => node.inputs), ...roots])].filter(has);
     operands.sort((left, right) => left.id - right.id);

@@ -172,7 +172,7 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
           : {}),
       },
     );
-  const taken = Object.keys(found.shard).find(
+  const taken = [...Object.keys(found.shard), ...Object.keys(found.state ?? {})].find(
     (axis) => (axis === stageAxis || batchAxes.includes(axis)) && mesh.axes.some((other) => other.name === axis),
   );
   if (!isPipeline || taken === undefined) return;

@@ -48,7 +48,7 @@ export interface PipelineTraining {
   readonly microBatches: number;
   /**
    * Order of forward and backward passes; default `"1f1b"`. `"interleaved"` has several stages on each rank, `"zb-h1"` and `"zb-h2"` cut backward
-   * passes into the parts by inputs and by weights.
+   * passes into the parts by inputs and by weights. With `"pipedream"` stages update their parameters after each micro-batch, which changes the result.
    */
   readonly schedule?: PipelineOptions["schedule"];
   /** Number of stages on each rank, for the default mesh; default: what the schedule says, which is 2 for `"interleaved"` and 1 for the others. */

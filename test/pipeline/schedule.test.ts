@@ -1,6 +1,12 @@
 import type { HeddleError } from "heddle";
 import { describe, expect, it } from "vitest";
-import { interleaved, registerPipelineSchedule, zeroBubbleH1, zeroBubbleH2 } from "../../src/pipelines/index.ts";
+import {
+  interleaved,
+  pipedream,
+  registerPipelineSchedule,
+  zeroBubbleH1,
+  zeroBubbleH2,
+} from "../../src/pipelines/index.ts";
 import {
   type Action,
   formatAction,
@@ -63,6 +69,14 @@ rank 2  .   .   2F0 2B0 2F1 2B1 2F2 2B2 2W0 2F3 2B3 2W1 2W2 2W3
 time    0   1   2   3   4   5   6   7   8   9   10  11  12
 rank 0  0F0 0F1 0F2 0B0 0W0 0F3 0B1 0W1 0B2 0W2 0B3 0W3 .
 rank 1  .   1F0 1B0 1F1 1B1 1F2 1B2 1W0 1F3 1B3 1W1 1W2 1W3
+`,
+  ],
+  pipedream: [
+    pipedream(2, 2),
+    `schedule pipedream stages=2 microBatches=2
+time    0   1   2   3 4   5   6   7 8   9 10
+rank 0  0F0 0F1 .   . 0B0 =   0U0 . 0B1 = 0U1
+rank 1  .   1F0 1B0 = 1U0 1F1 1B1 = 1U1 . .
 `,
   ],
   interleaved: [
@@ -161,7 +175,8 @@ describe("a simulation", () => {
   it("of any sizes runs: every schedule brought, also with fewer micro-batches than ranks, and groups that are not full", () => {
     for (const p of [1, 2, 3, 5])
       for (const m of [1, 2, 3, 4, 7, 11]) {
-        for (const make of [zeroBubbleH1, zeroBubbleH2]) expect(simulate(make(p, m)).time).toBeGreaterThan(0);
+        for (const make of [zeroBubbleH1, zeroBubbleH2, pipedream])
+          expect(simulate(make(p, m)).time).toBeGreaterThan(0);
         for (const v of [1, 2, 3]) expect(simulate(interleaved(p * v, m, p)).time).toBeGreaterThan(0);
       }
   });

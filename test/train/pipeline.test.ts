@@ -223,6 +223,31 @@ describe("batch norm by groups of rows", () => {
   });
 });
 
+describe("updates after each micro-batch", () => {
+  const given = (stages: { [layer: string]: number }, more: Partial<TrainOptions> = {}): Partial<TrainOptions> => ({
+    data: bars(64).batch(16),
+    optimizer: optim.sgd({ learningRate: 0.05, momentum: 0.9 }),
+    model: nn.sequential(nn.flatten(), nn.linear(16), nn.relu(), nn.linear(3)),
+    pipeline: { stages, microBatches: 4, schedule: "pipedream" },
+    ...more,
+  });
+
+  test("on one stage: a training whose batches are the micro-batches", async () => {
+    const { pipeline: _none, ...plain } = given({});
+    const [alone, apart] = [await trained({ ...plain, data: bars(64).batch(4) }), await trained(given({ 1: 0, 3: 0 }))];
+    expectClose(apart.values, alone.values, 1e-9);
+    expectClose(apart.evaluations, alone.evaluations, 1e-9);
+  });
+
+  test("on two stages the loss falls, and a step of which all gradients decide is refused", async () => {
+    const { losses } = await trained(given({ 1: 0, 3: 1 }));
+    expect(losses.at(-1)).toBeLessThan((losses[0] as number) / 2);
+    await expect(trained(given({ 1: 0, 3: 1 }, { clip: { norm: 1 } }))).rejects.toThrow(
+      /an update needs values of other stages/,
+    );
+  });
+});
+
 describe("several stages on each rank", () => {
   const four = () =>
     nn.sequential(
@@ -258,7 +283,10 @@ describe("several stages on each rank", () => {
   test.each([
     [{ ...pipeline, stagesPerRank: 3 }, /4 stages cannot be 3 on each rank/],
     [{ ...pipeline, stagesPerRank: 0 }, /pipeline\.stagesPerRank/],
-    [{ ...pipeline, schedule: "zb-h3" }, /there is no schedule 'zb-h3'[\s\S]*gpipe, 1f1b, interleaved, zb-h1, zb-h2/],
+    [
+      { ...pipeline, schedule: "zb-h3" },
+      /there is no schedule 'zb-h3'[\s\S]*gpipe, 1f1b, interleaved, zb-h1, zb-h2, pipedream/,
+    ],
     [{ ...pipeline, schedule: "1f1b", stagesPerRank: 2 }, /schedule '1f1b' of 4 stages has 4 ranks, not 2/],
   ] as const)("are refused: %j", async (given, message) => {
     await expect(train(task({ model: four(), epochs: 1, pipeline: given }))).rejects.toThrow(message);

@@ -13,7 +13,7 @@ use heddle_core::isa::Isa;
 use heddle_core::program::Program;
 
 fn group(ops: &[&str]) -> Description {
-    let view = View { dtype: DType::F32, along: true, streamed: false, lanes: None };
+    let view = View { dtype: DType::F32, along: true, streamed: false, fetched: 0, lanes: None };
     let mut registers = vec![(Instruction::Input(0), DType::F32)];
     for (i, name) in ops.iter().enumerate() {
         registers.push((Instruction::Compute(name.to_string(), vec![i]), DType::F32));

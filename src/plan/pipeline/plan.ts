@@ -17,7 +17,7 @@ export const stageAxis = "stage";
 export interface PipelineOptions {
   readonly microBatches: number;
   /**
-   * `"1f1b"` (default), `"gpipe"`, `"interleaved"`, `"zb-h1"`, `"zb-h2"`, the name of a registered schedule, a function that makes a schedule, or a
+   * `"1f1b"` (default), `"gpipe"`, `"interleaved"`, `"zb-h1"`, `"zb-h2"`, `"pipedream"`, the name of a registered schedule, a function that makes a schedule, or a
    * schedule.
    */
   readonly schedule?: string | ScheduleMaker | Schedule | undefined;

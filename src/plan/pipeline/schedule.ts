@@ -10,9 +10,10 @@ export const microAxis = "microBatch";
 
 /**
  * `F` is the forward pass of a stage on one micro-batch, `B` its backward pass. Where a schedule has `W`, the backward pass is in two parts: `B`
- * computes what the stage before needs, `W` the gradients by the weights, at any later time.
+ * computes what the stage before needs, `W` the gradients by the weights, at any later time. `U` follows `B` where a stage updates its parameters after
+ * each micro-batch.
  */
-export type ActionKind = "F" | "B" | "W";
+export type ActionKind = "F" | "B" | "W" | "U";
 
 /** One cell of a schedule. */
 export interface Action {
@@ -37,10 +38,10 @@ export const formatAction = ({ stage, kind, microBatch }: Action): string => `${
 
 /** The inverse of {@link formatAction}. @throws HeddleError `schedule`. */
 export function parseAction(text: string): Action {
-  const match = /^(\d+)([FBW])(\d+)$/.exec(text);
+  const match = /^(\d+)([FBWU])(\d+)$/.exec(text);
   if (match === null)
     throw new HeddleError("schedule", `'${text}' is not an action`, {
-      hint: "write stage, F, B or W, micro-batch, as in 2F0",
+      hint: "write stage, F, B, W or U, micro-batch, as in 2F0",
     });
   return { stage: Number(match[1]), kind: match[2] as ActionKind, microBatch: Number(match[3]) };
 }
@@ -87,8 +88,10 @@ export const schedules = new Map<string, ScheduleMaker>([
 ]);
 
 /** The kinds of actions of a schedule. */
-export const kindsOf = ({ ranks }: Schedule): readonly ActionKind[] =>
-  ranks.some((actions) => actions.some(({ kind }) => kind === "W")) ? ["F", "B", "W"] : ["F", "B"];
+export function kindsOf({ ranks }: Schedule): readonly ActionKind[] {
+  const used = new Set(ranks.flat().map(({ kind }) => kind));
+  return (["F", "B", "W", "U"] as const).filter((kind) => kind < "G" || used.has(kind));
+}
 
 /** The rank of each stage: the one that has its actions. Undefined for a stage without actions. */
 export function rankOfStages({ stages, ranks }: Schedule): (number | undefined)[] {

@@ -21,6 +21,8 @@ export interface ScheduleCosts {
   readonly B: number | readonly number[];
   /** The part of a backward pass that computes the gradients by the weights, where it is an action of its own; default: half. */
   readonly W?: number | readonly number[];
+  /** An update after a micro-batch; default 1. */
+  readonly U?: number | readonly number[];
   /** Time that a transfer from one rank to another takes; both ranks can compute meanwhile. Default 0. */
   readonly transfer?: number;
 }
@@ -47,7 +49,7 @@ export interface Simulation {
 
 /** The actions whose results an action needs. */
 export function needsOf({ stage, kind, microBatch }: Action, stages: number): Action[] {
-  if (kind === "W") return [{ stage, kind: "B", microBatch }];
+  if (kind === "W" || kind === "U") return [{ stage, kind: "B", microBatch }];
   if (kind === "F") return stage === 0 ? [] : [{ stage: stage - 1, kind, microBatch }];
   const forward: Action = { stage, kind: "F", microBatch };
   return stage === stages - 1 ? [forward] : [forward, { stage: stage + 1, kind, microBatch }];
@@ -106,6 +108,7 @@ export function simulate(schedule: Schedule, costs: ScheduleCosts = defaultCosts
 function costOf({ kind, stage }: Action, costs: ScheduleCosts, kinds: readonly ActionKind[]): number {
   const of = (cost: number | readonly number[]): number => (typeof cost === "number" ? cost : (cost[stage] as number));
   if (kind === "F") return of(costs.F);
+  if (kind === "U") return of(costs.U ?? 1);
   const byWeights = !kinds.includes("W") ? 0 : costs.W === undefined ? of(costs.B) / 2 : of(costs.W);
   return kind === "W" ? byWeights : of(costs.B) - byWeights;
 }

@@ -10,6 +10,8 @@ pub struct View {
     pub along: bool,
     /// Written by streaming stores, which bypass the caches.
     pub streamed: bool,
+    /// Bytes from what is read to what is fetched meanwhile, for a later walk; 0 for nothing.
+    pub fetched: usize,
     /// For a fold: the bits of its identity. The lanes of the fold may stay in registers for the length of a row.
     pub lanes: Option<u64>,
 }

@@ -111,10 +111,14 @@ impl Writer<'_> {
     }
 
     pub fn load(&mut self, operand: usize, to: Register, copy: Unrolled) -> Done {
-        let dtype = self.graph.views[operand].dtype;
+        let View { dtype, fetched, .. } = self.graph.views[operand];
         let (size, half) = (dtype.size(), self.graph.long);
         let base = self.address(operand)?;
-        let from = memory(base, Register::RCX, size as u32, (copy.ahead * size) as i64);
+        let at = |later| memory(base, Register::RCX, size as u32, (copy.ahead * size + later) as i64);
+        let from = at(0);
+        if fetched > 0 {
+            self.push(Instruction::with1(Code::Prefetcht1_m8, at(fetched)))?;
+        }
         let (low, _) = self.parts(to);
         if self.wide {
             let mut instruction = match (size, half) {

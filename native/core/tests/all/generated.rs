@@ -81,7 +81,7 @@ fn every_function() {
             op.extend(inputs.iter().map(|i| json!(i)));
             let step = json!({ "k": "fused", "shape": [n], "in": as_inputs([view(1), view(2)]), "out": [view(3)], "ops": [op] });
             compare(&step, &[dtype; 3], &contents, name);
-            let along = View { dtype: dtype_of(dtype), along: true, streamed: false, lanes: None };
+            let along = View { dtype: dtype_of(dtype), along: true, streamed: false, fetched: 1 << 12, lanes: None };
             let mut registers: Vec<_> = (0..2).map(|i| (Instruction::Input(i), dtype_of(dtype))).collect();
             registers.push((Instruction::Compute(name.into(), inputs), dtype_of(dtype)));
             let description = Description { views: vec![along; 3], registers, outputs: vec![(2, 2)] };

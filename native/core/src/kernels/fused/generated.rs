@@ -100,6 +100,11 @@ impl Generated {
     }
 }
 
+/// Whether a step over `total` elements touches more than caches keep.
+pub(crate) fn exceeds(operands: &[Operand], total: usize) -> bool {
+    operands.iter().map(|o| o.dtype.size() * total).sum::<usize>() > STREAMED
+}
+
 /// Whether output `k` of a step over `total` elements is written past the caches, `steps` being its strides between the
 /// runs that are written: whole cache lines, which nothing else of the step touches.
 pub(crate) fn streams<'a>(
@@ -108,10 +113,9 @@ pub(crate) fn streams<'a>(
     k: usize,
     mut steps: impl Iterator<Item = &'a isize>,
 ) -> bool {
-    let bytes: usize = operands.iter().map(|o| o.dtype.size() * total).sum();
     let (at, size) = (operands[k].at, operands[k].dtype.size());
     let alone = operands.iter().enumerate().all(|(other, o)| other == k || o.at != at);
-    bytes > STREAMED && alone && size > 2 && steps.all(|s| (s * size as isize) % 64 == 0)
+    exceeds(operands, total) && alone && size > 2 && steps.all(|s| (s * size as isize) % 64 == 0)
 }
 
 /// The group without its sizes and addresses, if generated kernels can read and write its views.
@@ -135,7 +139,7 @@ fn describe(
             return None;
         }
         let streamed = is_output(k) && streams(operands, total, k, operand.strides[..inner].iter());
-        views.push(View { dtype: operand.dtype, along: stride == 1, streamed, lanes: None });
+        views.push(View { dtype: operand.dtype, along: stride == 1, streamed, fetched: 0, lanes: None });
     }
     let instruction = |register: &Register| match &register.source {
         Source::Input(operand) => Some(Instruction::Input(*operand)),

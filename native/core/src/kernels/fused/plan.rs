@@ -71,18 +71,8 @@ pub(super) fn plan(
     if total == 0 {
         let shape = Shape::Linear { rows: 0, length: 0 };
         let (constants, once, actions) = (Vec::new(), Vec::new(), Vec::new());
-        return Ok(Fused {
-            count: 0,
-            dims: vec![1],
-            operands,
-            shape,
-            tile: 1,
-            constants,
-            once,
-            actions,
-            cost: 1,
-            generated: Generated::default(),
-        });
+        let (dims, generated) = (vec![1], Generated::default());
+        return Ok(Fused { count: 0, dims, operands, shape, tile: 1, constants, once, actions, cost: 1, generated });
     }
     let dims = merge(shape, &mut operands);
     for operand in &mut operands {

@@ -8,8 +8,8 @@ mod pass;
 use std::mem::MaybeUninit;
 
 use super::fold::{finish, pair, pairwise, start, LANES, RUN};
-use super::fused::generated::streams;
-use super::fused::registers::{Source, Value8};
+use super::fused::generated::{exceeds, streams};
+use super::fused::registers::{Operand, Source, Value8};
 use super::fused::tile::fill;
 use super::reduce::{PIECE, TASK};
 use crate::calls::{FusedJson, ReduceOp};
@@ -20,7 +20,7 @@ use crate::reader::Reader;
 use crate::sizes::offset_of;
 use crate::step::{Kernel, Run};
 use crate::{bail, Result};
-use group::{read, Group, Output};
+use group::{read, Group};
 use pass::{gather, Address, Builder, Pass, Place, VIEWS};
 
 kernels! {
@@ -146,7 +146,6 @@ impl<'a> Plan<'a> {
         let deepest = group.natures.iter().map(|n| n.level).max().unwrap_or(0);
         let passes = (0..=deepest).map(|_| Builder::new(group, true)).collect();
         let mut plan = Plan { group, passes, kept: Vec::new(), block: ROWS };
-        let whole = |o: &&Output| !o.single;
         for level in 0..=deepest {
             for (fold, register) in group.registers.iter().enumerate() {
                 let Source::Fold(op, from) = register.source else { continue };
@@ -155,22 +154,18 @@ impl<'a> Plan<'a> {
                     plan.passes[level].fold(fold, op, value)?;
                 }
             }
-            for output in group.outputs.iter().filter(whole) {
+            for output in group.outputs.iter().filter(|o| !o.single) {
                 // What takes an input's place must not be written before the last pass.
-                let at = group.operands[output.operand].at;
-                let natural = group.natures[output.register].level;
+                let Operand { at, dtype, .. } = group.operands[output.operand];
                 let replaces = group.operands.iter().enumerate().any(|(k, o)| k != output.operand && o.at == at);
-                let when = if replaces { deepest } else { natural };
-                if when == level {
+                if level == if replaces { deepest } else { group.natures[output.register].level } {
                     let value = plan.value(level, output.register);
-                    let (dtype, along) = (group.operands[output.operand].dtype, group.along[output.operand]);
-                    plan.passes[level].write(Place::Operand(output.operand), dtype, along, value);
+                    plan.passes[level].write(Place::Operand(output.operand), dtype, group.along[output.operand], value);
                 }
             }
         }
+        plan.block = (KEPT / plan.kept_bytes().max(1)).clamp(1, ROWS);
         plan.stream();
-        let bytes = plan.kept_bytes();
-        plan.block = (KEPT / bytes.max(1)).clamp(1, ROWS);
         Ok(plan)
     }
 
@@ -203,6 +198,11 @@ impl<'a> Plan<'a> {
         let group = self.group;
         let past = |k: usize| streams(&group.operands, group.total, k, group.operands[k].strides.iter());
         self.passes.iter_mut().for_each(|p| p.stream(past));
+        // While rows from memory are walked again, which is in a cache, memory delivers the next ones.
+        if let Some(again) = self.passes.get_mut(1).filter(|_| exceeds(&group.operands, group.total)) {
+            let rows = |o: &Operand| self.block as isize * o.strides.last().unwrap_or(&0) * o.dtype.size() as isize;
+            again.fetch(|k| usize::try_from(rows(&group.operands[k])).unwrap_or(0));
+        }
     }
 
     fn layout(&self) -> Result<Layout> {

@@ -83,7 +83,7 @@ impl<'a> Builder<'a> {
         if let Some(known) = self.places.iter().position(|p| *p == place) {
             return known;
         }
-        self.views.push(View { dtype, along: along != 0, streamed: false, lanes: None });
+        self.views.push(View { dtype, along: along != 0, streamed: false, fetched: 0, lanes: None });
         self.places.push(place);
         self.along.push(along);
         self.views.len() - 1
@@ -164,7 +164,7 @@ impl<'a> Builder<'a> {
     /// Writes a register of the pass.
     pub fn write(&mut self, place: Place, dtype: DType, along: isize, value: usize) {
         // An output that takes an input's place is a view of its own.
-        self.views.push(View { dtype, along: along != 0, streamed: false, lanes: None });
+        self.views.push(View { dtype, along: along != 0, streamed: false, fetched: 0, lanes: None });
         self.places.push(place);
         self.along.push(along);
         self.outputs.push((self.views.len() - 1, value));
@@ -179,16 +179,22 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Fetches what lies so many bytes behind operands while these are read.
+    pub fn fetch(&mut self, ahead: impl Fn(usize) -> usize) {
+        for (view, place) in self.views.iter_mut().zip(&self.places) {
+            if let (Place::Operand(o), true) = (place, view.along) {
+                view.fetched = ahead(*o);
+            }
+        }
+    }
+
     pub fn finish(self, generate: Generate) -> Result<Pass> {
         // Tiles of rows begin at the first lane.
         let unit = if self.holds { LANES } else { 16 };
         let tile = (REGISTERS / 8 / self.registers.len().max(1) / unit * unit).min(TILE);
         if tile == 0 || self.views.len() > VIEWS {
-            bail!(
-                "{} values and {} operands are more than one folded group can hold",
-                self.registers.len(),
-                self.views.len()
-            );
+            let (values, operands) = (self.registers.len(), self.views.len());
+            bail!("{values} values and {operands} operands are more than one folded group can hold");
         }
         let plain = self.along.iter().all(|a| *a == 0 || *a == 1) && self.views.len() <= OPERANDS;
         let written = self.outputs.iter().all(|(view, _)| self.views[*view].along);
