@@ -15,6 +15,7 @@ const processes = [
   "test/cache/process.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
+  "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
   "test/native/remat.test.ts",
@@ -72,7 +73,7 @@ const alone = [
 const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
-const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts"];
+const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
 const grids = ["test/rewrite/ends-product.test.ts"];
@@ -127,7 +128,12 @@ export default defineConfig({
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
       project("processes", { globalSetup, include: processes, provide: { step: 5 }, sequence: { groupOrder: 2 } }),
       project("hosts", { globalSetup, include: hosts, testTimeout: 180_000, sequence: { groupOrder: 3 } }),
-      project("engines", { globalSetup, include: engines, testTimeout: 180_000, sequence: { groupOrder: 4 } }),
+      project("engines", {
+        globalSetup: "test/engines/setup.mjs",
+        include: engines,
+        testTimeout: 180_000,
+        sequence: { groupOrder: 4 },
+      }),
       project("grids", { include: grids, provide: { step: 1 }, sequence: { groupOrder: 5 } }),
     ],
   },

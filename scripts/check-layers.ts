@@ -57,6 +57,7 @@ const needNode: readonly string[] = [
   "in-network/",
   "executors/native/",
   "executors/remote/",
+  "executors/through-switch/",
   "executors/registered.ts",
   "runtime/packages.ts",
   "data/idx-file.ts",

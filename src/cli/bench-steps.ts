@@ -3,7 +3,7 @@
  * `allReduce:1024`, a collective and its bytes. Rank 0 prints `program allReduce 1024 0.000012`: seconds of a call, of the slowest rank.
  */
 import * as comm from "../comm/index.ts";
-import { concat, type Tensor, tensor, zeros } from "../functions/index.ts";
+import { concat, scan, type Tensor, tensor, zeros } from "../functions/index.ts";
 
 const [text = "0.05", ...measurements] = process.argv.slice(2);
 const runtime = await comm.connect();
@@ -28,15 +28,11 @@ const calls: { readonly [name: string]: (bytes: number) => readonly [length: num
   allToAll: (bytes) => [lengths(bytes).part * size, (x) => comm.allToAll(x)],
 };
 
-/** A function that calls a collective several times, the way a compiled step does: sums one after another, others by themselves. */
+/** A function that calls a collective several times: sums in a loop, one after another, as the loops of the peers; others by themselves. */
 function repeated(name: string, call: Call, times: number): (x: Tensor) => Tensor {
   const first = (y: Tensor): Tensor => y.slice([0], [1]);
   if (name === "allReduce")
-    return (x) => {
-      let y = x;
-      for (let index = 0; index < times; index++) y = call(y);
-      return first(y);
-    };
+    return (x) => first(scan((y: Tensor) => [call(y), []] as const, x, [], { length: times })[0]);
   return (x) => concat(Array.from({ length: times }, () => first(call(x))));
 }
 
@@ -60,7 +56,9 @@ for (const measurement of measurements) {
   const [name = "", bytes = "4"] = measurement.split(":");
   const [length, call] = (calls[name] as (typeof calls)[string])(Number(bytes));
   const x = zeros([length]);
-  const times = Number(bytes) < 2 ** 20 ? 50 : 4;
+  const large = Number(bytes) >= 2 ** 20;
+  // Many small sums, so that the start of the program is no part of their time.
+  const times = large ? 4 : name !== "allReduce" ? 50 : Number(bytes) > 4096 ? 200 : 2000;
   const program = comm.perDevice(repeated(name, call, times), { name });
   const inProgram = (await timed(() => comm.work(program(x)).wait())) / times;
   const alone = await timed(async () => {

@@ -15,6 +15,7 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
   profile: async () => (await import("./profile.ts")).profileCommand,
   machine: async () => (await import("./machine.ts")).machineCommand,
   launch: async () => (await import("./launch.ts")).launchCommand,
+  switch: async () => (await import("./switch.ts")).switchCommand,
   worker: async () => (await import("./worker.ts")).workerCommand,
   doctor: async () => (await import("./doctor.ts")).doctorCommand,
   bench: async () => (await import("./bench.ts")).benchCommand,

@@ -115,7 +115,7 @@ const hasTransfer = (program: Program): boolean =>
   stepsWithin(program).some((step) => step.kind === "collective" && isTransfer(step));
 
 /** The devices that differ from this one only on the step's axis, including itself, in order of their coordinates. */
-function groupOf(step: CollectiveStep, device: number, { axes, devices }: ExecutorOptions): number[] {
+export function groupOf(step: CollectiveStep, device: number, { axes, devices }: ExecutorOptions): number[] {
   const axis = axes.findIndex(({ name }) => name === step.axis);
   const coords = (devices[device] as LocalDevice).coordinates;
   const coordinateOf = (member: number): number => (devices[member] as LocalDevice).coordinates[axis] as number;

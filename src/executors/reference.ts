@@ -174,7 +174,7 @@ const contextOf = ({ axes, devices }: ExecutorOptions, device: number): Context 
 });
 
 /** Runs a program on one device, step by step. */
-function* runProgram(program: Program, context: Context, inputs: readonly HostTensor[]): DeviceRun {
+export function* runProgram(program: Program, context: Context, inputs: readonly HostTensor[]): DeviceRun {
   const values = new Map(inputs.map((tensor, index) => [index, tensor]));
   for (const step of program.steps) {
     if (step.kind === "free") {

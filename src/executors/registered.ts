@@ -4,7 +4,9 @@ import { registerExecutor } from "../runtime/registry.ts";
 import { nativePlugin } from "./native/plugin.ts";
 import { referencePlugin } from "./reference.ts";
 import { remotePlugin } from "./remote/plugin.ts";
+import { switchPlugin } from "./through-switch/plugin.ts";
 
 registerExecutor(nativePlugin);
 registerExecutor(referencePlugin);
 registerExecutor(remotePlugin);
+registerExecutor(switchPlugin);

@@ -3,6 +3,9 @@
 /** Lanes of a packet: 1 KiB, so that a packet fits into a frame of Ethernet. */
 export const lanesPerPacket = 256;
 
+/** Slots of a switch unless its address says otherwise. */
+export const defaultSlots = 64;
+
 /** The exponent of a chunk of which all elements are 0, and of one with an element that is not finite. */
 export const allZero = -32768;
 export const notFinite = 32767;

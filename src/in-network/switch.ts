@@ -3,7 +3,7 @@ import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { arrivals, type Losses } from "./lossy.ts";
-import { decode, encode, type Packet } from "./packet.ts";
+import { decode, defaultSlots, encode, type Packet } from "./packet.ts";
 import { Pool } from "./pool.ts";
 
 /** Options of {@link startSwitch}. */
@@ -20,7 +20,7 @@ export interface SwitchOptions {
 
 /** A switch that runs. */
 export interface Switch {
-  /** Host and port, `"127.0.0.1:4711"`, for {@link joinSwitch}. */
+  /** For {@link joinSwitch}: host and port, and the number of slots if it is not 64. */
   readonly address: string;
   /** Packets that came and that were lost on purpose. */
   readonly packets: { readonly received: number; readonly lost: number };
@@ -37,7 +37,7 @@ const mostJobs = 4;
  */
 export async function startSwitch(options: SwitchOptions): Promise<Switch> {
   checkOptions("startSwitch", options, ["workers", "slots", "port", "losses"]);
-  const { workers, slots = 64, port = 0, losses = {} } = options;
+  const { workers, slots = defaultSlots, port = 0, losses = {} } = options;
   checkInteger("startSwitch", "workers", workers, 1, 1024);
   checkInteger("startSwitch", "slots", slots, 1, 65535);
   checkInteger("startSwitch", "port", port, 0, 65535);
@@ -70,7 +70,7 @@ export async function startSwitch(options: SwitchOptions): Promise<Switch> {
   };
   serve(socket, { workers, slots, travel, counts });
   return {
-    address: `127.0.0.1:${socket.address().port}`,
+    address: `127.0.0.1:${socket.address().port}${slots === defaultSlots ? "" : `/${slots}`}`,
     packets: counts,
     close: () => {
       for (const timer of timers) clearTimeout(timer);

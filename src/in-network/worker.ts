@@ -5,19 +5,17 @@ import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { lanesOf } from "./fixed-point.ts";
-import { decode, encode, type Packet } from "./packet.ts";
+import { decode, defaultSlots, encode, type Packet } from "./packet.ts";
 import { Sum } from "./sum.ts";
 
 /** Options of {@link joinSwitch}. */
 export interface JoinOptions {
-  /** The address that the switch gives: `"127.0.0.1:4711"`. */
+  /** The address that the switch gives: `"127.0.0.1:4711"`, or `"127.0.0.1:4711/8"` if it has 8 slots. */
   readonly address: string;
   /** This worker's number, from 0. */
   readonly worker: number;
   /** Number of workers, as the switch has it. */
   readonly workers: number;
-  /** Number of slots, as the switch has it; default 64. */
-  readonly slots?: number;
   /** A number that all workers of this group share, and no other group of the switch has; default 0. */
   readonly job?: number;
   /** Seconds without any result after which a sum fails; default 30. */
@@ -49,16 +47,17 @@ const tickMilliseconds = 2;
  * @throws HeddleError `option`
  */
 export async function joinSwitch(options: JoinOptions): Promise<Aggregator> {
-  checkOptions("joinSwitch", options, ["address", "worker", "workers", "slots", "job", "timeout"]);
-  const { address, worker, workers, slots = 64, job = 0, timeout = 30 } = options;
-  const [, host, port] = /^(127\.\d+\.\d+\.\d+|localhost):(\d+)$/.exec(String(address)) ?? [];
+  checkOptions("joinSwitch", options, ["address", "worker", "workers", "job", "timeout"]);
+  const { address, worker, workers, job = 0, timeout = 30 } = options;
+  const [, host, port, given] = /^(127\.\d+\.\d+\.\d+|localhost):(\d+)(?:\/(\d+))?$/.exec(String(address)) ?? [];
+  const slots = given === undefined ? defaultSlots : Number(given);
   if (host === undefined || port === undefined)
     throw new HeddleError("option", `joinSwitch: address must be a port of this machine, got ${shown(address)}`, {
       hint: 'such as "127.0.0.1:4711": the switch has no secrets, so nothing else may reach it',
     });
   checkInteger("joinSwitch", "workers", workers, 1, 1024);
   checkInteger("joinSwitch", "worker", worker, 0, workers - 1);
-  checkInteger("joinSwitch", "slots", slots, 1, 65535);
+  checkInteger("joinSwitch", "slots of the address", slots, 1, 65535);
   checkInteger("joinSwitch", "job", job, 0, 2 ** 32 - 1);
   checkNumber("joinSwitch", "timeout", timeout, Number.MIN_VALUE);
   const socket = createSocket("udp4");

@@ -5,7 +5,7 @@ import { extname } from "node:path";
 import { isMainThread } from "node:worker_threads";
 import { loadNative } from "../executors/native/binding.ts";
 import { connectToLauncher } from "../launcher-messages/launcher.ts";
-import { readEnvironment, setWorker } from "../util/settings.ts";
+import { readEnvironment, setVariables } from "../util/settings.ts";
 import { registerLoader, stripsTypes } from "./loader.ts";
 
 // The sources' TypeScript loader registers itself in the first thread only, and in some Nodes other threads do not inherit it.
@@ -17,7 +17,8 @@ const { launcher, worker } = readEnvironment();
 if (isMainThread && worker === undefined) {
   // The parent is not the launcher, or there is no channel: the launcher died while this process was starting.
   if (!connectToLauncher()) process.exit(1);
-  setWorker();
+  // The processes that this one starts inherit its variables, but are not workers of its launcher.
+  setVariables({ HEDDLE_WORKER: String(process.pid) });
   tieToLauncher(launcher);
 }
 

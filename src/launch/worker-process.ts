@@ -5,6 +5,7 @@ import { rmSync } from "node:fs";
 import { type ErrorMessage, parseWorkerMessage } from "../launcher-messages/launcher.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import type { Position } from "./flight.ts";
+import { inheritedDescriptors } from "./inherited.ts";
 import { copyLines, rankPrefix } from "./output.ts";
 
 /** How a process ended. */
@@ -96,6 +97,7 @@ export function startWorker(command: WorkerCommand): WorkerProcess {
       command.outputToErrors && command.relay === undefined ? errorStream : output,
       output,
       "ipc",
+      ...inheritedDescriptors(command.environment),
     ],
   });
   const carrier: WorkerCarrier = {

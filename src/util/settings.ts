@@ -22,10 +22,12 @@ export interface Environment {
   readonly resume: boolean;
   readonly quiet: boolean;
   readonly timeout: number | undefined;
-  readonly transport: "auto" | "tcp" | "shared" | undefined;
+  readonly transport: "auto" | "tcp" | "shared" | "mpi" | undefined;
+  readonly mpi: string | undefined;
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
   readonly machine: string | undefined;
+  readonly throughSwitch: string | undefined;
   readonly cache: string | undefined;
   readonly cacheHome: string | undefined;
   readonly workers: readonly string[] | undefined;
@@ -128,10 +130,12 @@ const readers = {
   HEDDLE_RESUME: oneOf("0", "1"),
   HEDDLE_QUIET: oneOf("0", "1"),
   HEDDLE_TIMEOUT: wholeNumber(1, 86_400),
-  HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared"),
+  HEDDLE_TRANSPORT: oneOf("auto", "tcp", "shared", "mpi"),
+  HEDDLE_MPI: text,
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
   HEDDLE_MACHINE: text,
+  HEDDLE_SWITCH: text,
   HEDDLE_WORKERS: {
     legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
     read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value : undefined),
@@ -168,9 +172,7 @@ type Name = keyof typeof readers;
 
 /** The meaning of each variable. Heddle's commands set those with `run` for the processes that they start. */
 export const meanings: { readonly [N in Name]: { readonly says: string; readonly by?: "run" } } = {
-  HEDDLE_EXECUTOR: {
-    says: "the executor that runs programs; `auto`, the default, chooses it; `reference` is slow",
-  },
+  HEDDLE_EXECUTOR: { says: "the executor that runs programs; `auto`, the default, chooses it; `reference` is slow" },
   HEDDLE_NATIVE: { says: "`off`: do not load the native core" },
   HEDDLE_ISA: { says: "the instruction set of native kernels; default the best of the processor" },
   HEDDLE_JIT: { says: "`off`: do not generate kernels" },
@@ -184,7 +186,10 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_QUIET: { says: "`1`: trainings report nothing, whatever their options say, like `--quiet`" },
   HEDDLE_TIMEOUT: { says: "seconds that a worker waits for another" },
   HEDDLE_TRANSPORT: {
-    says: "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error",
+    says: "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error; `mpi` is MPI, between workers that its launcher has started",
+  },
+  HEDDLE_MPI: {
+    says: "the path of an MPI library with the standard ABI; default that beside `mpiexec`, or the loader's",
   },
   HEDDLE_OVERLAP: {
     says: "which collectives overlap with computation: `on` (the default) those where it pays, `all` every one that can, `off` none",
@@ -193,6 +198,9 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
   HEDDLE_MACHINE: {
     says: "the description of devices and links for plans, as JSON; `--machine` reads it from a file",
     by: "run",
+  },
+  HEDDLE_SWITCH: {
+    says: "the address of a switch that adds up what workers send, such as `127.0.0.1:4711`: `heddle switch` starts one",
   },
   HEDDLE_WORKERS: { says: "addresses of the waiting workers that this process drives, like `--on`" },
   HEDDLE_WORKERS_SECRET: { says: "the secret that a driver and its waiting workers share" },
@@ -253,8 +261,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
       hint: `it can be ${readers[name].legal}, or unset`,
     });
   };
-  const executor = value("HEDDLE_EXECUTOR");
-  const alone = value("HEDDLE_ALONE") === "1";
+  const [executor, alone] = [value("HEDDLE_EXECUTOR"), value("HEDDLE_ALONE") === "1"];
   const [world, rank] = [value("WORLD_SIZE") ?? 1, value("RANK")];
   return {
     executor: executor === "auto" ? undefined : executor,
@@ -268,9 +275,11 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     quiet: value("HEDDLE_QUIET") === "1",
     timeout: value("HEDDLE_TIMEOUT"),
     transport: value("HEDDLE_TRANSPORT"),
+    mpi: value("HEDDLE_MPI"),
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
     machine: value("HEDDLE_MACHINE"),
+    throughSwitch: value("HEDDLE_SWITCH"),
     cache: value("HEDDLE_CACHE"),
     cacheHome: value("XDG_CACHE_HOME"),
     workers: value("HEDDLE_WORKERS")?.split(","),
@@ -298,19 +307,9 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
   };
 }
 
-/** Marks the processes that this one starts: they inherit its variables, but are not workers of its launcher. */
-export function setWorker(): void {
-  process.env["HEDDLE_WORKER"] = String(process.pid);
-}
-
-/** Sets the variables of this process's place among others. */
+/** Sets variables of this process and of those that it starts. In a thread the native core does not see them: threads have a copy. */
 export function setVariables(variables: Variables): void {
   Object.assign(process.env, variables);
-}
-
-/** Sets the variable for the native core. In a thread this has no effect: threads have a copy of the variables. */
-export function setFinalize(when: NonNullable<Environment["finalize"]>): void {
-  process.env.HEDDLE_FINALIZE = when;
 }
 
 /** A sentence for each `HEDDLE_…` variable that is set, but unknown. */

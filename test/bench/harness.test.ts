@@ -401,8 +401,7 @@ describe("the page of a whole run", () => {
 });
 
 test.each([
-  { names: ["mlp", "lenet", "chain", "embedding"] },
-  { names: two },
+  { names: ["mlp", "lenet", "chain", "embedding", "lenet-dp", "gpt-fsdp"] },
   { names: ["lstm", "gpt", "resnet20", "embed"] },
   { names: [...bf16, ...int8] },
   { names: ["gemm-256", "gemm-1x4096x4096", ...infer] },

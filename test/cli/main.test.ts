@@ -103,6 +103,7 @@ describe("heddle doctor", () => {
       "native memory",
       "native shared",
       "native tcp",
+      "native mpi",
       "reference memory",
     ]);
     for (const row of rows) {
@@ -113,7 +114,7 @@ describe("heddle doctor", () => {
       });
     }
     const people = formatCollectives(table);
-    expect(people).toMatch(/allReduce mean +(floats +|- +){3}floats\n/);
+    expect(people).toMatch(/allReduce mean +(floats +|- +){4}floats\n/);
     expect(people).toContain("Every collective gave two ranks what is due, in every dtype");
   });
 });

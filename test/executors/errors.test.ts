@@ -153,7 +153,7 @@ describe.skipIf("error" in native)("the native core", () => {
     const thrown = await Promise.resolve(device)
       .then(run)
       .then(() => undefined, nativeError);
-    expect(thrown).toMatchObject({ code: "value", step: 0, op: "loop" });
+    expect(thrown).toMatchObject({ code: "value", step: 0 });
     expect(thrown?.fault).toEqual({
       ...{ kind: "index", index: 2, position: 0, size: 2 },
       ...{ program: "outside", step: 0, kernel: "loop", call: 1, iterations: [0] },

@@ -248,9 +248,7 @@ describe("over UDP", () => {
         losses: { drop, duplicate: drop / 2, reorder: drop / 2, seed: 5 },
       });
       const links = await Promise.all(
-        Array.from({ length: workers }, (_unused, worker) =>
-          joinSwitch({ address: one.address, worker, workers, slots: 8 }),
-        ),
+        Array.from({ length: workers }, (_unused, worker) => joinSwitch({ address: one.address, worker, workers })),
       );
       try {
         for (const dtype of ["f32", "i32"] as const) {

@@ -1,6 +1,6 @@
 /** Fully sharded training: what a device holds falls with the number of devices, and what it gathers. */
 import { data, layouts, losses, mesh, nn, optim, type TrainOptions } from "heddle";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { costOfTasks, machineFor, tasksOf } from "../../src/cost/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { predictedMemory } from "../../src/train/memory.ts";
@@ -13,8 +13,8 @@ const layers = 12;
 const layer = 4 * (width * width + width);
 
 /** A training of equal layers with `rows` rows on each device. */
-function training(devices: number, rows: number, layout?: TrainOptions["layout"]) {
-  const all = rows * devices;
+function training(axes: Record<string, number>, rows: number, layout?: TrainOptions["layout"], width = 256) {
+  const all = rows * Object.values(axes).reduce((product, size) => product * size, 1);
   const options: TrainOptions = {
     model: nn.sequential(...Array.from({ length: layers }, () => [nn.linear(width), nn.relu()]).flat()),
     data: data
@@ -30,17 +30,18 @@ function training(devices: number, rows: number, layout?: TrainOptions["layout"]
     ...(layout === undefined ? {} : { layout }),
   };
   const settings = resolveOptions(options);
-  return { settings, types: modelTypes(settings), axes: mesh({ data: devices }) };
+  return { settings, types: modelTypes(settings), axes: mesh(axes) };
 }
+
+type Training = ReturnType<typeof training>;
 
 /** Bytes of parameters, optimizer state and arena on one device. */
 function bytesOn(devices: number, rows: number, layout?: TrainOptions["layout"]): number {
-  const { parameters, optimizer, step } = memoryOn(devices, rows, layout);
+  const { parameters, optimizer, step } = memoryOf(training({ data: devices }, rows, layout));
   return parameters + optimizer + step;
 }
 
-function memoryOn(devices: number, rows: number, layout?: TrainOptions["layout"]) {
-  const { settings, types, axes } = training(devices, rows, layout);
+function memoryOf({ settings, types, axes }: Training) {
   const { parameters = 0, optimizer = 0, step = 0 } = predictedMemory(settings, types, axes, 1)[0] ?? {};
   return { parameters, optimizer, step };
 }
@@ -63,15 +64,76 @@ test.each([
 });
 
 test.each([2, 4, 16])("%i devices with sharded state: a part of the state, and the parameters", (devices) => {
-  const [whole, sharded] = [memoryOn(devices, 64), memoryOn(devices, 64, layouts.shardedState())];
+  const [whole, sharded] = [
+    memoryOf(training({ data: devices }, 64)),
+    memoryOf(training({ data: devices }, 64, layouts.shardedState())),
+  ];
   expect(sharded.parameters).toBe(whole.parameters);
   expect(sharded.optimizer).toBeLessThan((1.01 * whole.optimizer) / devices);
   // Nobody has the sum of a whole gradient.
   expect(sharded.step).toBeLessThan(1.05 * whole.step);
 });
 
+test("within hosts: what a device holds follows from the devices of its host alone", () => {
+  for (const layout of [layouts.fullySharded(), layouts.shardedState()])
+    expect(memoryOf(training({ hosts: 2, data: 4 }, 16, layout))).toEqual(memoryOf(training({ data: 4 }, 16, layout)));
+});
+
+test.each([2, 4, 8])(
+  "%i devices and 251 outputs: parts of unequal sizes, four layers, and the activations",
+  (devices) => {
+    const each = 4 * (251 * 251 + 251);
+    const { parameters, optimizer, step } = memoryOf(training({ data: devices }, 16, layouts.fullySharded(), 251));
+    // Biases stay whole, in parameters and two moments.
+    expect(parameters + optimizer).toBeLessThan((1.05 * 3 * layers * each) / devices + 3 * layers * 4 * 251);
+    // A layer that is sent is packed for each receiver.
+    expect(step).toBeLessThan(1.1 * ((layers * each) / devices + 4 * each + 4 * 16 * 251 * layers));
+  },
+);
+
+describe("a decoder", () => {
+  const [steps, vocabulary, features] = [16, 256, 64];
+  const pair = layouts.named({
+    "*.linear1.weight": { model: 0 },
+    "*.linear1.bias": { model: 0 },
+    "*.linear2.weight": { model: 1 },
+  });
+  const decoder = (axes: Record<string, number>, layout?: TrainOptions["layout"]): Training => {
+    const rows = 4 * (axes["hosts"] ?? 1) * (axes["data"] ?? 1);
+    const tokens = { shape: [rows, steps], data: new Int32Array(rows * steps) };
+    const settings = resolveOptions({
+      model: nn.sequential(
+        nn.embedding(vocabulary, features),
+        ...[1, 2, 3, 4].map(() => nn.decoderBlock({ heads: 4, dropout: 0 })),
+        nn.linear(vocabulary),
+      ),
+      data: data.fromArrays({ x: tokens, y: tokens }).batch(rows),
+      loss: losses.softmaxCrossEntropy,
+      optimizer: optim.adamW({ learningRate: 1e-3 }),
+      epochs: 1,
+      report: "silent",
+      ...(layout === undefined ? {} : { layout }),
+    });
+    return { settings, types: modelTypes(settings), axes: mesh(axes) };
+  };
+  const alone = memoryOf(decoder({ data: 1 }));
+  /** Bytes of the parameters of a block: four products with biases, and two norms. */
+  const block = 4 * (12 * features ** 2 + 13 * features);
+
+  test.each<[Record<string, number>, TrainOptions["layout"] & object, number]>([
+    [{ data: 2 }, layouts.fullySharded(), 2],
+    [{ data: 4 }, layouts.fullySharded(), 4],
+    [{ hosts: 2, data: 4 }, layouts.fullySharded(), 4],
+    [{ data: 2, model: 2 }, [pair, layouts.fullySharded()], 2],
+  ])("on %j: a part of the state, three blocks, and what one device needs", (axes, layout, parts) => {
+    const { parameters, optimizer, step } = memoryOf(decoder(axes, layout));
+    expect(parameters + optimizer).toBeLessThan((1.02 * (alone.parameters + alone.optimizer)) / parts);
+    expect(step).toBeLessThan(1.1 * (alone.step + 3 * block));
+  });
+});
+
 test("weights are gathered for the way there and the way back, the last layer's once for both", () => {
-  const { settings, types, axes } = training(4, 256, layouts.fullySharded());
+  const { settings, types, axes } = training({ data: 4 }, 256, layouts.fullySharded());
   const { collectives } = costOfTasks(tasksOf(planStep(settings, types, axes).plan.local), machineFor(4));
   const gathers = collectives.filter(({ name }) => name === "allGather");
   const weights = gathers.filter(({ sent }) => sent > 4 * width);

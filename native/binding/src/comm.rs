@@ -233,8 +233,10 @@ pub struct WorldOptions {
     /// Seconds.
     pub timeout: Option<f64>,
     pub flight: Option<String>,
-    /// What carries data: `auto`, `tcp` or `shared`.
+    /// What carries data: `auto`, `tcp`, `shared` or `mpi`.
     pub transport: Option<String>,
+    /// The MPI library.
+    pub mpi: Option<String>,
 }
 
 fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
@@ -244,11 +246,13 @@ fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
     config.epoch = options.epoch.unwrap_or(0) as u64;
     config.name = options.name.unwrap_or(config.name);
     config.flight = options.flight.map(PathBuf::from);
+    config.mpi = options.mpi.map(PathBuf::from);
     config.transport = match options.transport.as_deref() {
         None | Some("auto") => comm::TransportKind::Auto,
         Some("tcp") => comm::TransportKind::Tcp,
         Some("shared") => comm::TransportKind::Shared,
-        Some(other) => return Err(invalid(format!("transport '{other}' is not auto, tcp or shared"))),
+        Some("mpi") => comm::TransportKind::Mpi,
+        Some(other) => return Err(invalid(format!("transport '{other}' is not auto, tcp, shared or mpi"))),
     };
     if let Some(timeout) = options.timeout {
         config.timeout = seconds("timeout", timeout).map_err(|e| invalid(e.reason))?;

@@ -17,6 +17,8 @@ pub enum TransportKind {
     Tcp,
     /// Shared memory between all ranks; where that is impossible, connecting fails.
     Shared,
+    /// MPI, between processes that its launcher has started.
+    Mpi,
 }
 
 /// How a rank meets the others.
@@ -51,6 +53,8 @@ pub struct Config {
     /// Bytes of the ring buffer from one rank to another on the same host; by default chosen by the number of ranks. Each pair
     /// uses the value of its lower rank.
     pub ring: Option<usize>,
+    /// The MPI library, with the standard ABI; by default the one beside `mpiexec`, else the loader's.
+    pub mpi: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Config {
@@ -86,6 +90,7 @@ impl Config {
             flight: None,
             transport: TransportKind::Auto,
             ring: None,
+            mpi: None,
         }
     }
 }

@@ -14,7 +14,6 @@ use crate::transport::{LinkError, Transport};
 use crate::{Dtype, Error, Reduction, Result};
 
 const IOV: usize = 24;
-const SPINS: u32 = 40;
 const YIELDS: u32 = 40;
 /// Longest sleep before looking again at deadlines and at what other peers have sent.
 const NAP: Duration = Duration::from_millis(25);
@@ -50,7 +49,7 @@ struct Outgoing {
     ordinal: u32,
 }
 
-struct Incoming {
+pub(crate) struct Incoming {
     message: Option<Receive>,
     head: [u8; HEADER],
     head_got: usize,
@@ -61,16 +60,16 @@ struct Incoming {
     /// Bytes of payload that are combined already; later bytes are in staging.
     combined: usize,
     peer: usize,
-    ordinal: u32,
+    pub(crate) ordinal: u32,
 }
 
 pub(crate) struct Drive<'a> {
-    job: &'a Job<'a>,
-    transport: &'a mut dyn Transport,
+    pub(crate) job: &'a Job<'a>,
+    pub(crate) transport: &'a mut dyn Transport,
     sent: usize,
     received: usize,
     out: Outgoing,
-    incoming: Incoming,
+    pub(crate) incoming: Incoming,
     idle: u32,
     stalled_since: Option<Instant>,
     said_waiting: bool,
@@ -112,8 +111,7 @@ impl<'a> Drive<'a> {
                 return Err(notice.into_error(&self.now()));
             }
             if moved {
-                self.idle = 0;
-                self.stalled_since = None;
+                (self.idle, self.stalled_since) = (0, None);
             } else {
                 self.rest()?;
             }
@@ -129,19 +127,13 @@ impl<'a> Drive<'a> {
             return Ok(false);
         }
         let Some(message) = self.out.message else { return Ok(false) };
-        let total = self.out.head_len + message.from.len;
-        let mut moved = false;
-        while self.out.done < total {
-            match self.push(&message) {
-                Ok(0) => return Ok(moved),
-                Ok(count) => self.out.done += count,
-                Err(error) => return Err(self.link_error(message.peer, error)),
-            }
-            moved = true;
+        let count = self.push(&message).map_err(|error| self.link_error(message.peer, error))?;
+        self.out.done += count;
+        if self.out.done == self.out.head_len + message.from.len {
+            self.out.message = None;
+            self.sent += 1;
         }
-        self.out.message = None;
-        self.sent += 1;
-        Ok(true)
+        Ok(count > 0)
     }
 
     fn begin_send(&mut self) -> bool {
@@ -194,32 +186,34 @@ impl<'a> Drive<'a> {
             return Ok(false);
         }
         let Some(message) = self.incoming.message else { return Ok(false) };
-        let mut moved = false;
-        while self.incoming.head_got < HEADER {
-            let got = self.incoming.head_got;
-            let count = self.take(message.peer, |incoming| &mut incoming.head[got..])?;
-            if count == 0 {
-                return Ok(moved);
+        let got = self.incoming.head_got;
+        if got < HEADER {
+            if got == 0
+                && let Some(taken) = self.take_whole(&message)?
+            {
+                return Ok(taken && self.end_receive());
             }
-            moved = true;
+            let count = self.take(message.peer, |incoming| &mut incoming.head[got..])?;
             self.incoming.head_got += count;
             if self.incoming.head_got == HEADER {
                 self.check_header(&message)?;
             }
+            return Ok(count > 0);
         }
-        while self.incoming.done < self.incoming.text_len + message.into.len {
-            match self.pull(&message) {
-                Ok(0) => return Ok(moved),
-                Ok(count) => self.incoming.done += count,
-                Err(error) => return Err(self.link_error(message.peer, error)),
-            }
-            moved = true;
+        if self.incoming.done < self.incoming.text_len + message.into.len {
+            let count = self.pull(&message).map_err(|error| self.link_error(message.peer, error))?;
+            self.incoming.done += count;
+            return Ok(count > 0);
         }
         self.combine_staged(&message, message.into.len);
+        Ok(self.end_receive())
+    }
+
+    fn end_receive(&mut self) -> bool {
         self.incoming.message = None;
         self.received += 1;
         self.job.shared.flight.progress(self.job.flight, self.received as u64);
-        Ok(true)
+        true
     }
 
     fn begin_receive(&mut self) -> bool {
@@ -306,7 +300,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Combines bytes that have arrived, as left operand, with those in their place.
-    fn combine(&self, message: &Receive, arrived: *const u8, range: std::ops::Range<usize>) {
+    pub(crate) fn combine(&self, message: &Receive, arrived: *const u8, range: std::ops::Range<usize>) {
         let Some(with) = message.with else { return };
         let memory = &self.job.memory;
         let (dtype, reduction) = self.job.reduce;
@@ -377,7 +371,7 @@ impl<'a> Drive<'a> {
         Error::Mismatch(format!("{}, but {}", say(low), say(high)))
     }
 
-    fn link_error(&self, peer: usize, error: LinkError) -> Error {
+    pub(crate) fn link_error(&self, peer: usize, error: LinkError) -> Error {
         let rank = self.job.ranks[peer];
         // A peer that failed sent the reason on its control link just before it closed the link.
         if let Some(error) = self.last_words() {
@@ -406,11 +400,11 @@ impl<'a> Drive<'a> {
     /// Spins briefly, then yields, then sleeps until a link or another thread is ready.
     fn rest(&mut self) -> Result<()> {
         self.idle += 1;
-        if self.idle <= SPINS {
+        if self.idle <= self.job.shared.spins {
             std::hint::spin_loop();
             return Ok(());
         }
-        if self.idle <= SPINS + YIELDS {
+        if self.idle <= self.job.shared.spins + YIELDS {
             std::thread::yield_now();
             return Ok(());
         }

@@ -90,7 +90,7 @@ impl Header {
     }
 }
 
-/// FNV-1a over 64-bit words and bytes: cheap, and equal on every machine.
+/// FNV-1a over 64-bit words: cheap, and equal on every machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Fnv(u64);
 
@@ -101,10 +101,6 @@ impl Fnv {
 
     pub(crate) fn word(self, word: u64) -> Self {
         Self((self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29))
-    }
-
-    pub(crate) fn text(self, text: &str) -> Self {
-        text.bytes().fold(self.word(text.len() as u64), |hash, byte| hash.word(byte.into()))
     }
 
     pub(crate) fn finish(self) -> u64 {

@@ -10,6 +10,7 @@ use crate::frame::{Fnv, Header};
 use crate::memory::{Memory, Place, Scratch, Space};
 use crate::reduce::{Triple, combine};
 use crate::schedule::{Pattern, Schedule};
+use crate::small::{Texts, hash_text};
 use crate::state::Shared;
 use crate::transport::Transport;
 use crate::{Dtype, Error, Part, Reduction, Result};
@@ -33,7 +34,7 @@ pub struct Group {
     scratch: Scratch,
     listed: Listed,
     ends: Vec<usize>,
-    text: String,
+    texts: Texts,
     /// This rank and another, the sender first, for messages between two ranks alone.
     pairs: Vec<Group>,
 }
@@ -70,12 +71,12 @@ impl Group {
         let Some(index) = ranks.iter().position(|rank| *rank == shared.rank) else {
             return invalid(format!("this rank ({}) is not in it", shared.rank));
         };
-        let id = ranks.iter().fold(Fnv::new().text(name), |hash, rank| hash.word(*rank as u64)).finish();
+        let id = ranks.iter().fold(hash_text(Fnv::new(), name), |hash, rank| hash.word(*rank as u64)).finish();
         let sequence = shared.sequence(id);
         let (ranks, name) = (ranks.to_vec(), name.to_owned());
         let (scratch, listed) = (Scratch::default(), Listed::default());
-        let (ends, text, pairs) = (Vec::new(), String::new(), Vec::new());
-        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, ends, text, pairs })
+        let (ends, texts, pairs) = (Vec::new(), Texts::default(), Vec::new());
+        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, ends, texts, pairs })
     }
 
     /// Number of ranks in the group.
@@ -92,13 +93,13 @@ impl Group {
 
     /// Combines the inputs of all ranks; every rank gets the result. Output as long as input, may be the same.
     pub fn all_reduce(&mut self, parts: &[Part<'_>], dtype: Dtype, reduction: Reduction, label: &str) -> Result<()> {
-        self.run(parts, Call::new(Pattern::AllReduce, dtype, reduction, label))
+        self.carry(parts, Call::new(Pattern::AllReduce, dtype, reduction, label), None)
     }
 
     /// Each output is `size` blocks: the inputs of all ranks in group order. An input may be
     /// its own block of the output.
     pub fn all_gather(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
-        self.run(parts, Call::new(Pattern::AllGather, dtype, Reduction::Sum, label))
+        self.carry(parts, Call::new(Pattern::AllGather, dtype, Reduction::Sum, label), None)
     }
 
     /// Each input is `size` blocks; rank `r` gets the combination of all ranks' block `r`.
@@ -109,12 +110,12 @@ impl Group {
         reduction: Reduction,
         label: &str,
     ) -> Result<()> {
-        self.run(parts, Call::new(Pattern::ReduceScatter, dtype, reduction, label))
+        self.carry(parts, Call::new(Pattern::ReduceScatter, dtype, reduction, label), None)
     }
 
     /// Each input and output is `size` blocks: block `r` goes to rank `r`, and received blocks are in rank order.
     pub fn all_to_all(&mut self, parts: &[Part<'_>], dtype: Dtype, label: &str) -> Result<()> {
-        self.run(parts, Call::new(Pattern::AllToAll, dtype, Reduction::Sum, label))
+        self.carry(parts, Call::new(Pattern::AllToAll, dtype, Reduction::Sum, label), None)
     }
 
     /// Each rank sends the counts of elements in `sends` (position in the group, count), packed one after another in the
@@ -173,7 +174,7 @@ impl Group {
                 self.size()
             )));
         }
-        self.run(parts, Call::new(Pattern::Broadcast { root }, dtype, Reduction::Sum, label))
+        self.carry(parts, Call::new(Pattern::Broadcast { root }, dtype, Reduction::Sum, label), None)
     }
 
     /// Sends the inputs to the rank at position `to` of the group, which must be in `receive`; outputs are not written,
@@ -203,19 +204,16 @@ impl Group {
                 self.pairs.len() - 1
             }
         };
-        self.pairs[index].run(
+        self.pairs[index].carry(
             parts,
             Call { transfer: true, ..Call::new(Pattern::Broadcast { root: 0 }, dtype, Reduction::Sum, label) },
+            None,
         )
     }
 
     /// Returns once every rank of the group has called it.
     pub fn barrier(&mut self, label: &str) -> Result<()> {
-        self.run(&[], Call::new(Pattern::Barrier, Dtype::U8, Reduction::Sum, label))
-    }
-
-    fn run(&mut self, parts: &[Part<'_>], call: Call<'_>) -> Result<()> {
-        self.carry(parts, call, None)
+        self.carry(&[], Call::new(Pattern::Barrier, Dtype::U8, Reduction::Sum, label), None)
     }
 
     fn carry(&mut self, parts: &[Part<'_>], call: Call<'_>, listed: Option<&Listed>) -> Result<()> {
@@ -226,21 +224,25 @@ impl Group {
             block += call.block_bytes(part, size, index).map_err(|what| Error::Invalid(call.say(&what)))?;
             self.ends.push(block);
         }
-        call.describe(&mut self.text, block / call.dtype.size(), size);
-        let what_len = self.text.len();
-        let _ = write!(self.text, "\0'{}' of ranks {:?}", self.name, Few(&self.ranks));
+        let fingerprint = call.fingerprint(parts);
+        let text = self.texts.of(fingerprint, |text| {
+            call.describe(text, block / call.dtype.size(), size);
+            let what = text.len();
+            let _ = write!(text, "\0'{}' of ranks {:?}", self.name, Few(&self.ranks));
+            what
+        });
+        let (what, text) = (&text.whole[..text.what], text.whole.as_bytes());
         let schedule = Schedule::new(call.pattern, size, index, block);
         let stride = block.next_multiple_of(64);
         let staging = self.scratch.at_least(schedule.segment() + stride * schedule.scratch_blocks());
         let scratch = staging.wrapping_add(schedule.segment());
         let memory = Memory { parts, ends: &self.ends, scratch, stride, staging };
-        let what = &self.text[..what_len];
         let shared = &*self.shared;
         shared.exclusively(what, |transport| {
             let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
             let flight = shared.flight.start(self.id, sequence, what);
-            let header = header(shared, self.id, sequence, call.fingerprint(parts));
-            let (ranks, text) = (self.ranks.as_slice(), self.text.as_bytes());
+            let header = header(shared, self.id, sequence, fingerprint);
+            let ranks = self.ranks.as_slice();
             let reduce = (call.dtype, call.reduction);
             let collects = schedule.collects();
             let schedule = listed.map_or(Messages::Computed(schedule), Messages::Listed);
@@ -354,7 +356,6 @@ impl<'a> Call<'a> {
 
     /// Writes the descriptions for peers and people; `count` is that of one block.
     fn describe(&self, text: &mut String, count: usize, size: usize) {
-        text.clear();
         let dtype = self.dtype;
         // Writing to a string cannot fail.
         let _ = match self.pattern {
@@ -378,8 +379,9 @@ impl<'a> Call<'a> {
     /// The fingerprint, which is equal on ranks in the same collective.
     fn fingerprint(&self, parts: &[Part<'_>]) -> u64 {
         let root = if let Pattern::Broadcast { root } = self.pattern { root } else { 0 };
-        let hash = Fnv::new().text(self.op()).word(root as u64).text(self.dtype.name()).text(self.reduction.name());
-        let hash = hash.text(self.label).word(parts.len() as u64);
+        let hash =
+            hash_text(Fnv::new(), self.op()).word(root as u64).word(self.dtype as u64).word(self.reduction as u64);
+        let hash = hash_text(hash, self.label).word(parts.len() as u64);
         // In an exchange, the length of each message is checked when it arrives.
         let sizes = |part: &Part<'_>| if self.pattern == Pattern::Exchange { 0 } else { part.output_bytes as u64 };
         parts.iter().fold(hash, |hash, part| hash.word(sizes(part))).finish()

@@ -37,6 +37,7 @@ mod reduce;
 mod schedule;
 mod shared_memory;
 mod signals;
+mod small;
 mod state;
 mod store;
 mod transport;

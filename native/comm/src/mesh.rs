@@ -12,8 +12,8 @@ use crate::config::Config;
 use crate::net::{Waker, dial, random, readable_or_woken, tune};
 use crate::signals::Signals;
 use crate::state::Wiring;
-use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport};
-use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, shared_memory};
+use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport, mpi};
+use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, TransportKind, shared_memory};
 
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const MAX_SIZE: usize = 4096;
@@ -171,19 +171,20 @@ impl<'a> Mesh<'a> {
         });
         let names = names.collect();
         let memories = shared_memory::agree(self.config, &self.data, deadline)?;
-        self.data.iter().chain(&self.control).flatten().try_for_each(tune)?;
         let waker = Arc::new(Waker::new()?);
         let signals = Arc::new(Signals::new(self.config.size));
         let stamp = Stamp { run: scope.short(), epoch: self.config.epoch };
         let watch = Arc::clone(&signals);
+        self.control.iter().flatten().try_for_each(tune)?;
         let control = TcpControl::start(self.control, stamp, self.config.rank, Arc::clone(&waker), watch)?;
         let in_memory: Vec<usize> =
             memories.links.iter().enumerate().filter_map(|(peer, link)| link.as_ref().map(|_| peer)).collect();
-        let tcp = TcpTransport::new(self.data, Arc::clone(&waker));
         let fallback = memories.fallback();
-        let transport: Box<dyn Transport> = if in_memory.is_empty() {
-            Box::new(tcp)
+        let transport: Box<dyn Transport> = if self.config.transport == TransportKind::Mpi {
+            Box::new(mpi::connect(self.config, self.data, waker, deadline)?)
         } else {
+            self.data.iter().flatten().try_for_each(tune)?;
+            let tcp = TcpTransport::new(self.data, Arc::clone(&waker));
             Box::new(SharedTransport::new(tcp, memories.links, memories.bell, waker))
         };
         Ok(Wiring {

@@ -119,7 +119,10 @@ impl Offer {
         let mut bytes = [0; OFFER];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
-        bytes[5] = u8::from(self.kind == TransportKind::Tcp);
+        bytes[5] = [TransportKind::Tcp, TransportKind::Mpi]
+            .iter()
+            .position(|kind| *kind == self.kind)
+            .map_or(0, |at| at as u8 + 1);
         bytes[8..].copy_from_slice(&self.host);
         bytes
     }
@@ -128,7 +131,8 @@ impl Offer {
         if bytes[..4] != MAGIC || bytes[4] != VERSION {
             return Err(Failure::Broken("its offer of memory is malformed"));
         }
-        let kind = if bytes[5] == 0 { TransportKind::Auto } else { TransportKind::Tcp };
+        let kinds = [TransportKind::Auto, TransportKind::Tcp, TransportKind::Mpi];
+        let kind = kinds.get(bytes[5] as usize).copied().unwrap_or(TransportKind::Tcp);
         Ok(Self { kind, host: bytes[8..].try_into().expect("32 bytes") })
     }
 }
@@ -228,7 +232,12 @@ impl Agreement<'_> {
 
     fn meet(&self, config: &Config, mine: &Offer, bell: &Waker) -> std::result::Result<Outcome, Failure> {
         let theirs = Offer::decode(&self.read()?)?;
-        if [mine.kind, theirs.kind].contains(&TransportKind::Tcp) || mine.host != theirs.host {
+        if (mine.kind == TransportKind::Mpi) != (theirs.kind == TransportKind::Mpi) {
+            return Err(Failure::Broken("only one of the two ranks wants MPI"));
+        }
+        if [TransportKind::Tcp, TransportKind::Mpi].iter().any(|kind| [mine.kind, theirs.kind].contains(kind))
+            || mine.host != theirs.host
+        {
             return Ok(Err(Refusal::Elsewhere));
         }
         let outcome = if config.rank < self.peer { self.invite(config, bell)? } else { self.follow(bell)? };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::flight::Recorder;
 use crate::signals::{Signals, Waiting};
-use crate::transport::{Control, Transport, Word};
+use crate::transport::{Control, Transport, Word, mpi};
 use crate::{Error, Result};
 
 /// State that a world and its groups share.
@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     /// The incarnation of every rank, this one's too.
     pub(crate) incarnations: Vec<u64>,
     pub(crate) timeout: Duration,
+    /// How often a rank looks again before it lets others run.
+    pub(crate) spins: u32,
     pub(crate) signals: Arc<Signals>,
     pub(crate) flight: Recorder,
     pub(crate) control: Box<dyn Control>,
@@ -51,6 +53,7 @@ impl Shared {
     /// Stores the first failure, notifies the peers, and returns the first failure.
     fn fail(&self, error: Error) -> Error {
         let first = self.failure.get_or_init(|| error);
+        mpi::note_failure();
         match first {
             // The rank where these arose has notified the peers.
             Error::PeerAborted { .. } | Error::Aborted { .. } => {}

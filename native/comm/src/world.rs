@@ -63,6 +63,8 @@ impl World {
     }
 
     fn assemble(rank: usize, timeout: Duration, flight: Recorder, wiring: Wiring) -> World {
+        // Peers of other hosts are named with their addresses.
+        let near = wiring.names.iter().filter(|name| !name.contains(" at ")).count();
         let shared = Shared {
             rank,
             size: wiring.incarnations.len(),
@@ -71,6 +73,7 @@ impl World {
             names: wiring.names,
             incarnations: wiring.incarnations,
             timeout,
+            spins: crate::small::spins(near),
             signals: wiring.signals,
             flight,
             control: wiring.control,

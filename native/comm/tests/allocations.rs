@@ -5,7 +5,7 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::{EVERY, on_each, worlds};
+use common::{every, on_each, worlds};
 use heddle_comm::{Dtype, Part, Reduction};
 
 struct Counting;
@@ -32,7 +32,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_repeated_collective_allocates_nothing() {
-    for over in EVERY {
+    for over in every() {
         on_each(worlds(over, 2), |world, mut group| {
             let (me, other) = (world.rank(), 1 - world.rank());
             // Several messages to the other rank, and a piece for itself.

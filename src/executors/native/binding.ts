@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ownPlace, requires } from "../../runtime/packages.ts";
-import { readEnvironment, setFinalize } from "../../util/settings.ts";
+import { readEnvironment, setVariables } from "../../util/settings.ts";
 import { finalizesAtOnce, ownPlatform } from "./platform.ts";
 
 /** Memory outside the JavaScript heap. Freed by `dispose` or by the garbage collector. */
@@ -119,7 +119,9 @@ export interface NativeWorldOptions {
   /** File of the flight recorder. */
   flight?: string;
   /** The transport; `auto` if absent. */
-  transport?: "auto" | "tcp" | "shared";
+  transport?: "auto" | "tcp" | "shared" | "mpi";
+  /** The path of the MPI library; the first that is found if absent. */
+  mpi?: string;
 }
 
 /** The record of a rank's flight recorder. */
@@ -206,7 +208,7 @@ export function loadNative(): NativeBinding | { error: string } {
 function load(): NativeBinding | { error: string } {
   const { native, finalize } = readEnvironment();
   if (native === "off") return { error: "HEDDLE_NATIVE=off" };
-  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) setFinalize("late");
+  if (finalize === undefined && !finalizesAtOnce(process.versions.node)) setVariables({ HEDDLE_FINALIZE: "late" });
   const target = ownPlatform();
   const tried = new Set<string>();
   for (const require of requires()) {

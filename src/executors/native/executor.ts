@@ -104,10 +104,7 @@ function groupsOf(binding: NativeBinding, { axes, devices, world }: NativeOption
 /** Numbers of the devices whose coordinates differ on one axis only. */
 function members(axes: ExecutorOptions["axes"], coordinates: readonly number[], axis: number): number[] {
   return Array.from({ length: axes[axis]?.size as number }, (_unused, coordinate) =>
-    deviceAt(
-      { axes },
-      coordinates.map((old, index) => (index === axis ? coordinate : old)),
-    ),
+    deviceAt({ axes }, coordinates.with(axis, coordinate)),
   );
 }
 

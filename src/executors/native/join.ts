@@ -23,7 +23,7 @@ import { joinWorld, type WorldOptions } from "./world.ts";
  */
 export async function distributedRuntime(
   axes: readonly ProgramAxis[],
-  options: WorldOptions & { threads?: number | undefined },
+  options: WorldOptions & { threads?: number | undefined; make?: typeof nativeExecutor },
 ): Promise<Runtime> {
   const devices = allDevices(axes);
   if (devices.length !== options.size) {
@@ -39,14 +39,8 @@ export async function distributedRuntime(
   const machine = described === "" ? undefined : parseMachine(described, "the machine of rank 0");
   const threads = options.threads ?? defaultThreads(1);
   const isa = await agreeOnSet(world, (loadNative() as NativeBinding).info().isa);
-  const executor = nativeExecutor({
-    axes,
-    devices: local,
-    threads,
-    world,
-    machine,
-    ...(isa === undefined ? {} : { isa }),
-  });
+  const device = { axes, devices: local, threads, world, machine, ...(isa === undefined ? {} : { isa }) };
+  const executor = (options.make ?? nativeExecutor)(device);
   return {
     axes,
     local,
@@ -64,22 +58,23 @@ export async function distributedRuntime(
 
 /** The runtime of `heddle run` with several workers; undefined for a single worker. */
 export function joinFromEnvironment(mesh: Mesh, attempt: number): Promise<Runtime> | undefined {
-  const { world, workers, executor } = readEnvironment();
+  const { world, workers, executor, throughSwitch } = readEnvironment();
   reportToLauncher({ type: "join" });
-  if (world === 1 || workers !== undefined) return undefined;
+  if (world === 1 || workers !== undefined || throughSwitch !== undefined) return undefined;
   if (executor !== undefined && executor !== "native") {
     throw new HeddleError("executor", `the ${executor} executor runs in one process only`, { hint: "use --workers 1" });
   }
   return joinWorkers(mesh, attempt);
 }
 
-async function joinWorkers(mesh: Mesh, attempt: number): Promise<Runtime> {
+/** Joins the workers of a run, by another executor than the native one if `make` makes it. */
+export async function joinWorkers(mesh: Mesh, attempt: number, make = nativeExecutor): Promise<Runtime> {
   const native = loadNative();
   if ("error" in native) throw new HeddleError("native", `several workers need the native core: ${native.error}`);
   const meeting = await meetingOfEnvironment(() => new native.StoreServer());
   // Ranks that disagree on the mesh must not exchange anything.
   const name = `mesh-${fingerprint(JSON.stringify(mesh))}`;
-  return unlessPeerEnds(distributedRuntime(mesh.axes, { ...meeting, name, attempt }), meeting.rank);
+  return unlessPeerEnds(distributedRuntime(mesh.axes, { ...meeting, name, attempt, make }), meeting.rank);
 }
 
 /** Time for messages of a rank that has ended: it may have joined before. */

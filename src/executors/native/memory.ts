@@ -129,9 +129,8 @@ export class NativeMemory implements DeviceBuffer, Block {
   /** The native buffer, for other calls. @throws HeddleError `disposed`. */
   get native(): NativeBuffer {
     const handle = this.held();
-    const { heap } = this;
     const owner = this.#owner;
-    owner.object ??= byNative(() => heap.binding.NativeBuffer.ofHandle(handle));
+    owner.object ??= byNative(() => this.heap.binding.NativeBuffer.ofHandle(handle));
     return owner.object;
   }
 

@@ -18,7 +18,7 @@ export interface WorldOptions extends Meeting {
   /** The smallest attempt; default 0. The largest of all ranks counts. */
   readonly attempt?: number;
   /** Default: that of `HEDDLE_TRANSPORT`. */
-  readonly transport?: "tcp" | "shared";
+  readonly transport?: "tcp" | "shared" | "mpi";
 }
 
 /** Membership by the native core, whose links devices use. */
@@ -35,29 +35,21 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
   const binding = loadNative();
   if ("error" in binding) throw new HeddleError("world", `several workers need the native core: ${binding.error}`);
   const { rank, size, port, runId, epoch, secret, timeout } = options;
-  const { networkInterface: choice, ports, transport = "auto" } = readEnvironment();
+  const { networkInterface: choice, ports, transport = "auto", mpi } = readEnvironment();
   let native: NativeWorld;
   let store: NativeStore;
-  let name = options.name;
-  let attempt = options.attempt ?? 0;
+  let { name, attempt = 0 } = options;
   try {
     const { host, bind } = await findMeetingPlace(options.host, port, { choice, seconds: timeout });
     store = await binding.NativeStore.connect({ host, port, secret, runId, timeout });
     attempt = await latestAttempt(store, `attempt/${epoch}/${name}`, attempt);
     if (attempt > 0) name = `${name}/${attempt}`;
     native = await binding.NativeWorld.connect({
-      runId,
-      epoch,
-      name,
-      rank,
-      size,
-      host,
-      port,
-      secret,
-      timeout,
+      ...{ runId, epoch, name, rank, size, host, port, secret, timeout },
       transport: options.transport ?? transport,
       ...(bind === undefined ? {} : { bind }),
       ...(ports === undefined ? {} : { ports }),
+      ...(mpi === undefined ? {} : { mpi }),
       ...(options.flight === undefined ? {} : { flight: options.flight }),
     });
   } catch (error) {

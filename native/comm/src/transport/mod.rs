@@ -2,6 +2,7 @@
 
 mod link;
 mod memory;
+pub(crate) mod mpi;
 mod ring;
 mod shared;
 mod tcp;

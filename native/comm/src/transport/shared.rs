@@ -221,7 +221,7 @@ impl Transport for SharedTransport {
     }
 
     fn here(&mut self, peer: usize, most: usize) -> Result<Option<(*const u8, usize)>, LinkError> {
-        let Some(link) = &self.links[peer] else { return Ok(None) };
+        let Some(link) = &self.links[peer] else { return self.tcp.here(peer, most) };
         let ended = self.ended[peer].is_some();
         let here = link.incoming().here(most)?;
         if here.1 == 0 {
@@ -231,10 +231,9 @@ impl Transport for SharedTransport {
     }
 
     fn take(&mut self, peer: usize, count: usize) {
-        if let Some(link) = &self.links[peer] {
-            link.incoming().take(count);
-            link.wake();
-        }
+        let Some(link) = &self.links[peer] else { return self.tcp.take(peer, count) };
+        link.incoming().take(count);
+        link.wake();
     }
 
     fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize {

@@ -15,6 +15,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg
 use super::link::{Control, LinkError, Transport, Word};
 use crate::net::{Waker, sleep};
 use crate::signals::{Notice, Signals};
+use crate::small::Ahead;
 use crate::{Error, Result};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"HDLc");
@@ -25,12 +26,14 @@ const TELL_LIMIT: Duration = Duration::from_millis(200);
 /// The data links of one rank, by peer; `None` for itself.
 pub(crate) struct TcpTransport {
     links: Vec<Option<TcpStream>>,
+    ahead: Vec<Ahead>,
     waker: Arc<Waker>,
 }
 
 impl TcpTransport {
     pub(crate) fn new(links: Vec<Option<TcpStream>>, waker: Arc<Waker>) -> Self {
-        Self { links, waker }
+        let ahead = links.iter().map(|_| Ahead::default()).collect();
+        Self { links, ahead, waker }
     }
 
     /// The descriptor to poll for a side; a missing side polls the waker.
@@ -54,6 +57,14 @@ fn link_error(error: Errno) -> std::result::Result<usize, LinkError> {
     }
 }
 
+fn read(mut link: &TcpStream, bytes: &mut [IoSliceMut<'_>]) -> std::result::Result<usize, LinkError> {
+    match link.read_vectored(bytes) {
+        Ok(0) => Err(LinkError::Closed),
+        Ok(count) => Ok(count),
+        Err(error) => link_error(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
+
 impl Transport for TcpTransport {
     fn try_send(&mut self, peer: usize, bytes: &[IoSlice<'_>]) -> std::result::Result<usize, LinkError> {
         // Not a plain write: a closed peer must give an error, not a signal that ends the process.
@@ -62,21 +73,27 @@ impl Transport for TcpTransport {
     }
 
     fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> std::result::Result<usize, LinkError> {
-        let mut link = self.link(peer)?;
-        match link.read_vectored(bytes) {
-            Ok(0) => Err(LinkError::Closed),
-            Ok(count) => Ok(count),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
-                Err(LinkError::Closed)
-            }
-            Err(error) => Err(LinkError::Failed(error.to_string())),
+        match self.ahead[peer].drain(bytes) {
+            0 => read(self.link(peer)?, bytes),
+            count => Ok(count),
         }
+    }
+
+    fn here(&mut self, peer: usize, most: usize) -> std::result::Result<Option<(*const u8, usize)>, LinkError> {
+        let link = self.links[peer].as_ref().ok_or(LinkError::Closed)?;
+        self.ahead[peer].here(most, |bytes| read(link, &mut [IoSliceMut::new(bytes)]))
+    }
+
+    fn take(&mut self, peer: usize, count: usize) {
+        self.ahead[peer].take(count);
     }
 
     fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize {
         let Ok(link) = self.link(peer) else { return 0 };
-        recv(link, bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT).map_or(0, |(count, _)| count)
+        let ahead = self.ahead[peer].filled();
+        let (first, rest) = bytes.split_at_mut(ahead.len().min(bytes.len()));
+        first.copy_from_slice(&ahead[..first.len()]);
+        first.len() + recv(link, rest, RecvFlags::PEEK | RecvFlags::DONTWAIT).map_or(0, |(count, _)| count)
     }
 
     fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration) {

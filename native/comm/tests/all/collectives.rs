@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use crate::common::{EVERY, Over, on_each, worlds};
+use crate::common::{Over, every, on_each, worlds};
 use heddle_comm::{Dtype, Element, Error, Group, Part, Reduction};
 use heddle_half::{Bf16, F16, Half};
 
@@ -273,7 +273,7 @@ fn half_sums<T: Value + Half>() {
     let input = |rank: usize| rough(rank, count).iter().map(|x| T::narrow(x / 64.0)).collect::<Vec<_>>();
     let inputs: Vec<Vec<T>> = (0..size).map(input).collect();
     let lines = (count * size_of::<T>()).div_ceil(64);
-    for over in EVERY {
+    for over in every() {
         let sums = on_each(worlds(over, size), |world, mut group| {
             let mut values = input(world.rank());
             group.all_reduce(&[Part::in_place(&mut values)], T::DTYPE, Reduction::Sum, "bits").unwrap();
@@ -301,7 +301,7 @@ fn sums_of_half_floats_are_rounded_for_each_pair() {
 #[test]
 fn nan_and_infinity_of_half_floats() {
     fn check<T: Value + Half>() {
-        for over in EVERY {
+        for over in every() {
             on_each(worlds(over, 3), |world, mut group| {
                 for reduction in REDUCTIONS {
                     let mut values = vec![T::of(world.rank()); 5];
@@ -322,7 +322,7 @@ fn nan_and_infinity_of_half_floats() {
 
 #[test]
 fn nan_propagates_through_max_and_min() {
-    for over in EVERY {
+    for over in every() {
         for count in [4, 50_000] {
             on_each(worlds(over, 3), |world, mut group| {
                 for reduction in [Reduction::Max, Reduction::Min] {
@@ -338,7 +338,7 @@ fn nan_propagates_through_max_and_min() {
 
 #[test]
 fn many_tiny_parts_are_one_bucket() {
-    for over in EVERY {
+    for over in every() {
         on_each(worlds(over, 2), |_, mut group| {
             let mut parts: Vec<Vec<f32>> = (0..5000).map(|index| vec![index as f32; index % 40]).collect();
             let bucket: Vec<_> = parts.iter_mut().map(|part| Part::in_place(part)).collect();
@@ -352,7 +352,7 @@ fn many_tiny_parts_are_one_bucket() {
 
 #[test]
 fn groups_of_a_mesh_share_a_world() {
-    for over in EVERY {
+    for over in every() {
         on_each(worlds(over, 4), |world, mut all| {
             let (row, column) = (world.rank() / 2, world.rank() % 2);
             let mut model = world.group(&[row * 2, row * 2 + 1], "model").unwrap();
@@ -383,7 +383,7 @@ fn a_group_keeps_its_own_order_of_ranks() {
 
 #[test]
 fn large_exchanges_do_not_deadlock() {
-    for over in EVERY {
+    for over in every() {
         on_each(worlds(over, 2), |world, mut group| {
             let count = 12 << 20;
             let input = vec![world.rank() as u32; count];
@@ -435,7 +435,7 @@ fn between(from: usize, to: usize) -> usize {
 
 #[test]
 fn an_exchange_has_a_count_for_each_pair() {
-    for over in EVERY {
+    for over in every() {
         for size in 1..=5 {
             on_each(worlds(over, size), |world, mut group| {
                 let me = world.rank();

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::common::{EVERY, Over, SECRET, config, on_each, store, worlds, worlds_with};
+use crate::common::{Over, SECRET, config, every, on_each, store, worlds, worlds_with};
 use heddle_comm::{AuthReason, Config, Dtype, Error, Group, Part, Reduction, StoreClient, World};
 
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ fn all_fail(worlds: Vec<World>, body: impl Fn(&World, &mut Group) -> Result<(), 
 
 #[test]
 fn other_sizes_are_named_on_both_sides() {
-    for over in EVERY {
+    for over in every() {
         let errors = all_fail(worlds(over, 2), |world, group| {
             sum(group, 8, "gradients 0")?;
             sum(group, if world.rank() == 0 { 320 } else { 160 }, "gradients 1")
@@ -44,7 +44,7 @@ fn other_sizes_are_named_on_both_sides() {
 
 #[test]
 fn other_sizes_of_large_messages_are_named_too() {
-    for over in EVERY {
+    for over in every() {
         let errors = all_fail(worlds(over, 3), |world, group| sum(group, 1_000_000 + world.rank() / 2, "big"));
         for error in errors {
             assert!(error.to_string().contains("is in allReduce sum f32 x 1000000 'big' (sequence 0), but"), "{error}");
@@ -94,7 +94,7 @@ fn every_way_to_disagree_is_found() {
 
 #[test]
 fn other_groups_are_named() {
-    for over in EVERY {
+    for over in every() {
         let errors = all_fail(worlds(over, 3), |world, group| {
             let mut pair = world.group(&[0, 1], "pair").ok();
             match &mut pair {
@@ -110,7 +110,7 @@ fn other_groups_are_named() {
 
 #[test]
 fn a_missing_rank_is_a_timeout_that_names_it() {
-    for over in EVERY {
+    for over in every() {
         let limit = Duration::from_millis(700);
         let errors = on_each(worlds_with(over, 2, limit), |world, mut group| {
             sum(&mut group, 10, "gradients 0").unwrap();
@@ -132,7 +132,7 @@ fn a_missing_rank_is_a_timeout_that_names_it() {
 
 #[test]
 fn a_timeout_names_the_rank_at_the_end_of_the_chain() {
-    for over in EVERY {
+    for over in every() {
         let limit = Duration::from_millis(1000);
         let errors = on_each(worlds_with(over, 4, limit), |world, mut group| {
             if world.rank() == 3 {
@@ -150,7 +150,7 @@ fn a_timeout_names_the_rank_at_the_end_of_the_chain() {
 
 #[test]
 fn a_peer_that_leaves_is_named() {
-    for over in EVERY {
+    for over in every() {
         let errors = on_each(worlds(over, 2), |world, mut group| {
             sum(&mut group, 1000, "first").unwrap();
             if world.rank() == 1 { None } else { Some(sum(&mut group, 3_000_000, "second").unwrap_err()) }
@@ -163,7 +163,7 @@ fn a_peer_that_leaves_is_named() {
 
 #[test]
 fn results_arrive_even_if_the_sender_leaves_right_after() {
-    for over in EVERY {
+    for over in every() {
         for _ in 0..20 {
             on_each(worlds(over, 3), |world, mut group| {
                 if world.rank() == 2 {
@@ -179,7 +179,7 @@ fn results_arrive_even_if_the_sender_leaves_right_after() {
 
 #[test]
 fn abort_reaches_every_rank() {
-    for over in EVERY {
+    for over in every() {
         let errors = all_fail(worlds(over, 3), |world, group| {
             if world.rank() == 1 {
                 std::thread::sleep(Duration::from_millis(200));
@@ -201,7 +201,7 @@ fn abort_reaches_every_rank() {
 
 #[test]
 fn abort_wakes_the_local_wait() {
-    for over in EVERY {
+    for over in every() {
         let mut worlds = worlds(over, 2);
         let (one, zero) = (worlds.pop().unwrap(), worlds.pop().unwrap());
         std::thread::scope(|scope| {

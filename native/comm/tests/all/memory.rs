@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{EVERY, SECRET, config, on_each, store, worlds};
+use crate::common::{SECRET, config, every, on_each, store, worlds};
 use heddle_comm::{Config, Dtype, Element, Error, Group, Part, Reduction, StoreServer, TransportKind, World};
 
 use TransportKind::{Auto, Shared, Tcp};
@@ -112,7 +112,7 @@ fn used() -> u64 {
 #[test]
 fn a_rank_that_waits_leaves_its_core_to_others() {
     let pause = Duration::from_millis(500);
-    for over in EVERY {
+    for over in every() {
         let shares = on_each(worlds(over, 2), |world, mut group| {
             group.barrier("start").unwrap();
             if world.rank() == 1 {

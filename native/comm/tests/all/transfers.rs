@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{EVERY, on_each, worlds, worlds_with};
+use crate::common::{Over, every, on_each, worlds, worlds_with};
 use heddle_comm::{Dtype, Error, Group, Part, Reduction};
 
 fn send(group: &mut Group, values: &[f32], to: usize, label: &str) -> Result<(), Error> {
@@ -21,7 +21,7 @@ fn numbered(count: usize, first: f32) -> Vec<f32> {
 
 #[test]
 fn values_pass_along_a_line_of_ranks_and_back() {
-    for over in EVERY {
+    for over in every() {
         for count in [0, 1, 1000, 300_000] {
             on_each(worlds(over, 4), |world, mut group| {
                 let (rank, last) = (world.rank(), world.size() - 1);
@@ -56,7 +56,7 @@ fn values_pass_along_a_line_of_ranks_and_back() {
 
 #[test]
 fn several_values_travel_as_one() {
-    for over in EVERY {
+    for over in every() {
         on_each(worlds(over, 2), |world, mut group| {
             let (mut a, mut b) = (numbered(70_000, 1.0), numbered(3, 2.0));
             if world.rank() == 0 {
@@ -72,7 +72,7 @@ fn several_values_travel_as_one() {
 
 #[test]
 fn what_does_not_agree_is_named_on_both_sides() {
-    for over in EVERY {
+    for over in every() {
         let errors = on_each(worlds(over, 2), |world, mut group| {
             let error = if world.rank() == 0 {
                 // The receiver finds the difference; the sender learns of it in what it does next.
@@ -94,7 +94,7 @@ fn what_does_not_agree_is_named_on_both_sides() {
 
 #[test]
 fn a_receiver_that_gets_nothing_says_from_whom_and_what() {
-    for over in EVERY {
+    for over in every() {
         let limit = Duration::from_millis(500);
         let errors = on_each(worlds_with(over, 2, limit), |world, mut group| {
             if world.rank() == 0 {
@@ -113,7 +113,7 @@ fn a_receiver_that_gets_nothing_says_from_whom_and_what() {
 
 #[test]
 fn a_transfer_has_two_ends() {
-    on_each(worlds(EVERY[0], 2), |world, mut group| {
+    on_each(worlds(Over::Memory, 2), |world, mut group| {
         let me = world.rank();
         let error = send(&mut group, &[1.0], me, "self").unwrap_err();
         assert!(matches!(error, Error::Invalid(_)), "{error}");

@@ -13,9 +13,14 @@ pub enum Over {
     Memory,
     Tcp,
     Shared,
+    Mpi,
 }
 
-pub const EVERY: [Over; 3] = [Over::Memory, Over::Tcp, Over::Shared];
+/// MPI is among them where `HEDDLE_MPI` is the path of a library with the standard ABI.
+pub fn every() -> impl Iterator<Item = Over> {
+    let mpi = std::env::var_os("HEDDLE_MPI").map(|_| Over::Mpi);
+    [Over::Memory, Over::Tcp, Over::Shared].into_iter().chain(mpi)
+}
 
 pub fn any() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
@@ -38,8 +43,13 @@ pub fn worlds_with(over: Over, size: usize, timeout: Duration) -> Vec<World> {
         return World::in_process_with(size, timeout);
     }
     let store = store("run");
-    let transport = if over == Over::Tcp { TransportKind::Tcp } else { TransportKind::Shared };
-    let connect = |rank| World::connect(Config { timeout, transport, ..config(&store, rank, size) });
+    let transport = match over {
+        Over::Tcp => TransportKind::Tcp,
+        Over::Mpi => TransportKind::Mpi,
+        _ => TransportKind::Shared,
+    };
+    let mpi = || std::env::var_os("HEDDLE_MPI").map(Into::into);
+    let connect = |rank| World::connect(Config { timeout, transport, mpi: mpi(), ..config(&store, rank, size) });
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..size).map(|rank| scope.spawn(move || connect(rank))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap().expect("a world")).collect()
