@@ -5,7 +5,7 @@ import { canonicalJson, type Plain } from "../util/text.ts";
 import type { DeviceClass } from "./classes.ts";
 import { formatLayout } from "./layout.ts";
 import { formatMesh } from "./mesh.ts";
-import { orderGrid } from "./pipeline/schedule.ts";
+import { orderGrid } from "./pipeline/grid.ts";
 import type { Plan, PlanLayouts, PlannedPipeline, PlannedValue } from "./plan.ts";
 
 /**

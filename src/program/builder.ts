@@ -38,8 +38,12 @@ export interface GraphEntry {
 
 export type Entry =
   | GraphEntry
-  | { readonly kind: "send"; readonly peer: number; readonly values: readonly NamedValue[]; readonly label: string }
-  | { readonly kind: "receive"; readonly peer: number; readonly values: readonly NamedValue[]; readonly label: string };
+  | {
+      readonly kind: "send" | "receive";
+      readonly peer: number;
+      readonly values: readonly NamedValue[];
+      readonly label: string;
+    };
 
 const inputIndex = (key: string): number | undefined => {
   const match = /^input (\d+)$/.exec(key);
@@ -49,8 +53,10 @@ const inputIndex = (key: string): number | undefined => {
 /** Collects the graphs, sends and receives of a rank. A name may be bound again: from then on it means the new value. */
 export class ProgramBuilder {
   private readonly source: BuilderSource;
-  private entries: Entry[] = [];
-  private readonly defined = new Set<string>();
+  /** In the order in which they run. */
+  entries: Entry[] = [];
+  /** The names of values that have been made. */
+  readonly defined = new Set<string>();
 
   constructor(source: BuilderSource) {
     this.source = source;
@@ -74,12 +80,6 @@ export class ProgramBuilder {
   receive(peer: number, values: readonly NamedValue[], label: string): void {
     this.entries.push({ kind: "receive", peer, values, label });
     for (const { key } of values) this.defined.add(key);
-  }
-
-  /** Replaces all entries by others. */
-  replace(change: (entries: readonly Entry[]) => readonly Entry[]): void {
-    this.entries = [...change(this.entries)];
-    for (const entry of this.entries) if (entry.kind === "graph") for (const key of entry.makes) this.defined.add(key);
   }
 
   /** The program. `holds` tells which outputs of the pipeline this rank holds. */

@@ -1,6 +1,6 @@
 /** @module Checks that the programs of a pipeline agree on their messages, however long a send waits for its receiver. */
 import { formatType, sameType, type TensorType } from "../ir/shape.ts";
-import { formatGrid, type GridCell } from "../plan/pipeline/schedule.ts";
+import { formatGrid, type GridCell } from "../plan/pipeline/grid.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type CollectiveStep, isTransfer, type Program, type Step } from "./program.ts";
 

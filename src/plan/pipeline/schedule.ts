@@ -88,10 +88,8 @@ export const schedules = new Map<string, ScheduleMaker>([
 ]);
 
 /** The kinds of actions of a schedule. */
-export function kindsOf({ ranks }: Schedule): readonly ActionKind[] {
-  const used = new Set(ranks.flat().map(({ kind }) => kind));
-  return (["F", "B", "W", "U"] as const).filter((kind) => kind < "G" || used.has(kind));
-}
+export const kindsOf = ({ ranks }: Schedule): readonly ActionKind[] =>
+  (["F", "B", "W", "U"] as const).filter((kind) => kind < "G" || ranks.flat().some((action) => action.kind === kind));
 
 /** The rank of each stage: the one that has its actions. Undefined for a stage without actions. */
 export function rankOfStages({ stages, ranks }: Schedule): (number | undefined)[] {
@@ -99,41 +97,6 @@ export function rankOfStages({ stages, ranks }: Schedule): (number | undefined)[
     const rank = ranks.findIndex((actions) => actions.some((action) => action.stage === stage));
     return rank < 0 ? undefined : rank;
   });
-}
-
-/** A cell of a grid: its text, and whether it is marked as wrong. */
-export interface GridCell {
-  readonly text: string;
-  readonly marked?: boolean;
-}
-
-/** Rows of cells under a line of column numbers; marked cells stand between `>` and `<`. */
-export function formatGrid(rows: readonly (readonly GridCell[])[]): string {
-  const columns = Math.max(0, ...rows.map((row) => row.length));
-  const texts = rows.map((row) =>
-    upTo(columns).map((column) => {
-      const { text, marked = false } = row[column] ?? { text: "." };
-      return marked ? `>${text}<` : text;
-    }),
-  );
-  const head = upTo(columns).map(String);
-  const widths = upTo(columns).map((column) =>
-    Math.max((head[column] as string).length, ...texts.map((row) => (row[column] as string).length)),
-  );
-  const names = rows.map((_row, rank) => `rank ${rank}`);
-  const nameWidth = Math.max(4, ...names.map((name) => name.length));
-  const line = (name: string, cells: readonly string[]): string =>
-    `${name.padEnd(nameWidth)}  ${cells.map((cell, column) => cell.padEnd(widths[column] as number)).join(" ")}`.trimEnd();
-  return [line("time", head), ...texts.map((row, rank) => line(names[rank] as string, row))].join("\n");
-}
-
-/** A grid of the order alone, one column per action of a rank, which also exists for a schedule that cannot run. */
-export function orderGrid(schedule: Schedule, isMarked: (rank: number, index: number) => boolean): string {
-  return formatGrid(
-    schedule.ranks.map((actions, rank) =>
-      actions.map((action, index) => ({ text: formatAction(action), marked: isMarked(rank, index) })),
-    ),
-  );
 }
 
 /**

@@ -3,16 +3,8 @@
  * long the schedule takes, and how many micro-batches it holds at once.
  */
 import { HeddleError } from "../../util/errors.ts";
-import {
-  type Action,
-  type ActionKind,
-  formatAction,
-  formatGrid,
-  type GridCell,
-  kindsOf,
-  orderGrid,
-  type Schedule,
-} from "./schedule.ts";
+import { formatGrid, type GridCell, orderGrid } from "./grid.ts";
+import { type Action, type ActionKind, formatAction, kindsOf, type Schedule } from "./schedule.ts";
 
 /** Time of one action of a stage, in any unit; one number applies to every stage. */
 export interface ScheduleCosts {
@@ -165,17 +157,13 @@ function checkComplete(schedule: Schedule): readonly ActionKind[] {
       for (const kind of kinds) {
         const name = formatAction({ stage, kind, microBatch });
         if (!seen.has(name))
-          throw scheduleError(schedule, `${name} is missing`, missingMark(schedule, stage, microBatch));
+          // The other actions of the stage and micro-batch are marked.
+          throw scheduleError(schedule, `${name} is missing`, (rank, index) => {
+            const action = schedule.ranks[rank]?.[index];
+            return action?.stage === stage && action.microBatch === microBatch;
+          });
       }
   return kinds;
-}
-
-/** Marks the other action of the same stage and micro-batch, if it exists. */
-function missingMark(schedule: Schedule, stage: number, microBatch: number): (rank: number, index: number) => boolean {
-  return (rank, index) => {
-    const action = schedule.ranks[rank]?.[index];
-    return action?.stage === stage && action.microBatch === microBatch;
-  };
 }
 
 /** The error of a schedule that stops: an action comes before one that it needs on its rank, or ranks wait in a cycle. */

@@ -44,7 +44,9 @@ export function updateEach(
   });
   const { microBatches } = pipeline.schedule;
   const writer = new StashWriter({ name, stage, microBatches, updates, keyOf });
-  builder.replace((entries) => writer.rewritten(entries));
+  builder.entries = writer.rewritten(builder.entries);
+  for (const entry of builder.entries)
+    if (entry.kind === "graph") for (const key of entry.makes) builder.defined.add(key);
   return (output) => writer.finalKey(output);
 }
 
@@ -74,7 +76,7 @@ class StashWriter {
     return input === undefined ? this.given.keyOf(output) : this.at(`input ${input}`, this.given.microBatches);
   }
 
-  rewritten(entries: readonly Entry[]): readonly Entry[] {
+  rewritten(entries: readonly Entry[]): Entry[] {
     const isGraph = (entry: Entry): entry is GraphEntry => entry.kind === "graph";
     for (const { graph } of entries.filter(isGraph)) {
       const [, stage, kind] = /^(\d+)([FBW])\d+$/.exec(graph.name) ?? [];
