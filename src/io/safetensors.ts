@@ -85,15 +85,7 @@ export interface SafetensorsLayout {
  * same content always gives the same bytes. Throws when values do not fill their shape.
  */
 export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): SafetensorsLayout {
-  if (!(tensors instanceof Map))
-    throw new HeddleError(
-      "argument",
-      `saveSafetensors: takes a Map of { dtype, shape, data } by name, got ${shown(tensors)}`,
-      {
-        hint: "saveTensors takes trees of tensors",
-      },
-    );
-  const sorted = [...(tensors as HostTensors)].sort(
+  const sorted = [...checkNamed(tensors)].sort(
     ([leftName, left], [rightName, right]) =>
       dtypes[right.dtype].bytes - dtypes[left.dtype].bytes ||
       compareText(left.dtype, right.dtype) ||
@@ -121,6 +113,14 @@ export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMet
   new DataView(header.buffer).setBigUint64(0, BigInt(padded), true);
   header.set(json, lengthBytes);
   return { header, tensors: sorted.map(([, tensor]) => tensor), bytes: header.length + end };
+}
+
+function checkNamed(tensors: HostTensors): HostTensors {
+  if (tensors instanceof Map) return tensors;
+  const got = shown(tensors);
+  throw new HeddleError("argument", `saveSafetensors: takes a Map of { dtype, shape, data } by name, got ${got}`, {
+    hint: "saveTensors takes trees of tensors",
+  });
 }
 
 function checkTensor(name: string, tensor: HostTensor): void {
@@ -187,7 +187,7 @@ export async function savedBy(
 
 /** The bytes of a file with digests of its tensors. */
 export function digestedSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): CommitContent {
-  return digestedContent(layoutSafetensors(tensors, withDigests(metadata, tensors.size)));
+  return digestedContent(layoutSafetensors(tensors, withDigests(metadata, checkNamed(tensors).size)));
 }
 
 function malformed(file: string, problem: string): HeddleError {
