@@ -15,6 +15,7 @@ import {
   sameLayout,
   verifyPlan,
 } from "../plan/index.ts";
+import { samePlacement } from "../plan/layout.ts";
 import { deviceAt, type Mesh } from "../plan/mesh.ts";
 import { cutPlan, type DeviceProgram, type Program } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -218,18 +219,19 @@ function checkDonations(plan: Plan, donated: readonly number[], values: readonly
   });
 }
 
-/** The value, if it is on the planned devices; a replicated value is also on its stage. @throws HeddleError `layout` */
+/** The value, if it lies as planned; a replicated value is also on its stage. @throws HeddleError `layout` */
 function placedAs(value: Value, { name, layout }: PlannedValue): Value {
   const { type, layout: has } = value;
   const isElsewhere = (placement: Placement, axis: number): boolean => {
     const wanted = layout[axis] as Placement;
-    if (placement.kind !== "only") return wanted.kind === "only" && placement.kind !== "replicate";
-    return wanted.kind !== "only" || wanted.coordinate !== placement.coordinate;
+    return !samePlacement(placement, wanted) && (wanted.kind !== "only" || placement.kind !== "replicate");
   };
   if (!has.some(isElsewhere)) return value;
   throw new HeddleError(
     "layout",
-    `'${name}' ${formatType(type)} is ${formatLayout(has)}, and was compiled as ${formatLayout(layout)}: it is on other devices`,
-    { hint: "pass what the step returned, or call replicate(x) on every worker first" },
+    `'${name}' ${formatType(type)} is ${formatLayout(has)}, and was compiled as ${formatLayout(layout)}`,
+    {
+      hint: "pass what the step returned, or place the value first by replicate(x), or distribute(runtime, values, type, layout)",
+    },
   );
 }

@@ -109,7 +109,7 @@ export const parseLayout = (text: string): Layout =>
   text.trim() === "" ? [] : text.trim().split(/\s+/).map(parsePlacement);
 
 export function samePlacement(left: Placement, right: Placement): boolean {
-  return formatPlacement(left) === formatPlacement(right);
+  return left === right || formatPlacement(left) === formatPlacement(right);
 }
 
 /** Whether both have the same placements on every axis. */

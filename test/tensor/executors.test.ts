@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
 import { localRuntime } from "../../src/executors/runtime.ts";
-import { distribute, div, jit, type Tensor, take } from "../../src/functions/index.ts";
+import { compileFunction, distribute, div, jit, type Tensor, take, tensor } from "../../src/functions/index.ts";
 import { type DType, dtypes, type TypedArray } from "../../src/ir/dtype.ts";
 import { sizeOf } from "../../src/ir/shape.ts";
+import { mesh, shardedOn } from "../../src/plan/index.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 
 type Make = (shape: readonly number[], value: number, dtype?: DType) => Tensor;
@@ -140,4 +141,19 @@ describe.each(["reference", "native"] as const)("%s", (executor) => {
     for (const part of ["broadcastTo", "f32[1048576,4194304]", "executors.test.ts"])
       expect((caught as HeddleError).message).toContain(part);
   });
+});
+
+test("a value in another layout than a program was compiled for is an error that names both", () => {
+  const axes = mesh({ data: 2 });
+  const runtime = localRuntime({ axes: axes.axes, executor: "reference" });
+  const x = tensor([1, 2, 3, 4]);
+  const whole = compileFunction((value: Tensor) => value.sum(), [x], runtime);
+  const split = compileFunction((value: Tensor) => value.sum(), [x], runtime, {
+    layouts: () => shardedOn(axes, { data: 0 }),
+  });
+  const parts = distribute(runtime, x.dataSync(), { dtype: "f32", shape: [4] }, shardedOn(axes, { data: 0 }));
+  expect([split.run(parts).itemSync(), whole.run(x).itemSync()]).toEqual([10, 10]);
+  expect(() => split.run(x)).toThrow(/'0' f32\[4\] is R, and was compiled as S\(0\)[\s\S]*distribute\(/);
+  expect(() => whole.run(parts)).toThrow(/'0' f32\[4\] is S\(0\), and was compiled as R/);
+  runtime.close();
 });
