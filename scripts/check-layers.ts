@@ -36,7 +36,7 @@ export const layers: readonly (readonly string[])[] = [
   ["chains"],
   ["tensor", "report"],
   ["functions"],
-  ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression"],
+  ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression", "placed"],
   ["io"],
   ["train", "parameter-server", "extend"],
   ["adapters/autograph", "adapters/caffe", "adapters/onnx"],

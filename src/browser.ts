@@ -13,6 +13,7 @@ export * as metrics from "./metrics/index.ts";
 export { accuracy, binaryAccuracy, type Metric } from "./metrics/index.ts";
 export * as nn from "./nn/index.ts";
 export * as optim from "./optim/index.ts";
+export { type AxisDims, withLayout } from "./placed/with-layout.ts";
 export { type Mesh, mesh } from "./plan/index.ts";
 export {
   type Callbacks,

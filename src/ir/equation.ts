@@ -41,6 +41,8 @@ export interface Equation {
   readonly waits?: readonly number[];
   /** A letter, else whole, of an output: split on the axis, it counts the contributions that the inputs are there. */
   readonly counts?: { readonly letter: string; readonly axis: string };
+  /** By mesh axis the letter that is split over it, in any case; undefined: none, the value is whole. */
+  readonly fixed?: ReadonlyMap<string, string | undefined>;
 }
 
 /** Parses `"m k, k n -> m n"`; `c!` marks a letter as whole; a scalar is an empty list. */

@@ -1,8 +1,9 @@
 /** @module Which ways of splitting an op over one mesh axis are legal: derived from its index equation and linearity. */
 import type { Equation } from "../ir/equation.ts";
 import { isAbsent, type Node } from "../ir/node.ts";
-import { sizeOf, type TensorType } from "../ir/shape.ts";
+import { formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { flopsOf } from "../ir/walk.ts";
+import { HeddleError } from "../util/errors.ts";
 import type { Hints, Strategy } from "./decision.ts";
 import { localType, type Placement, partial, replicate, shard } from "./layout.ts";
 import type { MeshAxis } from "./mesh.ts";
@@ -70,14 +71,14 @@ export function strategiesOf(
     { inputs: inputs.map(() => replicate), outputs: outputs.map(() => replicate), letter: undefined },
   ];
   const { equation } = node.op;
-  if (!isAbsent(equation)) {
-    const instance = equation(inputs, node.attrs);
+  const instance = isAbsent(equation) ? undefined : equation(inputs, node.attrs);
+  if (instance !== undefined)
     all.push(
       ...splitLetters(instance, inputs, outputs, axis, hints),
       ...splitWindows(instance, inputs, outputs, axis, hints),
     );
-  }
   all.push(...passPartials(node, inputs, outputs));
+  if (instance?.fixed?.has(axis.name) === true) return fixedOf(all, instance.fixed.get(axis.name), inputs, axis);
   const waits = waitsOf(node, inputs);
   if (waits.length === 0) return all;
   return all
@@ -88,6 +89,14 @@ export function strategiesOf(
         waits.includes(index) ? (hints.inputs[index] ?? placement) : placement,
       ),
     }));
+}
+
+/** The strategy that splits a letter, or none. @throws HeddleError `layout` */
+function fixedOf(all: readonly Strategy[], letter: string | undefined, types: readonly TensorType[], axis: MeshAxis) {
+  const fixed = all.filter((one) => one.letter === letter && one.outputs[0]?.kind !== "partial");
+  if (fixed.length > 0) return fixed;
+  const { name, size } = axis;
+  throw new HeddleError("layout", `${formatType(types[0] as TensorType)} does not split over ${name}=${size} as asked`);
 }
 
 /** Inputs of a node that are only waited for: they keep their layout. */

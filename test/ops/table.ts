@@ -13,6 +13,7 @@ import { narrowRows } from "./rows/narrow.ts";
 import { narrowConvRows } from "./rows/narrow-conv.ts";
 import { narrowWeightRows } from "./rows/narrow-weights.ts";
 import { normalizeTable } from "./rows/normalize.ts";
+import { placedTable } from "./rows/placed.ts";
 import { productTable } from "./rows/product.ts";
 import { reduceTable } from "./rows/reduce.ts";
 import { reportTable } from "./rows/reports.ts";
@@ -47,6 +48,7 @@ export const baseRows: readonly Row[] = [
   ...uniqueTable,
   ...bitsTable,
   ...compressionTable,
+  ...placedTable,
 ];
 
 /** All rows, those with floats in f64 too. */

@@ -168,6 +168,7 @@ const withoutPeer: { readonly [op: string]: string } = {
   exchange: "needs several devices",
   contributions: "is a sum that several devices have not added up",
   wholeOnAll: "is x itself, whole on every device",
+  placed: "is x itself, split as asked",
   send: "needs two devices",
   receive: "needs two devices",
   withinBound: "tells of a loop that runs past its bound",
