@@ -113,11 +113,18 @@ export function readsInPlace(call: KernelCall, from: Storage, to: Storage): bool
   return (
     out !== undefined &&
     otherWrites.length === 0 &&
-    // Parts of a message are read one after another.
-    (reads.length === 1 || (reads.length > 1 && descriptionOf(call).communicates !== true)) &&
+    reads.length > 0 &&
+    // Parts of a message are read one after another: only the part itself may be overwritten.
+    (descriptionOf(call).communicates !== true || (reads.length === 1 && arePart(call, reads[0] as Access, out))) &&
     reads.every((access) => access.inPlace && sameView(access, out))
   );
 }
+
+/** Whether two accesses are what one part of a message reads and writes. */
+const arePart = ({ parts }: KernelCall, read: Access, out: Access): boolean =>
+  (parts as readonly { readonly in: unknown; readonly out: unknown }[]).some(
+    (part) => part.in === read.at && part.out === out.at,
+  );
 
 const sameView = (left: Access, right: Access): boolean =>
   refOf(left).byteOffset === refOf(right).byteOffset &&

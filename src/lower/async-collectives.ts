@@ -46,8 +46,8 @@ export function withAsyncCollectives(calls: readonly KernelCall[], context: Over
     const window = settling < 0 ? beside : beside.slice(0, settling);
     const seconds = window.reduce((sum, other) => sum + secondsOf(other, axes, machine), 0);
     const { sends } = call[workField] as CallCost;
-    // A receive may wait for its sender for any time.
-    const hidden = call.k === "receive" ? seconds : Math.min(seconds, sendSeconds(sends as Sending, machine));
+    // A message from a device may come at any time.
+    const hidden = call["from"] !== undefined ? seconds : Math.min(seconds, sendSeconds(sends as Sending, machine));
     if (overlap === "all" ? window.length > 0 : hidden > 2 * machine.handover) waitIndices.set(index, waitIndex);
   }
   if (waitIndices.size === 0) return [...calls];
