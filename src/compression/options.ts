@@ -7,6 +7,7 @@ import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { checkMatches, matching, type Pattern } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";
+import { checked } from "./checked.ts";
 import { type Compressor, compressorNamed } from "./compressor.ts";
 
 /** How gradients are compressed between devices. */
@@ -81,6 +82,8 @@ export function compressionOf(given: Compressor | CompressionOptions | string): 
           ? "call the function that makes it, as in compression.sign()"
           : "such as compression.sign()",
     });
+  if (options.feedback !== undefined && typeof options.feedback !== "boolean")
+    throw new HeddleError("option", `${what}: feedback must be true or false, got ${shown(options.feedback)}`);
   const {
     feedback = by.feedback,
     momentum = 0,
@@ -96,7 +99,7 @@ export function compressionOf(given: Compressor | CompressionOptions | string): 
   checkInteger(what, "least", least, 0);
   const named = only === undefined ? () => true : matching(`${what}: only`, only);
   return {
-    by,
+    by: checked(by),
     feedback,
     momentum,
     masking,
@@ -130,7 +133,7 @@ export function onMesh(compression: Compression, mesh: Mesh): Compression {
       "mesh",
       `train: compression goes over the axis '${dataAxis}' alone, and this mesh splits batches over another, too`,
       {
-        hint: `leave out layouts within hosts, with one axis '${dataAxis}' over all devices`,
+        hint: `give the mesh one axis '${dataAxis}' over all devices`,
       },
     );
   return { ...compression, devices };

@@ -164,10 +164,32 @@ test("mistakes are named", async () => {
   await expect(wrong(sign(), { pipeline: { stages: { "1": 0, "3": 1 }, microBatches: 2 } })).rejects.toThrow(
     "the gradients of a pipeline are not compressed",
   );
+  await expect(wrong({ by: sign(), feedback: "yes" })).rejects.toThrow("feedback must be true or false");
   expect(() => topK({ ratio: 0 })).toThrow("compression.topK: ratio");
   expect(() => compression.countSketch({ rows: 4 })).toThrow("rows must be odd");
   expect(() => int8({ rounding: "up" as never })).toThrow("rounding must be nearest or stochastic");
   expect(() => compression.registerCompressor({ name: "topK", doc: "", make: () => topK() })).toThrow(
     "'topK' is taken",
   );
+});
+
+const plain = {
+  name: "own",
+  travels: "gather",
+  feedback: true,
+  compress: (x: Tensor) => ({ message: { v: x } }),
+  decompress: ({ v }: { v: Tensor }) => v,
+};
+
+test.each<[object, RegExp]>([
+  [{ travels: "mail" }, /compressor 'own': travels must be "sum" or "gather", got "mail"/],
+  [{ compress: (v: Tensor) => ({ v }) }, /compress must return \{ message, shared\? \} with tensors by name/],
+  [{ compress: () => undefined }, /compress must return .*got undefined/],
+  [{ compress: (x: Tensor) => ({ message: { v: x.sum() } }) }, /message\.v must have 2 rows.*, got f64\[\]/],
+  [{ decompress: ({ v }: { v: Tensor }) => v.sum(0) }, /decompress must give f64\[\d,.*\], got f64\[/],
+  [{ decompress: ({ v }: { v: Tensor }) => v.cast("f32") }, /decompress must give f64\[.*, got f32\[/],
+  [{ total: () => 3 }, /total must give f64\[.*, got 3/],
+])("what a compressor gives is checked: %#", async (more, message) => {
+  const how = { by: { ...plain, ...more } as never, ...everything };
+  await expect(train(task({ mesh: mesh({ data: 2 }), compression: how }))).rejects.toThrow(message);
 });
