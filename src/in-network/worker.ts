@@ -97,7 +97,7 @@ export async function joinSwitch(options: JoinOptions): Promise<Aggregator> {
         end(() =>
           reject(
             new HeddleError("timeout", `${what}, which has sent nothing for ${timeout} s`, {
-              hint: "the switch has ended, or another worker does not call",
+              hint: `no switch is there, it is one for another number of workers than ${workers} (heddle switch --workers), or a worker does not call`,
             }),
           ),
         );

@@ -66,7 +66,13 @@ export class Digests {
     wrong: (problem: string) => Error,
   ): Digests | undefined {
     const text = metadata.get(key);
-    if (text === undefined) return undefined;
+    if (text === undefined) {
+      const isTheirs = (value: string): boolean =>
+        value.length === digits * (names.length + 1) && /^[0-9a-f]+$/.test(value);
+      const renamed = [...metadata].find(([, value]) => isTheirs(value));
+      if (renamed !== undefined) throw wrong(`its digests are named ${JSON.stringify(renamed[0])}`);
+      return undefined;
+    }
     metadata.delete(key);
     const blank = Uint8Array.from(header);
     const start = roomIn(header);

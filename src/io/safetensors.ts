@@ -362,7 +362,7 @@ function digestedHeader(header: Uint8Array, fileBytes: number, file: string) {
 
 const changed = (file: string, problem: string): HeddleError =>
   new HeddleError("format", `${file} has changed since it was written: ${problem}`, {
-    hint: "take an earlier copy; a program that writes other tensors must leave heddle.digests out of the metadata",
+    hint: "take an earlier copy; a program that changes tensors, names or metadata must leave heddle.digests out of the metadata",
   });
 
 /** Options of {@link readSafetensors}. */

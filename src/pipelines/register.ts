@@ -1,7 +1,8 @@
 /** @module Schedules by name. */
-import { type ScheduleMaker, schedules } from "../plan/pipeline/index.ts";
+import { type Schedule, type ScheduleMaker, schedules } from "../plan/pipeline/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
+import { isRecord } from "../util/tree.ts";
 
 /**
  * Adds a schedule of pipelines, which the option `schedule` can then name. It is checked and simulated where it is used.
@@ -16,5 +17,11 @@ export function registerPipelineSchedule(name: string, make: ScheduleMaker): voi
     );
   if (schedules.has(name))
     throw new HeddleError("argument", `registerPipelineSchedule: there is a schedule '${name}' already`);
-  schedules.set(name, make);
+  schedules.set(name, (...given) => {
+    const made: unknown = make(...given);
+    if (isRecord(made)) return made as unknown as Schedule;
+    throw new HeddleError("schedule", `schedule '${name}': its function must return a schedule, got ${shown(made)}`, {
+      hint: "{ name, stages, microBatches, ranks }; docs/pipeline.md has one",
+    });
+  });
 }

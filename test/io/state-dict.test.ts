@@ -127,10 +127,7 @@ test("a changed byte of a tensor is an error that names the tensor, in whole fil
   const { entries, verified, close } = await io.openSafetensors(file);
   await close();
   expect(verified).toBe(true);
-  const key = whole.indexOf('"heddle.digests"');
   for (let at = 0; at < whole.length; at++) {
-    // Without its key a file has no digests.
-    if (at > key && at < key + '"heddle.digests"'.length - 1) continue;
     const changed = Buffer.from(whole);
     changed.writeUInt8(changed.readUInt8(at) ^ (1 << (at % 8)), at);
     writeFileSync(file, changed);
