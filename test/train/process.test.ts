@@ -129,7 +129,7 @@ describe.skipIf(!native)("pipelines", { timeout: 120_000 }, () => {
     const settings = JSON.stringify({ epochs: 1, pipeline: true });
     const { status, stderr } = await started(["run", script, "--workers", "3", "--", settings]).ended;
     expect(status).not.toBe(0);
-    expect(stderr).toContain("3 workers do not make pipelines of 2 stages");
+    expect(stderr).toContain("3 workers do not make pipelines of 2 ranks");
   });
 
   test("end on both sides when a stage dies", async () => {
