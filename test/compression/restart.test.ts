@@ -2,42 +2,17 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Callbacks, compression, nn, optim, replicate, type Tensor, type TrainOptions, train } from "heddle";
+import { type Callbacks, compression, replicate, type Tensor, type TrainOptions, train } from "heddle";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { isTensor } from "../../src/functions/index.ts";
 import { mesh } from "../../src/plan/index.ts";
-import { flattenTree } from "../../src/util/tree.ts";
-import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
-import { bars, options } from "../train/synthetic.ts";
+import { paramsOf, task } from "./task.ts";
 
 let folder = "";
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "heddle-compression-"));
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-const perceptron = (): nn.Layer =>
-  nn.sequential(nn.flatten(), nn.linear(16), nn.relu(), nn.linear(32), nn.relu(), nn.dropout(0.25), nn.linear(3));
-const task = (more: Partial<TrainOptions>): TrainOptions =>
-  options({
-    model: perceptron(),
-    data: bars(48).shuffle().batch(16),
-    optimizer: optim.sgd({ learningRate: 0.1 }),
-    dtype: "f64",
-    epochs: 1,
-    executor: missing === undefined ? "native" : "reference",
-    ...more,
-  });
-
-async function paramsOf(more: Partial<TrainOptions>): Promise<number[]> {
-  const { params } = await train(task(more));
-  const { leaves } = flattenTree(params, isTensor);
-  const values = await Promise.all(
-    leaves.map(async (leaf: Tensor) => Array.from((await replicate(leaf).data()) as Float64Array)),
-  );
-  return values.flat();
-}
 
 const { topK, powerSgd, int8, sign } = compression;
 

@@ -1,4 +1,4 @@
-import { compression, data, layouts, nn, optim, replicate, type Tensor, type TrainOptions, train } from "heddle";
+import { compression, data, layouts, optim, replicate, type Tensor, type TrainOptions, train } from "heddle";
 import { describe, expect, test } from "vitest";
 import { isTensor } from "../../src/functions/index.ts";
 import { type Mesh, mesh, trafficOf } from "../../src/plan/index.ts";
@@ -7,33 +7,10 @@ import { modelTypes } from "../../src/train/functions.ts";
 import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
 import { flattenTree } from "../../src/util/tree.ts";
-import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
-import { bars, options } from "../train/synthetic.ts";
+import { paramsOf, task } from "./task.ts";
 
-const perceptron = (): nn.Layer =>
-  nn.sequential(nn.flatten(), nn.linear(16), nn.relu(), nn.linear(32), nn.relu(), nn.dropout(0.25), nn.linear(3));
 const pair = layouts.named({ "1.weight": { model: 0 }, "1.bias": { model: 0 }, "3.weight": { model: 1 } });
-
-const task = (more: Partial<TrainOptions>): TrainOptions =>
-  options({
-    model: perceptron(),
-    data: bars(48).shuffle().batch(16),
-    optimizer: optim.sgd({ learningRate: 0.1 }),
-    dtype: "f64",
-    epochs: 1,
-    executor: missing === undefined ? "native" : "reference",
-    ...more,
-  });
-
-async function paramsOf(more: Partial<TrainOptions>): Promise<number[]> {
-  const { params } = await train(task(more));
-  const { leaves } = flattenTree(params, isTensor);
-  const values = await Promise.all(
-    leaves.map(async (leaf: Tensor) => Array.from((await replicate(leaf).data()) as Float64Array)),
-  );
-  return values.flat();
-}
 
 const { topK, randomK, powerSgd, int8, sign } = compression;
 const everything = { least: 0 } as const;
