@@ -27,7 +27,7 @@ export function unusedAxes(plan: Plan, layoutAxes: readonly string[] = []): Unus
     if (size === 1 || split) return [];
     const reason = batchAxes.includes(name)
       ? `it splits batches by rows, and the ${formatCount(rows)} rows of ${columns} are too few for ${size} devices`
-      : `train splits batches over the axis 'data' and nothing over '${name}'${missingAxes(layoutAxes, plan)}`;
+      : `train splits batches over the axes 'data' and 'hosts', and nothing over '${name}'${missingAxes(layoutAxes, plan)}`;
     return [{ axis: name, size, reason }];
   });
 }

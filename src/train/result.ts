@@ -91,7 +91,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     rank: runtime.rank,
     get sentBytes() {
       const { plan } = parts.programs.step(settings.data.batchSizes[0] as number);
-      return trafficOf(plan).reduce((sum, { sent }) => sum + sent, 0);
+      return Math.ceil(trafficOf(plan).reduce((sum, { sent }) => sum + sent, 0));
     },
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
     predict: (input) => called(async () => (await predictWith(later, evaluated, input)) as never),

@@ -50,7 +50,9 @@ describe("the summary", () => {
     },
     {
       mesh: "data=2,foo=3",
-      says: [/^unused +axis foo=3: train splits batches over the axis 'data' and nothing over 'foo'; the 3 devices/m],
+      says: [
+        /^unused +axis foo=3: train splits batches over the axes 'data' and 'hosts', and nothing over 'foo'; the 3 devices/m,
+      ],
     },
     { mesh: "data=16,foo=3", says: [/^unused +axis data=16/m, /^unused +axis foo=3/m] },
   ])("an axis of $mesh that is of no use is named with the reason", ({ mesh, says }) => {
