@@ -2,6 +2,7 @@
 
 import { workSeconds } from "../cost/index.ts";
 import type { ProgramProfile, RankProfile } from "../executors/index.ts";
+import { inMessageOrder, type Message } from "../program/messages.ts";
 import { listed } from "../util/text.ts";
 
 /** Time of some calls per step of their program. */
@@ -162,34 +163,21 @@ function waitsOf(programs: readonly (ProgramProfile | undefined)[]) {
   if (known.length < programs.length || !known.some(({ calls }) => calls.some(({ kernel }) => kernel === "receive")))
     return undefined;
   const lists = known.map(ownTimes);
-  const positions = lists.map(() => 0);
   const [clocks, waited] = [lists.map(() => 0), lists.map(() => 0)];
-  const underWay = new Map<string, number[]>();
-  const box = (from: number, to: number): number[] => {
-    const key = `${from} ${to}`;
-    if (!underWay.has(key)) underWay.set(key, []);
-    return underWay.get(key) as number[];
-  };
-  const advance = (rank: number): boolean => {
-    const time = lists[rank]?.[positions[rank] as number];
-    if (time === undefined) return false;
+  const messages = lists.map((times) =>
+    times.map(
+      ({ kernel, peer }): Message =>
+        (kernel === "send" || kernel === "receive") && peer !== undefined ? { [kernel]: peer } : {},
+    ),
+  );
+  inMessageOrder<number>(messages, (rank, index, arrived = 0) => {
     const clock = clocks[rank] as number;
-    let end = clock + time.predictedMilliseconds;
-    if (time.kernel === "receive") {
-      const arrived = box(time.peer as number, rank).shift();
-      if (arrived === undefined) return false;
-      end = Math.max(clock, arrived);
-      waited[rank] = (waited[rank] as number) + end - clock;
-    }
-    if (time.kernel === "send") box(rank, time.peer as number).push(end);
+    const isReceive = messages[rank]?.[index]?.receive !== undefined;
+    const end = isReceive ? Math.max(clock, arrived) : clock + (lists[rank]?.[index]?.predictedMilliseconds as number);
+    if (isReceive) waited[rank] = (waited[rank] as number) + end - clock;
     clocks[rank] = end;
-    positions[rank] = (positions[rank] as number) + 1;
-    return true;
-  };
-  for (let moved = true; moved; ) {
-    moved = false;
-    for (const rank of lists.keys()) while (advance(rank)) moved = true;
-  }
+    return end;
+  });
   const whole = Math.max(...clocks);
   return lists.map((times, rank) => {
     const step = mean((known[rank] as ProgramProfile).runs.map((run) => (run[1] as number) / 1e6));

@@ -67,19 +67,16 @@ export function strategiesOf(
   axis: MeshAxis,
   hints: Hints = { inputs: [], outputs: [] },
 ): Strategy[] {
-  const all: Strategy[] = [
-    { inputs: inputs.map(() => replicate), outputs: outputs.map(() => replicate), letter: undefined },
-  ];
   const { equation } = node.op;
   const instance = isAbsent(equation) ? undefined : equation(inputs, node.attrs);
-  if (instance !== undefined)
-    all.push(
-      ...splitLetters(instance, inputs, outputs, axis, hints),
-      ...splitWindows(instance, inputs, outputs, axis, hints),
-    );
-  all.push(...passPartials(node, inputs, outputs));
+  const all: Strategy[] = [
+    { inputs: inputs.map(() => replicate), outputs: outputs.map(() => replicate), letter: undefined },
+    ...(instance === undefined ? [] : splitLetters(instance, inputs, outputs, axis, hints)),
+    ...(instance === undefined ? [] : splitWindows(instance, inputs, outputs, axis, hints)),
+    ...passPartials(node, inputs, outputs),
+  ];
   if (instance?.fixed?.has(axis.name) === true) return fixedOf(all, instance.fixed.get(axis.name), inputs, axis);
-  const waits = waitsOf(node, inputs);
+  const waits = instance?.waits ?? [];
   if (waits.length === 0) return all;
   return all
     .filter(({ inputs: wanted }) => waits.every((index) => wanted[index]?.kind === "replicate"))
@@ -100,12 +97,8 @@ function fixedOf(all: readonly Strategy[], letter: string | undefined, types: re
 }
 
 /** Inputs of a node that are only waited for: they keep their layout. */
-export function waitsOf(
-  { op: { equation }, attrs, inputs = [] }: Pick<Node, "op" | "attrs"> & Partial<Pick<Node, "inputs">>,
-  types: readonly TensorType[] = inputs.map((input) => input.types[0] as TensorType),
-): readonly number[] {
-  return isAbsent(equation) ? [] : (equation(types, attrs).waits ?? []);
-}
+export const waitsOf = ({ op: { equation }, attrs, inputs }: Node): readonly number[] =>
+  isAbsent(equation) ? [] : (equation(inputs, attrs).waits ?? []);
 
 function splitLetters(
   equation: Equation,

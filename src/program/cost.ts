@@ -6,7 +6,9 @@ import { sendingOf } from "../cost/machine.ts";
 import { type TaskIds, TaskList, tasksOf, totalBytes } from "../cost/tasks.ts";
 import type { Graph } from "../ir/node.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
-import { devicesOf, isTransfer, type Program, programsOf, type WorkStep } from "./program.ts";
+import { inMessageOrder, type Message } from "./messages.ts";
+import { devicesOf, type Program, programsOf, type WorkStep } from "./program.ts";
+import { transfersOf } from "./transfers.ts";
 
 /**
  * What one run of a graph or of a program costs on one device, without running it. For several programs, of devices along
@@ -35,34 +37,22 @@ function tasksOfProgram(program: Program): readonly Task[] {
 
 /** The tasks of several devices as one list, in which each receive waits for its send. */
 function mergeTasks(programs: readonly Program[], lists: readonly (readonly Task[])[]): Task[] {
-  const peers = programs.map(({ steps }) =>
-    steps.flatMap((step) => (step.kind === "collective" && isTransfer(step) ? [step.attrs["peer"] as number] : [])),
-  );
+  const messages = lists.map((list, device) => {
+    const peers = (programs[device] as Program).steps.flatMap(transfersOf).map(({ attrs }) => attrs["peer"] as number);
+    return list.map(({ sends }): Message => {
+      const isMessage = sends?.name === "send" || sends?.name === "receive";
+      return isMessage ? { [sends.name]: peers.shift() as number } : {};
+    });
+  });
   const merged: Task[] = [];
   const indices: number[][] = lists.map(() => []);
-  /** Messages under way, by sender and receiver. */
-  const mailboxes = lists.map(() => lists.map((): number[] => []));
-  const advance = (device: number): boolean => {
-    const [ofDevice, list] = [indices[device] as number[], lists[device] as readonly Task[]];
-    const task = list[ofDevice.length];
-    if (task === undefined) return false;
-    const after = task.after.map((index) => ofDevice[index] as number);
-    const name = task.sends?.name;
-    const peer = peers[device]?.[0] as number;
-    if (name === "receive") {
-      const sent = mailboxes[peer]?.[device]?.shift();
-      if (sent === undefined) return false;
-      after.push(sent);
-    }
+  inMessageOrder<number>(messages, (device, index, sent) => {
+    const ofDevice = indices[device] as number[];
+    const task = lists[device]?.[index] as Task;
+    const after = [...task.after.map((other) => ofDevice[other] as number), ...(sent === undefined ? [] : [sent])];
     ofDevice.push(merged.push({ ...task, after, device }) - 1);
-    if (name === "send") mailboxes[device]?.[peer]?.push(merged.length - 1);
-    if (name === "send" || name === "receive") peers[device]?.shift();
-    return true;
-  };
-  for (let progress = true; progress; ) {
-    progress = false;
-    for (const device of lists.keys()) while (advance(device)) progress = true;
-  }
+    return merged.length - 1;
+  });
   return merged;
 }
 

@@ -4,7 +4,9 @@ import { formatGrid, type GridCell } from "../plan/pipeline/grid.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type CollectiveStep, isTransfer, type Program, type Step } from "./program.ts";
 
-const transfersOf = (step: Step): CollectiveStep[] => (step.kind === "collective" && isTransfer(step) ? [step] : []);
+/** The step, if it sends or receives. */
+export const transfersOf = (step: Step): CollectiveStep[] =>
+  step.kind === "collective" && isTransfer(step) ? [step] : [];
 
 /**
  * Simulates the sends and receives of the programs along an axis under the strictest rule: a send ends only when its

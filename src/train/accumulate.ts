@@ -1,8 +1,5 @@
 /** @module Gradient accumulation: gradients of a batch, part by part; the sums over all parts are the sums of the whole batch. */
 import { full, isTensor, scan, type Tensor, type Tensors } from "../functions/index.ts";
-
-export { mostParts } from "../nn/parts.ts";
-
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { BatchColumns } from "./values.ts";
 

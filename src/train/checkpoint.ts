@@ -68,7 +68,7 @@ const formatVersion = 2;
 const infoKey = "heddle.checkpoint";
 const hashKey = "heddle.sha256";
 const hashMark = Buffer.from(`"${hashKey}":"`);
-const noHash = "0".repeat(64);
+const hashDigits = 64;
 
 /**
  * Commits a checkpoint to `folder`, which is created if missing, then removes the oldest checkpoints beyond `keep`. Only one process
@@ -249,20 +249,15 @@ export async function loadCheckpoint(
 /** The hash of format 1: of the whole file, with zeros in the place of the hash. */
 function wholeHash(): { onBytes: (bytes: Uint8Array) => void; is: (expected: string) => boolean } {
   const hash = createHash("sha256");
-  let found: string | undefined;
-  return {
-    onBytes: (bytes) => {
-      const first = found === undefined;
-      const piece = first ? Buffer.from(bytes) : bytes;
-      if (first) {
-        const start = (piece as Buffer).indexOf(hashMark) + hashMark.length;
-        found = start < hashMark.length ? "" : (piece as Buffer).toString("latin1", start, start + noHash.length);
-        if (found.length > 0) (piece as Buffer).write(noHash, start, "latin1");
-      }
-      if (found !== "") hash.update(piece);
-    },
-    is: (expected) => expected === found && hash.digest("hex") === expected,
+  let take = (header: Uint8Array): void => {
+    const copy = Buffer.from(header);
+    const start = copy.indexOf(hashMark) + hashMark.length;
+    // Without the mark it is of another format, which has no such hash.
+    const isOurs = start >= hashMark.length;
+    if (isOurs) hash.update(copy.fill("0", start, start + hashDigits));
+    take = isOurs ? (bytes) => void hash.update(bytes) : () => {};
   };
+  return { onBytes: (bytes) => take(bytes), is: (expected) => hash.digest("hex") === expected };
 }
 
 /** The tensors whose names start with `prefix`, such as `params/`, with names without the prefix. */

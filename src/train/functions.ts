@@ -9,9 +9,9 @@ import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import { withFloats } from "../nn/float-dtype.ts";
 import { type ApplyOptions, applyLayer, type OneOrMore, scopeKey, type Variables } from "../nn/index.ts";
+import { mostParts } from "../nn/parts.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { mostParts } from "./accumulate.ts";
 import {
   type ColumnNames,
   gathered,

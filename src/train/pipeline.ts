@@ -2,6 +2,7 @@
 
 import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../functions/index.ts";
 import { range } from "../ir/shape.ts";
+import { mostParts } from "../nn/parts.ts";
 import {
   type Action,
   localType,
@@ -17,7 +18,6 @@ import {
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { mostParts } from "./accumulate.ts";
 import { batchLayout } from "./feed.ts";
 import type { PipelineTraining } from "./options.ts";
 import type { TrainState } from "./values.ts";

@@ -2,9 +2,9 @@
 
 import { clamped } from "../functions/indices.ts";
 import { sizeOf } from "../ir/shape.ts";
+import { mostParts } from "../nn/parts.ts";
 import { faultError, HeddleError, type OutsideIndex } from "../util/errors.ts";
 import { type Fault, type FaultPlace, inRun } from "../util/faults.ts";
-import { mostParts } from "./accumulate.ts";
 import { namesIn } from "./columns.ts";
 import type { FedBatch } from "./feed.ts";
 import type { Settings } from "./options.ts";

@@ -1,7 +1,8 @@
 //! Times all-reduces back to back between ranks that are threads of this process, as the loop of an MPI benchmark does:
 //!
-//! `RANKS=2 BYTES=4,1024 cargo test --release -p heddle-comm --test latency -- --ignored --nocapture`
+//! `RANKS=2 BYTES=4,1024 cargo run --release -p heddle-comm --example latency`
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::time::{Duration, Instant};
@@ -29,9 +30,7 @@ fn best(group: &mut Group, bytes: usize) -> f64 {
     (0..ROUNDS).map(|_| repeat(group, times[0] as usize)).fold(f64::INFINITY, f64::min)
 }
 
-#[test]
-#[ignore = "prints times, which nothing asserts"]
-fn all_reduces() {
+fn main() {
     let variable = |name: &str, default: &str| std::env::var(name).unwrap_or(default.into());
     let ranks: usize = variable("RANKS", "2").parse().unwrap();
     let sizes = variable("BYTES", "4,1024,16384,131072,1048576");
