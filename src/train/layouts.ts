@@ -125,9 +125,12 @@ export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mes
   const { shard = {}, gather = [], state = {} } = found ?? {};
   checkAxisNames("train: layout splits over", [...Object.keys(shard), ...gather, ...Object.keys(state)], mesh);
   const everywhere = replicated(mesh);
-  return found === undefined || (isPipeline && isUneven(parameter, found, mesh))
+  // The stages of a pipeline have no programs for parts of unequal sizes.
+  const isWhole =
+    isPipeline && Object.keys(shard).every((axis) => gather.includes(axis)) && !divides(parameter, found, mesh);
+  return found === undefined || isWhole
     ? { kept: everywhere, used: everywhere }
-    : layoutOf(parameter.name, parameter, found, mesh);
+    : layoutOf(parameter.name, parameter, isPipeline ? { ...found, uneven: false } : found, mesh);
 }
 
 /** `"a.b.c"`: `"b.c"`, `"c"`. */
@@ -136,12 +139,11 @@ function suffixes(path: string): string[] {
   return parts.slice(1).map((_part, index) => parts.slice(index + 1).join("."));
 }
 
-/** Whether a rule's layouts have parts of unequal sizes, for which the stages of a pipeline have no programs. */
-function isUneven(type: TensorType, { uneven, shard, state = shard }: ParameterLayout, mesh: Mesh): boolean {
+/** Whether the devices of each axis have equal parts. */
+function divides(type: TensorType, found: ParameterLayout | undefined, mesh: Mesh): boolean {
   const parts = (axis: string): number => mesh.axes.find(({ name }) => name === axis)?.size ?? 1;
-  return (
-    uneven === true &&
-    [shard, state].some((dims) => Object.entries(dims).some(([axis, dim]) => (type.shape[dim] ?? 0) % parts(axis) > 0))
+  return [found?.shard ?? {}, found?.state ?? {}].every((dims) =>
+    Object.entries(dims).every(([axis, dim]) => (type.shape[dim] ?? 0) % parts(axis) === 0),
   );
 }
 

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { withSource } from "../../src/compile/index.ts";
 import { isOnStage, isTensor, replicate, type Tensor } from "../../src/functions/index.ts";
 import type { HostTensors } from "../../src/io/safetensors.ts";
-import { type Mesh, mesh, printLayouts, printPlan } from "../../src/plan/index.ts";
+import { formatLayout, type Mesh, mesh, printLayouts, printPlan } from "../../src/plan/index.ts";
 import { loadCheckpoint } from "../../src/train/checkpoint.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { resolveOptions } from "../../src/train/options.ts";
@@ -339,6 +339,18 @@ describe("several stages on each rank", () => {
   ] as const)("are refused: %j", async (given, message) => {
     await expect(train(task({ model: four(), epochs: 1, pipeline: given }))).rejects.toThrow(message);
   });
+});
+
+test("parts of unequal sizes are refused, and parameters that would have them are stored whole", async () => {
+  const model = nn.sequential(nn.flatten(), nn.linear(201), nn.relu(), nn.linear(3));
+  const given = { model, epochs: 1, pipeline: { stages: { 1: 0, 3: 1 }, microBatches: 2 } };
+  const named = layouts.named({ "1.weight": { model: 0 } });
+  await expect(train(task({ ...given, mesh: mesh({ stage: 2, model: 2 }), layout: named }))).rejects.toThrow(
+    /parameter "1\.weight": f64\[201,64\] cannot be .*dim 0 has 201 elements/,
+  );
+  const { params } = await train(task({ ...given, mesh: mesh({ stage: 2, data: 2 }), layout: layouts.fullySharded() }));
+  const placed = flattenTree(params, isTensor).leaves.map((leaf: Tensor) => formatLayout(leaf.value.layout));
+  expect(placed).toEqual(["O(0) S(1)", "O(0) R", "O(1) R", "O(1) R"]);
 });
 
 describe("results", () => {
