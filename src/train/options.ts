@@ -51,6 +51,11 @@ export interface PipelineTraining {
    * passes into the parts by inputs and by weights. With `"pipedream"` stages update their parameters after each micro-batch, which changes the result.
    */
   readonly schedule?: PipelineOptions["schedule"];
+  /**
+   * With parameters that `layout` stores in parts and gathers (`layouts.fullySharded()`): whether each forward and backward pass of a micro-batch gathers
+   * what it uses, which needs less memory; default false: a stage gathers its parameters once for all micro-batches of a step, which sends less.
+   */
+  readonly gatherEach?: boolean;
   /** Number of stages on each rank, for the default mesh; default: what the schedule says, which is 2 for `"interleaved"` and 1 for the others. */
   readonly stagesPerRank?: number;
 }
@@ -396,15 +401,18 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
 }
 
 function checkPipeline({ pipeline }: TrainOptions): void {
-  const { stages, microBatches, stagesPerRank = 1 } = pipeline as PipelineTraining;
+  const { stages, microBatches, stagesPerRank = 1, gatherEach = false } = pipeline as PipelineTraining;
   checkOptions("train: pipeline", pipeline as PipelineTraining, [
     "stages",
     "microBatches",
     "schedule",
     "stagesPerRank",
+    "gatherEach",
   ]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
   checkInteger("train", "pipeline.stagesPerRank", stagesPerRank, 1);
+  if (typeof gatherEach !== "boolean")
+    throw new HeddleError("option", `train: pipeline.gatherEach must be true or false, got ${shown(gatherEach)}`);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);
