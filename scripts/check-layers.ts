@@ -38,6 +38,7 @@ export const layers: readonly (readonly string[])[] = [
   ["functions"],
   ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression", "placed"],
   ["io"],
+  ["checkpoints"],
   ["train", "parameter-server", "extend"],
   ["adapters/autograph", "adapters/caffe", "adapters/onnx"],
   ["io/index.ts"],
@@ -63,15 +64,14 @@ const needNode: readonly string[] = [
   "data/idx-file.ts",
   "data/mnist.ts",
   "io/",
+  "checkpoints/",
   "extend/index.ts",
   "adapters/caffe/",
   "adapters/onnx/",
   "adapters/keras/",
   "train/host.ts",
   "train/index.ts",
-  "train/checkpoint.ts",
   "train/saver.ts",
-  "train/lock.ts",
   "train/plan-only.ts",
   "train/terminal.ts",
   "train/callbacks/append.ts",
@@ -94,6 +94,7 @@ const runAnywhere: readonly string[] = [
   "hosts/slurm-nodes.ts",
   "hosts/launchers.ts",
   "io/host-tensors.ts",
+  "checkpoints/pieces.ts",
 ];
 
 /** Adapters import Heddle as a user's adapter does: only modules that package.json exports. */

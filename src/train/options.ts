@@ -29,12 +29,17 @@ import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
-  /** Folder; created if missing. */
+  /** Folder, created if missing; or the address of a place that a storage driver knows, such as `s3://bucket/run`. */
   readonly directory: string;
   /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
   /** How many checkpoints are kept; default 3. */
   readonly keep?: number;
+  /**
+   * One file, or a folder of parts, of which each worker writes those that it holds. Default `"auto"`: parts if no worker holds all
+   * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
+   */
+  readonly format?: "auto" | "file" | "parts";
 }
 
 /** How a network is divided into the stages of a pipeline. */
@@ -375,8 +380,9 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep"]);
-  const { directory, every = "epoch", keep = 3 } = checkpoint;
+  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "format"]);
+  const { directory, every = "epoch", keep = 3, format = "auto" } = checkpoint;
+  oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);

@@ -29,7 +29,7 @@ import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { Copier, disposeState } from "./snapshot.ts";
-import { exportState, type RunPosition } from "./state.ts";
+import type { RunPosition } from "./state.ts";
 import { InFlight, mostInFlight } from "./steps-in-flight.ts";
 import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
@@ -382,24 +382,17 @@ export class Run {
 
   private isDue(epochEnds: boolean): boolean {
     const { every = "epoch" } = this.parts.settings.checkpoint ?? {};
-    if (!this.saves) return false;
+    if (this.parts.saver === undefined) return false;
     return every === "epoch" ? epochEnds : this.position.steps % every === 0;
   }
 
-  /** Whether this process takes part in checkpoints: it writes them, or holds shards that are gathered. */
-  private get saves(): boolean {
-    const { saver, settings, programs } = this.parts;
-    return saver !== undefined || (settings.checkpoint !== undefined && !programs.layouts.whole);
-  }
-
-  /** Copies all values and starts to write them. */
+  /** Copies the values and starts to write them. */
   private async save(): Promise<void> {
-    const { saver, settings } = this.parts;
-    if (!this.saves) return;
+    const { saver } = this.parts;
+    if (saver === undefined) return;
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
-    const state = await exportState(settings, this.values, this.key, this.position);
-    await saver?.save(state);
+    await saver.save({ values: this.values, key: this.key, position: this.position });
     this.savedAt = this.position.steps;
   }
 
