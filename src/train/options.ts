@@ -190,6 +190,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly ema?: number;
   /**
+   * Compare the copies of parameters and layer state that several workers have after each so many steps, and at the end; a difference is an
+   * error that names worker, value and steps. Default 100; false: never.
+   */
+  readonly checkReplicas?: number | false;
+  /**
    * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
    * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
@@ -230,6 +235,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "accumulate",
   "ema",
   "compression",
+  "checkReplicas",
 ];
 
 /** Options with defaults filled in. */
@@ -244,6 +250,7 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly nan: "error" | "continue" | "skip";
   readonly accumulate: number;
   readonly initialEpoch: number;
+  readonly checkReplicas: number | false;
   /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
@@ -272,6 +279,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   checkInteger("train", "initialEpoch", options.initialEpoch ?? 0, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
+  if (options.checkReplicas !== undefined && options.checkReplicas !== false)
+    checkInteger("train", "checkReplicas", options.checkReplicas, 1);
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) executorNamed(options.executor);
@@ -300,6 +309,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     report: readEnvironment().quiet ? "silent" : report,
     nan,
     accumulate: options.accumulate ?? 1,
+    checkReplicas: options.checkReplicas ?? 100,
     initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
