@@ -51,7 +51,10 @@ export function endRequestLayout(mesh: Mesh, { pipeline }: Settings, path: strin
   return withPlacement(layout, position, only(stageRanks(pipeline, mesh)[stage] as number));
 }
 
-const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4 } as const;
+const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4, regroup: 5 } as const;
+
+/** Thrown on all ranks after the same step, when other workers are to take part from there on. */
+export class Regrouping extends Error {}
 
 /** Whether the ranks of a run want to end, and the decision on which they agree. */
 export class Ending {
@@ -65,8 +68,11 @@ export class Ending {
   private readonly runtime: Runtime;
   private readonly settings: Settings;
   private readonly requests: EndRequests<TensorType>;
+  private readonly isCalled: () => boolean;
 
-  constructor(runtime: Runtime, settings: Settings, types: ModelTypes) {
+  /** `isCalled` says whether other workers are to take part. */
+  constructor(runtime: Runtime, settings: Settings, types: ModelTypes, isCalled = () => false) {
+    this.isCalled = isCalled;
     this.runtime = runtime;
     this.settings = settings;
     this.requests = endRequestTypes(meshOf(runtime), settings, types);
@@ -102,7 +108,8 @@ export class Ending {
     if (this.failure !== undefined) return kinds.fail;
     if (this.runtime.processes !== undefined && this.settings.signal?.aborted === true) return kinds.abort;
     if (this.leaving) return kinds.leave;
-    return this.stopped ? kinds.stop : kinds.none;
+    if (this.stopped) return kinds.stop;
+    return this.isCalled() ? kinds.regroup : kinds.none;
   }
 
   /** The requests to end as inputs of a step; empty if steps have no such inputs. */
@@ -127,6 +134,7 @@ export class Ending {
     const { processes, rank } = this.runtime;
     if (processes === undefined) {
       this.left = this.leaving;
+      if (this.kind === kinds.regroup) throw new Regrouping();
       return this.stopped || this.leaving;
     }
     const requests = await processes.allGather(Uint8Array.of(this.kind), `whether to end after ${step} steps`);
@@ -134,7 +142,10 @@ export class Ending {
     const [aborting, failing] = [ranksOf(kinds.abort), ranksOf(kinds.fail)];
     if (aborting.length + failing.length === 0) {
       this.left = requests.includes(kinds.leave);
-      return this.left || requests.includes(kinds.stop);
+      if (this.left || requests.includes(kinds.stop)) return true;
+      if (!requests.includes(kinds.regroup)) return false;
+      this.agreed = true;
+      throw new Regrouping();
     }
     this.agreed = true;
     if (this.failure !== undefined) throw this.failure.error;

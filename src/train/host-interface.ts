@@ -3,6 +3,7 @@
  * text. Node has all of it (`host.ts`), a browser has neither files nor processes (`host-browser.ts`, which bundlers put in the place
  * of `host.ts`).
  */
+import type { Member } from "../elastic/member.ts";
 import type { HostTensors, SafetensorsMetadata } from "../io/safetensors.ts";
 import type { SavedInput } from "../io/saved-model.ts";
 import type { WorkerMessage } from "../launcher-messages/launcher.ts";
@@ -54,6 +55,8 @@ export interface HostProcess {
   end(): never;
   /** Sends a message to the launcher, if there is one. */
   report(message: WorkerMessage): void;
+  /** This process as a worker of an elastic run; undefined in other runs. */
+  member(): Member | undefined;
   /** The number of steps under `heddle profile`; undefined elsewhere. */
   profiledSteps(): number | undefined;
   /** Under `heddle plan`: plans a step, hands over the text and ends the process. */

@@ -1,6 +1,7 @@
 /** @module The machine of a training in Node: its files, its process and its terminal. Bundlers replace this file by `host-browser.ts`. */
 import { createHash } from "node:crypto";
 import { constants } from "node:os";
+import { elasticMember } from "../elastic/member.ts";
 import { profiledSteps } from "../executors/index.ts";
 import { readPlan } from "../io/plan-file.ts";
 import { readSafetensors, savedBy } from "../io/safetensors.ts";
@@ -46,6 +47,7 @@ const ownProcess: HostProcess = {
   endBy: (signal) => process.exit(128 + constants.signals[signal]),
   end: () => process.exit(0),
   report: reportToLauncher,
+  member: elasticMember,
   profiledSteps,
   planAndEnd,
 };

@@ -43,6 +43,11 @@ export const beginning = ({ from, initialEpoch }: Pick<Settings, "from" | "initi
   rateScale: 1,
 });
 
+/** A position that later steps do not change. */
+export function copyOf(position: RunPosition): RunPosition {
+  return { ...position, tally: position.tally.copy(), history: [...position.history] };
+}
+
 const groups = ["params", "optimizer", "state"] as const;
 
 /** Bytes of all values in a checkpoint. */
@@ -234,4 +239,9 @@ function mismatch(checkpoint: Checkpoint, problem: string): HeddleError {
   return new HeddleError("checkpoint", `cannot resume from ${checkpoint.path}: ${problem}`, {
     hint: "run with the options of the run that wrote it, or without resume",
   });
+}
+
+/** Frees the memory of values. */
+export function disposeState(values: TrainState): void {
+  for (const tensor of flattenTree(values, isTensor).leaves) tensor.dispose();
 }

@@ -16,6 +16,7 @@ import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { namesIn } from "./columns.ts";
+import { Elastic, fitted } from "./elastic.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
@@ -38,7 +39,7 @@ import { startValues } from "./start.ts";
 import { beginning, importState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { suspicions } from "./suspicions.ts";
-import { keyType } from "./values.ts";
+import { keyType, type ModelTypes } from "./values.ts";
 
 /**
  * Trains a model. The same call trains in one process and in many: under `heddle run --workers n` every worker makes
@@ -69,6 +70,14 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   if (planned !== undefined && host.process !== undefined)
     return host.process.planAndEnd(given, givenTypes, planned.split(";").map(parseMesh));
   takePlace();
+  const member = host.process?.member();
+  if (member === undefined) return trainWith(given, givenTypes, undefined);
+  const elastic = new Elastic(member);
+  return elastic.through(() => trainWith({ ...given, keepsValues: true }, givenTypes, elastic));
+}
+
+/** Trains with the workers at hand. */
+async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elastic | undefined): Promise<TrainResult> {
   // With several processes, the ranks first agree to end, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? given.signal : undefined);
@@ -77,14 +86,15 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   let reporter = silentReporter;
   try {
     stop.signal.throwIfAborted();
-    runtime = await connectAs(given);
+    const connecting = connectAs(given, elastic);
+    runtime = await (elastic === undefined ? connecting : elastic.join(connecting));
     const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
-    ending = new Ending(runtime, settings, types);
+    ending = new Ending(runtime, settings, types, elastic?.isCalled);
     const { leave } = ending;
     stop.onNotice(leave);
-    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
+    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending, elastic };
     const programs = new Programs(settings, types, runtime);
     const result = await trainOn({ ...parts, programs, feed: new Feed(runtime) }, stop);
     if (!ending.left) return result;
@@ -95,6 +105,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
     if (stop.signal.reason instanceof Interrupted) host.process?.endBy(stop.signal.reason.signal);
     if (runtime?.processes !== undefined && ending?.agreed !== true)
       runtime.processes.abort(error instanceof Error ? error.message : String(error));
+    if (runtime !== undefined) await elastic?.leave(error, given, runtime);
     throw error;
   } finally {
     reporter.stop();
@@ -131,6 +142,7 @@ async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
     programs,
     feed,
     saver: undefined,
+    elastic: undefined,
   };
   return resultOf(await beginRun(parts, undefined), parts);
 }
@@ -154,12 +166,13 @@ async function endProfile(runtime: Runtime): Promise<void> {
 }
 
 /** The runtime for the options and the environment. */
-async function connectAs(settings: Settings): Promise<Runtime> {
+async function connectAs(settings: Settings, elastic?: Elastic): Promise<Runtime> {
   const { pipeline } = settings;
   const executor = settings.executor === undefined ? undefined : executorNamed(settings.executor);
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
-  const mesh = settings.mesh ?? environmentMesh() ?? staged;
+  const wanted = settings.mesh ?? environmentMesh() ?? staged;
+  const mesh = elastic === undefined || wanted === undefined ? wanted : fitted(wanted, world);
   if (world > 1 && executor !== undefined && executor.join === undefined) {
     throw new HeddleError(
       "executor",
@@ -189,8 +202,10 @@ async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promi
   if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
   const folder: { lock?: FolderLock } = {};
   try {
-    const checkpoint = await prepareCheckpoints(parts, folder);
-    return await trainFrom(checkpoint, parts, stop);
+    const memory = await parts.elastic?.exchange(parts);
+    const resumeFrom = memory === undefined ? (parts.elastic?.resumeFrom(settings) ?? settings.resumeFrom) : undefined;
+    const checkpoint = await prepareCheckpoints({ ...parts, settings: { ...settings, resumeFrom } }, folder);
+    return await trainFrom(memory ?? checkpoint, parts, stop);
   } finally {
     folder.lock?.release();
   }
