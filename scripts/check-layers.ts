@@ -30,7 +30,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],
-  ["hosts", "cache", "in-network"],
+  ["hosts", "cache", "in-network", "elastic"],
   ["executors"],
   ["compile"],
   ["chains"],
@@ -56,6 +56,7 @@ const needNode: readonly string[] = [
   "launcher-messages/",
   "hosts/",
   "in-network/",
+  "elastic/member.ts",
   "executors/native/",
   "executors/remote/",
   "executors/through-switch/",
@@ -94,6 +95,7 @@ const runAnywhere: readonly string[] = [
   "hosts/slurm-nodes.ts",
   "hosts/launchers.ts",
   "io/host-tensors.ts",
+  "checkpoints/memory.ts",
   "checkpoints/pieces.ts",
 ];
 

@@ -258,6 +258,8 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   /** The plan of the step, which replaces the rules of `layout`. */
   readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
+  /** Whether a step leaves the values before it as they are; default false. */
+  readonly keepsValues?: boolean;
 }
 
 /**

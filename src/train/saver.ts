@@ -48,7 +48,7 @@ abstract class Writing implements Saver {
     const place = absolutePlace(this.options.directory);
     const continues =
       resumedFrom !== undefined && (dirname(resumedFrom) === place || resumedFrom.startsWith(`${place}/`));
-    this.first = !continues;
+    this.first = !continues && !given.continues;
     if (continues) this.path = resumedFrom;
   }
 
