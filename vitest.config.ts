@@ -16,6 +16,7 @@ const processes = [
   "test/comm/collectives.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
+  "test/elastic/process.test.ts",
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
