@@ -43,6 +43,7 @@ const processes = [
   "test/train/pipeline.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
+  "test/launch/short-memory.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
   "test/engines/kubernetes.test.ts",
@@ -77,7 +78,7 @@ const alone = [
 const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
-const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
+const engines = ["engines", "slurm", "mpi-transport", "ssh"].map((name) => `test/engines/${name}.test.ts`);
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
 const grids = ["test/rewrite/ends-product.test.ts"];

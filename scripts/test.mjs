@@ -6,7 +6,7 @@
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
 //   npm run test:grids                     tables that test:processes takes a part of, whole: some three minutes
 //   npm run test:hosts                     runs on several hosts, as network namespaces; as root
-//   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray; as root
+//   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray, sshd; as root
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -66,7 +66,7 @@ const sections = [
   project("processes", "processes"),
   project("grids", "whole tables"),
   project("hosts", "network namespaces", skipNamespaces),
-  project("engines", "MPI, Slurm, Ray", skipNamespaces),
+  project("engines", "MPI, Slurm, Ray, ssh", skipNamespaces),
 ];
 
 /** A project of vitest with a command of its own. */
