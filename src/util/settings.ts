@@ -26,6 +26,7 @@ export interface Environment {
   readonly mpi: string | undefined;
   readonly overlap: "on" | "off" | "all" | undefined;
   readonly mesh: string | undefined;
+  readonly compression: string | undefined;
   readonly machine: string | undefined;
   readonly throughSwitch: string | undefined;
   readonly cache: string | undefined;
@@ -134,6 +135,7 @@ const readers = {
   HEDDLE_MPI: text,
   HEDDLE_OVERLAP: oneOf("on", "off", "all"),
   HEDDLE_MESH: meshText,
+  HEDDLE_COMPRESSION: text,
   HEDDLE_MACHINE: text,
   HEDDLE_SWITCH: text,
   HEDDLE_WORKERS: {
@@ -195,6 +197,7 @@ export const meanings: { readonly [N in Name]: { readonly says: string; readonly
     says: "which collectives overlap with computation: `on` (the default) those where it pays, `all` every one that can, `off` none",
   },
   HEDDLE_MESH: { says: "the mesh, if a program names none, like `--mesh`" },
+  HEDDLE_COMPRESSION: { says: "the compressor of gradients, if a program names none, like `--compression`" },
   HEDDLE_MACHINE: {
     says: "the description of devices and links for plans, as JSON; `--machine` reads it from a file",
     by: "run",
@@ -278,6 +281,7 @@ export function readEnvironment(variables: Variables = ownVariables()): Environm
     mpi: value("HEDDLE_MPI"),
     overlap: value("HEDDLE_OVERLAP"),
     mesh: value("HEDDLE_MESH"),
+    compression: value("HEDDLE_COMPRESSION"),
     machine: value("HEDDLE_MACHINE"),
     throughSwitch: value("HEDDLE_SWITCH"),
     cache: value("HEDDLE_CACHE"),
