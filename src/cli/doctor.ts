@@ -12,7 +12,7 @@ import { launcherProblem } from "../hosts/launchers.ts";
 import { type Cores, usableCores } from "../launch/cores.ts";
 import { loaderName, runtimeName } from "../launch/loader.ts";
 import { HeddleError } from "../util/errors.ts";
-import { meanings, ownVariables, readEnvironment, unknownVariables, type Variables } from "../util/settings.ts";
+import { allVariables, ownVariables, readEnvironment, unknownVariables, type Variables } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";
 import { version } from "../util/version.ts";
 import type { CommandContext } from "./context.ts";
@@ -145,7 +145,10 @@ const capital = (sentence: string): string => `${sentence[0]?.toUpperCase()}${se
 /** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
 export function namedVariables(variables: Variables = ownVariables()): string[] {
   return Object.entries(variables)
-    .filter(([name, value]) => Object.hasOwn(meanings, name) && name.startsWith("HEDDLE_") && value !== "")
+    .filter(
+      ([name, value]) =>
+        allVariables.some((known) => known.name === name) && name.startsWith("HEDDLE_") && value !== "",
+    )
     .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
     .sort();
 }

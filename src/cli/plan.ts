@@ -67,44 +67,35 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .addOption(form("--diff", "print how the plans in two files differ; needs no mesh"));
   return command
     .addHelpText("after", notes)
-    .action(
-      async (
-        file: string,
-        args: string[],
-        { mesh, compression, machine, threads, after, diff, ...flags }: PlanFlags,
-      ) => {
-        if (diff === true) {
-          if (mesh !== undefined || machine !== undefined)
-            throw new HeddleError("option", "--diff compares plans that are printed: leave --mesh and --machine out");
-          process.stdout.write(difference(file, args));
-          return finish(exitStatus.ok);
-        }
-        if (mesh === undefined) return command.error("error: required option '-m, --mesh <axes>' not specified");
-        const planAs: PlanForm =
-          after === undefined ? (forms.find((name) => flags[name] === true) ?? "summary") : `after:${after}`;
-        if (mesh.length > 1 && planAs !== "summary" && planAs !== "json")
-          throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
-        checkMeshes(command, args);
-        if (after !== undefined) await checkPass(after);
-        const plan = mesh.join(";");
-        const device = {
-          ...(compression === undefined ? {} : { compression }),
-          ...(threads === undefined ? {} : { threads }),
-          ...machineOption({ machine, threads }),
-        };
-        const result = await launchLocal({ file, args, plan, planAs, signal, ...device });
-        report(result, 1, signal);
-        if (result.plan !== undefined) process.stdout.write(result.plan);
-        else if (result.status === exitStatus.ok) {
-          console.error(
-            `heddle: ${file} ended without calling train(), so there is no training step to plan\n` +
-              "  hint: it ran as it is; give the file that calls train(), or use planFunction(fn, example, mesh) in code",
-          );
-          return finish(exitStatus.failure);
-        }
-        finish(result.status);
-      },
-    );
+    .action(async (file: string, args: string[], { mesh, machine, threads, after, diff, ...flags }: PlanFlags) => {
+      if (diff === true) {
+        if (mesh !== undefined || machine !== undefined)
+          throw new HeddleError("option", "--diff compares plans that are printed: leave --mesh and --machine out");
+        process.stdout.write(difference(file, args));
+        return finish(exitStatus.ok);
+      }
+      if (mesh === undefined) return command.error("error: required option '-m, --mesh <axes>' not specified");
+      const planAs: PlanForm =
+        after === undefined ? (forms.find((name) => flags[name] === true) ?? "summary") : `after:${after}`;
+      if (mesh.length > 1 && planAs !== "summary" && planAs !== "json")
+        throw new HeddleError("option", "several meshes are ranked: give one --mesh for a graph or a program");
+      checkMeshes(command, args);
+      if (after !== undefined) await checkPass(after);
+      const plan = mesh.join(";");
+      const device = { ...(threads === undefined ? {} : { threads }), ...machineOption({ machine, threads }) };
+      const wish = flags.compression === undefined ? {} : { compression: flags.compression };
+      const result = await launchLocal({ file, args, plan, planAs, signal, ...device, ...wish });
+      report(result, 1, signal);
+      if (result.plan !== undefined) process.stdout.write(result.plan);
+      else if (result.status === exitStatus.ok) {
+        console.error(
+          `heddle: ${file} ended without calling train(), so there is no training step to plan\n` +
+            "  hint: it ran as it is; give the file that calls train(), or use planFunction(fn, example, mesh) in code",
+        );
+        return finish(exitStatus.failure);
+      }
+      finish(result.status);
+    });
 }
 
 /** Refuses a mesh that would be an argument of the file: `--mesh data=4 data=2` reads as two meshes. */

@@ -15,6 +15,8 @@ export interface RunEnvironment {
   readonly secret: string;
   /** Membership epoch; default 0. */
   readonly epoch?: number | undefined;
+  /** Whether the run goes on without lost workers; `new` for a worker in the place of a lost one. */
+  readonly elastic?: "member" | "new" | undefined;
   readonly runDirectory: string;
   readonly executor?: string | undefined;
   readonly resume?: boolean | undefined;
@@ -62,6 +64,7 @@ export function workerEnvironment(
 ): EnvironmentVariables {
   const optional: [string, string | undefined][] = [
     ["HEDDLE_EXECUTOR", run.executor],
+    ["HEDDLE_ELASTIC", run.elastic],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_QUIET", run.quiet === true ? "1" : undefined],
     // Node's own warnings, too.

@@ -29,12 +29,17 @@ import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
-  /** Folder; created if missing. */
+  /** Folder, created if missing; or the address of a place that a storage driver knows, such as `s3://bucket/run`. */
   readonly directory: string;
   /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
   /** How many checkpoints are kept; default 3. */
   readonly keep?: number;
+  /**
+   * One file, or a folder of parts, of which each worker writes those that it holds. Default `"auto"`: parts if no worker holds all
+   * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
+   */
+  readonly format?: "auto" | "file" | "parts";
 }
 
 /** How a network is divided into the stages of a pipeline. */
@@ -185,6 +190,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly ema?: number;
   /**
+   * Compare the copies of parameters and layer state that several workers have after each so many steps, and at the end; a difference is an
+   * error that names worker, value and steps. Default 100; false: never.
+   */
+  readonly checkReplicas?: number | false;
+  /**
    * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
    * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
@@ -225,6 +235,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "accumulate",
   "ema",
   "compression",
+  "checkReplicas",
 ];
 
 /** Options with defaults filled in. */
@@ -239,6 +250,7 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly nan: "error" | "continue" | "skip";
   readonly accumulate: number;
   readonly initialEpoch: number;
+  readonly checkReplicas: number | false;
   /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
@@ -246,6 +258,8 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   /** The plan of the step, which replaces the rules of `layout`. */
   readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
+  /** Whether a step leaves the values before it as they are; default false. */
+  readonly keepsValues?: boolean;
 }
 
 /**
@@ -267,6 +281,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   checkInteger("train", "initialEpoch", options.initialEpoch ?? 0, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
+  if (options.checkReplicas !== undefined && options.checkReplicas !== false)
+    checkInteger("train", "checkReplicas", options.checkReplicas, 1);
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) executorNamed(options.executor);
@@ -291,6 +307,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     report: readEnvironment().quiet ? "silent" : report,
     nan,
     accumulate: options.accumulate ?? 1,
+    checkReplicas: options.checkReplicas ?? 100,
     initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
@@ -371,8 +388,9 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep"]);
-  const { directory, every = "epoch", keep = 3 } = checkpoint;
+  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "format"]);
+  const { directory, every = "epoch", keep = 3, format = "auto" } = checkpoint;
+  oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);

@@ -82,6 +82,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     agree: exchange.agree,
     together: exchange.together,
     allGather: (bytes, label) => everyone.allGather(bytes, label).catch(rethrowNative),
+    broadcast: (bytes, root, label) => everyone.broadcast(bytes, root, label).catch(rethrowNative),
     attempt,
     get failed() {
       return native.failed;
