@@ -8,7 +8,7 @@ import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/lo
 import { describeFailures } from "../launch/report.ts";
 import { submitRun, submitter } from "../launch/submit.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asVariable, meshText, type WorkerRange, wholeNumber, workerRange } from "./arguments.ts";
+import { asVariable, compressionFlag, meshText, type WorkerRange, wholeNumber, workerRange } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 
@@ -85,6 +85,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "--plan <file>",
       "train by this plan, as heddle plan --layouts or --graph printed it, edited or not (docs/plans.md)",
     )
+    .addOption(compressionFlag())
     .addOption(machineFlag())
     .option(
       "--on <addresses>",

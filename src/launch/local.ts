@@ -64,6 +64,8 @@ export interface LaunchOptions {
   readonly grace?: number;
   /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
+  /** The compressor of gradients, if the file names none, such as `topK`. */
+  readonly compression?: string;
   /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string;
   /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
