@@ -13,6 +13,8 @@ const processes = [
   "test/native/long-sum-grid.test.ts",
   "test/native/memory.test.ts",
   "test/cache/process.test.ts",
+  "test/checkpoints/kill.test.ts",
+  "test/checkpoints/process.test.ts",
   "test/comm/collectives.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
@@ -77,6 +79,9 @@ const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
 const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
 
+/** Kills at random instants, hundreds of them: `npm run test:kills`; `test:processes` has fewer. */
+const kills = ["test/checkpoints/kill.test.ts"];
+
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
 const grids = ["test/rewrite/ends-product.test.ts"];
 
@@ -137,6 +142,7 @@ export default defineConfig({
         sequence: { groupOrder: 4 },
       }),
       project("grids", { include: grids, provide: { step: 1 }, sequence: { groupOrder: 5 } }),
+      project("kills", { include: kills, provide: { step: 1 }, sequence: { groupOrder: 6 } }),
     ],
   },
 });

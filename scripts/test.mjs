@@ -5,6 +5,7 @@
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
 //   npm run test:grids                     tables that test:processes takes a part of, whole: some three minutes
+//   npm run test:kills                     200 kills while a checkpoint is written in parts: some five minutes
 //   npm run test:hosts                     runs on several hosts, as network namespaces; as root
 //   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray; as root
 
@@ -65,6 +66,7 @@ const sections = [
   },
   project("processes", "processes"),
   project("grids", "whole tables"),
+  project("kills", "kills while writing"),
   project("hosts", "network namespaces", skipNamespaces),
   project("engines", "MPI, Slurm, Ray", skipNamespaces),
 ];
