@@ -35,6 +35,7 @@ const processes = [
   "test/tensor/compose.test.ts",
   "test/testing/runner.test.ts",
   "test/train/checkpoint-kill.test.ts",
+  "test/train/drift.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",
   "test/train/process.test.ts",

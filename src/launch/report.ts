@@ -88,6 +88,8 @@ function describe(failure: WorkerFailure, workers: number): string {
   const locationOfError = error.step === undefined ? where : location({ ...failure, step: undefined });
   if (workers > 1) return `${who} failed${locationOfError}: ${error.message}`;
   // The error of a single script needs no introduction; if it is shown in full, it is not repeated.
+  // A worker that it drove has ended: the step is this script's.
+  if (error.code === "link") return `${error.message}${locationOfError}`;
   return error.stack === undefined ? error.message : "the script failed";
 }
 

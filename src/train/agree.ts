@@ -23,6 +23,8 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
+    `nan: ${settings.nan}`,
+    `checkReplicas: ${settings.checkReplicas}`,
     `machine: ${JSON.stringify(settings.machine ?? runtime.machine ?? null)}`,
     ...sampledSteps(epochs * data.batchesPerEpoch).map(
       (step) => `learning rate of step ${step}: ${learningRatesAt(optimizer, step).values.join(", ")}`,

@@ -56,6 +56,11 @@ export interface PipelineTraining {
    * passes into the parts by inputs and by weights. With `"pipedream"` stages update their parameters after each micro-batch, which changes the result.
    */
   readonly schedule?: PipelineOptions["schedule"];
+  /**
+   * With parameters that `layout` stores in parts and gathers (`layouts.fullySharded()`): whether each forward and backward pass of a micro-batch gathers
+   * what it uses, which needs less memory; default false: a stage gathers its parameters once for all micro-batches of a step, which sends less.
+   */
+  readonly gatherEach?: boolean;
   /** Number of stages on each rank, for the default mesh; default: what the schedule says, which is 2 for `"interleaved"` and 1 for the others. */
   readonly stagesPerRank?: number;
 }
@@ -185,6 +190,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly ema?: number;
   /**
+   * Compare the copies of parameters and layer state that several workers have after each so many steps, and at the end; a difference is an
+   * error that names worker, value and steps. Default 100; false: never.
+   */
+  readonly checkReplicas?: number | false;
+  /**
    * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
    * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
@@ -225,6 +235,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "accumulate",
   "ema",
   "compression",
+  "checkReplicas",
 ];
 
 /** Options with defaults filled in. */
@@ -239,6 +250,7 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly nan: "error" | "continue" | "skip";
   readonly accumulate: number;
   readonly initialEpoch: number;
+  readonly checkReplicas: number | false;
   /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
@@ -267,6 +279,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   checkInteger("train", "initialEpoch", options.initialEpoch ?? 0, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
+  if (options.checkReplicas !== undefined && options.checkReplicas !== false)
+    checkInteger("train", "checkReplicas", options.checkReplicas, 1);
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) executorNamed(options.executor);
@@ -295,6 +309,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     report: readEnvironment().quiet ? "silent" : report,
     nan,
     accumulate: options.accumulate ?? 1,
+    checkReplicas: options.checkReplicas ?? 100,
     initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
@@ -402,15 +417,18 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
 }
 
 function checkPipeline({ pipeline }: TrainOptions): void {
-  const { stages, microBatches, stagesPerRank = 1 } = pipeline as PipelineTraining;
+  const { stages, microBatches, stagesPerRank = 1, gatherEach = false } = pipeline as PipelineTraining;
   checkOptions("train: pipeline", pipeline as PipelineTraining, [
     "stages",
     "microBatches",
     "schedule",
     "stagesPerRank",
+    "gatherEach",
   ]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
   checkInteger("train", "pipeline.stagesPerRank", stagesPerRank, 1);
+  if (typeof gatherEach !== "boolean")
+    throw new HeddleError("option", `train: pipeline.gatherEach must be true or false, got ${shown(gatherEach)}`);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);

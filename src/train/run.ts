@@ -28,6 +28,7 @@ import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
+import { Replicas } from "./replicas.ts";
 import { Copier, disposeState } from "./snapshot.ts";
 import type { RunPosition } from "./state.ts";
 import { InFlight, mostInFlight } from "./steps-in-flight.ts";
@@ -56,6 +57,9 @@ export class Run {
   private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
+  private readonly replicas: Replicas;
+  /** How many snapshots callbacks have restored. */
+  private restored = 0;
   /** Callbacks that threw an error. */
   private readonly broken = new Set<Callbacks>();
   /** The learning rate of the last launched step. */
@@ -71,6 +75,7 @@ export class Run {
     this.position = position;
     this.startedAt = position.steps;
     this.savedAt = position.steps;
+    this.replicas = new Replicas(parts.runtime, parts.settings.checkReplicas, position.steps);
     for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
   }
@@ -115,6 +120,8 @@ export class Run {
       await this.begin();
       while (position.epoch < parts.settings.epochs && !this.stopped) await this.epoch();
       this.summarise?.();
+      // Values whose copies differ are in no file.
+      await this.checkReplicas();
       if (this.savedAt !== position.steps) await this.save();
       await parts.saver?.finished();
       const { history, steps: taken } = position;
@@ -200,6 +207,7 @@ export class Run {
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
       this.parts.saver?.check();
       const ends = position.batch === settings.data.batchesPerEpoch;
+      if (this.replicas.isDue(position.steps)) await this.checkReplicas();
       if (!ends && this.isDue(false)) await this.save();
     }
     await this.flight.drain();
@@ -226,11 +234,22 @@ export class Run {
     const { position } = this;
     const step = position.steps;
     const { requested } = ending;
-    const endRequest = ending.tensors(requested);
     const { learningRate } = this.control;
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
-    const scalars = { step: this.scalar("i32", step), learningRate: this.rates(step) };
+    const rates = this.rates(step);
+    ending.records.add(step + 1, {
+      "learning rate": rates.values,
+      epoch: position.epoch + 1,
+      batch: batch.step + 1,
+      rows: batch.rows,
+      "number of restored snapshots": this.restored,
+    });
+    const endRequest = ending.tensors(requested);
+    const scalars = {
+      step: this.scalar("i32", step),
+      learningRate: this.replicatedTensor(settings.dtype, rates.values, rates.shape),
+    };
     host.process?.report({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
@@ -340,9 +359,23 @@ export class Run {
   }
 
   private restore({ params, state, optimizerState: optimizer }: Snapshot): void {
+    this.restored++;
     const before = this.values;
     this.values = this.copier.copy({ params, state, optimizer });
     disposeState(before);
+  }
+
+  /** Compares the copies of values on other ranks. */
+  private async checkReplicas(): Promise<void> {
+    await this.flight.drain();
+    this.copier.checkAlone("a comparison of copies");
+    try {
+      await this.replicas.check(this.values, this.position.steps);
+    } catch (error) {
+      // All ranks have the same table. What they did otherwise says more than what follows from it.
+      if (error instanceof HeddleError && error.code === "mismatch") await this.parts.ending.differed();
+      throw error;
+    }
   }
 
   private async endEpoch(seconds: number, examples: number): Promise<void> {
@@ -397,14 +430,9 @@ export class Run {
   }
 
   /** The learning rates of a step: one, or one per parameter group. */
-  private rates(step: number): Tensor {
-    const { optimizer, dtype } = this.parts.settings;
-    const { shape, values } = learningRatesAt(optimizer, step);
-    return this.replicatedTensor(
-      dtype,
-      values.map((rate) => this.position.rateScale * rate),
-      shape,
-    );
+  private rates(step: number): { readonly shape: readonly number[]; readonly values: readonly number[] } {
+    const { shape, values } = learningRatesAt(this.parts.settings.optimizer, step);
+    return { shape, values: values.map((rate) => this.position.rateScale * rate) };
   }
 
   private scalar(dtype: "i32", value: number): Tensor {
