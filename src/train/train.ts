@@ -217,6 +217,7 @@ async function trainFrom(
     settings,
     runtime,
     whole: programs.layouts.whole,
+    metrics: [...partsWithoutSaver.types.metricSizes.keys()],
     resumedFrom: restored?.path,
     warn: reporter.warn,
   });

@@ -17,7 +17,7 @@ for (let step = Number(from) + 1; ; step++) {
   await writePart(place, rank, piecesOfStep(step, 400)[rank] ?? []);
   if (rank === 0) {
     await commitParts(place, describe(step));
-    await removeOld(storage, step, 2);
+    await removeOld(storage, step, { newest: 2 });
     process.stdout.write(`saved ${step}\n`);
   } else {
     while (((await listIn(storage))[0]?.step ?? 0) < step) await sleep(1);
