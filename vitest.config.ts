@@ -80,6 +80,9 @@ const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
 const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
 
+/** Needs an object store, which its setup installs: `npm run test:storage`. */
+const storage = ["test/storage/s3.test.ts"];
+
 /** Kills at random instants, hundreds of them: `npm run test:kills`; `test:processes` has fewer. */
 const kills = ["test/checkpoints/kill.test.ts"];
 
@@ -130,7 +133,7 @@ export default defineConfig({
       project("shared", {
         isolate: false,
         include: ["test/**/*.test.ts", "src/**/*.test.ts"],
-        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes, ...hosts, ...engines],
+        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes, ...hosts, ...engines, ...storage],
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
@@ -143,6 +146,12 @@ export default defineConfig({
         sequence: { groupOrder: 4 },
       }),
       project("grids", { include: grids, provide: { step: 1 }, sequence: { groupOrder: 5 } }),
+      project("storage", {
+        globalSetup: "test/storage/setup.mjs",
+        include: storage,
+        testTimeout: 180_000,
+        sequence: { groupOrder: 7 },
+      }),
       project("kills", { include: kills, provide: { step: 1 }, sequence: { groupOrder: 6 } }),
     ],
   },
