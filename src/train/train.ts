@@ -232,6 +232,7 @@ async function trainFrom(
     settings,
     runtime,
     whole: programs.layouts.whole,
+    metrics: [...partsWithoutSaver.types.metricSizes.keys()],
     resumedFrom: restored?.path,
     continues: partsWithoutSaver.elastic?.fromMemory === true,
     warn: reporter.warn,
