@@ -78,6 +78,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   try {
     stop.signal.throwIfAborted();
     runtime = await connectAs(given);
+    host.process?.report({ type: "doing", what: "compiling" });
     const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
@@ -186,6 +187,7 @@ const saveMilliseconds = 500;
 async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
   const { reporter, settings, runtime } = parts;
   await agree(parts);
+  host.process?.report({ type: "doing", what: "looking for checkpoints" });
   if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
   const folder: { lock?: FolderLock } = {};
   try {
@@ -206,6 +208,7 @@ async function trainFrom(
   const saver = writes ? host.files?.makeSaver(settings.checkpoint, checkpoint, reporter.warn) : undefined;
   stop.onForced(() => saver?.removeTemporaries());
   const parts: RunParts = { ...partsWithoutSaver, saver };
+  host.process?.report({ type: "doing", what: "making the initial values" });
   try {
     const run = await beginRun(parts, checkpoint);
     const profiled = host.process?.profiledSteps();
