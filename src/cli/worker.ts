@@ -21,7 +21,8 @@ A driver is any program that Heddle runs with the addresses of its workers:
   heddle run train.ts --on 127.0.0.1:4101,127.0.0.1:4102
 
 The driver traces and plans; workers run the programs that it sends, and nothing else. Both sides prove that they know
-HEDDLE_WORKERS_SECRET before anything is read. Without that variable a worker makes a secret and prints it.
+HEDDLE_WORKERS_SECRET before anything is read, and all that they send is encrypted. Without that variable a worker makes a secret and
+prints it.
 `;
 
 interface WorkerFlags {
@@ -55,7 +56,9 @@ export function workerCommand({ finish, signal }: CommandContext): Command {
       console.log(`waiting for drivers at ${listen.host}:${worker.port}`);
       if (isNew) console.log(`they need HEDDLE_WORKERS_SECRET=${secret}`);
       const ended = await stopOf(signal);
-      await worker.close();
+      await worker.close(ended === "unread" ? "nobody reads the worker's output" : `the worker was ended by ${ended}`);
+      // What still waits natively, as for a partner that never comes, does not keep the process.
+      setTimeout(() => process.exit(), 100).unref();
       finish(ended === "SIGINT" ? 130 : ended === "SIGTERM" ? 143 : exitStatus.ok);
     });
 }

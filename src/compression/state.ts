@@ -4,7 +4,7 @@ import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { type Layout, shard } from "../plan/layout.ts";
-import { dataAxis, type Mesh } from "../plan/mesh.ts";
+import type { Mesh } from "../plan/mesh.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { Parts } from "./compressor.ts";
 import type { Compression } from "./options.ts";
@@ -47,41 +47,49 @@ export function initialCompression(compression: Compression, params: Tensors, ke
   };
 }
 
+/** The parameter of a value of a compressor's own, by the path below the state; undefined for other values. */
+export const parameterOfOwn = (path: string): string | undefined => /^own\.(.*)\.[^.]+$/.exec(path)?.[1];
+
 /** Whether the value at a path below the state has a row for each device. */
 const isPerDevice = (path: string): boolean => /^(residual|momentum)\./.test(path);
 
 /**
- * The layout of a value of the state at a path below it: the rows of devices are split over the axis `data`, the other dims as those of
- * the parameter are.
+ * The layout of a value of the state at a path below it: the rows of devices are split over the axis of compression, the other dims as
+ * those of the parameter are.
  *
  * @param parameter the layout in which the parameter is used
+ * @param everywhere the layout of a value that all devices have that hold the parameter
  */
-export function compressionLayout(path: string, parameter: Layout, everywhere: Layout, mesh: Mesh): Layout {
+export function compressionLayout(
+  { axis: own }: Compression,
+  path: string,
+  { parameter, everywhere, mesh }: { readonly parameter: Layout; readonly everywhere: Layout; readonly mesh: Mesh },
+): Layout {
   if (path.startsWith("own.")) return everywhere;
   if (!isPerDevice(path)) return parameter;
   return mesh.axes.map(({ name }, axis) => {
     const placement = parameter[axis] as Layout[number];
-    if (name === dataAxis) return shard(0);
+    if (name === own) return shard(0);
     return placement.kind === "shard" ? { ...placement, dim: placement.dim + 1 } : placement;
   });
 }
 
+/** Whether a value of the state is the same but for the number of devices that have kept it. `path` is below the state. */
+export const fitsDevices = (path: string, value: TensorType, type: TensorType): boolean =>
+  isPerDevice(path) && value.dtype === type.dtype && rowOf(value) === rowOf(type);
+const rowOf = ({ shape: [devices, ...row] }: TensorType) => devices !== undefined && `${row}`;
+
 /**
- * A value of the state that another number of devices has kept, for as many as `type` says: each gets an equal share of the sum, so
- * that the sum of what was not sent stays. Undefined if the two differ otherwise.
- *
- * @param path below the state
+ * A value of the state that another number of devices has kept ({@link fitsDevices}), for as many as the shape says: each gets an equal
+ * share of the sum, so that the sum of what was not sent stays.
  */
-export function forDevices(path: string, value: HostTensor, { shape, dtype }: TensorType): HostTensor | undefined {
-  const [devices, ...row] = shape;
-  if (!isPerDevice(path) || devices === undefined || value.dtype !== dtype) return undefined;
-  if (`${value.shape.slice(1)}` !== `${row}` || value.shape.length !== shape.length) return undefined;
-  const size = sizeOf(row);
+export function forDevices(value: HostTensor, { shape, dtype }: TensorType): HostTensor {
+  const size = sizeOf(shape.slice(1));
   const sums = new Float64Array(size);
   value.data.forEach((one, index) => {
     sums[index % size] = (sums[index % size] as number) + Number(one);
   });
-  const data = dtypes[dtype].create(size * devices);
-  for (let index = 0; index < data.length; index++) data[index] = (sums[index % size] as number) / devices;
+  const data = dtypes[dtype].create(sizeOf(shape));
+  for (let index = 0; index < data.length; index++) data[index] = (sums[index % size] as number) / (shape[0] as number);
   return { shape, dtype, data };
 }

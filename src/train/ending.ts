@@ -6,7 +6,9 @@ import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { type Layout, type Mesh, only, shardedOn, stageAxis, withPlacement } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
+import { StepRecords } from "./drift.ts";
 import { batchLayout } from "./feed.ts";
 import { stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
@@ -51,7 +53,10 @@ export function endRequestLayout(mesh: Mesh, { pipeline }: Settings, path: strin
   return withPlacement(layout, position, only(stageRanks(pipeline, mesh)[stage] as number));
 }
 
-const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4 } as const;
+const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4, regroup: 5 } as const;
+
+/** Thrown on all ranks after the same step, when other workers are to take part from there on. */
+export class Regrouping extends Error {}
 
 /** Whether the ranks of a run want to end, and the decision on which they agree. */
 export class Ending {
@@ -59,14 +64,19 @@ export class Ending {
   agreed = false;
   /** Whether the ranks have ended the training since the process is about to be ended. */
   left = false;
+  /** What the steps of this rank have taken. */
+  readonly records = new StepRecords();
   private stopped = false;
   private leaving = false;
   private failure: { readonly error: unknown } | undefined;
   private readonly runtime: Runtime;
   private readonly settings: Settings;
   private readonly requests: EndRequests<TensorType>;
+  private readonly isCalled: () => boolean;
 
-  constructor(runtime: Runtime, settings: Settings, types: ModelTypes) {
+  /** `isCalled` says whether other workers are to take part. */
+  constructor(runtime: Runtime, settings: Settings, types: ModelTypes, isCalled = () => false) {
+    this.isCalled = isCalled;
     this.runtime = runtime;
     this.settings = settings;
     this.requests = endRequestTypes(meshOf(runtime), settings, types);
@@ -102,39 +112,76 @@ export class Ending {
     if (this.failure !== undefined) return kinds.fail;
     if (this.runtime.processes !== undefined && this.settings.signal?.aborted === true) return kinds.abort;
     if (this.leaving) return kinds.leave;
-    return this.stopped ? kinds.stop : kinds.none;
+    if (this.stopped) return kinds.stop;
+    return this.isCalled() ? kinds.regroup : kinds.none;
   }
 
-  /** The requests to end as inputs of a step; empty if steps have no such inputs. */
+  /** The requests to end as inputs of a step, with a digest of what the step takes; empty if steps have no such inputs. */
   tensors(requested: boolean): EndRequests<Tensor> {
     const { runtime, requests, settings } = this;
     return Object.fromEntries(
       Object.entries(requests).map(([name, type]) => {
         const data: TypedArray = dtypes[settings.dtype].create(
-          new Array<number>(sizeOf(type.shape)).fill(requested ? 1 : 0),
+          new Array<number>(sizeOf(type.shape)).fill((requested ? 1 : 0) + (this.digestIn(name) ? this.share : 0)),
         );
         return [name, distribute(runtime, data, type, endRequestLayout(meshOf(runtime), settings, `end.${name}`))];
       }),
     );
   }
 
+  /** This rank's part of the sum of digests. */
+  private get share(): number {
+    const { processes, rank, world } = this.runtime;
+    // The fixed-point numbers of a switch have a scale for a block: digests would take bits from the gradients beside them.
+    if (processes === undefined || readEnvironment().throughSwitch !== undefined) return 0;
+    return this.records.share(rank, world);
+  }
+
+  /** Whether a request carries a rank's digest: in a pipeline the first stage of the rank does, so that each rank has one. */
+  private digestIn(name: string): boolean {
+    const stage = stageOfRequest(`end.${name}`);
+    const { pipeline } = this.settings;
+    if (stage === undefined || pipeline === undefined) return true;
+    const homes = stageRanks(pipeline, meshOf(this.runtime));
+    return homes.indexOf(homes[stage] as number) === stage;
+  }
+
+  /** Called when all ranks know that they differ. @throws HeddleError `mismatch` if their steps have taken different things */
+  async differed(): Promise<void> {
+    this.agreed = true;
+    const { processes } = this.runtime;
+    if (processes !== undefined) await this.records.compare(processes);
+  }
+
   /**
    * Decides with all other ranks, between two steps, whether to end; true for an end without an error.
    *
-   * @throws the reason of this rank's signal, the error of its callback, or HeddleError `peerAborted` naming the ranks that ended the run.
+   * @throws the reason of this rank's signal, the error of its callback, HeddleError `peerAborted` naming the ranks that ended the run, or
+   * `mismatch` if ranks have trained differently.
    */
   async decide(step: number): Promise<boolean> {
     const { processes, rank } = this.runtime;
     if (processes === undefined) {
       this.left = this.leaving;
+      if (this.kind === kinds.regroup) throw new Regrouping();
       return this.stopped || this.leaving;
     }
-    const requests = await processes.allGather(Uint8Array.of(this.kind), `whether to end after ${step} steps`);
+    const { bytes: own } = this.records;
+    const told = await processes.allGather(Uint8Array.of(this.kind, ...own), `whether to end after ${step} steps`);
+    const width = 1 + own.length;
+    const requests = told.filter((_byte, index) => index % width === 0);
     const ranksOf = (kind: number): number[] => [...requests.keys()].filter((other) => requests[other] === kind);
     const [aborting, failing] = [ranksOf(kinds.abort), ranksOf(kinds.fail)];
     if (aborting.length + failing.length === 0) {
+      if (told.some((byte, index) => index % width > 0 && byte !== told[index % width])) {
+        this.agreed = true;
+        await this.records.explain(processes);
+      }
       this.left = requests.includes(kinds.leave);
-      return this.left || requests.includes(kinds.stop);
+      if (this.left || requests.includes(kinds.stop)) return true;
+      if (!requests.includes(kinds.regroup)) return false;
+      this.agreed = true;
+      throw new Regrouping();
     }
     this.agreed = true;
     if (this.failure !== undefined) throw this.failure.error;
@@ -157,8 +204,8 @@ export const sumsOfRequests = (requests: EndRequests<Tensor>): StepEnd =>
     Object.entries(requests).map(([name, request]) => [name.replace(/^request(?=\d)/, "sum"), request.sum()]),
   );
 
-/** Whether a device asks for an end. */
+/** Whether a device asks for an end, or the digests of what the step took differ. */
 export async function isAsked(sums: StepEnd): Promise<boolean> {
   const values = await Promise.all(Object.values(sums).map((sum) => sum.item()));
-  return values.some((value) => value > 0);
+  return values.reduce((total, value) => total + value, 0) !== 0;
 }

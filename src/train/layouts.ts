@@ -1,7 +1,7 @@
 /** @module Layouts of parameters, optimizer state and layer state, from the rules of the option `layout`. */
 
 import { checkAxisNames } from "../compile/checks.ts";
-import { compressionLayout } from "../compression/state.ts";
+import { compressionLayout, parameterOfOwn } from "../compression/state.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import {
   type Layout,
@@ -14,7 +14,6 @@ import {
   stageAxis,
   withPlacement,
 } from "../plan/index.ts";
-import { batchAxes } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";
@@ -56,7 +55,12 @@ export interface Both {
  * `pipeline` for a parameter without a stage.
  */
 export function stateLayouts(
-  { layoutRules: rules, pipeline, plan }: Pick<Settings, "layoutRules" | "pipeline" | "plan">,
+  {
+    layoutRules: rules,
+    pipeline,
+    plan,
+    compression,
+  }: Pick<Settings, "layoutRules" | "pipeline" | "plan"> & Partial<Pick<Settings, "compression">>,
   types: ModelTypes,
   mesh: Mesh,
 ): StateLayouts {
@@ -93,11 +97,13 @@ export function stateLayouts(
   const both = new Map([...layouts].map(([name, layout]) => [`params.${name}`, layout]));
   slots.paths.forEach((path, index) => {
     // The path of a slot ends in the path of its parameter: "momentumBuffer.0.weight".
-    const name = suffixes(path).find((suffix) => layouts.has(suffix));
-    if (name === undefined) return;
     const sent = /^compression\.(.*)$/.exec(path)?.[1];
-    if (sent !== undefined) {
-      const layout = compressionLayout(sent, (layouts.get(name) as Both).used, everywhere, mesh);
+    const own = sent === undefined ? undefined : parameterOfOwn(sent);
+    const name = own ?? suffixes(path).find((suffix) => layouts.has(suffix));
+    if (name === undefined) return;
+    if (sent !== undefined && compression !== undefined) {
+      const whole = { everywhere: held(name, everywhere), mesh };
+      const layout = compressionLayout(compression, sent, { parameter: (layouts.get(name) as Both).used, ...whole });
       both.set(`optimizer.${path}`, { kept: layout, used: layout });
       return;
     }
@@ -126,15 +132,26 @@ export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mes
   const { shard = {}, gather = [], state = {} } = found ?? {};
   checkAxisNames("train: layout splits over", [...Object.keys(shard), ...gather, ...Object.keys(state)], mesh);
   const everywhere = replicated(mesh);
-  return found === undefined
+  // The stages of a pipeline have no programs for parts of unequal sizes.
+  const isWhole =
+    isPipeline && Object.keys(shard).every((axis) => gather.includes(axis)) && !divides(parameter, found, mesh);
+  return found === undefined || isWhole
     ? { kept: everywhere, used: everywhere }
-    : layoutOf(parameter.name, parameter, found, mesh);
+    : layoutOf(parameter.name, parameter, isPipeline ? { ...found, uneven: false } : found, mesh);
 }
 
 /** `"a.b.c"`: `"b.c"`, `"c"`. */
 function suffixes(path: string): string[] {
   const parts = path.split(".");
   return parts.slice(1).map((_part, index) => parts.slice(index + 1).join("."));
+}
+
+/** Whether the devices of each axis have equal parts. */
+function divides(type: TensorType, found: ParameterLayout | undefined, mesh: Mesh): boolean {
+  const parts = (axis: string): number => mesh.axes.find(({ name }) => name === axis)?.size ?? 1;
+  return [found?.shard ?? {}, found?.state ?? {}].every((dims) =>
+    Object.entries(dims).every(([axis, dim]) => (type.shape[dim] ?? 0) % parts(axis) === 0),
+  );
 }
 
 function layoutOf(
@@ -159,7 +176,7 @@ function layoutOf(
   return { kept, used, state: ofState };
 }
 
-/** Checks the result of a rule; with a pipeline, a rule may not use the axes of stages and micro-batches. */
+/** Checks the result of a rule; with a pipeline, a rule may not use the axis of stages. */
 function checkParameterLayout(found: ParameterLayout | undefined, name: string, isPipeline: boolean, mesh: Mesh): void {
   if (found === undefined) return;
   if (typeof found !== "object" || typeof found.shard !== "object")
@@ -173,7 +190,7 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
       },
     );
   const taken = [...Object.keys(found.shard), ...Object.keys(found.state ?? {})].find(
-    (axis) => (axis === stageAxis || batchAxes.includes(axis)) && mesh.axes.some((other) => other.name === axis),
+    (axis) => axis === stageAxis && mesh.axes.some((other) => other.name === axis),
   );
   if (!isPipeline || taken === undefined) return;
   throw new HeddleError("pipeline", `train: layout splits "${name}" over '${taken}', which a pipeline uses otherwise`, {

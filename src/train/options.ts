@@ -1,7 +1,7 @@
 /** @module The options of `train`, checked. */
 
 import type { Compressor } from "../compression/compressor.ts";
-import { type Compression, type CompressionOptions, compressionOf } from "../compression/options.ts";
+import { type Compression, type CompressionOptions, wishedCompression } from "../compression/options.ts";
 import { checkMachine, type Machine } from "../cost/index.ts";
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
@@ -22,6 +22,7 @@ import { isRecord } from "../util/tree.ts";
 import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
+import { checkMonitor, type MonitorOptions } from "./logs.ts";
 import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
 import { checkStart, type StartValues } from "./start-values.ts";
@@ -29,12 +30,24 @@ import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
-  /** Folder; created if missing. */
+  /** Folder, created if missing; or the address of a place that a storage driver knows, such as `s3://bucket/run`. */
   readonly directory: string;
   /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
-  /** How many checkpoints are kept; default 3. */
+  /** How many of the newest checkpoints are kept; default 3. Old ones are removed after a new one is complete. */
   readonly keep?: number;
+  /** Keep also the first checkpoint of each period of this many hours; default none. */
+  readonly keepHours?: number;
+  /**
+   * Keep also the best checkpoints after epochs: how many, or how many by a number of the training other than the loss of the validation;
+   * default none.
+   */
+  readonly keepBest?: number | (MonitorOptions & { readonly count?: number });
+  /**
+   * One file, or a folder of parts, of which each worker writes those that it holds. Default `"auto"`: parts if no worker holds all
+   * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
+   */
+  readonly format?: "auto" | "file" | "parts";
 }
 
 /** How a network is divided into the stages of a pipeline. */
@@ -51,6 +64,11 @@ export interface PipelineTraining {
    * passes into the parts by inputs and by weights. With `"pipedream"` stages update their parameters after each micro-batch, which changes the result.
    */
   readonly schedule?: PipelineOptions["schedule"];
+  /**
+   * With parameters that `layout` stores in parts and gathers (`layouts.fullySharded()`): whether each forward and backward pass of a micro-batch gathers
+   * what it uses, which needs less memory; default false: a stage gathers its parameters once for all micro-batches of a step, which sends less.
+   */
+  readonly gatherEach?: boolean;
   /** Number of stages on each rank, for the default mesh; default: what the schedule says, which is 2 for `"interleaved"` and 1 for the others. */
   readonly stagesPerRank?: number;
 }
@@ -180,8 +198,13 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly ema?: number;
   /**
-   * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
-   * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
+   * Compare the copies of parameters and layer state that several workers have after each so many steps, and at the end; a difference is an
+   * error that names worker, value and steps. Default 100; false: never.
+   */
+  readonly checkReplicas?: number | false;
+  /**
+   * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
+   * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
   readonly compression?: Compressor | CompressionOptions | string;
 }
@@ -220,6 +243,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "accumulate",
   "ema",
   "compression",
+  "checkReplicas",
 ];
 
 /** Options with defaults filled in. */
@@ -234,6 +258,7 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly nan: "error" | "continue" | "skip";
   readonly accumulate: number;
   readonly initialEpoch: number;
+  readonly checkReplicas: number | false;
   /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
@@ -241,6 +266,8 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   /** The plan of the step, which replaces the rules of `layout`. */
   readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
+  /** Whether a step leaves the values before it as they are; default false. */
+  readonly keepsValues?: boolean;
 }
 
 /**
@@ -262,16 +289,14 @@ export function resolveOptions(options: TrainOptions): Settings {
   checkInteger("train", "initialEpoch", options.initialEpoch ?? 0, 0);
   oneOf("dtype", dtype, ["f32", "f64"] satisfies DType[]);
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
+  if (options.checkReplicas !== undefined && options.checkReplicas !== false)
+    checkInteger("train", "checkReplicas", options.checkReplicas, 1);
   oneOf("nan", nan, ["error", "continue", "skip"]);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) executorNamed(options.executor);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
-  if (options.pipeline !== undefined && options.compression !== undefined)
-    throw new HeddleError("option", "train: the gradients of a pipeline are not compressed", {
-      hint: "leave out compression or pipeline",
-    });
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
@@ -282,7 +307,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
-    compression: options.compression === undefined ? undefined : compressionOf(options.compression),
+    compression: wishedCompression(options.compression),
     seed,
     input,
     target,
@@ -290,6 +315,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     report: readEnvironment().quiet ? "silent" : report,
     nan,
     accumulate: options.accumulate ?? 1,
+    checkReplicas: options.checkReplicas ?? 100,
     initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),
@@ -370,11 +396,19 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep"]);
-  const { directory, every = "epoch", keep = 3 } = checkpoint;
+  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "keepHours", "keepBest", "format"]);
+  const { directory, every = "epoch", keep = 3, keepHours, keepBest, format = "auto" } = checkpoint;
+  oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
+  if (keepHours !== undefined) checkNumber("train", "checkpoint.keepHours", keepHours, Number.MIN_VALUE);
+  if (keepBest === undefined) return;
+  if (typeof keepBest === "object")
+    checkOptions("train: checkpoint.keepBest", keepBest ?? {}, ["count", "monitor", "mode"]);
+  const { count = 1, ...monitor } = typeof keepBest === "object" ? (keepBest ?? {}) : { count: keepBest };
+  checkInteger("train", "checkpoint.keepBest", count, 1);
+  checkMonitor("train: checkpoint.keepBest", monitor);
 }
 
 function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): void {
@@ -396,15 +430,18 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
 }
 
 function checkPipeline({ pipeline }: TrainOptions): void {
-  const { stages, microBatches, stagesPerRank = 1 } = pipeline as PipelineTraining;
+  const { stages, microBatches, stagesPerRank = 1, gatherEach = false } = pipeline as PipelineTraining;
   checkOptions("train: pipeline", pipeline as PipelineTraining, [
     "stages",
     "microBatches",
     "schedule",
     "stagesPerRank",
+    "gatherEach",
   ]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
   checkInteger("train", "pipeline.stagesPerRank", stagesPerRank, 1);
+  if (typeof gatherEach !== "boolean")
+    throw new HeddleError("option", `train: pipeline.gatherEach must be true or false, got ${shown(gatherEach)}`);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);

@@ -28,8 +28,9 @@ import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
-import { Copier, disposeState } from "./snapshot.ts";
-import { exportState, type RunPosition } from "./state.ts";
+import { Replicas } from "./replicas.ts";
+import { Copier } from "./snapshot.ts";
+import { copyOf, disposeState, type RunPosition } from "./state.ts";
 import { InFlight, mostInFlight } from "./steps-in-flight.ts";
 import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
@@ -56,6 +57,9 @@ export class Run {
   private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
+  private readonly replicas: Replicas;
+  /** How many snapshots callbacks have restored. */
+  private restored = 0;
   /** Callbacks that threw an error. */
   private readonly broken = new Set<Callbacks>();
   /** The learning rate of the last launched step. */
@@ -70,9 +74,18 @@ export class Run {
     this.key = key;
     this.position = position;
     this.startedAt = position.steps;
-    this.savedAt = position.steps;
+    this.replicas = new Replicas(parts.runtime, parts.settings.checkReplicas, position.steps);
+    // What a worker's memory holds may be in no file.
+    this.savedAt = parts.elastic?.fromMemory === true ? -1 : position.steps;
     for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
+    this.hold();
+  }
+
+  /** In an elastic run, keeps the values for the case that a worker is lost. All steps must have ended. */
+  private hold(): void {
+    const { values, key, position } = this;
+    this.parts.elastic?.hold({ values, key, position: copyOf(position) });
   }
 
   /** The learning rate schedules that depend on results. */
@@ -115,6 +128,8 @@ export class Run {
       await this.begin();
       while (position.epoch < parts.settings.epochs && !this.stopped) await this.epoch();
       this.summarise?.();
+      // Values whose copies differ are in no file.
+      await this.checkReplicas();
       if (this.savedAt !== position.steps) await this.save();
       await parts.saver?.finished();
       const { history, steps: taken } = position;
@@ -200,6 +215,7 @@ export class Run {
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
       this.parts.saver?.check();
       const ends = position.batch === settings.data.batchesPerEpoch;
+      if (this.replicas.isDue(position.steps)) await this.checkReplicas();
       if (!ends && this.isDue(false)) await this.save();
     }
     await this.flight.drain();
@@ -222,15 +238,26 @@ export class Run {
 
   /** Enqueues one step. */
   private launch(batch: FedBatch): void {
-    const { settings, programs, runtime, types, ending } = this.parts;
-    const { position } = this;
+    const { parts, position } = this;
+    const { settings, programs, runtime, types, ending } = parts;
     const step = position.steps;
     const { requested } = ending;
-    const endRequest = ending.tensors(requested);
     const { learningRate } = this.control;
     this.lastRate = learningRate;
     this.copier.checkAlone("a step");
-    const scalars = { step: this.scalar("i32", step), learningRate: this.rates(step) };
+    const rates = this.rates(step);
+    ending.records.add(step + 1, {
+      "learning rate": rates.values,
+      epoch: position.epoch + 1,
+      batch: batch.step + 1,
+      rows: batch.rows,
+      "number of restored snapshots": this.restored,
+    });
+    const endRequest = ending.tensors(requested);
+    const scalars = {
+      step: this.scalar("i32", step),
+      learningRate: this.replicatedTensor(settings.dtype, rates.values, rates.shape),
+    };
     host.process?.report({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
@@ -254,6 +281,8 @@ export class Run {
         ).catch((error: unknown) => {
           throw refused(error);
         });
+        const after = { steps: step + 1, batch: batch.step + 1, tally };
+        if (!this.failed) parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
         const ends = Object.keys(end).length === 0 ? alone && requested : await isAsked(end);
@@ -340,9 +369,24 @@ export class Run {
   }
 
   private restore({ params, state, optimizerState: optimizer }: Snapshot): void {
+    this.restored++;
     const before = this.values;
     this.values = this.copier.copy({ params, state, optimizer });
-    disposeState(before);
+    // An elastic run may still hold them: then they are freed when they are collected.
+    if (this.parts.elastic === undefined) disposeState(before);
+  }
+
+  /** Compares the copies of values on other ranks. */
+  private async checkReplicas(): Promise<void> {
+    await this.flight.drain();
+    this.copier.checkAlone("a comparison of copies");
+    try {
+      await this.replicas.check(this.values, this.position.steps);
+    } catch (error) {
+      // All ranks have the same table. What they did otherwise says more than what follows from it.
+      if (error instanceof HeddleError && error.code === "mismatch") await this.parts.ending.differed();
+      throw error;
+    }
   }
 
   private async endEpoch(seconds: number, examples: number): Promise<void> {
@@ -369,6 +413,7 @@ export class Run {
     position.epoch++;
     position.batch = 0;
     position.tally = new Tally();
+    this.hold();
     reporter.endEpoch(record);
     await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));
     if (this.isDue(true)) await this.save();
@@ -382,36 +427,24 @@ export class Run {
 
   private isDue(epochEnds: boolean): boolean {
     const { every = "epoch" } = this.parts.settings.checkpoint ?? {};
-    if (!this.saves) return false;
+    if (this.parts.saver === undefined) return false;
     return every === "epoch" ? epochEnds : this.position.steps % every === 0;
   }
 
-  /** Whether this process takes part in checkpoints: it writes them, or holds shards that are gathered. */
-  private get saves(): boolean {
-    const { saver, settings, programs } = this.parts;
-    return saver !== undefined || (settings.checkpoint !== undefined && !programs.layouts.whole);
-  }
-
-  /** Copies all values and starts to write them. */
+  /** Copies the values and starts to write them. */
   private async save(): Promise<void> {
-    const { saver, settings } = this.parts;
-    if (!this.saves) return;
+    const { saver } = this.parts;
+    if (saver === undefined) return;
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
-    const state = await exportState(settings, this.values, this.key, this.position);
-    await saver?.save(state);
+    await saver.save({ values: this.values, key: this.key, position: this.position });
     this.savedAt = this.position.steps;
   }
 
   /** The learning rates of a step: one, or one per parameter group. */
-  private rates(step: number): Tensor {
-    const { optimizer, dtype } = this.parts.settings;
-    const { shape, values } = learningRatesAt(optimizer, step);
-    return this.replicatedTensor(
-      dtype,
-      values.map((rate) => this.position.rateScale * rate),
-      shape,
-    );
+  private rates(step: number): { readonly shape: readonly number[]; readonly values: readonly number[] } {
+    const { shape, values } = learningRatesAt(this.parts.settings.optimizer, step);
+    return { shape, values: values.map((rate) => this.position.rateScale * rate) };
   }
 
   private scalar(dtype: "i32", value: number): Tensor {

@@ -249,6 +249,32 @@ describe.skipIf(missing !== undefined)("two worker processes", { timeout: 120_00
       );
   });
 
+  test("a worker ends by SIGTERM while it waits for a partner that never comes", async () => {
+    const waiting = start(["worker", "--listen", "127.0.0.1:0", "--threads", "1"]);
+    let text = "";
+    const said = (what: RegExp): Promise<string> =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          const found = what.exec(text);
+          if (found !== null) resolve(found[1] as string);
+        };
+        waiting.stdout?.on("data", (part) => {
+          text += part;
+          look();
+        });
+        look();
+      });
+    const address = await said(/waiting for drivers at (\S+)/);
+    const driver = await run(["run", script, "--on", `${address},${address}`, "--", JSON.stringify({ epochs: 1 })]);
+    expect(driver.text).toContain("another driver has this worker");
+    await said(/(has gone)/);
+    const ended = new Promise((done) => waiting.once("exit", (code, signal) => done([code, signal])));
+    waiting.kill("SIGTERM");
+    // The partner's absence would be noticed after a minute.
+    const late = new Promise((done) => setTimeout(done, 30_000, "still there").unref());
+    expect(await Promise.race([ended, late])).toEqual([143, null]);
+  });
+
   test("a driver that is killed frees its workers; a worker that is killed ends its driver with its name", async () => {
     const json = JSON.stringify({ epochs: 100000, dtype: "f32" });
     const first = start(["run", script, "--on", addresses.join(","), "--", json]);
@@ -272,6 +298,6 @@ describe.skipIf(missing !== undefined)("two worker processes", { timeout: 120_00
     expect(text).toContain("under way");
     children[1]?.kill("SIGKILL");
     expect(await over).toBe(1);
-    expect(text).toMatch(/worker 1 at 127\.0\.0\.1:\d+/);
+    expect(text).toMatch(/worker 1 at 127\.0\.0\.1:\d+.*, while it was running '\w+' after the launch of step \d+/);
   });
 });

@@ -111,7 +111,7 @@ test("a log of another order is other bits, or refused", async () => {
 });
 
 test("server and workers in waiting processes", async () => {
-  const secret = "of this test";
+  const secret = "a secret of this test";
   const waiting = await Promise.all(
     [0, 1, 2].map(() => serveDrivers({ host: "127.0.0.1", port: 0, secret, executor: "reference" })),
   );

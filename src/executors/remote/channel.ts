@@ -1,14 +1,16 @@
 /**
- * @module A link between a driver and a worker: mutual proof of a shared secret, then framed messages.
+ * @module A link between a driver and a worker: mutual proof of a shared secret, then framed messages in sealed records.
  *
- * The hello has fixed sizes, so that nothing is parsed before both sides are known: the driver sends a magic number and 32
- * random bytes; the worker answers with 32 bytes of its own and HMAC-SHA256(secret, "worker" and both); the driver answers with the
- * HMAC for "driver". A frame is the length of its head and of its body (u32 each, little-endian), the head as JSON, and the body,
- * raw bytes.
+ * The hello has fixed sizes, so that nothing is parsed before both sides are known: the driver sends a magic number and 32 random bytes,
+ * the worker 32 random bytes; then the driver proves that it knows the secret, and only then the worker does, so that a stranger gets
+ * nothing from which the secret could be guessed. What follows is sealed (`seal/records.ts`). A frame is the length of its head and of its
+ * body (u32 each, little-endian), the head as JSON, and the body, raw bytes. The first frame of each side says its version.
  */
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { HeddleError } from "../../util/errors.ts";
+import { version } from "../../util/version.ts";
+import { checkSecret, LinkKeys, nonceBytes, type Opener, proofBytes, type Sealer, type Side } from "./seal/records.ts";
 
 /** A message: a head, and bytes. */
 export interface Frame {
@@ -23,28 +25,31 @@ export interface Channel {
   onFrame(take: (frame: Frame) => void): void;
   /** Called once, when the link has ended; with the reason unless this side closed it on purpose. */
   onEnd(take: (error: HeddleError | undefined) => void): void;
+  /** Milliseconds since the other side has sent anything. */
+  readonly silence: number;
+  /** What the other side said in its first frame. */
+  readonly greeting: Frame["head"];
   /** Sets whether the link keeps this process alive; at first it does. */
   hold(alive: boolean): void;
   close(reason?: string): void;
 }
 
-const magic = Buffer.from("heddle\0\x01");
-const nonceBytes = 32;
-const macBytes = 32;
+const magic = Buffer.from("heddle\0\x02");
 // A program is far smaller; a tensor of a checkpoint may come near.
 const maxHead = 2 ** 28;
 const maxBody = 2 ** 32 - 1;
+/** Bytes that a side may send before it has proved that it knows the secret. */
+const mostUnproven = 2 ** 16;
+/** Bytes of a body that goes into one record with its head. */
+const smallBody = 2 ** 14;
 /** Time for sent data to go out before a link is closed on purpose. */
 const drainMilliseconds = 2000;
 const empty = new Uint8Array(0);
 
-const prove = (secret: string, who: "driver" | "worker", driver: Uint8Array, worker: Uint8Array): Buffer =>
-  createHmac("sha256", secret).update(who).update(driver).update(worker).digest();
-
 /** Reads exact numbers of bytes from a socket; further bytes wait. */
 class Reader {
+  available = 0;
   private readonly parts: Buffer[] = [];
-  private available = 0;
   private request: { bytes: number; take: (bytes: Buffer) => void } | undefined;
 
   push(part: Buffer): void {
@@ -64,8 +69,13 @@ class Reader {
     if (this.available >= bytes) queueMicrotask(() => this.push(Buffer.alloc(0)));
   }
 
+  /** The next bytes. */
+  bytes(count: number): Promise<Buffer> {
+    return new Promise((resolve) => this.want(count, resolve));
+  }
+
   private pull(bytes: number): Buffer {
-    const result = Buffer.alloc(bytes);
+    const result = Buffer.allocUnsafeSlow(bytes);
     for (let done = 0; done < bytes; ) {
       const part = this.parts[0] as Buffer;
       const used = Math.min(part.length, bytes - done);
@@ -86,74 +96,144 @@ export interface HelloOptions {
   readonly timeout: number;
   /** Name of the other side in messages. */
   readonly peer: string;
+  /** What this side says beside its version. */
+  readonly says?: Frame["head"];
+  /** Another version than that of this library, in tests. */
+  readonly version?: string;
 }
 
 /**
  * Makes a channel from a connected socket.
  *
- * @throws HeddleError `link` when the other side does not prove that it knows the secret, or not in time.
+ * @throws HeddleError `link` when the other side does not prove that it knows the secret, or not in time; `mismatch` when it has another
+ * version; `option` for a secret that is too short.
  */
-export function greet(socket: Socket, side: "driver" | "worker", options: HelloOptions): Promise<Channel> {
+export function greet(socket: Socket, side: Side, options: HelloOptions): Promise<Channel> {
   const { secret, timeout, peer } = options;
+  checkSecret(secret);
   const reader = new Reader();
   socket.setNoDelay(true);
   // So that the system notices a machine that vanished silently.
   socket.setKeepAlive(true, 10_000);
   return new Promise((resolve, reject) => {
-    const fail = (problem: string): void => {
-      clearTimeout(late);
-      socket.destroy();
-      reject(new HeddleError("link", `${peer}: ${problem}`));
-    };
-    const late = setTimeout(() => fail("no hello in time"), timeout);
-    const done = (): void => {
+    const settle = (): void => {
       clearTimeout(late);
       socket.off("error", onError);
       socket.off("close", onClose);
-      resolve(new SocketChannel(socket, reader, peer));
     };
+    const fail = (problem: string | HeddleError): void => {
+      settle();
+      socket.on("error", () => {});
+      socket.destroy();
+      reject(problem instanceof HeddleError ? problem : new HeddleError("link", `${peer}: ${problem}`));
+    };
+    const late = setTimeout(() => fail("no hello in time"), timeout);
     const onError = (error: Error): void => fail(error.message);
-    const onClose = (): void => fail("ended the hello; are the secrets the same?");
+    const onClose = (): void => fail("ended the hello; are the secrets and the versions of Heddle the same?");
     socket.on("error", onError);
     socket.on("close", onClose);
-    socket.on("data", (part: Buffer) => reader.push(part));
-    const ownNonce = randomBytes(nonceBytes);
-    const checked = (mac: Buffer, expected: Buffer, onProved: () => void): void =>
-      timingSafeEqual(mac, expected) ? onProved() : fail("does not know the secret of this run");
-    if (side === "driver") {
-      socket.write(Buffer.concat([magic, ownNonce]));
-      reader.want(nonceBytes + macBytes, (answer) => {
-        const workerNonce = answer.subarray(0, nonceBytes);
-        checked(answer.subarray(nonceBytes), prove(secret, "worker", ownNonce, workerNonce), () => {
-          socket.write(prove(secret, "driver", ownNonce, workerNonce));
-          done();
-        });
+    let proved = false;
+    socket.on("data", (part: Buffer) => {
+      reader.push(part);
+      if (!proved && reader.available > mostUnproven) fail("sends too much before its proof");
+    });
+    const own = { heddle: options.version ?? version, ...options.says };
+    const proven = async (): Promise<SocketChannel | undefined> => {
+      const keys = await exchangeNonces(socket, side, reader, secret);
+      if (keys === undefined) return void fail("does not speak this protocol");
+      const other = side === "driver" ? "worker" : "driver";
+      // The driver proves first: it has chosen the address, a stranger has not.
+      if (side === "driver") socket.write(keys.proof(side));
+      if (!keys.proves(other, await reader.bytes(proofBytes))) return void fail("does not know the secret of this run");
+      proved = true;
+      if (side === "worker") socket.write(keys.proof(side));
+      return new SocketChannel(socket, reader, { peer, sealer: keys.sealer(side), opener: keys.opener(other), own });
+    };
+    void proven().then((channel) => {
+      if (channel === undefined) return;
+      settle();
+      const slow = setTimeout(() => channel.close(`${peer}: no hello in time`), timeout);
+      void channel.greeted.then((problem) => {
+        clearTimeout(slow);
+        if (problem === undefined) resolve(channel);
+        else reject(problem);
       });
-    } else {
-      reader.want(magic.length + nonceBytes, (first) => {
-        if (!first.subarray(0, magic.length).equals(magic)) return fail("does not speak this protocol");
-        const driverNonce = first.subarray(magic.length);
-        socket.write(Buffer.concat([ownNonce, prove(secret, "worker", driverNonce, ownNonce)]));
-        reader.want(macBytes, (mac) => checked(mac, prove(secret, "driver", driverNonce, ownNonce), done));
-      });
-    }
+    });
   });
 }
 
+/** Exchanges random bytes, from which both sides derive keys; undefined if the other side speaks something else. */
+async function exchangeNonces(
+  socket: Socket,
+  side: Side,
+  reader: Reader,
+  secret: string,
+): Promise<LinkKeys | undefined> {
+  const own = randomBytes(nonceBytes);
+  if (side === "driver") {
+    socket.write(Buffer.concat([magic, own]));
+    return new LinkKeys(secret, own, await reader.bytes(nonceBytes));
+  }
+  const first = await reader.bytes(magic.length + nonceBytes);
+  if (!first.subarray(0, magic.length).equals(magic)) return undefined;
+  socket.write(own);
+  return new LinkKeys(secret, first.subarray(magic.length), own);
+}
+
+/** What a channel needs of its hello. */
+interface Greeted {
+  readonly peer: string;
+  readonly sealer: Sealer;
+  readonly opener: Opener;
+  /** The first frame of this side. */
+  readonly own: { readonly heddle: string } & Frame["head"];
+}
+
 class SocketChannel implements Channel {
+  greeting: Frame["head"] = {};
+  /** Resolves when the other side has said its version; with the reason if the link does not come about. */
+  readonly greeted: Promise<HeddleError | undefined>;
   private readonly socket: Socket;
   private readonly peer: string;
+  private readonly sealer: Sealer;
   private take: ((frame: Frame) => void) | undefined;
   private readonly waiting: Frame[] = [];
   private ended: { error: HeddleError | undefined } | undefined;
   private readonly enders: ((error: HeddleError | undefined) => void)[] = [];
+  private heard = performance.now();
 
-  constructor(socket: Socket, reader: Reader, peer: string) {
+  constructor(socket: Socket, reader: Reader, { peer, sealer, opener, own }: Greeted) {
     this.socket = socket;
     this.peer = peer;
+    this.sealer = sealer;
     socket.on("error", (error) => this.finish(`${peer}: ${error.message}`));
     socket.on("close", () => this.finish(`${peer} has ended the link`));
-    this.read(reader);
+    const opened = new Reader();
+    const keep = (plain: Buffer): void => {
+      this.heard = performance.now();
+      opened.push(plain);
+    };
+    void opener.read(
+      (count) => reader.bytes(count),
+      keep,
+      (what) => this.refuse(what),
+    );
+    this.greeted = new Promise((resolve) => {
+      this.onEnd((error) => resolve(error ?? new HeddleError("link", `${peer} has ended the link`)));
+      this.take = ({ head }) => {
+        this.take = undefined;
+        this.greeting = head;
+        const problem = differentVersion(peer, String(head["heddle"]), own.heddle);
+        if (problem !== undefined) this.finish(problem);
+        resolve(problem);
+      };
+    });
+    this.read(opened);
+    this.send(own);
+  }
+
+  get silence(): number {
+    return performance.now() - this.heard;
   }
 
   private read(reader: Reader): void {
@@ -175,10 +255,11 @@ class SocketChannel implements Channel {
   }
 
   /** Ends the link: immediately after a problem, otherwise when sent data has gone out. */
-  private finish(problem: string | undefined): void {
+  private finish(problem: string | HeddleError | undefined): void {
     if (this.ended !== undefined) return;
-    this.ended = { error: problem === undefined ? undefined : new HeddleError("link", problem) };
-    if (problem === undefined) {
+    this.ended = { error: typeof problem === "string" ? new HeddleError("link", problem) : problem };
+    // The other side learns from this side's first frame that the versions differ.
+    if (problem === undefined || problem instanceof HeddleError) {
       this.socket.end();
       this.socket.setTimeout(drainMilliseconds, () => this.socket.destroy());
     } else {
@@ -195,9 +276,9 @@ class SocketChannel implements Channel {
     lengths.writeUInt32LE(text.length, 0);
     lengths.writeUInt32LE(body.length, 4);
     this.socket.cork();
-    this.socket.write(lengths);
-    this.socket.write(text);
-    if (body.length > 0) this.socket.write(body);
+    const small = body.length < smallBody;
+    const parts = small ? [Buffer.concat([lengths, text, body])] : [Buffer.concat([lengths, text]), body];
+    for (const part of parts) for (const piece of this.sealer.seal(part)) this.socket.write(piece);
     this.socket.uncork();
   }
 
@@ -219,6 +300,14 @@ class SocketChannel implements Channel {
   close(reason?: string): void {
     this.finish(reason);
   }
+}
+
+/** An error that names both versions, if they differ. */
+function differentVersion(peer: string, other: string, own: string): HeddleError | undefined {
+  if (other === own) return undefined;
+  return new HeddleError("mismatch", `${peer} has Heddle ${other}, and this process has ${own}`, {
+    hint: "install the same version on both sides",
+  });
 }
 
 function parseFrame(bytes: Buffer, head: number): Frame | undefined {

@@ -17,6 +17,7 @@ import { nativePasses } from "../passes.ts";
 import { parseAddress } from "./address.ts";
 import { type Channel, greet } from "./channel.ts";
 import { type Answer, parseAnswer, WorkerError } from "./messages.ts";
+import { checkSecret } from "./seal/records.ts";
 
 /** Options of {@link remoteRuntime}. */
 export interface RemoteOptions {
@@ -36,6 +37,7 @@ export interface RemoteOptions {
  */
 export async function remoteRuntime(axes: readonly ProgramAxis[], options: RemoteOptions): Promise<Runtime> {
   const { workers, secret, timeout = 60 } = options;
+  checkSecret(secret);
   const local = allDevices(axes);
   if (local.length !== workers.length) {
     throw new HeddleError(
@@ -89,10 +91,18 @@ async function joinMesh(links: readonly Link[], axes: readonly ProgramAxis[], ti
     timeout,
     host: first.host,
   };
-  const opened = first.ask({ ...common, rank: 0 });
+  const opened = first.ask({ ...common, rank: 0 }, "joining");
   const port = links.length === 1 ? undefined : await Promise.race([first.storePort, opened.then(({ port }) => port)]);
-  const others = links.slice(1).map((link) => link.ask({ ...common, rank: link.rank, port }));
+  const others = links.slice(1).map((link) => link.ask({ ...common, rank: link.rank, port }, "joining"));
   await Promise.all([opened, ...others]);
+}
+
+/** A request without its answer yet. */
+interface Waiting {
+  /** What the worker does for it, for errors. */
+  readonly what: string | undefined;
+  resolve(answer: Answer): void;
+  reject(error: unknown): void;
 }
 
 /** The link to one worker. */
@@ -103,10 +113,9 @@ class Link {
   readonly storePort: Promise<number>;
   private readonly channel: Channel;
   private readonly name: string;
-  private readonly waiting = new Map<number, { resolve: (answer: Answer) => void; reject: (error: unknown) => void }>();
+  private readonly waiting = new Map<number, Waiting>();
   private failure: HeddleError | undefined;
   private next = 1;
-  private heard = performance.now();
   private readonly pulse: NodeJS.Timeout;
 
   /** Connects to a worker. @throws HeddleError `link`. */
@@ -130,7 +139,7 @@ class Link {
         reject(new HeddleError("link", `${name} cannot be reached: ${error.message}`, { hint, cause: error }));
       });
     });
-    const channel = await greet(socket, "driver", { secret, timeout: timeout * 1000, peer: name });
+    const channel = await greet(socket, "driver", { secret, timeout: timeout * 1000, peer: name, says: { timeout } });
     return new Link(channel, { rank, host, name, timeout });
   }
 
@@ -144,7 +153,6 @@ class Link {
       opened = resolve;
     });
     channel.onFrame((frame) => {
-      this.heard = performance.now();
       const answer = parseAnswer(frame, this.name);
       if (answer === undefined) return channel.close(`${this.name} sent a malformed answer`);
       if (answer.n === 0) {
@@ -160,7 +168,7 @@ class Link {
     });
     channel.onEnd((error) => this.fail(error ?? new HeddleError("link", `the link to ${this.name} was closed`)));
     this.pulse = setInterval(() => {
-      if (performance.now() - this.heard > settings.timeout * 1000) {
+      if (channel.silence > settings.timeout * 1000) {
         channel.close(`${this.name} has not answered for ${settings.timeout} s`);
       } else {
         void this.ask({ type: "ping" }).catch(() => {});
@@ -169,13 +177,13 @@ class Link {
     this.pulse.unref();
   }
 
-  /** Sends a request and waits for its answer. */
-  ask(head: { readonly [key: string]: unknown }): Promise<Answer> {
+  /** Sends a request and waits for its answer. @param what what the worker does for it, such as `joining` */
+  ask(head: { readonly [key: string]: unknown }, what?: string): Promise<Answer> {
     const { failure } = this;
     if (failure !== undefined) return Promise.reject(failure);
     const n = this.next++;
     return new Promise((resolve, reject) => {
-      this.waiting.set(n, { resolve, reject });
+      this.waiting.set(n, { what, resolve, reject });
       // The process may end when it waits for no answer.
       this.channel.hold(true);
       this.channel.send({ ...head, n });
@@ -192,7 +200,9 @@ class Link {
   }
 
   private fail(error: HeddleError): void {
-    this.failure ??= error;
+    const [what] = [...this.waiting.values()].flatMap((request) => request.what ?? []);
+    const during = what === undefined ? error.plain : `${error.plain}, while it was ${what}`;
+    this.failure ??= new HeddleError(error.code, during, { cause: error });
     clearInterval(this.pulse);
     for (const { reject } of this.waiting.values()) reject(this.failure);
     this.waiting.clear();
@@ -294,7 +304,10 @@ class RemoteExecutor implements Executor {
     const programs = programsFor(program, this.devices);
     const texts = new Map([...new Set(programs)].map((distinct) => [distinct, printProgram(distinct)]));
     const compiled = this.links.map((link, device) =>
-      link.ask({ type: "compile", program: number, text: texts.get(programs[device] as Program) }),
+      link.ask(
+        { type: "compile", program: number, text: texts.get(programs[device] as Program) },
+        `compiling '${programs[device]?.name}'`,
+      ),
     );
     const ready = Promise.all(compiled).then(() => {});
     // The first run waits for the compile and reports its error.
@@ -320,12 +333,15 @@ class RemoteExecutor implements Executor {
       }),
     );
     const runs = this.links.map((link, device) =>
-      link.ask({
-        type: "run",
-        program: number,
-        inputs: (inputs[device] ?? []).map((buffer) => buffer.number),
-        outputs: (outputs[device] ?? []).map((buffer) => buffer.number),
-      }),
+      link.ask(
+        {
+          type: "run",
+          program: number,
+          inputs: (inputs[device] ?? []).map((buffer) => buffer.number),
+          outputs: (outputs[device] ?? []).map((buffer) => buffer.number),
+        },
+        `running '${programs[device]?.name}'`,
+      ),
     );
     const explainedRuns = runs.map((run, device) =>
       run.catch((error: unknown) => {

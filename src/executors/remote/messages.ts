@@ -50,15 +50,18 @@ const axis = (value: unknown): boolean =>
   typeof value === "object" &&
   value !== null &&
   text((value as { name?: unknown }).name) &&
-  count((value as { size?: unknown }).size, 1e6);
+  count((value as { size?: unknown }).size, mostWorkers);
+
+/** Workers of a session, which all hold a list of all. */
+const mostWorkers = 65_536;
 
 type Check = (value: unknown) => boolean;
 const table: { readonly [type in Request["type"]]: { readonly [field: string]: Check } } = {
   join: {
     n: count,
     axes: (value) => Array.isArray(value) && value.length <= 16 && value.every(axis),
-    rank: (value) => count(value, 1e6),
-    size: (value) => count(value, 1e6) && value !== 0,
+    rank: (value) => count(value, mostWorkers),
+    size: (value) => count(value, mostWorkers) && value !== 0,
     runId: (value) => text(value) && /^[\w-]{1,64}$/.test(value as string),
     secret: text,
     timeout: (value) => count(value, 86_400) && value !== 0,

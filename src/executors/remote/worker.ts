@@ -12,6 +12,7 @@ import { distributedRuntime } from "../native/join.ts";
 import { localRuntime } from "../runtime.ts";
 import { type Channel, greet } from "./channel.ts";
 import { errorHead, type JoinRequest, parseRequest, type Request, type RunRequest } from "./messages.ts";
+import { checkSecret } from "./seal/records.ts";
 
 /** Options of {@link serveDrivers}. */
 export interface WorkerOptions {
@@ -30,30 +31,40 @@ export interface WorkerOptions {
 /** A waiting worker. */
 export interface WaitingWorker {
   readonly port: number;
-  close(): Promise<void>;
+  /** Ends the worker; a driver that has it is told why. */
+  close(reason?: string): Promise<void>;
 }
 
 const helloMilliseconds = 5000;
+/** Links that may be in their hello at once; of more, the oldest gives way. */
+const mostGreeting = 128;
+/** Milliseconds between two lines about refused links. */
+const refusalMilliseconds = 60_000;
+/** Milliseconds that a worker waits for what runs when it is closed. */
+const closeMilliseconds = 500;
 
 /**
  * Waits for drivers at an address. The worker executes only programs of the closed set of ops.
  *
- * @throws HeddleError `port` when it cannot listen on the address.
+ * @throws HeddleError `port` when it cannot listen on the address, `option` when the secret is shorter than 16 bytes.
  */
 export async function serveDrivers(options: WorkerOptions): Promise<WaitingWorker> {
   const { host, port, secret, log = () => {} } = options;
+  checkSecret(secret);
   let session: Session | undefined;
   const sockets = new Set<Socket>();
+  const greeting = new Set<Socket>();
+  const refused = sometimes(log);
   const take = async (socket: Socket): Promise<void> => {
     const peer = `the driver at ${socket.remoteAddress}:${socket.remotePort}`;
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
-    const channel = await greet(socket, "worker", { secret, timeout: helloMilliseconds, peer }).catch(
-      (error: Error) => {
-        log(error.message);
-        return undefined;
-      },
-    );
+    const [oldest] = greeting.size < mostGreeting ? [] : greeting;
+    oldest?.destroy();
+    greeting.add(socket);
+    const hello = { secret, timeout: helloMilliseconds, peer };
+    const channel = await greet(socket, "worker", hello).catch((error: Error) => refused(error.message));
+    greeting.delete(socket);
     if (channel === undefined) return;
     if (session !== undefined) {
       channel.send(errorHead(0, new HeddleError("busy", "another driver has this worker")));
@@ -62,20 +73,41 @@ export async function serveDrivers(options: WorkerOptions): Promise<WaitingWorke
     log(`${peer} has come`);
     const newSession = new Session(channel, options);
     session = newSession;
-    await newSession.ended;
+    const reason = await newSession.ended;
     session = undefined;
-    log(`${peer} has gone`);
+    log(`${peer} has gone${reason === undefined ? "" : `: ${reason.plain}`}`);
   };
   const server = createServer((socket) => void take(socket));
   const bound = await listen(server, host, port);
   return {
     port: bound,
-    close: async () => {
+    close: async (reason) => {
       const closed = new Promise((done) => server.close(done));
+      const { ended } = session ?? {};
+      session?.leave(reason ?? "the worker was closed");
+      // What is sent goes out first.
+      await new Promise((done) => setImmediate(done));
       for (const socket of sockets) socket.destroy();
-      await session?.ended;
-      await closed;
+      // A worker that waits for a partner does not keep its process.
+      const late = new Promise((done) => setTimeout(done, closeMilliseconds).unref());
+      await Promise.race([Promise.all([ended, closed]), late]);
     },
+  };
+}
+
+/** Logs the first line of each minute, with the number of those before it that were left out. */
+function sometimes(log: (text: string) => void): (text: string) => undefined {
+  let last = Number.NEGATIVE_INFINITY;
+  let silent = 0;
+  return (text) => {
+    if (performance.now() - last < refusalMilliseconds) {
+      silent++;
+      return undefined;
+    }
+    log(silent === 0 ? text : `${text} (and ${silent} more were refused since the last such line)`);
+    last = performance.now();
+    silent = 0;
+    return undefined;
   };
 }
 
@@ -88,9 +120,17 @@ function listen(server: Server, host: string, port: number): Promise<number> {
   });
 }
 
+/** The seconds that a driver may be silent, as it says. */
+function secondsOf(timeout: unknown): number {
+  if (Number.isSafeInteger(timeout) && (timeout as number) >= 1 && (timeout as number) <= 86_400)
+    return timeout as number;
+  throw new HeddleError("link", "the driver does not say how long it may be silent");
+}
+
 /** The state of one driver's session. */
 class Session {
-  readonly ended: Promise<void>;
+  /** Resolves when the driver has gone; with the reason unless it left on purpose. */
+  readonly ended: Promise<HeddleError | undefined>;
   private readonly channel: Channel;
   private readonly options: WorkerOptions;
   private readonly buffers = new Map<number, DeviceBuffer>();
@@ -113,7 +153,23 @@ class Session {
       }
       this.take(request);
     });
-    this.ended = new Promise((done) => channel.onEnd(() => void this.finish().then(done)));
+    const seconds = secondsOf(channel.greeting["timeout"]);
+    // The driver sends signs of life four times as often.
+    const watch = setInterval(() => {
+      if (channel.silence > seconds * 1000) channel.close(`it has sent nothing for ${seconds} s`);
+    }, seconds * 250);
+    this.ended = new Promise((done) =>
+      channel.onEnd((error) => {
+        clearInterval(watch);
+        void this.finish().then(() => done(error));
+      }),
+    );
+  }
+
+  /** Ends the session, and tells the driver why. */
+  leave(reason: string): void {
+    this.channel.send(errorHead(0, new HeddleError("link", reason)));
+    this.channel.close();
   }
 
   /** Begins requests in order; long ones are answered when they are done. */
@@ -163,6 +219,10 @@ class Session {
   private async join(request: JoinRequest): Promise<{ port: number | undefined }> {
     if (this.runtime !== undefined) throw new HeddleError("link", "this worker has joined already");
     const { axes, rank, size, runId, secret, timeout, host } = request;
+    const devices = axes.reduce((product, axis) => product * axis.size, 1);
+    // Before a device is made: there may be more than the memory holds.
+    if (devices !== size)
+      throw new HeddleError("mesh", `a mesh of ${devices} devices needs as many workers, there are ${size}`);
     const { threads, executor } = this.options;
     if (size === 1) {
       this.runtime = localRuntime({ axes, executor, threads });

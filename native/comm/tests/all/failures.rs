@@ -81,10 +81,16 @@ fn every_way_to_disagree_is_found() {
         ),
     ];
     for (deviation, name) in deviations {
-        for odd in 0..3 {
-            let errors = all_fail(worlds(Over::Memory, 3), |world, group| {
-                if world.rank() == odd { deviation(group) } else { sum(group, 320, "g") }
-            });
+        for (odd, over) in
+            [(0, Over::Memory), (1, Over::Memory), (2, Over::Memory), (0, Over::Shared), (2, Over::Shared)]
+        {
+            let errors =
+                all_fail(
+                    worlds(over, 3),
+                    |world, group| {
+                        if world.rank() == odd { deviation(group) } else { sum(group, 320, "g") }
+                    },
+                );
             for error in errors {
                 assert!(error.to_string().contains(&format!("rank {odd} is in {name}")), "{error}");
             }
@@ -156,7 +162,7 @@ fn a_peer_that_leaves_is_named() {
             if world.rank() == 1 { None } else { Some(sum(&mut group, 3_000_000, "second").unwrap_err()) }
         });
         let error = errors[0].as_ref().unwrap();
-        let Error::PeerClosed { rank: 1, during } = error else { panic!("{error}") };
+        let Error::PeerClosed { rank: 1, during, .. } = error else { panic!("{error}") };
         assert!(during.starts_with("allReduce sum f32 x 3000000 'second'"), "{error}");
     }
 }
