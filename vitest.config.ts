@@ -45,6 +45,7 @@ const processes = [
   "test/train/pipeline.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
+  "test/launch/preempted.test.ts",
   "test/launch/short-memory.test.ts",
   "test/launch/stalls.test.ts",
   "test/cli/mistakes.test.ts",
