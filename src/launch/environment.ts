@@ -1,7 +1,7 @@
 /** @module The environment variables of a worker process. */
 
 import type { ProfileRequest } from "../executors/index.ts";
-import type { PlanForm } from "../util/settings.ts";
+import { allVariables, ownVariables, type PlanForm, type Variables } from "../util/settings.ts";
 
 /** Settings that all workers of a run share. */
 export interface RunEnvironment {
@@ -26,6 +26,8 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** The mesh, if the file names none. */
   readonly mesh?: string | undefined;
+  /** The compressor of gradients, if the file names none. */
+  readonly compression?: string | undefined;
   /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string | undefined;
   /** Addresses of the waiting workers to drive. */
@@ -69,6 +71,7 @@ export function workerEnvironment(
     ["NODE_NO_WARNINGS", run.quiet === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
+    ["HEDDLE_COMPRESSION", run.compression],
     ["HEDDLE_MACHINE", run.machine],
     ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
@@ -95,4 +98,15 @@ export function workerEnvironment(
     HEDDLE_RUN_DIR: run.runDirectory,
     ...Object.fromEntries(optional.filter(([, value]) => value !== undefined)),
   };
+}
+
+/** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
+export function namedVariables(variables: Variables = ownVariables()): string[] {
+  return Object.entries(variables)
+    .filter(
+      ([name, value]) =>
+        allVariables.some((known) => known.name === name) && name.startsWith("HEDDLE_") && value !== "",
+    )
+    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
+    .sort();
 }

@@ -1,7 +1,7 @@
 /** @module The options of `train`, checked. */
 
 import type { Compressor } from "../compression/compressor.ts";
-import { type Compression, type CompressionOptions, compressionOf } from "../compression/options.ts";
+import { type Compression, type CompressionOptions, wishedCompression } from "../compression/options.ts";
 import { checkMachine, type Machine } from "../cost/index.ts";
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
@@ -22,6 +22,7 @@ import { isRecord } from "../util/tree.ts";
 import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
+import { checkMonitor, type MonitorOptions } from "./logs.ts";
 import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
 import { checkStart, type StartValues } from "./start-values.ts";
@@ -33,8 +34,15 @@ export interface CheckpointOptions {
   readonly directory: string;
   /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
-  /** How many checkpoints are kept; default 3. */
+  /** How many of the newest checkpoints are kept; default 3. Old ones are removed after a new one is complete. */
   readonly keep?: number;
+  /** Keep also the first checkpoint of each period of this many hours; default none. */
+  readonly keepHours?: number;
+  /**
+   * Keep also the best checkpoints after epochs: how many, or how many by a number of the training other than the loss of the validation;
+   * default none.
+   */
+  readonly keepBest?: number | (MonitorOptions & { readonly count?: number });
   /**
    * One file, or a folder of parts, of which each worker writes those that it holds. Default `"auto"`: parts if no worker holds all
    * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
@@ -195,8 +203,8 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly checkReplicas?: number | false;
   /**
-   * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
-   * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
+   * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
+   * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
   readonly compression?: Compressor | CompressionOptions | string;
 }
@@ -289,10 +297,6 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
-  if (options.pipeline !== undefined && options.compression !== undefined)
-    throw new HeddleError("option", "train: the gradients of a pipeline are not compressed", {
-      hint: "leave out compression or pipeline",
-    });
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
@@ -303,7 +307,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
-    compression: options.compression === undefined ? undefined : compressionOf(options.compression),
+    compression: wishedCompression(options.compression),
     seed,
     input,
     target,
@@ -392,12 +396,19 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "format"]);
-  const { directory, every = "epoch", keep = 3, format = "auto" } = checkpoint;
+  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "keepHours", "keepBest", "format"]);
+  const { directory, every = "epoch", keep = 3, keepHours, keepBest, format = "auto" } = checkpoint;
   oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
+  if (keepHours !== undefined) checkNumber("train", "checkpoint.keepHours", keepHours, Number.MIN_VALUE);
+  if (keepBest === undefined) return;
+  if (typeof keepBest === "object")
+    checkOptions("train: checkpoint.keepBest", keepBest ?? {}, ["count", "monitor", "mode"]);
+  const { count = 1, ...monitor } = typeof keepBest === "object" ? (keepBest ?? {}) : { count: keepBest };
+  checkInteger("train", "checkpoint.keepBest", count, 1);
+  checkMonitor("train: checkpoint.keepBest", monitor);
 }
 
 function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): void {
