@@ -167,6 +167,31 @@ describe("a plan in a file", () => {
     ]);
   });
 
+  test.each([false, true])(
+    "gathers weights in 16 bits where layers compute in them; for each action: %s",
+    async (gatherEach) => {
+      const more = {
+        mesh: mesh({ stage: 2, data: 2 }),
+        ...stages({ microBatches: 2, gatherEach }),
+        dtype: "f32",
+        precision: "bf16",
+        epochs: 1,
+      } as const;
+      const layout = layouts.fullySharded();
+      const settings = resolveOptions(task({ ...more, layout }));
+      const { programs } = planStep(settings, modelTypes(settings), more.mesh);
+      const gathered = programs.flatMap(({ program }) =>
+        program.steps.flatMap((step) =>
+          step.kind === "collective" && step.op === "allGather"
+            ? step.results.map((result) => program.values[result]?.dtype)
+            : [],
+        ),
+      );
+      expect(new Set(gathered)).toEqual(new Set(["bf16"]));
+      expectClose((await trained({ ...more, layout })).losses, (await trained(more)).losses, 1e-5);
+    },
+  );
+
   test.each(splits)("%s: its layouts, or all of it, have the bits of the options", async (name, axes) => {
     const expected = await trained({ ...named(name), epochs: 1 });
     const settings = resolveOptions(task(named(name)));
