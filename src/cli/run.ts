@@ -6,6 +6,7 @@ import { Command, Option } from "commander";
 import { engines } from "../launch/engines/table.ts";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
 import { describeFailures } from "../launch/report.ts";
+import { stragglerText } from "../launch/stalls.ts";
 import { submitRun, submitter } from "../launch/submit.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asVariable, compressionFlag, meshText, type WorkerRange, wholeNumber, workerRange } from "./arguments.ts";
@@ -163,7 +164,7 @@ const unusedMeshText = (mesh: string): string =>
 
 /** Prints to the error stream how a run ended, when it failed or did its work more than once. */
 export function report(result: LaunchResult, workers: number, unread?: AbortSignal): void {
-  const { failures, stoppedBy, records, apart = false, unusedMesh, unusedPlan } = result;
+  const { failures, stoppedBy, records, straggler, apart = false, unusedMesh, unusedPlan } = result;
   // The end of the output's reader ended the run, so there is nobody to report to.
   if (unread?.aborted) return;
   if (stoppedBy !== undefined) console.error(`heddle: stopped by ${stoppedBy}`);
@@ -171,5 +172,9 @@ export function report(result: LaunchResult, workers: number, unread?: AbortSign
   if (apart) console.error(`heddle: ${apartText(workers)}`);
   if (unusedMesh !== undefined) console.error(`heddle: ${unusedMeshText(unusedMesh)}`);
   if (unusedPlan !== undefined) console.error(`heddle: ${unusedText(unusedPlan)}`);
-  if (records !== undefined) console.error(`heddle: the workers' last collectives are recorded in ${records}`);
+  if (straggler !== undefined) console.error(`heddle: ${stragglerText(straggler)}`);
+  if (records !== undefined)
+    console.error(
+      `heddle: the workers' last collectives are recorded in ${records} (heddle doctor says what happened there)`,
+    );
 }

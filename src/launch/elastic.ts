@@ -27,6 +27,8 @@ export interface ElasticOptions {
   readonly grace: number;
   /** Prints a line about the run. */
   readonly say: (line: string) => void;
+  /** Called before an epoch is announced. */
+  readonly onEpoch: (epoch: number) => void;
   /** Called for each worker that is started later. */
   readonly onStart: (worker: WorkerProcess) => void;
 }
@@ -127,6 +129,7 @@ class ElasticRun {
   }
 
   private announce(epoch: number, members: readonly number[]): void {
+    this.options.onEpoch(epoch);
     const names = members.map(String);
     const who = members.length === 1 ? `worker ${names[0]}` : `workers ${listed(names, names.length)}`;
     this.options.say(`going on with ${who} (epoch ${epoch})`);

@@ -1,7 +1,7 @@
 /** @module The environment variables of a worker process. */
 
 import type { ProfileRequest } from "../executors/index.ts";
-import type { PlanForm } from "../util/settings.ts";
+import { allVariables, ownVariables, type PlanForm, type Variables } from "../util/settings.ts";
 
 /** Settings that all workers of a run share. */
 export interface RunEnvironment {
@@ -98,4 +98,15 @@ export function workerEnvironment(
     HEDDLE_RUN_DIR: run.runDirectory,
     ...Object.fromEntries(optional.filter(([, value]) => value !== undefined)),
   };
+}
+
+/** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
+export function namedVariables(variables: Variables = ownVariables()): string[] {
+  return Object.entries(variables)
+    .filter(
+      ([name, value]) =>
+        allVariables.some((known) => known.name === name) && name.startsWith("HEDDLE_") && value !== "",
+    )
+    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
+    .sort();
 }

@@ -9,19 +9,22 @@ import { runSecret } from "../hosts/secret.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type PlanForm, readEnvironment, unknownVariables } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
+import { version } from "../util/version.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import type { Crew } from "./crew.ts";
 import { superviseElastic } from "./elastic.ts";
 import type { Engine } from "./engines/engine.ts";
 import { findEngine } from "./engines/table.ts";
-import { type RunEnvironment, workerEnvironment } from "./environment.ts";
+import { namedVariables, type RunEnvironment, workerEnvironment } from "./environment.ts";
+import { EventLog } from "./events.ts";
 import { readPosition } from "./flight.ts";
-import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
+import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory, setRecordsAside } from "./folder.ts";
 import { type HostShare, shareHosts } from "./host-list.ts";
 import { nodeArguments } from "./loader.ts";
 import { startOnHosts } from "./on-hosts.ts";
-import { orderFailures, type WorkerFailure } from "./report.ts";
+import { describeFailures, orderFailures, type WorkerFailure } from "./report.ts";
 import { restartsBefore } from "./restarts.ts";
+import { StallWatch, type Straggler } from "./stalls.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
 import { defaultGrace, listenForStop, type StopSignal, statusOf, supervise } from "./supervise.ts";
 import { checkEngine, startWithEngine } from "./with-engine.ts";
@@ -98,8 +101,10 @@ export interface LaunchResult {
   readonly stoppedBy?: StopSignal;
   /** Number of all workers of the run, of which another launcher may have started the others. */
   readonly size: number;
-  /** The folder with the workers' flight records, kept when a run failed. */
+  /** The folder of a failed run whose workers had joined each other. */
   readonly records?: string;
+  /** The rank for which the others waited for a quarter of the time or more. */
+  readonly straggler?: Straggler;
   /** The text of the plan; undefined without the option `plan`, or if the file ended without calling `train`. */
   readonly plan?: string;
   /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
@@ -114,7 +119,8 @@ export interface LaunchResult {
  * Runs a file in worker processes on this machine, or on `hosts`. If another launcher, such as srun, has started this process as one of
  * several, runs the file as the one worker that this process stands for, and joins the others.
  *
- * When it resolves, no process, port or temporary file of the run is left, except the records of a failed run.
+ * When it resolves, no process, port or temporary file of the run is left. Its folder is kept in `.heddle/runs` of the project; where there is no
+ * project, only the records of a failed run are kept, among the temporary files.
  */
 export async function launchLocal(options: LaunchOptions): Promise<LaunchResult> {
   const shares = options.hosts === undefined ? undefined : shareHosts(options.hosts, options.workers);
@@ -155,14 +161,43 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
 
 async function launchOnce(wanted: Wanted, stop: ReturnType<typeof listenForStop>): Promise<LaunchResult> {
   const runDirectory = makeRunDirectory();
-  let keep = false;
+  const events = new EventLog(runDirectory);
+  let kept: string | undefined;
   try {
+    writeBeginning(events, wanted);
     const result = await launchIn(runDirectory, wanted, stop);
-    keep = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
-    return keep ? { ...result, records: keepRunDirectory(runDirectory) } : result;
+    writeEnd(events, result);
+    const recorded = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
+    if (wanted.options.plan === undefined && wanted.options.profile === undefined)
+      kept = keepInProject(runDirectory, process.cwd());
+    if (recorded) kept ??= keepRunDirectory(runDirectory);
+    return recorded && kept !== undefined ? { ...result, records: kept } : result;
   } finally {
-    if (!keep) removeRunDirectory(runDirectory);
+    if (kept === undefined) removeRunDirectory(runDirectory);
   }
+}
+
+/** Notes what is started, and how. */
+function writeBeginning(events: EventLog, { options, workers, place, attempt }: Wanted): void {
+  const { signal: _signal, startStore: _store, onRestart: _restart, ...given } = options;
+  events.write("config.json", {
+    heddle: version,
+    node: process.version,
+    ...given,
+    workers,
+    environment: namedVariables(),
+  });
+  events.add("start", { file: options.file, workers: place?.size ?? workers, attempt });
+}
+
+/** Notes how a run has ended. */
+function writeEnd(events: EventLog, { status, failures, stoppedBy, size, straggler }: LaunchResult): void {
+  for (const failure of failures) {
+    const [text] = describeFailures([failure], size).split("\n", 1);
+    const { at, ...more } = failure;
+    events.add("failure", { text, ...more, after: at });
+  }
+  events.add("end", { status, stoppedBy, straggler });
 }
 
 /** The engine that is to start the workers, if it can. @throws HeddleError `option`, `launcher` */
@@ -236,24 +271,36 @@ async function watch(
   stop: ReturnType<typeof listenForStop>,
 ): Promise<LaunchResult> {
   const { processes } = crew;
+  const events = new EventLog(runDirectory);
+  const say = (text: string): void => {
+    // A progress bar stands in the line; it is drawn again.
+    if (options.quiet !== true) process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}heddle: ${text}\n`);
+  };
+  const stalls = new StallWatch(runDirectory, processes, events, say);
   // When the launcher ends, for any reason, the workers end, too.
   process.once("exit", crew.kill);
   try {
     const failures: WorkerFailure[] = [];
     const isElastic = options.minWorkers !== undefined;
     const observe = (worker: WorkerProcess): void => {
+      events.add("worker", { rank: worker.rank, pid: worker.pid });
+      void worker.ended.then(({ code, signal }) =>
+        events.add("ended", { rank: worker.rank, code, signal, step: worker.step }),
+      );
       void worker.ended.then(({ code, signal, at, startError, position }) => {
         worker.removeTemporaries();
         if (code === 0 || worker.stopping) return;
         const record = position ?? readPosition(runDirectory, worker.rank);
-        const { rank, error } = worker;
-        const step = record.step ?? worker.step;
+        const { rank, error, doing } = worker;
+        // Steps count from 1: a record of step 0 is from before the first.
+        const step = record.step || worker.step;
         failures.push({
           rank,
           exitCode: code,
           signal,
           at: at - started,
           step,
+          doing: signal === null ? undefined : doing,
           during: record.during,
           error,
           startError,
@@ -272,13 +319,18 @@ async function watch(
           limits: { min: options.minWorkers as number, max: workers, restarts: options.restarts ?? 0 },
           epoch: attempt,
           grace,
-          say: (line) => options.quiet !== true && console.error(`heddle: ${line}`),
+          say: (line) => {
+            events.add("membership", { line });
+            say(line);
+          },
+          onEpoch: (epoch) => setRecordsAside(runDirectory, epoch - 1),
           onStart: observe,
         })
       : { stoppedBy: await supervise(processes, stop, grace), forgiven: new Set<number>() };
     const counted = failures.filter(({ rank }) => !forgiven.has(rank));
     crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;
+    const straggler = stalls.stop();
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy, size };
     if (!isElastic) counted.push(...deserters(counted, processes, started));
     const plan = processes[0]?.plan;
@@ -290,12 +342,14 @@ async function watch(
     return {
       ...ended,
       size,
+      ...(straggler === undefined ? {} : { straggler }),
       ...(plan === undefined ? {} : { plan }),
       ...(apart ? { apart } : {}),
       ...(unusedMesh === undefined ? {} : { unusedMesh }),
       ...(unusedPlan === undefined ? {} : { unusedPlan }),
     };
   } finally {
+    stalls.stop();
     crew.kill();
     process.off("exit", crew.kill);
     for (const worker of processes) worker.removeTemporaries();

@@ -33,6 +33,8 @@ export interface WorkerProcess {
   readonly gone: boolean;
   /** The last step that the worker reported. */
   step: number | undefined;
+  /** What the worker does before its first step. */
+  doing: string | undefined;
   /** Whether the worker has joined the others, or tried to; or, alone, has asked for its mesh. */
   joined: boolean;
   /** Whether the worker uses the given plan. */
@@ -133,6 +135,7 @@ export function carriedWorker(rank: number, carrier: WorkerCarrier): WorkerProce
       return carrier.gone;
     },
     step: undefined,
+    doing: "starting",
     joined: false,
     byPlan: false,
     error: undefined,
@@ -156,6 +159,10 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
   switch (message?.type) {
     case "progress":
       worker.step = message.step;
+      worker.doing = undefined;
+      break;
+    case "doing":
+      worker.doing = message.what === "" ? undefined : message.what;
       break;
     case "join":
       worker.joined = true;

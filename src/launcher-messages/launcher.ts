@@ -15,6 +15,7 @@ import { explainScriptError } from "./script-error.ts";
 /** The closed table of messages from a worker. */
 export type WorkerMessage =
   | ProgressMessage
+  | DoingMessage
   | JoinMessage
   | GivenPlanMessage
   | TemporaryMessage
@@ -26,6 +27,12 @@ export type WorkerMessage =
 export interface ProgressMessage {
   readonly type: "progress";
   readonly step: number;
+}
+
+/** What the worker begins before its first step, such as `reading data`; empty for what nothing is known of. */
+export interface DoingMessage {
+  readonly type: "doing";
+  readonly what: string;
 }
 
 /** The worker is joining the others, or begins what it does alone on its mesh. */
@@ -94,6 +101,8 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
   switch (message["type"]) {
     case "progress":
       return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
+    case "doing":
+      return typeof message["what"] === "string" ? { type: "doing", what: message["what"].slice(0, 100) } : undefined;
     case "join":
     case "givenPlan":
     case "ready":
@@ -200,6 +209,7 @@ export function connectToLauncher(): boolean {
       process.off("uncaughtException", handOverError);
     }
   });
+  send({ type: "doing", what: "in its script, before train or connect" });
   // Listening must not keep a finished script alive.
   channel.unref();
   return true;

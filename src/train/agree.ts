@@ -16,6 +16,7 @@ import type { RunParts } from "./parts.ts";
 export async function agree({ settings, runtime, programs, types, elastic }: Omit<RunParts, "saver">): Promise<void> {
   if (runtime.processes === undefined) return;
   const { data, epochs, seed, evaluate, optimizer } = settings;
+  host.process?.report({ type: "doing", what: "reading data" });
   const lines = [
     ...(await datasetLines("data", data, columnNames(settings, data), seed, elastic?.digests)),
     ...(evaluate === undefined
@@ -31,8 +32,10 @@ export async function agree({ settings, runtime, programs, types, elastic }: Omi
     ...sampledSteps(epochs * data.batchesPerEpoch).map(
       (step) => `learning rate of step ${step}: ${learningRatesAt(optimizer, step).values.join(", ")}`,
     ),
-    printPlan(programs.step(data.batchSizes[0] as number).plan),
   ];
+  host.process?.report({ type: "doing", what: "compiling" });
+  lines.push(printPlan(programs.step(data.batchSizes[0] as number).plan));
+  host.process?.report({ type: "doing", what: "comparing its program with the other ranks" });
   await runtime.processes.agree("program", lines.join("\n"));
 }
 

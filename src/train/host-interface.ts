@@ -39,6 +39,8 @@ export interface Candidates {
 export interface SaverOptions {
   readonly settings: Settings;
   readonly runtime: Runtime;
+  /** Names of the training's metrics. */
+  readonly metrics: readonly string[];
   /** Whether every process holds all values. */
   readonly whole: boolean;
   /** The checkpoint that the training resumed from, if any; in the same folder the training continues its series. */

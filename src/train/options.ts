@@ -22,6 +22,7 @@ import { isRecord } from "../util/tree.ts";
 import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
+import { checkMonitor, type MonitorOptions } from "./logs.ts";
 import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
 import { checkStart, type StartValues } from "./start-values.ts";
@@ -33,8 +34,15 @@ export interface CheckpointOptions {
   readonly directory: string;
   /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
-  /** How many checkpoints are kept; default 3. */
+  /** How many of the newest checkpoints are kept; default 3. Old ones are removed after a new one is complete. */
   readonly keep?: number;
+  /** Keep also the first checkpoint of each period of this many hours; default none. */
+  readonly keepHours?: number;
+  /**
+   * Keep also the best checkpoints after epochs: how many, or how many by a number of the training other than the loss of the validation;
+   * default none.
+   */
+  readonly keepBest?: number | (MonitorOptions & { readonly count?: number });
   /**
    * One file, or a folder of parts, of which each worker writes those that it holds. Default `"auto"`: parts if no worker holds all
    * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
@@ -389,12 +397,19 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "format"]);
-  const { directory, every = "epoch", keep = 3, format = "auto" } = checkpoint;
+  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "keepHours", "keepBest", "format"]);
+  const { directory, every = "epoch", keep = 3, keepHours, keepBest, format = "auto" } = checkpoint;
   oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
+  if (keepHours !== undefined) checkNumber("train", "checkpoint.keepHours", keepHours, Number.MIN_VALUE);
+  if (keepBest === undefined) return;
+  if (typeof keepBest === "object")
+    checkOptions("train: checkpoint.keepBest", keepBest ?? {}, ["count", "monitor", "mode"]);
+  const { count = 1, ...monitor } = typeof keepBest === "object" ? (keepBest ?? {}) : { count: keepBest };
+  checkInteger("train", "checkpoint.keepBest", count, 1);
+  checkMonitor("train: checkpoint.keepBest", monitor);
 }
 
 function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): void {

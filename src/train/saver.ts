@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { absolutePlace, isLocal, openStorage } from "../checkpoints/drivers.ts";
 import { lockFolder } from "../checkpoints/lock.ts";
 import { commitParts, type PartsPlace, writePart } from "../checkpoints/parts.ts";
+import { Ages, type Best, type Retention } from "../checkpoints/retention.ts";
 import {
   cleanCheckpoints,
   listCheckpoints,
@@ -26,9 +27,11 @@ import type { World } from "../runtime/world.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { version } from "../util/version.ts";
+import type { TrainStart } from "./history.ts";
 import type { Candidates, CheckpointSearch, Saver, SaverOptions } from "./host-interface.ts";
+import { logsOf, watched } from "./logs.ts";
 import type { CheckpointOptions, Settings } from "./options.ts";
-import { exportPieces, exportState, type RunState } from "./state.ts";
+import { exportPieces, exportState, historyOf, type RunState } from "./state.ts";
 
 /** What all savers do: at most one save is under way, and the next one waits for it. */
 abstract class Writing implements Saver {
@@ -39,6 +42,9 @@ abstract class Writing implements Saver {
   protected failure: unknown;
   /** Whether an earlier run's checkpoints may be in the folder, which is not this run's series. */
   protected first: boolean;
+  /** What is known of the checkpoints that are there, which rules of retention look at. */
+  protected readonly ages = new Ages();
+  protected readonly retention: Retention;
   private readonly temporaries = new Set<string>();
 
   constructor(given: SaverOptions) {
@@ -50,6 +56,14 @@ abstract class Writing implements Saver {
       resumedFrom !== undefined && (dirname(resumedFrom) === place || resumedFrom.startsWith(`${place}/`));
     this.first = !continues && !given.continues;
     if (continues) this.path = resumedFrom;
+    const { keep = 3, keepHours, keepBest } = this.options;
+    const { settings, metrics } = given;
+    const start = { metrics, validates: settings.evaluate !== undefined };
+    this.retention = {
+      newest: keep,
+      hours: keepHours,
+      best: keepBest === undefined ? undefined : bestBy(keepBest, start),
+    };
   }
 
   abstract save(state: RunState): Promise<void>;
@@ -118,9 +132,10 @@ class FileSaver extends Writing {
   }
 
   private async write(state: Awaited<ReturnType<typeof exportState>>): Promise<void> {
-    const { directory, keep = 3 } = this.options;
+    const { newest: keep, ...also } = this.retention;
     await this.prepare();
-    const saved = await saveCheckpoint(directory, state, { keep, ...this.writeOptions });
+    const { directory } = this.options;
+    const saved = await saveCheckpoint(directory, state, { keep, also, ages: this.ages, ...this.writeOptions });
     this.path = saved.path;
     for (const warning of saved.warnings) this.given.warn(warning);
   }
@@ -167,7 +182,7 @@ class PartsSaver extends Writing {
   ): Promise<void> {
     await this.given.lock?.check();
     await commitParts(place, description, options);
-    const { warnings } = await removeOld(place.storage, description.step, this.options.keep ?? 3);
+    const { warnings } = await removeOld(place.storage, description.step, this.retention, this.ages);
     for (const warning of warnings) this.given.warn(warning);
   }
 
@@ -209,6 +224,23 @@ class PartsSaver extends Writing {
 
   // The ranks learn of a failure together, at the next save or at the end.
   check(): void {}
+}
+
+/** The rule that keeps the best checkpoints; the number of one is that of the epoch that it ends. */
+function bestBy(
+  given: NonNullable<CheckpointOptions["keepBest"]>,
+  start: Pick<TrainStart, "metrics" | "validates">,
+): Best {
+  const { count = 1, ...monitor } = typeof given === "number" ? { count: given } : given;
+  const { name, better } = watched("train: checkpoint.keepBest", monitor, start);
+  return {
+    count,
+    better: (value, other) => better(value, other, 0),
+    valueOf: (description) => {
+      const last = historyOf(description).at(-1);
+      return last === undefined || description.position.step > 0 ? undefined : logsOf(last)[name];
+    },
+  };
 }
 
 const together = async (processes: World | undefined, what: string, work: () => Promise<void>): Promise<void> => {

@@ -319,7 +319,8 @@ function checkTensorNames(checkpoint: OpenCheckpoint, types: ModelTypes): void {
 }
 
 /** @throws HeddleError `checkpoint` if the position or the counts cannot be those of a run. */
-function positionOf({ path, description: { step, position, extra } }: OpenCheckpoint, { data }: Settings): RunPosition {
+function positionOf({ path, description }: OpenCheckpoint, { data }: Settings): RunPosition {
+  const { step, position, extra } = description;
   const decoded = decode(extra);
   // After the last batch, what ends the epoch is still to be done.
   const beyond = position.step > data.batchesPerEpoch;
@@ -329,7 +330,6 @@ function positionOf({ path, description: { step, position, extra } }: OpenCheckp
   if (problem !== undefined) throw new HeddleError("checkpoint", `${path} is not a whole checkpoint: ${problem}`);
   const {
     tally: stored,
-    history,
     orderOffset = 0,
     rateScale = 1,
   } = decoded as {
@@ -339,7 +339,6 @@ function positionOf({ path, description: { step, position, extra } }: OpenCheckp
       rejected: number;
       sums: { [name: string]: MetricSums };
     };
-    history: EpochRecord[];
     // Missing in checkpoints of Heddle 0.1.0.
     orderOffset?: number;
     rateScale?: number;
@@ -349,9 +348,15 @@ function positionOf({ path, description: { step, position, extra } }: OpenCheckp
   tally.examples = stored.examples;
   tally.rejected = stored.rejected;
   for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
-  const records = history.map((record) => ({ ...record, validation: record.validation ?? undefined }));
   const { epoch, step: batch } = position;
-  return { steps: step, epoch, batch, tally, history: records, orderOffset, rateScale };
+  return { steps: step, epoch, batch, tally, history: [...historyOf(description)], orderOffset, rateScale };
+}
+
+/** The epochs that a checkpoint has had; empty if it was not written by `train`. */
+export function historyOf({ extra }: Description): readonly EpochRecord[] {
+  const decoded = decode(extra) as { history: EpochRecord[] };
+  if (problemOfExtra(decoded) !== undefined) return [];
+  return decoded.history.map((record) => ({ ...record, validation: record.validation ?? undefined }));
 }
 
 /** The name of a value that compression keeps; undefined for other values. */

@@ -89,6 +89,7 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
     stop.signal.throwIfAborted();
     const connecting = connectAs(given, elastic);
     runtime = await (elastic === undefined ? connecting : elastic.join(connecting));
+    host.process?.report({ type: "doing", what: "compiling" });
     const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
@@ -200,6 +201,7 @@ const saveMilliseconds = 500;
 async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
   const { reporter, settings, runtime } = parts;
   await agree(parts);
+  host.process?.report({ type: "doing", what: "looking for checkpoints" });
   if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
   let lock: FolderLock | undefined;
   try {
@@ -232,12 +234,14 @@ async function trainFrom(
     settings,
     runtime,
     whole: programs.layouts.whole,
+    metrics: [...partsWithoutSaver.types.metricSizes.keys()],
     resumedFrom: restored?.path,
     continues: partsWithoutSaver.elastic?.fromMemory === true,
     warn: reporter.warn,
   });
   stop.onForced(() => saver?.removeTemporaries());
   const parts: RunParts = { ...partsWithoutSaver, saver };
+  host.process?.report({ type: "doing", what: "making the initial values" });
   try {
     const run = await beginRun(parts, restored);
     const profiled = host.process?.profiledSteps();
