@@ -92,11 +92,16 @@ export interface RunState {
   readonly position: RunPosition;
 }
 
-/** All values by the names that checkpoints give them. */
-function named(values: TrainState): { readonly name: string; readonly leaf: Tensor }[] {
+/** Which values a checkpoint has, by their names, such as `params/0.weight`. */
+export type Includes = (name: string) => boolean;
+
+/** Values by the names that checkpoints give them. */
+function named(values: TrainState, includes: Includes): { readonly name: string; readonly leaf: Tensor }[] {
   return groups.flatMap((group) => {
     const { leaves, paths } = flattenTree(values[group], isTensor);
-    return leaves.map((leaf, index) => ({ name: `${group}/${paths[index]}`, leaf }));
+    return leaves
+      .map((leaf, index) => ({ name: `${group}/${paths[index]}`, leaf }))
+      .filter(({ name }) => includes(name));
   });
 }
 
@@ -104,8 +109,12 @@ function named(values: TrainState): { readonly name: string; readonly leaf: Tens
  * Copies everything that the run needs to resume. Sharded values are gathered, one at a time: then every process
  * must call this function.
  */
-export async function exportState(settings: Settings, { values, key, position }: RunState): Promise<CheckpointState> {
-  const all = named(values);
+export async function exportState(
+  settings: Settings,
+  { values, key, position }: RunState,
+  includes: Includes = () => true,
+): Promise<CheckpointState> {
+  const all = named(values, includes);
   const copies = await Promise.all(all.map(({ leaf }) => wholeData(leaf)));
   const tensors = all.map(({ name, leaf: { shape, dtype } }, index): [string, HostTensor] => [
     name,
@@ -124,8 +133,9 @@ export async function exportPieces(
   settings: Settings,
   { values, key, position }: RunState,
   { local, rank, world }: Runtime,
+  includes: Includes = () => true,
 ): Promise<OwnPieces> {
-  const all = named(values);
+  const all = named(values, includes);
   const placed = all.map(
     ({ name, leaf: { dtype, shape, value } }): Placed => ({ name, type: { dtype, shape }, layout: value.layout }),
   );
