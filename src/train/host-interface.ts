@@ -12,6 +12,7 @@ import type { WorkerMessage } from "../launcher-messages/launcher.ts";
 import type { Layer } from "../nn/index.ts";
 import type { Mesh, Plan, PlanLayouts } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
+import type { HeddleError } from "../util/errors.ts";
 import type { Settings } from "./options.ts";
 import type { Reporter } from "./progress.ts";
 import type { RunState } from "./state.ts";
@@ -90,7 +91,9 @@ export interface HostFiles {
   candidates(settings: Settings, warn: (text: string) => void): Promise<Candidates>;
   /** Opens a checkpoint. @throws HeddleError `checkpoint`, `format`, `version` or `file` */
   openCheckpoint(path: string, options: { readonly signal: AbortSignal }): Promise<OpenCheckpoint>;
-  /** Whether an error means that a checkpoint is damaged or missing. */
+  /** The error of a checkpoint whose name says another step; undefined for a right one. */
+  stepProblem(checkpoint: OpenCheckpoint): HeddleError | undefined;
+  /** Whether an error means that a checkpoint is damaged. */
   isDamage(error: unknown): boolean;
   /** Writes the checkpoints of a training; undefined if this rank takes no part. */
   makeSaver(given: SaverOptions): Saver | undefined;

@@ -122,6 +122,15 @@ abstract class Writing implements Saver {
     clearTimeout(late);
   }
 
+  /** An error of a write on rank 0: that the folder is no longer this run's explains others. */
+  protected async explained(error: unknown): Promise<unknown> {
+    const cause = await this.given.lock?.check().then(
+      () => undefined,
+      (lost: unknown) => lost,
+    );
+    return cause ?? error;
+  }
+
   /** Before a write, on rank 0: the folder must be this run's, and have no other run's checkpoints. */
   protected async prepare(): Promise<void> {
     await this.given.lock?.check();
@@ -138,8 +147,8 @@ class FileSaver extends Writing {
     const copy = await exportState(this.given.settings, state, this.options.includes);
     if (this.given.runtime.rank !== 0) return;
     await this.finished();
-    this.writing = this.written(copy).catch((error: unknown) => {
-      this.failure = error;
+    this.writing = this.written(copy).catch(async (error: unknown) => {
+      this.failure = await this.explained(error);
     });
   }
 
@@ -193,12 +202,12 @@ class PartsSaver extends Writing {
     const place: PartsPlace = { storage, folder, ranks: runtime.world, tag: `${tag}${(this.saves++).toString(36)}` };
     const options = this.writeOptions;
     this.pending = below(storage.place, folder);
-    this.part = writePart(place, runtime.rank, pieces, options).catch((error: unknown) => {
-      this.failure = error;
+    this.part = writePart(place, runtime.rank, pieces, options).catch(async (error: unknown) => {
+      this.failure = await this.explained(error);
     });
     if (runtime.rank !== 0) return;
-    this.commit = this.committed(place, { ...description, library: version }, options).catch((error: unknown) => {
-      this.commitFailure = error;
+    this.commit = this.committed(place, { ...description, library: version }, options).catch(async (error: unknown) => {
+      this.commitFailure = await this.explained(error);
     });
   }
 
