@@ -18,6 +18,7 @@ const processes = [
   "test/comm/collectives.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
+  "test/elastic/process.test.ts",
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
@@ -44,6 +45,8 @@ const processes = [
   "test/train/pipeline.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
+  "test/launch/short-memory.test.ts",
+  "test/launch/stalls.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
   "test/engines/kubernetes.test.ts",
@@ -78,7 +81,7 @@ const alone = [
 const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
-const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
+const engines = ["engines", "slurm", "mpi-transport", "ssh"].map((name) => `test/engines/${name}.test.ts`);
 
 /** Needs an object store, which its setup installs: `npm run test:storage`. */
 const storage = ["test/storage/s3.test.ts"];

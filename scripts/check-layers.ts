@@ -30,6 +30,7 @@ export const layers: readonly (readonly string[])[] = [
   ["program", "lower", "hlo"],
   ["launcher-messages"],
   ["runtime"],
+  ["elastic"],
   ["hosts", "cache", "in-network"],
   ["executors"],
   ["compile"],
@@ -56,6 +57,8 @@ const needNode: readonly string[] = [
   "launcher-messages/",
   "hosts/",
   "in-network/",
+  "elastic/member.ts",
+  "elastic/waits.ts",
   "executors/native/",
   "executors/remote/",
   "executors/through-switch/",
@@ -94,6 +97,7 @@ const runAnywhere: readonly string[] = [
   "hosts/slurm-nodes.ts",
   "hosts/launchers.ts",
   "io/host-tensors.ts",
+  "checkpoints/memory.ts",
   "checkpoints/pieces.ts",
 ];
 

@@ -8,7 +8,7 @@
 //   npm run test:kills                     200 kills while a checkpoint is written in parts: some five minutes
 //   npm run test:storage                   checkpoints in an object store, which is installed into .heddle/storage
 //   npm run test:hosts                     runs on several hosts, as network namespaces; as root
-//   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray; as root
+//   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray, sshd; as root
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -70,7 +70,7 @@ const sections = [
   project("kills", "kills while writing"),
   project("storage", "an object store"),
   project("hosts", "network namespaces", skipNamespaces),
-  project("engines", "MPI, Slurm, Ray", skipNamespaces),
+  project("engines", "MPI, Slurm, Ray, ssh", skipNamespaces),
 ];
 
 /** A project of vitest with a command of its own. */

@@ -10,9 +10,11 @@ import { loadNative } from "../executors/native/binding.ts";
 import { nativeError } from "../executors/native/error.ts";
 import { launcherProblem } from "../hosts/launchers.ts";
 import { type Cores, usableCores } from "../launch/cores.ts";
+import { namedVariables } from "../launch/environment.ts";
 import { loaderName, runtimeName } from "../launch/loader.ts";
+import { postMortem } from "../launch/post-mortem.ts";
 import { HeddleError } from "../util/errors.ts";
-import { meanings, ownVariables, readEnvironment, unknownVariables, type Variables } from "../util/settings.ts";
+import { readEnvironment, unknownVariables } from "../util/settings.ts";
 import { formatBytes } from "../util/text.ts";
 import { version } from "../util/version.ts";
 import type { CommandContext } from "./context.ts";
@@ -52,17 +54,24 @@ const oldestNode = engines.node.replace(">=", "");
 /** The `doctor` command. */
 export function doctorCommand({ finish }: CommandContext): Command {
   return new Command("doctor")
-    .summary("check this machine and this project")
+    .summary("check this machine and this project, or say what happened in a run")
     .description(
       "Checks this machine (cores, memory, instruction sets, native core, Node) and the project in the current folder " +
-        "(package.json, TypeScript, versions). Exit status 1 if there is a problem.",
+        "(package.json, TypeScript, versions). Exit status 1 if there is a problem. With the folder of a run, of which .heddle/runs " +
+        "of the project has the last ones, says from the records of all ranks what happened: who, in which collective, since when.",
     )
+    .argument("[folder]", "the folder of a run")
     .option(
       "--collectives",
-      "carry out every collective in every dtype on each executor, and between two ranks of this process over each transport; compare the results. Exit status 1 if one is wrong",
+      "carry out every collective in every dtype on each executor, and between two ranks of this process over each transport and through a switch; compare the results. Exit status 1 if one is wrong",
     )
     .option("--json", "machine-readable")
-    .action(async ({ json, collectives }: { json?: boolean; collectives?: boolean }) => {
+    .action(async (folder: string | undefined, { json, collectives }: { json?: boolean; collectives?: boolean }) => {
+      if (folder !== undefined) {
+        const found = postMortem(folder);
+        console.log(json === true ? JSON.stringify(found, null, 2) : found.sentences.join("\n"));
+        return finish(exitStatus.ok);
+      }
       if (collectives === true) {
         const { formatCollectives, isWhole, tryCollectives } = await import("./collectives.ts");
         const table = await tryCollectives();
@@ -141,14 +150,6 @@ const choice = ({ isa, best }: { isa: string; best: string }): string =>
   isa === best ? "" : ` as HEDDLE_ISA says (the best here: ${best})`;
 
 const capital = (sentence: string): string => `${sentence[0]?.toUpperCase()}${sentence.slice(1)}`;
-
-/** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
-export function namedVariables(variables: Variables = ownVariables()): string[] {
-  return Object.entries(variables)
-    .filter(([name, value]) => Object.hasOwn(meanings, name) && name.startsWith("HEDDLE_") && value !== "")
-    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
-    .sort();
-}
 
 /** What is wrong with Heddle's environment variables. */
 function environmentProblems(): string[] {

@@ -1,7 +1,7 @@
 /** @module The environment variables of a worker process. */
 
 import type { ProfileRequest } from "../executors/index.ts";
-import type { PlanForm } from "../util/settings.ts";
+import { allVariables, ownVariables, type PlanForm, type Variables } from "../util/settings.ts";
 
 /** Settings that all workers of a run share. */
 export interface RunEnvironment {
@@ -15,6 +15,8 @@ export interface RunEnvironment {
   readonly secret: string;
   /** Membership epoch; default 0. */
   readonly epoch?: number | undefined;
+  /** Whether the run goes on without lost workers; `new` for a worker in the place of a lost one. */
+  readonly elastic?: "member" | "new" | undefined;
   readonly runDirectory: string;
   readonly executor?: string | undefined;
   readonly resume?: boolean | undefined;
@@ -24,6 +26,8 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** The mesh, if the file names none. */
   readonly mesh?: string | undefined;
+  /** The compressor of gradients, if the file names none. */
+  readonly compression?: string | undefined;
   /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string | undefined;
   /** Addresses of the waiting workers to drive. */
@@ -60,12 +64,14 @@ export function workerEnvironment(
 ): EnvironmentVariables {
   const optional: [string, string | undefined][] = [
     ["HEDDLE_EXECUTOR", run.executor],
+    ["HEDDLE_ELASTIC", run.elastic],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_QUIET", run.quiet === true ? "1" : undefined],
     // Node's own warnings, too.
     ["NODE_NO_WARNINGS", run.quiet === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
+    ["HEDDLE_COMPRESSION", run.compression],
     ["HEDDLE_MACHINE", run.machine],
     ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
@@ -92,4 +98,15 @@ export function workerEnvironment(
     HEDDLE_RUN_DIR: run.runDirectory,
     ...Object.fromEntries(optional.filter(([, value]) => value !== undefined)),
   };
+}
+
+/** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
+export function namedVariables(variables: Variables = ownVariables()): string[] {
+  return Object.entries(variables)
+    .filter(
+      ([name, value]) =>
+        allVariables.some((known) => known.name === name) && name.startsWith("HEDDLE_") && value !== "",
+    )
+    .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
+    .sort();
 }

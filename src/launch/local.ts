@@ -9,18 +9,22 @@ import { runSecret } from "../hosts/secret.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type PlanForm, readEnvironment, unknownVariables } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
+import { version } from "../util/version.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import type { Crew } from "./crew.ts";
+import { superviseElastic } from "./elastic.ts";
 import type { Engine } from "./engines/engine.ts";
 import { findEngine } from "./engines/table.ts";
-import { workerEnvironment } from "./environment.ts";
+import { namedVariables, type RunEnvironment, workerEnvironment } from "./environment.ts";
+import { EventLog } from "./events.ts";
 import { readPosition } from "./flight.ts";
-import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
+import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory, setRecordsAside } from "./folder.ts";
 import { type HostShare, shareHosts } from "./host-list.ts";
 import { nodeArguments } from "./loader.ts";
 import { startOnHosts } from "./on-hosts.ts";
-import { orderFailures, type WorkerFailure } from "./report.ts";
+import { describeFailures, orderFailures, type WorkerFailure } from "./report.ts";
 import { restartsBefore } from "./restarts.ts";
+import { StallWatch, type Straggler } from "./stalls.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
 import { defaultGrace, listenForStop, type StopSignal, statusOf, supervise } from "./supervise.ts";
 import { checkEngine, startWithEngine } from "./with-engine.ts";
@@ -34,6 +38,8 @@ export interface LaunchOptions {
   readonly args?: readonly string[];
   /** Number of worker processes; 1 by default, with `hosts` one for each host without a number. */
   readonly workers?: number;
+  /** The run goes on without lost workers, as long as there are so many; `restarts` says how many are started in their place. */
+  readonly minWorkers?: number;
   /** Hosts of the workers, with their numbers of workers, such as `a,b:4`; default this machine. */
   readonly hosts?: string;
   /** The command that reaches a host, such as `ssh -p 2222 {host} {command}`; default by ssh. */
@@ -61,6 +67,8 @@ export interface LaunchOptions {
   readonly grace?: number;
   /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
+  /** The compressor of gradients, if the file names none, such as `topK`. */
+  readonly compression?: string;
   /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string;
   /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
@@ -93,8 +101,10 @@ export interface LaunchResult {
   readonly stoppedBy?: StopSignal;
   /** Number of all workers of the run, of which another launcher may have started the others. */
   readonly size: number;
-  /** The folder with the workers' flight records, kept when a run failed. */
+  /** The folder of a failed run whose workers had joined each other. */
   readonly records?: string;
+  /** The rank for which the others waited for a quarter of the time or more. */
+  readonly straggler?: Straggler;
   /** The text of the plan; undefined without the option `plan`, or if the file ended without calling `train`. */
   readonly plan?: string;
   /** Whether several workers succeeded without joining each other: each has run the whole file by itself. */
@@ -109,7 +119,8 @@ export interface LaunchResult {
  * Runs a file in worker processes on this machine, or on `hosts`. If another launcher, such as srun, has started this process as one of
  * several, runs the file as the one worker that this process stands for, and joins the others.
  *
- * When it resolves, no process, port or temporary file of the run is left, except the records of a failed run.
+ * When it resolves, no process, port or temporary file of the run is left. Its folder is kept in `.heddle/runs` of the project; where there is no
+ * project, only the records of a failed run are kept, among the temporary files.
  */
 export async function launchLocal(options: LaunchOptions): Promise<LaunchResult> {
   const shares = options.hosts === undefined ? undefined : shareHosts(options.hosts, options.workers);
@@ -137,9 +148,10 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   try {
     for (let restart = 0; ; restart++) {
       const attempt = before + restart;
-      const again = attempt === 0 ? options : { ...options, resume: true };
-      const result = await launchOnce({ options: again, workers, shares, place, engine, attempt }, stop);
-      if (result.failures.length === 0 || restart >= (options.restarts ?? 0)) return result;
+      const started = attempt === 0 ? options : { ...options, resume: true };
+      const result = await launchOnce({ options: started, workers, shares, place, engine, attempt }, stop);
+      const again = options.minWorkers === undefined ? (options.restarts ?? 0) : 0;
+      if (result.failures.length === 0 || restart >= again) return result;
       options.onRestart?.(result, restart + 1);
     }
   } finally {
@@ -149,14 +161,43 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
 
 async function launchOnce(wanted: Wanted, stop: ReturnType<typeof listenForStop>): Promise<LaunchResult> {
   const runDirectory = makeRunDirectory();
-  let keep = false;
+  const events = new EventLog(runDirectory);
+  let kept: string | undefined;
   try {
+    writeBeginning(events, wanted);
     const result = await launchIn(runDirectory, wanted, stop);
-    keep = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
-    return keep ? { ...result, records: keepRunDirectory(runDirectory) } : result;
+    writeEnd(events, result);
+    const recorded = result.failures.some(({ rank }) => existsSync(join(runDirectory, `rank-${rank}.flight`)));
+    if (wanted.options.plan === undefined && wanted.options.profile === undefined)
+      kept = keepInProject(runDirectory, process.cwd());
+    if (recorded) kept ??= keepRunDirectory(runDirectory);
+    return recorded && kept !== undefined ? { ...result, records: kept } : result;
   } finally {
-    if (!keep) removeRunDirectory(runDirectory);
+    if (kept === undefined) removeRunDirectory(runDirectory);
   }
+}
+
+/** Notes what is started, and how. */
+function writeBeginning(events: EventLog, { options, workers, place, attempt }: Wanted): void {
+  const { signal: _signal, startStore: _store, onRestart: _restart, ...given } = options;
+  events.write("config.json", {
+    heddle: version,
+    node: process.version,
+    ...given,
+    workers,
+    environment: namedVariables(),
+  });
+  events.add("start", { file: options.file, workers: place?.size ?? workers, attempt });
+}
+
+/** Notes how a run has ended. */
+function writeEnd(events: EventLog, { status, failures, stoppedBy, size, straggler }: LaunchResult): void {
+  for (const failure of failures) {
+    const [text] = describeFailures([failure], size).split("\n", 1);
+    const { at, ...more } = failure;
+    events.add("failure", { text, ...more, after: at });
+  }
+  events.add("end", { status, stoppedBy, straggler });
 }
 
 /** The engine that is to start the workers, if it can. @throws HeddleError `option`, `launcher` */
@@ -203,7 +244,8 @@ async function launchIn(
   });
   let crew: Crew;
   try {
-    const run = { ...options, size: workers, epoch: attempt };
+    const elastic = options.minWorkers === undefined ? {} : ({ elastic: "member" } as const);
+    const run = { ...options, ...elastic, size: workers, epoch: attempt };
     if (engine !== undefined) crew = await startWithEngine(engine, shares, run, stop.requested);
     else if (shares !== undefined) crew = await startOnHosts(shares, run, stop.requested);
     else crew = await startHere(runDirectory, run, place);
@@ -225,44 +267,74 @@ interface Watched extends Wanted {
 /** Waits until the workers have ended, and ends them when one fails or a signal comes. */
 async function watch(
   crew: Crew,
-  { options, workers, size, started, runDirectory }: Watched,
+  { options, workers, size, started, runDirectory, attempt }: Watched,
   stop: ReturnType<typeof listenForStop>,
 ): Promise<LaunchResult> {
   const { processes } = crew;
+  const events = new EventLog(runDirectory);
+  const say = (text: string): void => {
+    // A progress bar stands in the line; it is drawn again.
+    if (options.quiet !== true) process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}heddle: ${text}\n`);
+  };
+  const stalls = new StallWatch(runDirectory, processes, events, say);
   // When the launcher ends, for any reason, the workers end, too.
   process.once("exit", crew.kill);
   try {
     const failures: WorkerFailure[] = [];
-    for (const worker of processes) {
+    const isElastic = options.minWorkers !== undefined;
+    const observe = (worker: WorkerProcess): void => {
+      events.add("worker", { rank: worker.rank, pid: worker.pid });
+      void worker.ended.then(({ code, signal }) =>
+        events.add("ended", { rank: worker.rank, code, signal, step: worker.step }),
+      );
       void worker.ended.then(({ code, signal, at, startError, position }) => {
         worker.removeTemporaries();
         if (code === 0 || worker.stopping) return;
         const record = position ?? readPosition(runDirectory, worker.rank);
-        const { rank, error } = worker;
-        const step = record.step ?? worker.step;
+        const { rank, error, doing } = worker;
+        // Steps count from 1: a record of step 0 is from before the first.
+        const step = record.step || worker.step;
         failures.push({
           rank,
           exitCode: code,
           signal,
           at: at - started,
           step,
+          doing: signal === null ? undefined : doing,
           during: record.during,
           error,
           startError,
         });
       });
       void worker.ended.then(({ code }) => {
-        if (code !== 0 || worker.stopping) return;
+        // In an elastic run the others go on in an epoch of their own.
+        if (code !== 0 || worker.stopping || isElastic) return;
         for (const other of processes) if (!other.gone) other.peerEnded(worker.rank);
       });
-    }
-    const stoppedBy = await supervise(processes, stop, 1000 * (options.grace ?? defaultGrace));
-    crew.failed ||= stoppedBy !== undefined || failures.length > 0;
+    };
+    processes.forEach(observe);
+    const grace = 1000 * (options.grace ?? defaultGrace);
+    const { stoppedBy, forgiven } = isElastic
+      ? await superviseElastic(crew, stop, {
+          limits: { min: options.minWorkers as number, max: workers, restarts: options.restarts ?? 0 },
+          epoch: attempt,
+          grace,
+          say: (line) => {
+            events.add("membership", { line });
+            say(line);
+          },
+          onEpoch: (epoch) => setRecordsAside(runDirectory, epoch - 1),
+          onStart: observe,
+        })
+      : { stoppedBy: await supervise(processes, stop, grace), forgiven: new Set<number>() };
+    const counted = failures.filter(({ rank }) => !forgiven.has(rank));
+    crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;
+    const straggler = stalls.stop();
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy, size };
-    failures.push(...deserters(failures, processes, started));
+    if (!isElastic) counted.push(...deserters(counted, processes, started));
     const plan = processes[0]?.plan;
-    const ended = summarise(failures);
+    const ended = summarise(counted);
     const alone = ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
     const apart = workers > 1 && alone;
     const unusedMesh = size === 1 && alone && options.on === undefined ? options.mesh : undefined;
@@ -270,12 +342,14 @@ async function watch(
     return {
       ...ended,
       size,
+      ...(straggler === undefined ? {} : { straggler }),
       ...(plan === undefined ? {} : { plan }),
       ...(apart ? { apart } : {}),
       ...(unusedMesh === undefined ? {} : { unusedMesh }),
       ...(unusedPlan === undefined ? {} : { unusedPlan }),
     };
   } finally {
+    stalls.stop();
     crew.kill();
     process.off("exit", crew.kill);
     for (const worker of processes) worker.removeTemporaries();
@@ -319,20 +393,22 @@ async function startHere(
     // Workers of other launchers may still read what rank 0 has told them.
     close: async () => store?.close(place === undefined || crew.failed ? 0 : (options.timeout ?? timeout)),
   };
-  for (let index = 0; index < workers; index++) {
-    const rank = first + index;
+  const start = (rank: number, changes: Partial<RunEnvironment> = {}): WorkerProcess => {
     const localRank = place === undefined ? rank : Number(process.env["LOCAL_RANK"] ?? 0);
-    processes.push(
-      startWorker({
-        rank,
-        arguments: nodeArguments(resolve(options.file), options.args ?? []),
-        environment: workerEnvironment(run, { rank, localRank, localSize, threads }, process.env),
-        inheritOutput: rank === 0 && options.prefix !== "all",
-        inheritInput: run.size === 1,
-        outputToErrors: options.plan !== undefined || options.outputToErrors === true,
-      }),
-    );
-  }
+    const worker = startWorker({
+      rank,
+      arguments: nodeArguments(resolve(options.file), options.args ?? []),
+      environment: workerEnvironment({ ...run, ...changes }, { rank, localRank, localSize, threads }, process.env),
+      inheritOutput: rank === 0 && options.prefix !== "all",
+      inheritInput: run.size === 1,
+      outputToErrors: options.plan !== undefined || options.outputToErrors === true,
+    });
+    processes.push(worker);
+    return worker;
+  };
+  for (let index = 0; index < workers; index++) start(first + index);
+  // Its rank and the number of workers are told when it is welcomed.
+  if (place === undefined) crew.add = (worker) => start(worker, { elastic: "new", size: worker + 1 });
   return crew;
 }
 

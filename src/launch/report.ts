@@ -1,5 +1,6 @@
 /** @module Finds the worker whose failure explains the others', and describes the failures. */
 
+import { consequences } from "../elastic/losses.ts";
 import type { ErrorMessage } from "../launcher-messages/launcher.ts";
 import { listed } from "../util/text.ts";
 
@@ -12,6 +13,8 @@ export interface WorkerFailure {
   /** Milliseconds since the start of the run. */
   readonly at: number;
   readonly step?: number | undefined;
+  /** What the worker did before its first step. */
+  readonly doing?: string | undefined;
   /** The unfinished collective. */
   readonly during?: string | undefined;
   /** The error that the worker reported. */
@@ -19,9 +22,6 @@ export interface WorkerFailure {
   /** Why the process could not be started. */
   readonly startError?: string | undefined;
 }
-
-/** Error codes that mean only that another worker is gone or late. */
-const consequences: ReadonlySet<string> = new Set(["peer", "peerClosed", "peerAborted", "aborted", "timeout"]);
 
 /** Node's status for a script that has nothing left to do but an unfinished top-level `await`. */
 const unsettled = 13;
@@ -93,10 +93,10 @@ function describe(failure: WorkerFailure, workers: number): string {
   return error.stack === undefined ? error.message : "the script failed";
 }
 
-function location({ step, during }: WorkerFailure): string {
+function location({ step, during, doing }: WorkerFailure): string {
   // A step is launched before it runs: workers may be at other collectives of the same step, or at an earlier step.
   const parts = [
-    step === undefined ? "" : ` after the launch of step ${step}`,
+    step !== undefined ? ` after the launch of step ${step}` : doing === undefined ? "" : ` while it was ${doing}`,
     during === undefined ? "" : `, during ${during}`,
   ];
   return parts.join("");

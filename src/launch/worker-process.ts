@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
-import { type ErrorMessage, parseWorkerMessage } from "../launcher-messages/launcher.ts";
+import { type ElasticMessage, type ErrorMessage, parseWorkerMessage } from "../launcher-messages/launcher.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import type { Position } from "./flight.ts";
 import { inheritedDescriptors } from "./inherited.ts";
@@ -33,6 +33,8 @@ export interface WorkerProcess {
   readonly gone: boolean;
   /** The last step that the worker reported. */
   step: number | undefined;
+  /** What the worker does before its first step. */
+  doing: string | undefined;
   /** Whether the worker has joined the others, or tried to; or, alone, has asked for its mesh. */
   joined: boolean;
   /** Whether the worker uses the given plan. */
@@ -42,6 +44,8 @@ export interface WorkerProcess {
   plan: string | undefined;
   /** Whether the launcher has stopped the worker: then its end is not a failure. */
   stopping: boolean;
+  /** Takes what the worker of an elastic run says of its place. */
+  onElastic: (message: ElasticMessage) => void;
   kill(signal: string): void;
   /** Sends a message, unless the worker is ending. */
   send(message: object): void;
@@ -131,11 +135,13 @@ export function carriedWorker(rank: number, carrier: WorkerCarrier): WorkerProce
       return carrier.gone;
     },
     step: undefined,
+    doing: "starting",
     joined: false,
     byPlan: false,
     error: undefined,
     plan: undefined,
     stopping: false,
+    onElastic: () => {},
     kill: (signal) => carrier.kill(signal),
     send: (message) => carrier.send(message),
     peerEnded: (peer) => carrier.send({ type: "peerEnded", rank: peer }),
@@ -153,6 +159,10 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
   switch (message?.type) {
     case "progress":
       worker.step = message.step;
+      worker.doing = undefined;
+      break;
+    case "doing":
+      worker.doing = message.what === "" ? undefined : message.what;
       break;
     case "join":
       worker.joined = true;
@@ -169,6 +179,13 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
       break;
     case "error":
       worker.error ??= message;
+      break;
+    case "broken":
+    case "ready":
+    case "holds":
+    case "trained":
+    case "training":
+      worker.onElastic(message);
       break;
   }
 }

@@ -15,16 +15,24 @@ import { explainScriptError } from "./script-error.ts";
 /** The closed table of messages from a worker. */
 export type WorkerMessage =
   | ProgressMessage
+  | DoingMessage
   | JoinMessage
   | GivenPlanMessage
   | TemporaryMessage
   | ErrorMessage
-  | PlanMessage;
+  | PlanMessage
+  | ElasticMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
   readonly type: "progress";
   readonly step: number;
+}
+
+/** What the worker begins before its first step, such as `reading data`; empty for what nothing is known of. */
+export interface DoingMessage {
+  readonly type: "doing";
+  readonly what: string;
 }
 
 /** The worker is joining the others, or begins what it does alone on its mesh. */
@@ -50,6 +58,12 @@ export interface PlanMessage {
   readonly type: "plan";
   readonly text: string;
 }
+
+/** What a worker of an elastic run says of its place; `elastic/membership.ts` has the meanings. */
+export type ElasticMessage =
+  | { readonly type: "broken"; readonly epoch: number; readonly reason: string }
+  | { readonly type: "ready" | "holds" | "trained" }
+  | { readonly type: "training"; readonly call: number };
 
 /** The worker ends with this error. */
 export interface ErrorMessage {
@@ -87,9 +101,20 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
   switch (message["type"]) {
     case "progress":
       return Number.isSafeInteger(message["step"]) ? (value as ProgressMessage) : undefined;
+    case "doing":
+      return typeof message["what"] === "string" ? { type: "doing", what: message["what"].slice(0, 100) } : undefined;
     case "join":
     case "givenPlan":
+    case "ready":
+    case "holds":
+    case "trained":
       return { type: message["type"] };
+    case "broken":
+      return Number.isSafeInteger(message["epoch"]) && typeof message["reason"] === "string"
+        ? (value as ElasticMessage)
+        : undefined;
+    case "training":
+      return Number.isSafeInteger(message["call"]) ? (value as ElasticMessage) : undefined;
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)
@@ -134,6 +159,25 @@ export function onPeerEnded(callback: (rank: number) => void): () => void {
   return () => process.off("message", receive);
 }
 
+/** A worker's place in an epoch of an elastic run. */
+export interface MembershipMessage {
+  readonly type: "membership";
+  readonly epoch: number;
+  readonly rank: number;
+  readonly size: number;
+}
+
+/** Calls back for every epoch that the launcher announces. */
+export function onMembership(callback: (membership: MembershipMessage) => void): void {
+  process.on("message", (value: unknown) => {
+    const { type, ...place } = (typeof value === "object" ? (value ?? {}) : {}) as Partial<MembershipMessage>;
+    const { epoch, rank, size } = place;
+    if (type === "membership" && [epoch, rank, size].every(Number.isSafeInteger)) callback(value as MembershipMessage);
+  });
+  // Listening must not keep a finished script alive.
+  process.channel?.unref();
+}
+
 /**
  * Ties this process to its launcher: it ends when the launcher is gone, and sends uncaught errors to the launcher, which prints
  * the errors of all workers, root cause first. Called once, before the user's script. Returns
@@ -165,6 +209,7 @@ export function connectToLauncher(): boolean {
       process.off("uncaughtException", handOverError);
     }
   });
+  send({ type: "doing", what: "in its script, before train or connect" });
   // Listening must not keep a finished script alive.
   channel.unref();
   return true;

@@ -6,6 +6,7 @@
 
 import type { FolderLock } from "../checkpoints/lock.ts";
 import type { OpenCheckpoint } from "../checkpoints/types.ts";
+import type { Member } from "../elastic/member.ts";
 import type { HostTensors, SafetensorsMetadata } from "../io/safetensors.ts";
 import type { SavedInput } from "../io/saved-model.ts";
 import type { WorkerMessage } from "../launcher-messages/launcher.ts";
@@ -47,6 +48,8 @@ export interface SaverOptions {
   readonly whole: boolean;
   /** The checkpoint that the training resumed from, if any; in the same folder the training continues its series. */
   readonly resumedFrom: string | undefined;
+  /** Whether the training goes on from the memory of its workers: then its series goes on, too. */
+  readonly continues: boolean;
   /** Marks the files of this run, the same on every rank. */
   readonly tag: string;
   /** The folder's lock, on rank 0. */
@@ -121,6 +124,8 @@ export interface HostProcess {
   end(): never;
   /** Sends a message to the launcher, if there is one. */
   report(message: WorkerMessage): void;
+  /** This process as a worker of an elastic run; undefined in other runs. */
+  member(): Member | undefined;
   /** The number of steps under `heddle profile`; undefined elsewhere. */
   profiledSteps(): number | undefined;
   /** Under `heddle plan`: plans a step, hands over the text and ends the process. */

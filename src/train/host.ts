@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { constants } from "node:os";
 import { openCheckpoint, stepProblem } from "../checkpoints/open.ts";
 import { isDamage } from "../checkpoints/series.ts";
+import { elasticMember } from "../elastic/member.ts";
 import { profiledSteps } from "../executors/index.ts";
 import { readPlan } from "../io/plan-file.ts";
 import { readSafetensors, savedBy } from "../io/safetensors.ts";
@@ -50,6 +51,7 @@ const ownProcess: HostProcess = {
   endBy: (signal) => process.exit(128 + constants.signals[signal]),
   end: () => process.exit(0),
   report: reportToLauncher,
+  member: elasticMember,
   profiledSteps,
   planAndEnd,
 };

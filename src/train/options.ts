@@ -1,7 +1,7 @@
 /** @module The options of `train`, checked. */
 
 import type { Compressor } from "../compression/compressor.ts";
-import { type Compression, type CompressionOptions, compressionOf } from "../compression/options.ts";
+import { type Compression, type CompressionOptions, wishedCompression } from "../compression/options.ts";
 import { checkMachine, type Machine } from "../cost/index.ts";
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
@@ -223,8 +223,8 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly checkReplicas?: number | false;
   /**
-   * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
-   * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
+   * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
+   * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
   readonly compression?: Compressor | CompressionOptions | string;
 }
@@ -286,6 +286,8 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   /** The plan of the step, which replaces the rules of `layout`. */
   readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
+  /** Whether a step leaves the values before it as they are; default false. */
+  readonly keepsValues?: boolean;
 }
 
 /**
@@ -315,10 +317,6 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
-  if (options.pipeline !== undefined && options.compression !== undefined)
-    throw new HeddleError("option", "train: the gradients of a pipeline are not compressed", {
-      hint: "leave out compression or pipeline",
-    });
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
@@ -329,7 +327,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
-    compression: options.compression === undefined ? undefined : compressionOf(options.compression),
+    compression: wishedCompression(options.compression),
     seed,
     input,
     target,

@@ -1,5 +1,6 @@
 /** @module The parts of a run. */
 import type { Runtime } from "../runtime/devices.ts";
+import type { Elastic } from "./elastic.ts";
 import type { Ending } from "./ending.ts";
 import type { Feed } from "./feed.ts";
 import type { Saver } from "./host-interface.ts";
@@ -21,4 +22,6 @@ export interface RunParts {
   readonly saver: Saver | undefined;
   readonly signal: AbortSignal;
   readonly ending: Ending;
+  /** Undefined if the training ends with the first lost worker. */
+  readonly elastic: Elastic | undefined;
 }

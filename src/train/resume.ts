@@ -4,15 +4,7 @@ import { HeddleError } from "../util/errors.ts";
 import { host } from "./host.ts";
 import type { Candidates, HostFiles } from "./host-interface.ts";
 import type { RunParts } from "./parts.ts";
-import { disposeState } from "./snapshot.ts";
-import { checkFits, importState, type RunState } from "./state.ts";
-
-/** A run as a checkpoint has it. */
-export interface Restored {
-  readonly state: RunState;
-  /** The path of the checkpoint, or its address. */
-  readonly path: string;
-}
+import { checkFits, disposeState, importState, type Restored, type RunState } from "./state.ts";
 
 /**
  * Restores a run: each rank reads the bytes that its devices need, and verifies them. A checkpoint that is damaged for any rank is left

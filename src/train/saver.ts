@@ -63,7 +63,7 @@ abstract class Writing implements Saver {
     const { resumedFrom } = given;
     const { directory } = given.settings.checkpoint as CheckpointOptions;
     const continues = resumedFrom !== undefined && dirname(resumedFrom) === absolutePlace(directory);
-    this.first = !continues;
+    this.first = !continues && !given.continues;
     if (continues) this.path = resumedFrom;
     const { keep = 3, keepHours, keepBest } = this.options;
     const { settings, metrics } = given;

@@ -3,7 +3,7 @@
 import type { Description } from "../checkpoints/description.ts";
 import type { CheckpointState } from "../checkpoints/file.ts";
 import type { PieceData } from "../checkpoints/parts.ts";
-import { boxOf, type Piece, type Placed, piecesOf } from "../checkpoints/pieces.ts";
+import { type Box, boxOf, type Piece, type Placed, piecesOf } from "../checkpoints/pieces.ts";
 import type { OpenCheckpoint } from "../checkpoints/types.ts";
 import { nothing } from "../compile/value.ts";
 import { fitsDevices, forDevices } from "../compression/state.ts";
@@ -50,6 +50,11 @@ export const beginning = ({ from, initialEpoch }: Pick<Settings, "from" | "initi
   rateScale: 1,
 });
 
+/** A position that later steps do not change. */
+export function copyOf(position: RunPosition): RunPosition {
+  return { ...position, tally: position.tally.copy(), history: [...position.history] };
+}
+
 const groups = ["params", "optimizer", "state"] as const;
 
 /** Bytes of all values in a checkpoint. */
@@ -92,11 +97,19 @@ export interface RunState {
   readonly position: RunPosition;
 }
 
+/** A run as a checkpoint has it. */
+export interface Restored {
+  readonly state: RunState;
+  /** The path of the checkpoint, or its address. */
+  readonly path: string;
+}
+
 /** Which values a checkpoint has, by their names, such as `params/0.weight`. */
 export type Includes = (name: string) => boolean;
+const everything: Includes = () => true;
 
 /** Values by the names that checkpoints give them. */
-function named(values: TrainState, includes: Includes): { readonly name: string; readonly leaf: Tensor }[] {
+function named(values: TrainState, includes = everything): { readonly name: string; readonly leaf: Tensor }[] {
   return groups.flatMap((group) => {
     const { leaves, paths } = flattenTree(values[group], isTensor);
     return leaves
@@ -112,7 +125,7 @@ function named(values: TrainState, includes: Includes): { readonly name: string;
 export async function exportState(
   settings: Settings,
   { values, key, position }: RunState,
-  includes: Includes = () => true,
+  includes = everything,
 ): Promise<CheckpointState> {
   const all = named(values, includes);
   const copies = await Promise.all(all.map(({ leaf }) => wholeData(leaf)));
@@ -123,34 +136,62 @@ export async function exportState(
   return { ...(await describe(settings, key, position)), tensors: new Map(tensors) };
 }
 
-/** A copy of what this rank writes of a run, without communication: every piece of every value has one rank that writes it. */
+/** A copy of what this rank has of a run, without communication. */
 export interface OwnPieces {
   readonly description: Omit<Description, "library">;
   readonly pieces: readonly PieceData[];
 }
 
+/** A copy of what this rank writes of a run: every piece of every value has one rank that writes it. */
 export async function exportPieces(
   settings: Settings,
-  { values, key, position }: RunState,
-  { local, rank, world }: Runtime,
-  includes: Includes = () => true,
+  state: RunState,
+  runtime: Runtime,
+  includes = everything,
 ): Promise<OwnPieces> {
-  const all = named(values, includes);
+  const { rank, world } = runtime;
+  const all = named(state.values, includes);
   const placed = all.map(
     ({ name, leaf: { dtype, shape, value } }): Placed => ({ name, type: { dtype, shape }, layout: value.layout }),
   );
-  const leaves = new Map(all.map(({ name, leaf }) => [name, leaf]));
   const [first] = all;
   // One device per process, or all devices in one.
   const rankOf = world === 1 ? () => 0 : (device: number) => device;
   const mesh = first === undefined ? { axes: [] } : meshOf(first.leaf.value.runtime);
   const own = piecesOf(placed, mesh, rankOf).filter((piece) => piece.rank === rank);
-  const copied = async ({ name, type, start, shape, device }: Piece): Promise<PieceData> => {
+  return copyPieces(settings, state, runtime, own);
+}
+
+/** A copy of all pieces that this rank's devices hold, of which other ranks may have copies. */
+export async function exportHeld(settings: Settings, state: RunState, runtime: Runtime): Promise<OwnPieces> {
+  const mesh = meshOf(runtime);
+  const held = named(state.values).flatMap(({ name, leaf: { dtype, shape, value } }) => {
+    const boxes = new Map<string, Place>();
+    for (const [device, { coordinates }] of runtime.local.entries()) {
+      const type = { dtype, shape };
+      const box = boxOf({ type, layout: value.layout }, mesh, coordinates);
+      if (box !== undefined) boxes.set(box.start.join(), { ...box, name, type, device });
+    }
+    return [...boxes.values()];
+  });
+  return copyPieces(settings, state, runtime, held);
+}
+
+type Place = Omit<Piece, "rank">;
+
+async function copyPieces(
+  settings: Settings,
+  { values, key, position }: RunState,
+  { local }: Runtime,
+  places: readonly Place[],
+): Promise<OwnPieces> {
+  const leaves = new Map(named(values).map(({ name, leaf }) => [name, leaf]));
+  const copied = async ({ name, type, start, shape, device }: Place): Promise<PieceData> => {
     const shards = (leaves.get(name) as Tensor).value.shards;
     const shard = shards[local.length === 1 ? 0 : device] as DeviceBuffer;
     return { name, type, start, shape, bytes: (await shard.read()).subarray(0, bytesOf({ dtype: type.dtype, shape })) };
   };
-  return { description: await describe(settings, key, position), pieces: await Promise.all(own.map(copied)) };
+  return { description: await describe(settings, key, position), pieces: await Promise.all(places.map(copied)) };
 }
 
 /** The elements of a value; a sharded value is gathered, for which every process must call this function. */
@@ -227,6 +268,25 @@ export async function importState(
   }
 }
 
+/** What the devices of this process hold of each value, by the names that checkpoints give them. */
+export function neededBoxes(
+  types: ModelTypes,
+  runtime: Runtime,
+  layouts: StateLayouts,
+): Map<string, { readonly type: TensorType; readonly boxes: readonly Box[] }> {
+  const mesh = meshOf(runtime);
+  const entries = groups.flatMap((group) => {
+    const { leaves, paths } = flattenTree(types.state[group], isTensorType);
+    return leaves.map((type, index) => {
+      const layout = layouts.kept(`${group}.${paths[index]}`);
+      const boxes = runtime.local.flatMap(({ coordinates }) => boxOf({ type, layout }, mesh, coordinates) ?? []);
+      const distinct = [...new Map(boxes.map((box) => [box.start.join(), box])).values()];
+      return [`${group}/${paths[index]}`, { type, boxes: distinct }] as const;
+    });
+  });
+  return new Map(entries);
+}
+
 /** Reads one value in a layout: the boxes of the local devices, each once. */
 async function readTensor(
   checkpoint: OpenCheckpoint,
@@ -277,7 +337,8 @@ function checkTensorNames(checkpoint: OpenCheckpoint, types: ModelTypes): void {
 function positionOf({ path, description }: OpenCheckpoint, { data }: Settings): RunPosition {
   const { step, position, extra } = description;
   const decoded = decode(extra);
-  const beyond = position.step >= Math.max(1, data.batchesPerEpoch);
+  // After the last batch, what ends the epoch is still to be done.
+  const beyond = position.step > data.batchesPerEpoch;
   const problem = beyond
     ? `its next batch is ${position.step}, an epoch has ${data.batchesPerEpoch}`
     : problemOfExtra(decoded);
@@ -349,4 +410,9 @@ function mismatch(checkpoint: OpenCheckpoint, problem: string): HeddleError {
   return new HeddleError("checkpoint", `cannot resume from ${checkpoint.path}: ${problem}`, {
     hint: "run with the options of the run that wrote it, or without resume",
   });
+}
+
+/** Frees the memory of values. */
+export function disposeState(values: TrainState): void {
+  for (const tensor of flattenTree(values, isTensor).leaves) tensor.dispose();
 }

@@ -19,6 +19,7 @@ import { called } from "../util/source.ts";
 import { flattenTree } from "../util/tree.ts";
 import { agree } from "./agree.ts";
 import { namesIn } from "./columns.ts";
+import { Elastic, fitted } from "./elastic.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
@@ -35,13 +36,13 @@ import { pipelineMesh } from "./pipeline.ts";
 import { type CompiledStep, Programs } from "./programs.ts";
 import { type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
-import { type Restored, restore } from "./resume.ts";
+import { restore } from "./resume.ts";
 import { Run } from "./run.ts";
 import { startValues } from "./start.ts";
-import { beginning, stateBytes } from "./state.ts";
+import { beginning, type Restored, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { suspicions } from "./suspicions.ts";
-import { keyType } from "./values.ts";
+import { keyType, type ModelTypes } from "./values.ts";
 
 /**
  * Trains a model. The same call trains in one process and in many: under `heddle run --workers n` every worker makes
@@ -72,6 +73,14 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   if (planned !== undefined && host.process !== undefined)
     return host.process.planAndEnd(given, givenTypes, planned.split(";").map(parseMesh));
   takePlace();
+  const member = host.process?.member();
+  if (member === undefined) return trainWith(given, givenTypes, undefined);
+  const elastic = new Elastic(member);
+  return elastic.through(() => trainWith({ ...given, keepsValues: true }, givenTypes, elastic));
+}
+
+/** Trains with the workers at hand. */
+async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elastic | undefined): Promise<TrainResult> {
   // With several processes, the ranks first agree to end, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? given.signal : undefined);
@@ -80,14 +89,16 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   let reporter = silentReporter;
   try {
     stop.signal.throwIfAborted();
-    runtime = await connectAs(given);
+    const connecting = connectAs(given, elastic);
+    runtime = await (elastic === undefined ? connecting : elastic.join(connecting));
+    host.process?.report({ type: "doing", what: "compiling" });
     const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
-    ending = new Ending(runtime, settings, types);
+    ending = new Ending(runtime, settings, types, elastic?.isCalled);
     const { leave } = ending;
     stop.onNotice(leave);
-    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
+    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending, elastic };
     const programs = new Programs(settings, types, runtime);
     const result = await trainOn({ ...parts, programs, feed: new Feed(runtime) }, stop);
     if (!ending.left) return result;
@@ -98,6 +109,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
     if (stop.signal.reason instanceof Interrupted) host.process?.endBy(stop.signal.reason.signal);
     if (runtime?.processes !== undefined && ending?.agreed !== true)
       runtime.processes.abort(error instanceof Error ? error.message : String(error));
+    if (runtime !== undefined) await elastic?.leave(error, given, runtime);
     throw error;
   } finally {
     reporter.stop();
@@ -134,6 +146,7 @@ async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
     programs,
     feed,
     saver: undefined,
+    elastic: undefined,
   };
   return resultOf(await beginRun(parts, undefined), parts);
 }
@@ -157,12 +170,13 @@ async function endProfile(runtime: Runtime): Promise<void> {
 }
 
 /** The runtime for the options and the environment. */
-async function connectAs(settings: Settings): Promise<Runtime> {
+async function connectAs(settings: Settings, elastic?: Elastic): Promise<Runtime> {
   const { pipeline } = settings;
   const executor = settings.executor === undefined ? undefined : executorNamed(settings.executor);
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
-  const mesh = settings.mesh ?? environmentMesh() ?? staged;
+  const wanted = settings.mesh ?? environmentMesh() ?? staged;
+  const mesh = elastic === undefined || wanted === undefined ? wanted : fitted(wanted, world);
   if (world > 1 && executor !== undefined && executor.join === undefined) {
     throw new HeddleError(
       "executor",
@@ -189,19 +203,22 @@ const saveMilliseconds = 500;
 async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promise<TrainResult> {
   const { reporter, settings, runtime } = parts;
   await agree(parts);
+  host.process?.report({ type: "doing", what: "looking for checkpoints" });
   if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
   let lock: FolderLock | undefined;
   try {
-    const { restored, tag } = await restore(parts, async () =>
+    const before = async (): Promise<void> =>
       host.files?.takeFolder(settings, {
         bytes: stateBytes(parts.types),
         reporter,
         onLock: (taken) => {
           lock = taken;
         },
-      }),
-    );
-    return await trainFrom(restored, { tag, lock }, parts, stop);
+      });
+    const memory = await parts.elastic?.exchange(parts);
+    const resumeFrom = memory === undefined ? (parts.elastic?.resumeFrom(settings) ?? settings.resumeFrom) : undefined;
+    const { restored, tag } = await restore({ ...parts, settings: { ...settings, resumeFrom } }, before);
+    return await trainFrom(memory ?? restored, { tag, lock }, parts, stop);
   } finally {
     lock?.release();
   }
@@ -222,10 +239,12 @@ async function trainFrom(
     names: [types.state.params, types.state.state].flatMap((tree) => flattenTree(tree, isTensorType).paths),
     metrics: [...types.metricSizes.keys()],
     resumedFrom: restored?.path,
+    continues: partsWithoutSaver.elastic?.fromMemory === true,
     warn: reporter.warn,
   });
   stop.onForced(() => saver?.removeTemporaries());
   const parts: RunParts = { ...partsWithoutSaver, saver };
+  host.process?.report({ type: "doing", what: "making the initial values" });
   try {
     const run = await beginRun(parts, restored);
     const profiled = host.process?.profiledSteps();

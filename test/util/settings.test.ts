@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test, vi } from "vitest";
-import { namedVariables } from "../../src/cli/doctor.ts";
+import { namedVariables } from "../../src/launch/environment.ts";
 import { readEnvironment, unknownVariables } from "../../src/util/settings.ts";
 
 describe("the environment", () => {

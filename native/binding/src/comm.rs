@@ -194,6 +194,22 @@ pub struct FlightCurrent {
     pub description: String,
 }
 
+/// A recorded collective.
+#[napi(object)]
+pub struct FlightItem {
+    /// Identity of the group, the same on all its ranks.
+    pub group: String,
+    /// Number of the collective in its group.
+    pub sequence: f64,
+    pub step: f64,
+    pub description: String,
+    /// Milliseconds since the Unix epoch.
+    pub started: f64,
+    /// The same; undefined while it runs.
+    pub finished: Option<f64>,
+    pub failed: bool,
+}
+
 #[napi(object)]
 pub struct FlightRecord {
     pub rank: u32,
@@ -202,6 +218,8 @@ pub struct FlightRecord {
     pub step: f64,
     /// The collective that was running, if any.
     pub current: Option<FlightCurrent>,
+    /// The last collectives, oldest first.
+    pub entries: Vec<FlightItem>,
 }
 
 /// Reads what a rank's flight recorder left.
@@ -212,7 +230,17 @@ pub fn read_flight(path: String) -> Result<FlightRecord> {
         let description = format!("{} (sequence {}, step {})", entry.description, entry.sequence, entry.step);
         FlightCurrent { step: entry.step as f64, description }
     });
-    Ok(FlightRecord { rank: flight.rank as u32, size: flight.size as u32, step: flight.step as f64, current })
+    let item = |entry: comm::FlightEntry| FlightItem {
+        group: format!("{:x}", entry.group),
+        sequence: entry.sequence as f64,
+        step: entry.step as f64,
+        description: entry.description,
+        started: entry.started as f64 / 1e6,
+        finished: (entry.state != comm::FlightState::Running).then_some(entry.finished as f64 / 1e6),
+        failed: entry.state == comm::FlightState::Failed,
+    };
+    let entries = flight.entries.into_iter().map(item).collect();
+    Ok(FlightRecord { rank: flight.rank as u32, size: flight.size as u32, step: flight.step as f64, current, entries })
 }
 
 #[napi(object)]

@@ -124,12 +124,29 @@ export interface NativeWorldOptions {
   mpi?: string;
 }
 
+/** A collective in the record of a rank's flight recorder. */
+export interface NativeFlightItem {
+  /** Identity of the group, the same on all its ranks. */
+  group: string;
+  /** Number of the collective in its group. */
+  sequence: number;
+  step: number;
+  description: string;
+  /** Milliseconds since the Unix epoch. */
+  started: number;
+  /** The same; absent while the collective runs. */
+  finished?: number;
+  failed: boolean;
+}
+
 /** The record of a rank's flight recorder. */
 export interface NativeFlight {
   rank: number;
   size: number;
   step: number;
   current?: { step: number; description: string };
+  /** The last collectives, oldest first. */
+  entries: NativeFlightItem[];
 }
 
 /**

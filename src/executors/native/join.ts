@@ -71,10 +71,13 @@ export function joinFromEnvironment(mesh: Mesh, attempt: number): Promise<Runtim
 export async function joinWorkers(mesh: Mesh, attempt: number, make = nativeExecutor): Promise<Runtime> {
   const native = loadNative();
   if ("error" in native) throw new HeddleError("native", `several workers need the native core: ${native.error}`);
+  reportToLauncher({ type: "doing", what: "joining the other ranks" });
   const meeting = await meetingOfEnvironment(() => new native.StoreServer());
   // Ranks that disagree on the mesh must not exchange anything.
   const name = `mesh-${fingerprint(JSON.stringify(mesh))}`;
-  return unlessPeerEnds(distributedRuntime(mesh.axes, { ...meeting, name, attempt, make }), meeting.rank);
+  const joined = await unlessPeerEnds(distributedRuntime(mesh.axes, { ...meeting, name, attempt, make }), meeting.rank);
+  reportToLauncher({ type: "doing", what: "" });
+  return joined;
 }
 
 /** Time for messages of a rank that has ended: it may have joined before. */

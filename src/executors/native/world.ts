@@ -1,4 +1,5 @@
 /** @module The processes of a run: joining, groups, barriers, and reporting a failure to the others. */
+import { meetInEpoch } from "../../elastic/waits.ts";
 import { exchangeOver, latestAttempt } from "../../hosts/exchange.ts";
 import { findMeetingPlace } from "../../hosts/interfaces.ts";
 import type { Meeting } from "../../hosts/meeting.ts";
@@ -44,6 +45,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     store = await binding.NativeStore.connect({ host, port, secret, runId, timeout });
     attempt = await latestAttempt(store, `attempt/${epoch}/${name}`, attempt);
     if (attempt > 0) name = `${name}/${attempt}`;
+    await meetInEpoch(store, { prefix: `meeting/${epoch}/${name}`, rank, size, timeout });
     native = await binding.NativeWorld.connect({
       ...{ runId, epoch, name, rank, size, host, port, secret, timeout },
       transport: options.transport ?? transport,
@@ -82,6 +84,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     agree: exchange.agree,
     together: exchange.together,
     allGather: (bytes, label) => everyone.allGather(bytes, label).catch(rethrowNative),
+    broadcast: (bytes, root, label) => everyone.broadcast(bytes, root, label).catch(rethrowNative),
     attempt,
     get failed() {
       return native.failed;

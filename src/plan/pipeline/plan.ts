@@ -51,8 +51,7 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
   checkRanks(schedule, size);
   simulate(schedule, costs);
   const innerMesh: Mesh = { axes: mesh.axes.filter((_axis, index) => index !== stagePosition) };
-  const innerLayout = (layout: Layout | undefined): Layout | undefined =>
-    layout?.filter((_one, index) => index !== stagePosition);
+  const innerLayout = (layout?: Layout): Layout | undefined => layout?.toSpliced(stagePosition, 1);
   const micro = planMicroBatches(graph, innerMesh, {
     ...options,
     ...{ microBatches, batch, gatherEach },

@@ -46,6 +46,7 @@ pub mod lu;
 pub mod micro;
 pub mod narrow;
 mod narrow_conv;
+pub(crate) mod narrow_layer;
 mod narrow_weights;
 pub mod product;
 pub mod qr;

@@ -12,6 +12,7 @@ mod limits;
 mod loops;
 mod malformed;
 mod narrow;
+mod narrow_layers;
 mod pool;
 mod products;
 mod reductions;
