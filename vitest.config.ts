@@ -42,6 +42,7 @@ const processes = [
   "test/train/pipeline.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
+  "test/launch/meshes.test.ts",
   "test/launch/stalls.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",

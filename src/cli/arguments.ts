@@ -3,7 +3,7 @@
 import { InvalidArgumentError } from "commander";
 import { formatMesh, parseMesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
-import { legalOf, readEnvironment } from "../util/settings.ts";
+import { allVariables, readEnvironment } from "../util/settings.ts";
 
 /** A parser for whole numbers in a range. */
 export function wholeNumber(lowest: number, highest: number): (text: string) => number {
@@ -14,6 +14,20 @@ export function wholeNumber(lowest: number, highest: number): (text: string) => 
   };
 }
 
+/** A number of workers, and the least with which an elastic run goes on. */
+export interface WorkerRange {
+  readonly most: number;
+  readonly least?: number;
+}
+
+/** Parses a number of workers, such as `8`, or a range, such as `2:8`. */
+export function workerRange(text: string): WorkerRange {
+  const [, least, most] = /^(?:(\d{1,4}):)?(\d{1,4})$/.exec(text) ?? [];
+  const [low, high] = [Number(least ?? 1), Number(most)];
+  if (low >= 1 && high >= low && high <= 1024) return { most: high, ...(least === undefined ? {} : { least: low }) };
+  throw new InvalidArgumentError("It must be a whole number from 1 to 1024, or two such as 2:8.");
+}
+
 /** A parser for a value that workers read from an environment variable. */
 export function asVariable(name: "HEDDLE_EXECUTOR" | "HEDDLE_WORKERS"): (text: string) => string {
   return (text) => {
@@ -21,7 +35,7 @@ export function asVariable(name: "HEDDLE_EXECUTOR" | "HEDDLE_WORKERS"): (text: s
       readEnvironment({ [name]: text });
       return text;
     } catch {
-      throw new InvalidArgumentError(`It can be ${legalOf(name)}.`);
+      throw new InvalidArgumentError(`It can be ${allVariables.find((known) => known.name === name)?.legal}.`);
     }
   };
 }

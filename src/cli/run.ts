@@ -9,7 +9,7 @@ import { describeFailures } from "../launch/report.ts";
 import { stragglerText } from "../launch/stalls.ts";
 import { submitRun, submitter } from "../launch/submit.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asVariable, meshText, wholeNumber } from "./arguments.ts";
+import { asVariable, meshText, type WorkerRange, wholeNumber, workerRange } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 
@@ -36,9 +36,10 @@ command line or environment; 130 after Ctrl-C; 141 when nobody reads the output 
 /** Flags of `heddle run`, as commander hands them over. */
 type RunFlags = Omit<
   LaunchOptions,
-  "file" | "args" | "plan" | "planAs" | "planFile" | "signal" | "startStore" | "onRestart"
+  "workers" | "minWorkers" | "file" | "args" | "plan" | "planAs" | "planFile" | "signal" | "startStore" | "onRestart"
 > & {
   readonly plan?: string;
+  readonly workers?: WorkerRange;
 };
 
 /** What commander knows of the whole command line, beside its declared types. */
@@ -53,7 +54,11 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .description("Runs a TypeScript or JavaScript file in worker processes, on this machine or on several hosts.")
     .argument("<file>", "the file to run")
     .argument("[args...]", "arguments for the file, after --")
-    .option("-n, --workers <number>", "worker processes (default: 1)", wholeNumber(1, 1024))
+    .option(
+      "-n, --workers <number>",
+      "worker processes (default: 1); 2:8 starts 8 and goes on without lost ones while 2 are left",
+      workerRange,
+    )
     .option(
       "--hosts <hosts>",
       "the hosts of the workers, with their numbers of workers, such as a,b:4 (default: this machine)",
@@ -67,7 +72,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option("--engine-args <words>", "arguments for the engine, such as '--partition long --mem 8G'")
     .option(
       "--restarts <number>",
-      "how often to start again after a failure, from the last checkpoint (default: 0)",
+      "how often to start again after a failure, from the last checkpoint; with --workers 2:8 how many lost workers to replace (default: 0)",
       wholeNumber(0, 1_000_000),
     )
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
@@ -100,38 +105,47 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       new Option("--prefix <ranks>", "whose lines carry their rank (default: others)").choices(["others", "all"]),
     )
     .addHelpText("after", notes)
-    .action(async (file: string, args: string[], { plan, ...flags }: RunFlags, command: GivenCommand) => {
-      if (flags.engineArgs !== undefined && flags.with === undefined)
-        throw new HeddleError("option", "--engine-args are for the engine of --with, which is missing");
-      if (flags.shell !== undefined && flags.with !== undefined)
-        throw new HeddleError("option", "--shell and --with are two ways to start workers: give one of them");
-      if (flags.shell !== undefined && flags.hosts === undefined)
-        throw new HeddleError("option", "--shell says how to reach the hosts of --hosts, which is missing");
-      if (flags.on !== undefined && flags.with !== undefined)
-        throw new HeddleError("option", "--on names workers that wait already; --with starts others: give one of them");
-      if (flags.on !== undefined && ((flags.workers ?? 1) !== 1 || flags.hosts !== undefined)) {
-        throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
-      }
-      if (plan !== undefined && flags.mesh !== undefined)
-        throw new HeddleError("option", "the plan of --plan has a mesh: leave --mesh out, or plan for that mesh");
-      if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
-      const planned = plan === undefined ? {} : { planFile: resolve(plan) };
-      const onRestart = (failed: LaunchResult, restart: number): void => {
-        report(failed, failed.size, signal);
-        console.error(`heddle: starting again from the last checkpoint, ${restart} of at most ${flags.restarts} times`);
-      };
-      const options = { ...flags, ...machineOption(flags), ...planned, file, args, signal, onRestart };
-      const engine = submitter(flags.with);
-      const result = await (engine === undefined
-        ? launchLocal(options)
-        : submitRun(engine, options, command.parent?.rawArgs ?? []));
-      report(
-        flags.quiet === true ? { ...result, apart: false, unusedPlan: undefined, unusedMesh: undefined } : result,
-        result.size,
-        signal,
-      );
-      finish(result.status);
-    });
+    .action(
+      async (file: string, args: string[], { plan, workers: range, ...given }: RunFlags, command: GivenCommand) => {
+        const flags = { ...given, ...(range === undefined ? {} : { workers: range.most }) };
+        if (flags.engineArgs !== undefined && flags.with === undefined)
+          throw new HeddleError("option", "--engine-args are for the engine of --with, which is missing");
+        if (flags.shell !== undefined && flags.with !== undefined)
+          throw new HeddleError("option", "--shell and --with are two ways to start workers: give one of them");
+        if (flags.shell !== undefined && flags.hosts === undefined)
+          throw new HeddleError("option", "--shell says how to reach the hosts of --hosts, which is missing");
+        if (flags.on !== undefined && flags.with !== undefined)
+          throw new HeddleError(
+            "option",
+            "--on names workers that wait already; --with starts others: give one of them",
+          );
+        if (flags.on !== undefined && ((flags.workers ?? 1) !== 1 || flags.hosts !== undefined)) {
+          throw new HeddleError("option", "--on names the workers; --workers starts others: give one of them");
+        }
+        if (plan !== undefined && flags.mesh !== undefined)
+          throw new HeddleError("option", "the plan of --plan has a mesh: leave --mesh out, or plan for that mesh");
+        if (plan !== undefined && !existsSync(plan)) throw new HeddleError("file", `there is no file ${plan}`);
+        const planned = plan === undefined ? {} : { planFile: resolve(plan) };
+        const onRestart = (failed: LaunchResult, restart: number): void => {
+          report(failed, failed.size, signal);
+          console.error(
+            `heddle: starting again from the last checkpoint, ${restart} of at most ${flags.restarts} times`,
+          );
+        };
+        const elastic = range?.least === undefined ? {} : { minWorkers: range.least };
+        const options = { ...flags, ...elastic, ...machineOption(flags), ...planned, file, args, signal, onRestart };
+        const engine = submitter(flags.with);
+        const result = await (engine === undefined
+          ? launchLocal(options)
+          : submitRun(engine, options, command.parent?.rawArgs ?? []));
+        report(
+          flags.quiet === true ? { ...result, apart: false, unusedPlan: undefined, unusedMesh: undefined } : result,
+          result.size,
+          signal,
+        );
+        finish(result.status);
+      },
+    );
 }
 
 /** The message about workers that did not communicate. */

@@ -22,7 +22,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { meshOf } from "../runtime/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkAxisNames, checkUses } from "./checks.ts";
+import { checkAxisNames } from "./checks.ts";
 import { checkMeshOf, checkPlanOf, withLayouts } from "./given.ts";
 import type { CompileOptions } from "./options.ts";
 import { passesFor, runPasses } from "./passes.ts";
@@ -55,7 +55,6 @@ export function planProgram(graph: Graph, mesh: Mesh, options: CompileOptions = 
   if (givenPlan !== undefined) checkPlanOf(givenPlan, simplified, mesh, options.outputNames);
   const { pipeline, donate, ...planOptions } =
     givenPlan === undefined ? options : withLayouts(options, givenPlan, simplified);
-  if (pipeline !== undefined) checkUses(simplified, planOptions);
   const buckets = pipeline === undefined ? undefined : noBuckets;
   const finish = (local: Graph): Graph => runPasses(local, after, { onPass, buckets });
   const machine = options.machine ?? environmentMachine();

@@ -102,6 +102,7 @@ export function withLayouts(options: CompileOptions, plan: PlanLayouts, graph: G
       microBatches: plan.pipeline.schedule.microBatches,
       schedule: plan.pipeline.schedule,
       costs: plan.pipeline.costs,
+      gatherEach: pipeline?.gatherEach,
       stages: names.map((name, index) => (inputs.has(name) ? inputs.get(name)?.stage : pipeline?.stages[index])),
       batch: names.map((name) => plan.pipeline?.batch[plan.inputs.findIndex((value) => value.name === name)] === true),
       updates: pipeline?.updates ?? outputNames.map((name) => (names.includes(name) ? names.indexOf(name) : undefined)),

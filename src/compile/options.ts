@@ -8,7 +8,7 @@ import type { PassReport } from "./passes.ts";
 export interface CompileOptions {
   /** Layout of each input; undefined: replicated. */
   readonly inputs?: readonly (Layout | undefined)[];
-  /** Layout in which each input is used, where it differs from the layout in which it is stored; not for pipelines. */
+  /** Layout in which each input is used, where it differs from the layout in which it is stored. */
   readonly uses?: readonly (Layout | undefined)[] | undefined;
   readonly outputs?: readonly (Layout | undefined)[];
   readonly outputNames?: readonly string[];

@@ -66,22 +66,22 @@ export function compressionLayout(path: string, parameter: Layout, everywhere: L
   });
 }
 
+/** Whether a value of the state is the same but for the number of devices that have kept it. `path` is below the state. */
+export const fitsDevices = (path: string, value: TensorType, type: TensorType): boolean =>
+  isPerDevice(path) && value.dtype === type.dtype && rowOf(value) === rowOf(type);
+const rowOf = ({ shape: [devices, ...row] }: TensorType) => devices !== undefined && `${row}`;
+
 /**
- * A value of the state that another number of devices has kept, for as many as `type` says: each gets an equal share of the sum, so
- * that the sum of what was not sent stays. Undefined if the two differ otherwise.
- *
- * @param path below the state
+ * A value of the state that another number of devices has kept ({@link fitsDevices}), for as many as the shape says: each gets an equal
+ * share of the sum, so that the sum of what was not sent stays.
  */
-export function forDevices(path: string, value: HostTensor, { shape, dtype }: TensorType): HostTensor | undefined {
-  const [devices, ...row] = shape;
-  if (!isPerDevice(path) || devices === undefined || value.dtype !== dtype) return undefined;
-  if (`${value.shape.slice(1)}` !== `${row}` || value.shape.length !== shape.length) return undefined;
-  const size = sizeOf(row);
+export function forDevices(value: HostTensor, { shape, dtype }: TensorType): HostTensor {
+  const size = sizeOf(shape.slice(1));
   const sums = new Float64Array(size);
   value.data.forEach((one, index) => {
     sums[index % size] = (sums[index % size] as number) + Number(one);
   });
-  const data = dtypes[dtype].create(size * devices);
-  for (let index = 0; index < data.length; index++) data[index] = (sums[index % size] as number) / devices;
+  const data = dtypes[dtype].create(sizeOf(shape));
+  for (let index = 0; index < data.length; index++) data[index] = (sums[index % size] as number) / (shape[0] as number);
   return { shape, dtype, data };
 }

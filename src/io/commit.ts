@@ -26,6 +26,7 @@ export interface CommitFiles {
   /** Makes a file that does not exist; `EEXIST` when it does. */
   create(path: string): Promise<CommitFile>;
   rename(from: string, to: string): Promise<void>;
+  /** Removes a file, or a folder with its files. */
   remove(path: string): Promise<void>;
   /** Returns when renames and removals in `folder` have reached the disk. */
   syncFolder(folder: string): Promise<void>;
@@ -56,7 +57,7 @@ export const nodeFiles: CommitFiles = {
     };
   },
   rename: (from, to) => fs.rename(from, to),
-  remove: (path) => fs.rm(path, { force: true }),
+  remove: (path) => fs.rm(path, { force: true, recursive: true }),
   syncFolder: syncNodeFolder,
   async freeBytes(folder) {
     const { bavail, bsize } = await fs.statfs(folder);

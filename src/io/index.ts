@@ -1,4 +1,6 @@
 /** @module Files that other programs read and write: safetensors, npy and npz, ONNX, Caffe's networks. */
+import "../checkpoints/weights.ts";
+
 export {
   type CaffeNet,
   type CaffePhase,

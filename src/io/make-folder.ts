@@ -25,8 +25,17 @@ export async function makeFolder(path: string): Promise<string | undefined> {
     const parent = dirname(folder);
     if ((error as NodeJS.ErrnoException).code !== "ENOENT" || parent === folder) throw error;
     const topmost = await makeFolder(parent);
-    if (topmost === undefined) throw error;
-    await makeFolder(folder);
-    return topmost;
+    if (topmost !== undefined) {
+      await makeFolder(folder);
+      return topmost;
+    }
+    // Another process may have made the parent meanwhile.
+    return mkdir(folder).then(
+      () => folder,
+      async () => {
+        if (await isFolder(folder)) return undefined;
+        throw error;
+      },
+    );
   }
 }

@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { type DType, dtypes, type ShortInteger, shortArrays } from "../ir/dtype.ts";
-import { formatShape, type HostTensor, type Shape, sizeOf } from "../ir/shape.ts";
+import { formatShape, type HostTensor, type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkBytes, chosenBy } from "../util/options.ts";
 import { checkRecognised, recognisedBytes } from "../util/recognise.ts";
@@ -85,7 +85,17 @@ export interface SafetensorsLayout {
  * same content always gives the same bytes. Throws when values do not fill their shape.
  */
 export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMetadata = new Map()): SafetensorsLayout {
-  const sorted = [...checkNamed(tensors)].sort(
+  for (const [name, tensor] of checkNamed(tensors)) checkTensor(name, tensor);
+  const { names, ...layout } = layoutHeader(tensors, metadata);
+  return { ...layout, tensors: names.map((name) => tensors.get(name) as HostTensor) };
+}
+
+/** Lays out a file by the types of its tensors, as {@link layoutSafetensors}; `names` is the order of their bytes. */
+export function layoutHeader(
+  types: ReadonlyMap<string, TensorType>,
+  metadata: SafetensorsMetadata = new Map(),
+): { readonly header: Uint8Array; readonly names: readonly string[]; readonly bytes: number } {
+  const sorted = [...types].sort(
     ([leftName, left], [rightName, right]) =>
       dtypes[right.dtype].bytes - dtypes[left.dtype].bytes ||
       compareText(left.dtype, right.dtype) ||
@@ -97,11 +107,9 @@ export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMet
     fields.push(`"${metadataKey}":{${strings.join(",")}}`);
   }
   let end = 0;
-  for (const [name, tensor] of sorted) {
-    checkTensor(name, tensor);
+  for (const [name, { dtype, shape }] of sorted) {
     const begin = end;
-    end += sizeOf(tensor.shape) * dtypes[tensor.dtype].bytes;
-    const { dtype, shape } = tensor;
+    end += sizeOf(shape) * dtypes[dtype].bytes;
     const entry = { dtype: formats[dtype], shape, data_offsets: [begin, end] };
     fields.push(`${JSON.stringify(name)}:${JSON.stringify(entry)}`);
   }
@@ -112,8 +120,13 @@ export function layoutSafetensors(tensors: HostTensors, metadata: SafetensorsMet
   const header = new Uint8Array(lengthBytes + padded).fill(0x20);
   new DataView(header.buffer).setBigUint64(0, BigInt(padded), true);
   header.set(json, lengthBytes);
-  return { header, tensors: sorted.map(([, tensor]) => tensor), bytes: header.length + end };
+  return { header, names: sorted.map(([name]) => name), bytes: header.length + end };
 }
+
+/** How the format spells a dtype, and the dtype of a spelling; undefined where Heddle lacks it or widens its values. */
+export const spelledDType = (dtype: DType): string => formats[dtype];
+export const dtypeSpelled = (spelling: string): DType | undefined =>
+  (Object.keys(formats) as DType[]).find((name) => formats[name] === spelling);
 
 function checkNamed(tensors: HostTensors): HostTensors {
   if (tensors instanceof Map) return tensors;
@@ -308,8 +321,7 @@ function isSizes(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && (size as number) >= 0);
 }
 
-const dtypeNamed = (format: string): DType | undefined =>
-  shortFormats.has(format) ? "i32" : (Object.keys(formats) as DType[]).find((name) => formats[name] === format);
+const dtypeNamed = (format: string): DType | undefined => (shortFormats.has(format) ? "i32" : dtypeSpelled(format));
 
 /** Makes a tensor from its bytes. @throws HeddleError `dtype` for dtypes that Heddle lacks. */
 function tensorOf(entry: SafetensorsEntry, buffer: ArrayBuffer, file: string): HostTensor {

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import type { HostTensor } from "../ir/node.ts";
 import { HeddleError } from "../util/errors.ts";
 import { recognise, recognisedBytes } from "../util/recognise.ts";
-import { checkpointStep } from "./checkpoint-name.ts";
+import { checkpointFolderStep, checkpointStep, manifestName } from "./checkpoint-name.ts";
 import type { Found } from "./fitting.ts";
 import { readNpz } from "./npz.ts";
 import { checkPath } from "./read.ts";
@@ -31,6 +31,10 @@ export async function openWeights(what: string, source: string | HostTensors): P
   if (source instanceof Map) return inMemory("the map of tensors", source);
   checkPath(what, source);
   const path = await newestIn(what, source as string);
+  for (const open of folders) {
+    const values = await open(path);
+    if (values !== undefined) return withoutGroups(path, values);
+  }
   const kind = recognise(await readRange(what, path, 0, recognisedBytes));
   return kind === "zip" ? openArchive(what, path) : openSafe(what, path);
 }
@@ -43,6 +47,19 @@ const inMemory = (path: string, tensors: HostTensors): WeightsFile => ({
   close: async () => undefined,
 });
 
+/** Values by name that are in several files, as a checkpoint in parts is. */
+export interface ValuesInFolder extends Pick<WeightsFile, "read" | "close"> {
+  readonly entries: ReadonlyMap<string, Found>;
+  readonly metadata?: SafetensorsMetadata;
+}
+
+const folders: ((path: string) => Promise<ValuesInFolder | undefined>)[] = [];
+
+/** Adds a kind of folder with values: `open` gives undefined for a path that is none. */
+export function registerFolder(open: (path: string) => Promise<ValuesInFolder | undefined>): void {
+  folders.push(open);
+}
+
 /** The checkpoint of the latest step where the path is a folder, else the path. */
 async function newestIn(what: string, path: string): Promise<string> {
   const isFolder = await stat(path).then(
@@ -50,10 +67,16 @@ async function newestIn(what: string, path: string): Promise<string> {
     () => false,
   );
   if (!isFolder) return path;
-  const steps = (await readdir(path)).flatMap((name): [number, string][] => {
-    const step = checkpointStep(name);
-    return step === undefined ? [] : [[step, name]];
-  });
+  const names = await readdir(path);
+  if (names.includes(manifestName)) return path;
+  const steps: [number, string][] = [];
+  for (const name of names) {
+    const inParts = checkpointFolderStep(name);
+    const step = inParts ?? checkpointStep(name);
+    // A folder that a killed run left unfinished has no manifest.
+    const isWhole = inParts === undefined || (await readdir(join(path, name))).includes(manifestName);
+    if (step !== undefined && isWhole) steps.push([step, name]);
+  }
   const [newest] = steps.sort(([left], [right]) => right - left);
   if (newest !== undefined) return join(path, newest[1]);
   throw new HeddleError("file", `${what}: cannot read ${resolve(path)}: it is a folder`, {
@@ -64,19 +87,21 @@ async function newestIn(what: string, path: string): Promise<string> {
 /** The prefix of the names in a checkpoint. */
 const group = /^(params|state|optimizer)[/.]/;
 
+/** Opens a safetensors file. */
+const openSafe = async (what: string, path: string): Promise<WeightsFile> =>
+  withoutGroups(path, await openedBy(what, path));
+
 /**
- * Opens a safetensors file. Names of a checkpoint, and of variables that `saveTensors` wrote, lose their prefix; the
- * state of the optimizer is left out.
+ * Names of a checkpoint, and of variables that `saveTensors` wrote, lose their prefix; the state of the optimizer is left out.
  */
-async function openSafe(what: string, path: string): Promise<WeightsFile> {
-  const file = await openedBy(what, path);
+function withoutGroups(path: string, file: ValuesInFolder): WeightsFile {
   const names = [...file.entries.keys()];
   const inGroups = names.length > 0 && names.every((name) => group.test(name));
   const wanted = inGroups ? names.filter((name) => !name.startsWith("optimizer")) : names;
   const fileNames = new Map(wanted.map((name) => [inGroups ? name.replace(group, "") : name, name]));
   return {
     path,
-    metadata: file.metadata,
+    metadata: file.metadata ?? new Map(),
     entries: new Map([...fileNames].map(([name, inFile]) => [name, file.entries.get(inFile) as Found])),
     read: (name) => file.read(fileNames.get(name) as string),
     close: () => file.close(),

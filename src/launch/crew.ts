@@ -8,6 +8,8 @@ export interface Crew {
   failed: boolean;
   /** Whether a signal has stopped the run: then nobody looks for its records. */
   stopped?: boolean;
+  /** Starts a worker in the place of a lost one; undefined if these workers cannot be replaced. */
+  add?(worker: number): WorkerProcess;
   /** Kills what still runs. */
   kill(): void;
   /** Gives back everything but the workers: the store, links to hosts. */

@@ -1,7 +1,7 @@
 /** @module The environment variables of a worker process. */
 
 import type { ProfileRequest } from "../executors/index.ts";
-import { meanings, ownVariables, type PlanForm, type Variables } from "../util/settings.ts";
+import { allVariables, ownVariables, type PlanForm, type Variables } from "../util/settings.ts";
 
 /** Settings that all workers of a run share. */
 export interface RunEnvironment {
@@ -15,6 +15,8 @@ export interface RunEnvironment {
   readonly secret: string;
   /** Membership epoch; default 0. */
   readonly epoch?: number | undefined;
+  /** Whether the run goes on without lost workers; `new` for a worker in the place of a lost one. */
+  readonly elastic?: "member" | "new" | undefined;
   readonly runDirectory: string;
   readonly executor?: string | undefined;
   readonly resume?: boolean | undefined;
@@ -60,6 +62,7 @@ export function workerEnvironment(
 ): EnvironmentVariables {
   const optional: [string, string | undefined][] = [
     ["HEDDLE_EXECUTOR", run.executor],
+    ["HEDDLE_ELASTIC", run.elastic],
     ["HEDDLE_RESUME", run.resume === true ? "1" : undefined],
     ["HEDDLE_QUIET", run.quiet === true ? "1" : undefined],
     // Node's own warnings, too.
@@ -97,7 +100,10 @@ export function workerEnvironment(
 /** The `HEDDLE_…` variables that are set, as `NAME=value`; a secret is not shown. */
 export function namedVariables(variables: Variables = ownVariables()): string[] {
   return Object.entries(variables)
-    .filter(([name, value]) => Object.hasOwn(meanings, name) && name.startsWith("HEDDLE_") && value !== "")
+    .filter(
+      ([name, value]) =>
+        allVariables.some((known) => known.name === name) && name.startsWith("HEDDLE_") && value !== "",
+    )
     .map(([name, value]) => `${name}=${name.endsWith("_SECRET") ? "…" : value}`)
     .sort();
 }

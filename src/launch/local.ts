@@ -12,9 +12,10 @@ import { listed } from "../util/text.ts";
 import { version } from "../util/version.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import type { Crew } from "./crew.ts";
+import { superviseElastic } from "./elastic.ts";
 import type { Engine } from "./engines/engine.ts";
 import { findEngine } from "./engines/table.ts";
-import { namedVariables, workerEnvironment } from "./environment.ts";
+import { namedVariables, type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { EventLog } from "./events.ts";
 import { readPosition } from "./flight.ts";
 import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
@@ -37,6 +38,8 @@ export interface LaunchOptions {
   readonly args?: readonly string[];
   /** Number of worker processes; 1 by default, with `hosts` one for each host without a number. */
   readonly workers?: number;
+  /** The run goes on without lost workers, as long as there are so many; `restarts` says how many are started in their place. */
+  readonly minWorkers?: number;
   /** Hosts of the workers, with their numbers of workers, such as `a,b:4`; default this machine. */
   readonly hosts?: string;
   /** The command that reaches a host, such as `ssh -p 2222 {host} {command}`; default by ssh. */
@@ -143,9 +146,10 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   try {
     for (let restart = 0; ; restart++) {
       const attempt = before + restart;
-      const again = attempt === 0 ? options : { ...options, resume: true };
-      const result = await launchOnce({ options: again, workers, shares, place, engine, attempt }, stop);
-      if (result.failures.length === 0 || restart >= (options.restarts ?? 0)) return result;
+      const started = attempt === 0 ? options : { ...options, resume: true };
+      const result = await launchOnce({ options: started, workers, shares, place, engine, attempt }, stop);
+      const again = options.minWorkers === undefined ? (options.restarts ?? 0) : 0;
+      if (result.failures.length === 0 || restart >= again) return result;
       options.onRestart?.(result, restart + 1);
     }
   } finally {
@@ -238,7 +242,8 @@ async function launchIn(
   });
   let crew: Crew;
   try {
-    const run = { ...options, size: workers, epoch: attempt };
+    const elastic = options.minWorkers === undefined ? {} : ({ elastic: "member" } as const);
+    const run = { ...options, ...elastic, size: workers, epoch: attempt };
     if (engine !== undefined) crew = await startWithEngine(engine, shares, run, stop.requested);
     else if (shares !== undefined) crew = await startOnHosts(shares, run, stop.requested);
     else crew = await startHere(runDirectory, run, place);
@@ -260,7 +265,7 @@ interface Watched extends Wanted {
 /** Waits until the workers have ended, and ends them when one fails or a signal comes. */
 async function watch(
   crew: Crew,
-  { options, workers, size, started, runDirectory }: Watched,
+  { options, workers, size, started, runDirectory, attempt }: Watched,
   stop: ReturnType<typeof listenForStop>,
 ): Promise<LaunchResult> {
   const { processes } = crew;
@@ -280,7 +285,8 @@ async function watch(
   process.once("exit", crew.kill);
   try {
     const failures: WorkerFailure[] = [];
-    for (const worker of processes) {
+    const isElastic = options.minWorkers !== undefined;
+    const observe = (worker: WorkerProcess): void => {
       void worker.ended.then(({ code, signal, at, startError, position }) => {
         worker.removeTemporaries();
         if (code === 0 || worker.stopping) return;
@@ -301,18 +307,30 @@ async function watch(
         });
       });
       void worker.ended.then(({ code }) => {
-        if (code !== 0 || worker.stopping) return;
+        // In an elastic run the others go on in an epoch of their own.
+        if (code !== 0 || worker.stopping || isElastic) return;
         for (const other of processes) if (!other.gone) other.peerEnded(worker.rank);
       });
-    }
-    const stoppedBy = await supervise(processes, stop, 1000 * (options.grace ?? defaultGrace));
-    crew.failed ||= stoppedBy !== undefined || failures.length > 0;
+    };
+    processes.forEach(observe);
+    const grace = 1000 * (options.grace ?? defaultGrace);
+    const { stoppedBy, forgiven } = isElastic
+      ? await superviseElastic(crew, stop, {
+          limits: { min: options.minWorkers as number, max: workers, restarts: options.restarts ?? 0 },
+          epoch: attempt,
+          grace,
+          say: (line) => options.quiet !== true && console.error(`heddle: ${line}`),
+          onStart: observe,
+        })
+      : { stoppedBy: await supervise(processes, stop, grace), forgiven: new Set<number>() };
+    const counted = failures.filter(({ rank }) => !forgiven.has(rank));
+    crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;
     const straggler = stalls.stop();
     if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy, size };
-    failures.push(...deserters(failures, processes, started));
+    if (!isElastic) counted.push(...deserters(counted, processes, started));
     const plan = processes[0]?.plan;
-    const ended = summarise(failures);
+    const ended = summarise(counted);
     const alone = ended.status === 0 && plan === undefined && !processes.some(({ joined }) => joined);
     const apart = workers > 1 && alone;
     const unusedMesh = size === 1 && alone && options.on === undefined ? options.mesh : undefined;
@@ -371,20 +389,22 @@ async function startHere(
     // Workers of other launchers may still read what rank 0 has told them.
     close: async () => store?.close(place === undefined || crew.failed ? 0 : (options.timeout ?? timeout)),
   };
-  for (let index = 0; index < workers; index++) {
-    const rank = first + index;
+  const start = (rank: number, changes: Partial<RunEnvironment> = {}): WorkerProcess => {
     const localRank = place === undefined ? rank : Number(process.env["LOCAL_RANK"] ?? 0);
-    processes.push(
-      startWorker({
-        rank,
-        arguments: nodeArguments(resolve(options.file), options.args ?? []),
-        environment: workerEnvironment(run, { rank, localRank, localSize, threads }, process.env),
-        inheritOutput: rank === 0 && options.prefix !== "all",
-        inheritInput: run.size === 1,
-        outputToErrors: options.plan !== undefined || options.outputToErrors === true,
-      }),
-    );
-  }
+    const worker = startWorker({
+      rank,
+      arguments: nodeArguments(resolve(options.file), options.args ?? []),
+      environment: workerEnvironment({ ...run, ...changes }, { rank, localRank, localSize, threads }, process.env),
+      inheritOutput: rank === 0 && options.prefix !== "all",
+      inheritInput: run.size === 1,
+      outputToErrors: options.plan !== undefined || options.outputToErrors === true,
+    });
+    processes.push(worker);
+    return worker;
+  };
+  for (let index = 0; index < workers; index++) start(first + index);
+  // Its rank and the number of workers are told when it is welcomed.
+  if (place === undefined) crew.add = (worker) => start(worker, { elastic: "new", size: worker + 1 });
   return crew;
 }
 

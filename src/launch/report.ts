@@ -1,5 +1,6 @@
 /** @module Finds the worker whose failure explains the others', and describes the failures. */
 
+import { consequences } from "../elastic/losses.ts";
 import type { ErrorMessage } from "../launcher-messages/launcher.ts";
 import { listed } from "../util/text.ts";
 
@@ -21,9 +22,6 @@ export interface WorkerFailure {
   /** Why the process could not be started. */
   readonly startError?: string | undefined;
 }
-
-/** Error codes that mean only that another worker is gone or late. */
-const consequences: ReadonlySet<string> = new Set(["peer", "peerClosed", "peerAborted", "aborted", "timeout"]);
 
 /** Node's status for a script that has nothing left to do but an unfinished top-level `await`. */
 const unsettled = 13;

@@ -80,7 +80,7 @@ export async function supervise(
 }
 
 /** Ends all workers: by the signal, and by SIGKILL if they are still running after so many milliseconds. */
-async function stopAll(
+export async function stopAll(
   workers: readonly WorkerProcess[],
   signal: StopSignal,
   stop: StopRequest,

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
-import { type ErrorMessage, parseWorkerMessage } from "../launcher-messages/launcher.ts";
+import { type ElasticMessage, type ErrorMessage, parseWorkerMessage } from "../launcher-messages/launcher.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import type { Position } from "./flight.ts";
 import { inheritedDescriptors } from "./inherited.ts";
@@ -44,6 +44,8 @@ export interface WorkerProcess {
   plan: string | undefined;
   /** Whether the launcher has stopped the worker: then its end is not a failure. */
   stopping: boolean;
+  /** Takes what the worker of an elastic run says of its place. */
+  onElastic: (message: ElasticMessage) => void;
   kill(signal: string): void;
   /** Sends a message, unless the worker is ending. */
   send(message: object): void;
@@ -139,6 +141,7 @@ export function carriedWorker(rank: number, carrier: WorkerCarrier): WorkerProce
     error: undefined,
     plan: undefined,
     stopping: false,
+    onElastic: () => {},
     kill: (signal) => carrier.kill(signal),
     send: (message) => carrier.send(message),
     peerEnded: (peer) => carrier.send({ type: "peerEnded", rank: peer }),
@@ -176,6 +179,13 @@ function receive(worker: WorkerProcess, temporaries: Set<string>, value: unknown
       break;
     case "error":
       worker.error ??= message;
+      break;
+    case "broken":
+    case "ready":
+    case "holds":
+    case "trained":
+    case "training":
+      worker.onElastic(message);
       break;
   }
 }

@@ -20,7 +20,8 @@ export type WorkerMessage =
   | GivenPlanMessage
   | TemporaryMessage
   | ErrorMessage
-  | PlanMessage;
+  | PlanMessage
+  | ElasticMessage;
 
 /** The worker has begun this step. */
 export interface ProgressMessage {
@@ -57,6 +58,12 @@ export interface PlanMessage {
   readonly type: "plan";
   readonly text: string;
 }
+
+/** What a worker of an elastic run says of its place; `elastic/membership.ts` has the meanings. */
+export type ElasticMessage =
+  | { readonly type: "broken"; readonly epoch: number; readonly reason: string }
+  | { readonly type: "ready" | "holds" | "trained" }
+  | { readonly type: "training"; readonly call: number };
 
 /** The worker ends with this error. */
 export interface ErrorMessage {
@@ -98,7 +105,16 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
       return typeof message["what"] === "string" ? { type: "doing", what: message["what"].slice(0, 100) } : undefined;
     case "join":
     case "givenPlan":
+    case "ready":
+    case "holds":
+    case "trained":
       return { type: message["type"] };
+    case "broken":
+      return Number.isSafeInteger(message["epoch"]) && typeof message["reason"] === "string"
+        ? (value as ElasticMessage)
+        : undefined;
+    case "training":
+      return Number.isSafeInteger(message["call"]) ? (value as ElasticMessage) : undefined;
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)
@@ -141,6 +157,25 @@ export function onPeerEnded(callback: (rank: number) => void): () => void {
   if (endedBefore !== undefined) callback(endedBefore);
   process.on("message", receive);
   return () => process.off("message", receive);
+}
+
+/** A worker's place in an epoch of an elastic run. */
+export interface MembershipMessage {
+  readonly type: "membership";
+  readonly epoch: number;
+  readonly rank: number;
+  readonly size: number;
+}
+
+/** Calls back for every epoch that the launcher announces. */
+export function onMembership(callback: (membership: MembershipMessage) => void): void {
+  process.on("message", (value: unknown) => {
+    const { type, ...place } = (typeof value === "object" ? (value ?? {}) : {}) as Partial<MembershipMessage>;
+    const { epoch, rank, size } = place;
+    if (type === "membership" && [epoch, rank, size].every(Number.isSafeInteger)) callback(value as MembershipMessage);
+  });
+  // Listening must not keep a finished script alive.
+  process.channel?.unref();
 }
 
 /**

@@ -14,8 +14,15 @@ export type Preference = readonly (Split | undefined)[];
 
 type Split = Placement & { readonly kind: "shard" };
 
-/** Carries the requested layouts of the outputs back through cheap ops, by their index equations. The first preference wins. */
-export function preferencesOf(graph: Graph, outputs: readonly (Layout | undefined)[]): Map<Node, Preference> {
+/**
+ * Carries the requested layouts of the outputs back through cheap ops, by their index equations. The first preference wins. With an axis that is
+ * time, only as far as the sums over rows: what comes before them is split by rows.
+ */
+export function preferencesOf(
+  graph: Graph,
+  outputs: readonly (Layout | undefined)[],
+  isOverTime: boolean,
+): Map<Node, Preference> {
   const preferences = new Map<Node, (Split | undefined)[]>();
   const prefer = (node: Node, splits: Preference): void => {
     if (splits.every((split) => split === undefined)) return;
@@ -34,16 +41,19 @@ export function preferencesOf(graph: Graph, outputs: readonly (Layout | undefine
   for (const node of topological(graph.outputs).reverse()) {
     const splits = preferences.get(node);
     if (splits === undefined || node.types.length > 1 || controlOf(node) !== undefined) continue;
-    passBack(node, splits, prefer);
+    passBack(node, splits, prefer, isOverTime);
   }
   return preferences;
 }
 
-function passBack(node: Node, splits: Preference, prefer: (input: Node, preferred: Preference) => void): void {
+type Prefer = (input: Node, preferred: Preference) => void;
+
+function passBack(node: Node, splits: Preference, prefer: Prefer, isOverTime: boolean): void {
   const { equation } = node.op;
   const types = node.inputs.map((input) => input.types[0] as TensorType);
   if (isAbsent(equation) || !isCheap(node)) return;
   const { inputs, outputs, whole } = equation(types, node.attrs);
+  if (isOverTime && inputs.flat().some((letter) => !outputs[0]?.includes(letter))) return;
   node.inputs.forEach((input, index) => {
     prefer(
       input,

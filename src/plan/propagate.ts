@@ -19,7 +19,7 @@ import { type Layout, type Placement, replicate, samePlacement } from "./layout.
 import type { Mesh, MeshAxis } from "./mesh.ts";
 import { intervals } from "./partition.ts";
 import { type Preference, preferencesOf } from "./preferences.ts";
-import { axisSeconds } from "./redistribute.ts";
+import { axisSeconds, laterAxisSplits, never } from "./redistribute.ts";
 import { AxisWalk, castsContributions, linearSets, waitsOf } from "./strategy.ts";
 
 type Target = { readonly mesh: Mesh; readonly machine: Machine };
@@ -31,7 +31,7 @@ export function propagate(
   outputs: readonly (Layout | undefined)[],
   target: Target,
 ): Map<Node, Decision> {
-  const preferred = preferencesOf(graph, outputs);
+  const preferred = preferencesOf(graph, outputs, hasTime(target.mesh));
   const decisions = new Map<Node, Decision>();
   graph.inputs.forEach((node, index) => {
     decisions.set(node, { strategies: [], layouts: [inputs[index] as Layout] });
@@ -70,7 +70,12 @@ function decide(
   const walk = new AxisWalk(node);
   mesh.axes.forEach((axis, index) => {
     const placements = current.map((layout) => layout[index] as Placement);
-    const strategy = cheapest(node, placements, walk, { ...target, axis, preferred: preferred?.[index] });
+    const fixed = placements.map((placement, input) => {
+      return (
+        hasTime(mesh) && placement.kind === "shard" && laterAxisSplits(current[input] as Layout, index, placement.dim)
+      );
+    });
+    const strategy = cheapest(node, placements, walk, { ...target, axis, fixed, preferred: preferred?.[index] });
     strategies.push(strategy);
     walk.take(strategy, axis);
   });
@@ -78,9 +83,13 @@ function decide(
   return { strategies, layouts: node.types.map((_type, output) => layoutOf(output)) };
 }
 
+const hasTime = ({ axes }: Mesh): boolean => axes.at(-1)?.isTime === true;
+
 /** What the choice of a strategy depends on. */
 interface Choice {
   readonly axis: MeshAxis;
+  /** For each input whether it stays split as it is: no device has all its rows before the time of the last micro-batch. */
+  readonly fixed: readonly boolean[];
   readonly machine: Machine;
   /** Values whose sum is formed in any case. */
   readonly whole: ReadonlySet<Node>;
@@ -92,7 +101,7 @@ function cheapest(
   node: Node,
   current: readonly Placement[],
   walk: AxisWalk,
-  { axis, machine, whole, preferred }: Choice,
+  { axis, fixed, machine, whole, preferred }: Choice,
 ): Strategy {
   const move = (type: TensorType, from: Placement, to: Placement): number => axisSeconds(type, from, to, axis, machine);
   // A preference that the result cannot have is dropped.
@@ -121,7 +130,9 @@ function cheapest(
     );
     let seconds = workSeconds({ flops: flops * share, bytes }, machine);
     current.forEach((placement, input) => {
-      seconds += move(walk.inputs[input] as TensorType, placement, strategy.inputs[input] as Placement);
+      const wanted = strategy.inputs[input] as Placement;
+      seconds += move(walk.inputs[input] as TensorType, placement, wanted);
+      if (fixed[input] && !samePlacement(placement, wanted)) seconds += never;
     });
     for (const window of strategy.windows ?? [])
       seconds += windowSeconds(

@@ -34,7 +34,7 @@ export interface Path {
  * [Note: dims split on several axes] Axis 0 cuts first, so the blocks of a later axis lie inside those of an earlier
  * one. Joining or cutting dim d on an axis is therefore legal only while no later axis splits d.
  */
-const laterAxisSplits = (layout: Layout, axis: number, dim: number): boolean =>
+export const laterAxisSplits = (layout: Layout, axis: number, dim: number): boolean =>
   layout.some((placement, index) => index > axis && placement.kind === "shard" && placement.dim === dim);
 
 /** One step for one device's part of a value. */
@@ -105,7 +105,7 @@ function unevenStep(
 }
 
 /** Longer than any other path, in seconds. */
-const never = 1e12;
+export const never = 1e12;
 
 /** Seconds of one step for one device's part of a value: the slowest device's. */
 function stepSeconds(step: Omit<LocalStep, "coordinate">, machine: Machine): number {

@@ -29,6 +29,7 @@ import {
   simulate,
   stageAxis,
 } from "../plan/pipeline/index.ts";
+import { isGatheredEach } from "../plan/pipeline/micro.ts";
 import type { Plan, PlannedPipeline, PlannedValue } from "../plan/plan.ts";
 import { invariant } from "../util/errors.ts";
 import { type BuilderSource, type PartProgram, ProgramBuilder } from "./builder.ts";
@@ -78,6 +79,8 @@ class PipelineWriter {
   private readonly outputs: ReadonlySet<Node>;
   /** Whether stages update their parameters after each micro-batch. */
   private readonly updatesEach: boolean;
+  /** Whether actions gather values. */
+  private readonly gathersEach: boolean;
   /** For each node of the update, the number of transfers between ranks before it can be computed. */
   private readonly rounds = new Map<Node, number>();
 
@@ -87,6 +90,7 @@ class PipelineWriter {
     this.order = topological(this.graph.outputs);
     this.users = usersOf(this.order);
     this.outputs = new Set(this.graph.outputs);
+    this.gathersEach = this.order.some((node) => this.place(node).phase === "start" && isGatheredEach(node));
     this.ranks = rankOfStages(source.pipeline.schedule).map((rank) => rank as number);
     this.updatesEach = kindsOf(source.pipeline.schedule).includes("U");
     this.builders = source.pipeline.schedule.ranks.map(() => new ProgramBuilder(source));
@@ -151,6 +155,7 @@ class PipelineWriter {
       this.emit(rank, `start.${microBatch}`, [], { microBatch, sums });
     const shared = this.order.filter((node) => {
       if (this.place(node).phase !== "start" || this.isFree(node) || node.types.length > 1) return false;
+      if (topological([node]).some(isGatheredEach)) return false;
       return (this.users.get(node) as readonly Node[]).some((user) => this.isMicro(user) && this.runsOn(user, rank));
     });
     this.emit(rank, "start", shared);
@@ -236,7 +241,8 @@ class PipelineWriter {
     const computed = new Set(results);
     const has = (node: Node): boolean =>
       node.op === parameterOp || (!computed.has(node) && builder.has(this.key(node, microBatch)));
-    const finish = microBatch === undefined && !this.updatesEach ? formBuckets : (graph: Graph): Graph => graph;
+    const joins = microBatch === undefined ? !this.updatesEach : this.gathersEach;
+    const finish = joins ? formBuckets : (graph: Graph): Graph => graph;
     const members = needed(roots, has);
     const operands = [...new Set([...members.flatMap((node) => node.inputs), ...roots])].filter(has);
     operands.sort((left, right) => left.id - right.id);

@@ -22,6 +22,8 @@ export interface World {
   together(what: string, work: () => Promise<string>): Promise<string>;
   /** The bytes of all ranks, in order; all lengths are equal. No other collective may be running. */
   allGather(bytes: Uint8Array, label: string): Promise<Uint8Array>;
+  /** The bytes of one rank on all; all lengths are equal. No other collective may be running. */
+  broadcast(bytes: Uint8Array, root: number, label: string): Promise<Uint8Array>;
   /** Number of this world among those of its name and epoch: a failed world is followed by the next. */
   readonly attempt: number;
   /** Whether a rank has failed or aborted, so that nothing more can be done with this world. */

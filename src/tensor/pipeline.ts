@@ -5,7 +5,7 @@ import type { PipelineOptions as PlannedBy } from "../plan/index.ts";
 import { asRecord } from "../util/options.ts";
 
 /** Options that make a function a pipeline. */
-export interface FunctionPipeline extends Pick<PlannedBy, "microBatches" | "schedule" | "costs"> {
+export interface FunctionPipeline extends Pick<PlannedBy, "microBatches" | "schedule" | "costs" | "gatherEach"> {
   /**
    * The stage of an input by its dotted path (`"params.0.weight"`); undefined: every stage holds it. Optimizer state
    * follows its parameter: an input whose path ends in a parameter's path is on the parameter's stage.
@@ -23,11 +23,11 @@ export function pipelineOf(
   options: FunctionPipeline,
 ): PlannedBy {
   asRecord("compilePipeline", options);
-  const { microBatches, schedule, costs } = options;
+  const { microBatches, schedule, costs, gatherEach } = options;
   const types = (nodes: readonly Node[]): TensorType[] => nodes.map((node) => node.types[0] as TensorType);
   const captured = inputs.slice(paths.length);
   return {
-    ...{ microBatches, schedule, costs },
+    ...{ microBatches, schedule, costs, gatherEach },
     stages: [...stagesOf(paths, options.stages), ...captured.map(() => undefined)],
     batch: [...paths.map(options.batch), ...captured.map(() => false)],
     updates: updatesOf(paths, outputPaths, types(inputs), types(outputs)),

@@ -37,10 +37,10 @@ const joined = new Map<string, Joined>();
  */
 export function connect(mesh?: Mesh): Promise<Runtime> {
   takePlace();
-  const { world, executor, workers } = readEnvironment();
+  const { world, executor, workers, epoch } = readEnvironment();
   if (mesh !== undefined) checkMesh(mesh);
   const wanted = mesh ?? environmentMesh() ?? makeMesh({ data: workers?.length ?? world });
-  const key = formatMesh(wanted);
+  const key = `${epoch}/${formatMesh(wanted)}`;
   const known = joined.get(key);
   if (known !== undefined && !known.failed()) return known.runtime;
   const attempt = known === undefined ? 0 : known.attempt + 1;

@@ -13,13 +13,15 @@ import type { RunParts } from "./parts.ts";
  *
  * @throws HeddleError `mismatch` naming both sides.
  */
-export async function agree({ settings, runtime, programs, types }: Omit<RunParts, "saver">): Promise<void> {
+export async function agree({ settings, runtime, programs, types, elastic }: Omit<RunParts, "saver">): Promise<void> {
   if (runtime.processes === undefined) return;
   const { data, epochs, seed, evaluate, optimizer } = settings;
   host.process?.report({ type: "doing", what: "reading data" });
   const lines = [
-    ...(await datasetLines("data", data, columnNames(settings, data), seed)),
-    ...(evaluate === undefined ? [] : await datasetLines("evaluate", evaluate, columnNames(settings, evaluate), seed)),
+    ...(await datasetLines("data", data, columnNames(settings, data), seed, elastic?.digests)),
+    ...(evaluate === undefined
+      ? []
+      : await datasetLines("evaluate", evaluate, columnNames(settings, evaluate), seed, elastic?.digests)),
     `epochs: ${epochs}`,
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
@@ -37,23 +39,29 @@ export async function agree({ settings, runtime, programs, types }: Omit<RunPart
   await runtime.processes.agree("program", lines.join("\n"));
 }
 
-/** A dataset's description, and a hash of the rows of each column that a run reads. */
+/** A dataset's description, and a hash of the rows of each column that a run reads; hashes in `known` are taken from there. */
 export async function datasetLines(
   what: string,
   dataset: Dataset,
   columns: readonly string[],
   seed: number,
+  known = new Map<string, string>(),
 ): Promise<string[]> {
   const described = Object.entries(dataset.describe(seed)).map(
     ([name, value]) => `${what}: ${name} ${canonicalJson(value)}`,
   );
-  const digests = columns.map(async (name) => {
+  const hash = async (name: string): Promise<string> => {
     const column = dataset.columns.get(name) as Column;
     const { buffer, byteOffset, byteLength } = await column.load();
     const rowBytes = byteLength / Math.max(column.shape[0] as number, 1);
     const { first, count } = dataset.sourceRows;
-    const digest = host.sha256(new Uint8Array(buffer, byteOffset + first * rowBytes, count * rowBytes));
-    return `${what}: contents of column "${name}" ${digest.slice(0, 16)}`;
+    return host.sha256(new Uint8Array(buffer, byteOffset + first * rowBytes, count * rowBytes));
+  };
+  const digests = columns.map(async (name) => {
+    const line = `${what}: contents of column "${name}"`;
+    const digest = known.get(line) ?? (await hash(name));
+    known.set(line, digest);
+    return `${line} ${digest.slice(0, 16)}`;
   });
   return [...described, ...(await Promise.all(digests))];
 }

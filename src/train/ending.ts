@@ -53,7 +53,10 @@ export function endRequestLayout(mesh: Mesh, { pipeline }: Settings, path: strin
   return withPlacement(layout, position, only(stageRanks(pipeline, mesh)[stage] as number));
 }
 
-const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4 } as const;
+const kinds = { none: 0, stop: 1, abort: 2, fail: 3, leave: 4, regroup: 5 } as const;
+
+/** Thrown on all ranks after the same step, when other workers are to take part from there on. */
+export class Regrouping extends Error {}
 
 /** Whether the ranks of a run want to end, and the decision on which they agree. */
 export class Ending {
@@ -69,8 +72,11 @@ export class Ending {
   private readonly runtime: Runtime;
   private readonly settings: Settings;
   private readonly requests: EndRequests<TensorType>;
+  private readonly isCalled: () => boolean;
 
-  constructor(runtime: Runtime, settings: Settings, types: ModelTypes) {
+  /** `isCalled` says whether other workers are to take part. */
+  constructor(runtime: Runtime, settings: Settings, types: ModelTypes, isCalled = () => false) {
+    this.isCalled = isCalled;
     this.runtime = runtime;
     this.settings = settings;
     this.requests = endRequestTypes(meshOf(runtime), settings, types);
@@ -106,7 +112,8 @@ export class Ending {
     if (this.failure !== undefined) return kinds.fail;
     if (this.runtime.processes !== undefined && this.settings.signal?.aborted === true) return kinds.abort;
     if (this.leaving) return kinds.leave;
-    return this.stopped ? kinds.stop : kinds.none;
+    if (this.stopped) return kinds.stop;
+    return this.isCalled() ? kinds.regroup : kinds.none;
   }
 
   /** The requests to end as inputs of a step, with a digest of what the step takes; empty if steps have no such inputs. */
@@ -156,6 +163,7 @@ export class Ending {
     const { processes, rank } = this.runtime;
     if (processes === undefined) {
       this.left = this.leaving;
+      if (this.kind === kinds.regroup) throw new Regrouping();
       return this.stopped || this.leaving;
     }
     const { bytes: own } = this.records;
@@ -170,7 +178,10 @@ export class Ending {
         await this.records.explain(processes);
       }
       this.left = requests.includes(kinds.leave);
-      return this.left || requests.includes(kinds.stop);
+      if (this.left || requests.includes(kinds.stop)) return true;
+      if (!requests.includes(kinds.regroup)) return false;
+      this.agreed = true;
+      throw new Regrouping();
     }
     this.agreed = true;
     if (this.failure !== undefined) throw this.failure.error;

@@ -26,12 +26,12 @@ export function withGivenPlan(settings: Settings): Settings {
         hint: "plan for that mesh, or leave the option out",
       },
     );
-  const { pipeline: _replaced, ...rest } = settings;
-  return { ...rest, plan, mesh: plan.mesh, ...stagesIn(plan) };
+  const { pipeline: replaced, ...rest } = settings;
+  return { ...rest, plan, mesh: plan.mesh, ...stagesIn(plan, replaced?.gatherEach) };
 }
 
 /** Stages and schedule of a plan, in the form of the option `pipeline`. */
-function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: PipelineTraining } {
+function stagesIn({ inputs, pipeline }: PlanLayouts, gatherEach?: boolean): { readonly pipeline?: PipelineTraining } {
   if (pipeline === undefined) return {};
   const { schedule } = pipeline;
   const params = inputs.flatMap(({ name, stage }): [string, number][] =>
@@ -40,6 +40,7 @@ function stagesIn({ inputs, pipeline }: PlanLayouts): { readonly pipeline?: Pipe
   const training: PipelineTraining = {
     stages: Object.fromEntries(params),
     microBatches: schedule.microBatches,
+    ...(gatherEach && { gatherEach }),
     // A short last batch has fewer micro-batches, for which the plan has no schedule.
     schedule: (stages, microBatches): Schedule =>
       microBatches === schedule.microBatches ? schedule : oneFOneB(stages, microBatches),

@@ -155,6 +155,14 @@ export class Tally {
     }
   }
 
+  /** The same sums, which later batches do not change. */
+  copy(): Tally {
+    const { rejected, loss, examples } = this;
+    const tally = Object.assign(new Tally(), { rejected, loss, examples });
+    for (const [name, sums] of this.sums) tally.sums.set(name, sums);
+    return tally;
+  }
+
   /** The mean loss, and each metric: a mean, or the value that a counted metric computes from its sums. */
   means(metrics: Metrics): Evaluation {
     const valueOf = (name: string, { sums, count }: MetricSums): number => {

@@ -3,33 +3,87 @@
  * text. Node has all of it (`host.ts`), a browser has neither files nor processes (`host-browser.ts`, which bundlers put in the place
  * of `host.ts`).
  */
+
+import type { FolderLock } from "../checkpoints/lock.ts";
+import type { OpenCheckpoint } from "../checkpoints/types.ts";
+import type { Member } from "../elastic/member.ts";
 import type { HostTensors, SafetensorsMetadata } from "../io/safetensors.ts";
 import type { SavedInput } from "../io/saved-model.ts";
 import type { WorkerMessage } from "../launcher-messages/launcher.ts";
 import type { Layer } from "../nn/index.ts";
 import type { Mesh, Plan, PlanLayouts } from "../plan/index.ts";
-import type { Checkpoint } from "./checkpoint.ts";
-import type { CheckpointOptions, Settings } from "./options.ts";
+import type { Runtime } from "../runtime/devices.ts";
+import type { Settings } from "./options.ts";
 import type { Reporter } from "./progress.ts";
-import type { CheckpointSearch, Saver } from "./saver.ts";
+import type { RunState } from "./state.ts";
 import type { ModelTypes } from "./values.ts";
+
+/** What {@link HostFiles.takeFolder} needs besides the settings. */
+export interface CheckpointSearch {
+  /** Size of a checkpoint of this training in bytes. */
+  readonly bytes: number;
+  readonly reporter: Reporter;
+  /** Called as soon as this process holds the folder. */
+  readonly onLock: (lock: FolderLock) => void;
+}
+
+/** The checkpoints to resume from, the newest first, until one verifies. */
+export interface Candidates {
+  /** The next one; undefined if there is none. @throws HeddleError `checkpoint` if all were refused, or there is nothing at the path */
+  next(): Promise<string | undefined>;
+  /** Leaves one out; the warning for it, if any. @throws the error, if it does not mean that this checkpoint is damaged */
+  refuse(path: string, error: unknown): string | undefined;
+}
+
+/** What a saver needs. */
+export interface SaverOptions {
+  readonly settings: Settings;
+  readonly runtime: Runtime;
+  /** Whether every process holds all values. */
+  readonly whole: boolean;
+  /** The checkpoint that the training resumed from, if any; in the same folder the training continues its series. */
+  readonly resumedFrom: string | undefined;
+  /** Whether the training goes on from the memory of its workers: then its series goes on, too. */
+  readonly continues: boolean;
+  /** Marks the files of this run, the same on every rank. */
+  readonly tag: string;
+  /** The folder's lock, on rank 0. */
+  readonly lock: FolderLock | undefined;
+  readonly warn: (text: string) => void;
+}
+
+/** Writes the checkpoints of a run while it goes on, one at a time: a save waits for the one before it. */
+export interface Saver {
+  /** The newest complete checkpoint of this run. */
+  readonly path: string | undefined;
+  /** Waits for the previous save and throws its error; copies the values and starts to write. Every rank with a saver must call it. */
+  save(state: RunState): Promise<void>;
+  /** Waits for the last save and throws its error. Every rank with a saver must call it. */
+  finished(): Promise<void>;
+  /** Ends the saver of a training that was ended: waits at most this time for the current save, then drops it. */
+  end(milliseconds: number): Promise<void>;
+  /** Throws the error of a failed save, without waiting. */
+  check(): void;
+  /** Removes half-written files immediately, before the process ends. */
+  removeTemporaries(): void;
+}
 
 /** The files of a training. */
 export interface HostFiles {
   /**
-   * Takes the folder of the option `checkpoint`, tests whether checkpoints can be written there, and reads the checkpoint to resume
-   * from; undefined if the training starts at the beginning.
+   * Takes the folder of the option `checkpoint` for this run, and tests whether checkpoints can be written there. Rank 0 calls this function.
    *
-   * @throws HeddleError `file`, `disk` or `checkpoint`
+   * @throws HeddleError `file` or `disk`
    */
-  findCheckpoint(
-    settings: Pick<Settings, "checkpoint" | "resumeFrom">,
-    search: CheckpointSearch,
-  ): Promise<Checkpoint | undefined>;
-  /** Reads the checkpoint that rank 0 found. */
-  loadCheckpoint(path: string, options: { readonly signal: AbortSignal }): Promise<Checkpoint>;
-  /** Writes the checkpoints of a training that resumed from `resumedFrom`, if from any. */
-  makeSaver(options: CheckpointOptions, resumedFrom: Checkpoint | undefined, warn: (text: string) => void): Saver;
+  takeFolder(settings: Pick<Settings, "checkpoint">, search: CheckpointSearch): Promise<void>;
+  /** The checkpoints at the option `resume`. Rank 0 calls this function. @throws HeddleError `file` */
+  candidates(settings: Settings, warn: (text: string) => void): Promise<Candidates>;
+  /** Opens a checkpoint. @throws HeddleError `checkpoint`, `format`, `version` or `file` */
+  openCheckpoint(path: string, options: { readonly signal: AbortSignal }): Promise<OpenCheckpoint>;
+  /** Whether an error means that a checkpoint is damaged or missing. */
+  isDamage(error: unknown): boolean;
+  /** Writes the checkpoints of a training; undefined if this rank takes no part. */
+  makeSaver(given: SaverOptions): Saver | undefined;
   /** The plan in a file. */
   readPlan(path: string): Plan | PlanLayouts;
   /** Writes tensors for the function `what` that users call; the file appears whole or not at all. */
@@ -54,6 +108,8 @@ export interface HostProcess {
   end(): never;
   /** Sends a message to the launcher, if there is one. */
   report(message: WorkerMessage): void;
+  /** This process as a worker of an elastic run; undefined in other runs. */
+  member(): Member | undefined;
   /** The number of steps under `heddle profile`; undefined elsewhere. */
   profiledSteps(): number | undefined;
   /** Under `heddle plan`: plans a step, hands over the text and ends the process. */

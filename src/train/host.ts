@@ -1,15 +1,17 @@
 /** @module The machine of a training in Node: its files, its process and its terminal. Bundlers replace this file by `host-browser.ts`. */
 import { createHash } from "node:crypto";
 import { constants } from "node:os";
+import { openCheckpoint } from "../checkpoints/open.ts";
+import { isDamage } from "../checkpoints/series.ts";
+import { elasticMember } from "../elastic/member.ts";
 import { profiledSteps } from "../executors/index.ts";
 import { readPlan } from "../io/plan-file.ts";
 import { readSafetensors, savedBy } from "../io/safetensors.ts";
 import { modelMetadata } from "../io/saved-model.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
-import { loadCheckpoint } from "./checkpoint.ts";
 import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.ts";
 import { planAndEnd } from "./plan-only.ts";
-import { findCheckpoint, Saver } from "./saver.ts";
+import { candidates, makeSaver, takeFolder } from "./saver.ts";
 import { makeReporter } from "./terminal.ts";
 
 export { csvLogger } from "./callbacks/csv-logger.ts";
@@ -17,9 +19,11 @@ export { modelCheckpoint } from "./callbacks/model-checkpoint.ts";
 export { tensorBoard } from "./callbacks/tensorboard.ts";
 
 const files: HostFiles = {
-  findCheckpoint,
-  loadCheckpoint,
-  makeSaver: (options, resumedFrom, warn) => new Saver(options, resumedFrom, warn),
+  takeFolder,
+  candidates,
+  openCheckpoint,
+  isDamage,
+  makeSaver,
   readPlan,
   writeTensors: (what, path, tensors, metadata) => savedBy(what, path, tensors, { metadata }),
   readTensors: (path) => readSafetensors(path),
@@ -46,6 +50,7 @@ const ownProcess: HostProcess = {
   endBy: (signal) => process.exit(128 + constants.signals[signal]),
   end: () => process.exit(0),
   report: reportToLauncher,
+  member: elasticMember,
   profiledSteps,
   planAndEnd,
 };

@@ -1,6 +1,5 @@
 /** @module Training: the loop over steps and epochs, evaluation, checkpoints, reports. */
-export { readSafetensors, saveSafetensors } from "../io/safetensors.ts";
-export * from "./browser.ts";
+
 export {
   type Checkpoint,
   type CheckpointState,
@@ -10,4 +9,6 @@ export {
   type SavedCheckpoint,
   saveCheckpoint,
   tensorsUnder,
-} from "./checkpoint.ts";
+} from "../checkpoints/index.ts";
+export { readSafetensors, saveSafetensors } from "../io/safetensors.ts";
+export * from "./browser.ts";

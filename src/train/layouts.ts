@@ -14,7 +14,6 @@ import {
   stageAxis,
   withPlacement,
 } from "../plan/index.ts";
-import { batchAxes } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";
@@ -126,15 +125,26 @@ export function placedBy(rules: readonly LayoutRule[], parameter: Parameter, mes
   const { shard = {}, gather = [], state = {} } = found ?? {};
   checkAxisNames("train: layout splits over", [...Object.keys(shard), ...gather, ...Object.keys(state)], mesh);
   const everywhere = replicated(mesh);
-  return found === undefined
+  // The stages of a pipeline have no programs for parts of unequal sizes.
+  const isWhole =
+    isPipeline && Object.keys(shard).every((axis) => gather.includes(axis)) && !divides(parameter, found, mesh);
+  return found === undefined || isWhole
     ? { kept: everywhere, used: everywhere }
-    : layoutOf(parameter.name, parameter, found, mesh);
+    : layoutOf(parameter.name, parameter, isPipeline ? { ...found, uneven: false } : found, mesh);
 }
 
 /** `"a.b.c"`: `"b.c"`, `"c"`. */
 function suffixes(path: string): string[] {
   const parts = path.split(".");
   return parts.slice(1).map((_part, index) => parts.slice(index + 1).join("."));
+}
+
+/** Whether the devices of each axis have equal parts. */
+function divides(type: TensorType, found: ParameterLayout | undefined, mesh: Mesh): boolean {
+  const parts = (axis: string): number => mesh.axes.find(({ name }) => name === axis)?.size ?? 1;
+  return [found?.shard ?? {}, found?.state ?? {}].every((dims) =>
+    Object.entries(dims).every(([axis, dim]) => (type.shape[dim] ?? 0) % parts(axis) === 0),
+  );
 }
 
 function layoutOf(
@@ -159,7 +169,7 @@ function layoutOf(
   return { kept, used, state: ofState };
 }
 
-/** Checks the result of a rule; with a pipeline, a rule may not use the axes of stages and micro-batches. */
+/** Checks the result of a rule; with a pipeline, a rule may not use the axis of stages. */
 function checkParameterLayout(found: ParameterLayout | undefined, name: string, isPipeline: boolean, mesh: Mesh): void {
   if (found === undefined) return;
   if (typeof found !== "object" || typeof found.shard !== "object")
@@ -173,7 +183,7 @@ function checkParameterLayout(found: ParameterLayout | undefined, name: string, 
       },
     );
   const taken = [...Object.keys(found.shard), ...Object.keys(found.state ?? {})].find(
-    (axis) => (axis === stageAxis || batchAxes.includes(axis)) && mesh.axes.some((other) => other.name === axis),
+    (axis) => axis === stageAxis && mesh.axes.some((other) => other.name === axis),
   );
   if (!isPipeline || taken === undefined) return;
   throw new HeddleError("pipeline", `train: layout splits "${name}" over '${taken}', which a pipeline uses otherwise`, {

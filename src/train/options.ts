@@ -29,12 +29,17 @@ import { type ClassWeight, checkClassWeight } from "./weights.ts";
 
 /** Where and when checkpoints are written. */
 export interface CheckpointOptions {
-  /** Folder; created if missing. */
+  /** Folder, created if missing; or the address of a place that a storage driver knows, such as `s3://bucket/run`. */
   readonly directory: string;
   /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
   /** How many checkpoints are kept; default 3. */
   readonly keep?: number;
+  /**
+   * One file, or a folder of parts, of which each worker writes those that it holds. Default `"auto"`: parts if no worker holds all
+   * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
+   */
+  readonly format?: "auto" | "file" | "parts";
 }
 
 /** How a network is divided into the stages of a pipeline. */
@@ -51,6 +56,11 @@ export interface PipelineTraining {
    * passes into the parts by inputs and by weights. With `"pipedream"` stages update their parameters after each micro-batch, which changes the result.
    */
   readonly schedule?: PipelineOptions["schedule"];
+  /**
+   * With parameters that `layout` stores in parts and gathers (`layouts.fullySharded()`): whether each forward and backward pass of a micro-batch gathers
+   * what it uses, which needs less memory; default false: a stage gathers its parameters once for all micro-batches of a step, which sends less.
+   */
+  readonly gatherEach?: boolean;
   /** Number of stages on each rank, for the default mesh; default: what the schedule says, which is 2 for `"interleaved"` and 1 for the others. */
   readonly stagesPerRank?: number;
 }
@@ -248,6 +258,8 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   /** The plan of the step, which replaces the rules of `layout`. */
   readonly plan?: Plan | PlanLayouts | undefined;
   readonly resumeFrom: string | undefined;
+  /** Whether a step leaves the values before it as they are; default false. */
+  readonly keepsValues?: boolean;
 }
 
 /**
@@ -380,8 +392,9 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep"]);
-  const { directory, every = "epoch", keep = 3 } = checkpoint;
+  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "format"]);
+  const { directory, every = "epoch", keep = 3, format = "auto" } = checkpoint;
+  oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
   if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
   if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
@@ -406,15 +419,18 @@ function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): 
 }
 
 function checkPipeline({ pipeline }: TrainOptions): void {
-  const { stages, microBatches, stagesPerRank = 1 } = pipeline as PipelineTraining;
+  const { stages, microBatches, stagesPerRank = 1, gatherEach = false } = pipeline as PipelineTraining;
   checkOptions("train: pipeline", pipeline as PipelineTraining, [
     "stages",
     "microBatches",
     "schedule",
     "stagesPerRank",
+    "gatherEach",
   ]);
   checkInteger("train", "pipeline.microBatches", microBatches, 1);
   checkInteger("train", "pipeline.stagesPerRank", stagesPerRank, 1);
+  if (typeof gatherEach !== "boolean")
+    throw new HeddleError("option", `train: pipeline.gatherEach must be true or false, got ${shown(gatherEach)}`);
   if (typeof stages !== "object" || stages === null || Object.keys(stages).length === 0)
     throw new HeddleError("option", "train: pipeline.stages must name the stage of each layer with parameters");
   for (const [layer, stage] of Object.entries(stages)) checkInteger("train", `pipeline.stages["${layer}"]`, stage, 0);

@@ -1,11 +1,13 @@
 /** @module The parts of a run. */
 import type { Runtime } from "../runtime/devices.ts";
+import type { Elastic } from "./elastic.ts";
 import type { Ending } from "./ending.ts";
 import type { Feed } from "./feed.ts";
+import type { Saver } from "./host-interface.ts";
 import type { Settings } from "./options.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
-import type { Saver } from "./saver.ts";
+
 import type { ModelTypes } from "./values.ts";
 
 /** The parts of a run: settings, runtime, programs, data and reports. */
@@ -16,8 +18,10 @@ export interface RunParts {
   readonly programs: Programs;
   readonly feed: Feed;
   readonly reporter: Reporter;
-  /** Undefined if this process writes no checkpoints. */
+  /** Undefined if this process takes no part in checkpoints. */
   readonly saver: Saver | undefined;
   readonly signal: AbortSignal;
   readonly ending: Ending;
+  /** Undefined if the training ends with the first lost worker. */
+  readonly elastic: Elastic | undefined;
 }

@@ -111,6 +111,7 @@ export function pipelineOptions(
     batch: (path) => path.startsWith("batch."),
     microBatches: mostParts(each as number, pipeline.microBatches),
     schedule: pipeline.schedule,
+    gatherEach: pipeline.gatherEach,
   };
 }
 

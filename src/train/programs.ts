@@ -53,8 +53,8 @@ function stepOptions(
     machine: settings.machine,
     ...inputLayouts(state, batchLayout(mesh, rows), (path) => endRequestLayout(mesh, settings, path)),
     outputLayouts: state.kept,
-    // A step updates these in place.
-    donate: ["params", "optimizer", "state"],
+    // A step updates these in place, unless the values before the step may be needed again.
+    donate: settings.keepsValues === true ? [] : ["params", "optimizer", "state"],
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
     plan: rows === wholeRows(settings) && stage === lastStage(settings) ? settings.plan : undefined,
   };

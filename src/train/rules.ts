@@ -38,7 +38,8 @@ export interface LayoutRule {
 /**
  * Shards the named parameters: `layouts.named({ "0.weight": { model: 0 } })` shards dim 0 over the axis `model`. Names are patterns, such
  * as `"blocks.*.linear1.weight"`; the first pattern that matches decides. The weight of a linear layer is `[out, in]`: dim 0 shards its
- * outputs, dim 1 the contracted inputs (Shoeybi et al., "Megatron-LM", 2019). Axes that the mesh does not have are ignored, so that the
+ * outputs, dim 1 the contracted inputs (Shoeybi et al., "Megatron-LM", 2019). Parts differ by one element where the number of devices does
+ * not divide the dim, except in a pipeline, which refuses that. Axes that the mesh does not have are ignored, so that the
  * same file runs without them.
  */
 export function named(dims: { readonly [parameter: string]: { readonly [axis: string]: number } }): LayoutRule {
@@ -50,7 +51,7 @@ export function named(dims: { readonly [parameter: string]: { readonly [axis: st
   }));
   const rule = ({ name }: Parameter): ParameterLayout | undefined => {
     const found = known.find(({ matches }) => matches(name));
-    return found === undefined ? undefined : { shard: found.shard };
+    return found === undefined ? undefined : { shard: found.shard, uneven: true };
   };
   return Object.assign(rule, {
     names: Object.keys(dims),

@@ -29,8 +29,8 @@ import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { Replicas } from "./replicas.ts";
-import { Copier, disposeState } from "./snapshot.ts";
-import { exportState, type RunPosition } from "./state.ts";
+import { Copier } from "./snapshot.ts";
+import { copyOf, disposeState, type RunPosition } from "./state.ts";
 import { InFlight, mostInFlight } from "./steps-in-flight.ts";
 import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
@@ -74,10 +74,18 @@ export class Run {
     this.key = key;
     this.position = position;
     this.startedAt = position.steps;
-    this.savedAt = position.steps;
     this.replicas = new Replicas(parts.runtime, parts.settings.checkReplicas, position.steps);
+    // What a worker's memory holds may be in no file.
+    this.savedAt = parts.elastic?.fromMemory === true ? -1 : position.steps;
     for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
+    this.hold();
+  }
+
+  /** In an elastic run, keeps the values for the case that a worker is lost. All steps must have ended. */
+  private hold(): void {
+    const { values, key, position } = this;
+    this.parts.elastic?.hold({ values, key, position: copyOf(position) });
   }
 
   /** The learning rate schedules that depend on results. */
@@ -230,8 +238,8 @@ export class Run {
 
   /** Enqueues one step. */
   private launch(batch: FedBatch): void {
-    const { settings, programs, runtime, types, ending } = this.parts;
-    const { position } = this;
+    const { parts, position } = this;
+    const { settings, programs, runtime, types, ending } = parts;
     const step = position.steps;
     const { requested } = ending;
     const { learningRate } = this.control;
@@ -273,6 +281,8 @@ export class Run {
         ).catch((error: unknown) => {
           throw refused(error);
         });
+        const after = { steps: step + 1, batch: batch.step + 1, tally };
+        if (!this.failed) parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
         const ends = Object.keys(end).length === 0 ? alone && requested : await isAsked(end);
@@ -362,7 +372,8 @@ export class Run {
     this.restored++;
     const before = this.values;
     this.values = this.copier.copy({ params, state, optimizer });
-    disposeState(before);
+    // An elastic run may still hold them: then they are freed when they are collected.
+    if (this.parts.elastic === undefined) disposeState(before);
   }
 
   /** Compares the copies of values on other ranks. */
@@ -402,6 +413,7 @@ export class Run {
     position.epoch++;
     position.batch = 0;
     position.tally = new Tally();
+    this.hold();
     reporter.endEpoch(record);
     await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));
     if (this.isDue(true)) await this.save();
@@ -415,24 +427,17 @@ export class Run {
 
   private isDue(epochEnds: boolean): boolean {
     const { every = "epoch" } = this.parts.settings.checkpoint ?? {};
-    if (!this.saves) return false;
+    if (this.parts.saver === undefined) return false;
     return every === "epoch" ? epochEnds : this.position.steps % every === 0;
   }
 
-  /** Whether this process takes part in checkpoints: it writes them, or holds shards that are gathered. */
-  private get saves(): boolean {
-    const { saver, settings, programs } = this.parts;
-    return saver !== undefined || (settings.checkpoint !== undefined && !programs.layouts.whole);
-  }
-
-  /** Copies all values and starts to write them. */
+  /** Copies the values and starts to write them. */
   private async save(): Promise<void> {
-    const { saver, settings } = this.parts;
-    if (!this.saves) return;
+    const { saver } = this.parts;
+    if (saver === undefined) return;
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
-    const state = await exportState(settings, this.values, this.key, this.position);
-    await saver?.save(state);
+    await saver.save({ values: this.values, key: this.key, position: this.position });
     this.savedAt = this.position.steps;
   }
 

@@ -1,87 +1,69 @@
-/** @module Checkpoints of a run: copied between two steps, written while the next steps run, read to resume. */
+/** @module Checkpoints of a run: copied between two steps, written while the next steps run; the folder that they are in. */
 
-import { existsSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { mkdir, rename, stat } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
-import { type CommitFiles, commitFile, nodeFiles } from "../io/commit.ts";
-import { reportToLauncher } from "../launcher-messages/launcher.ts";
-import { HeddleError } from "../util/errors.ts";
-import { readEnvironment } from "../util/settings.ts";
-import type { Checkpoint } from "./checkpoint.ts";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { absolutePlace, isLocal, openStorage } from "../checkpoints/drivers.ts";
+import { lockFolder } from "../checkpoints/lock.ts";
+import { commitParts, type PartsPlace, writePart } from "../checkpoints/parts.ts";
 import {
-  type CheckpointState,
   cleanCheckpoints,
-  latestCheckpoint,
   listCheckpoints,
-  loadCheckpoint,
+  messageOf,
+  removeOld,
+  Search,
   saveCheckpoint,
   writeTest,
-} from "./checkpoint.ts";
-import { type FolderLock, lockFolder } from "./lock.ts";
+} from "../checkpoints/series.ts";
+import { below, type Storage, type WriteOptions } from "../checkpoints/storage.ts";
+import { checkpointFolderName, manifestName } from "../io/checkpoint-name.ts";
+import { type CommitFiles, commitFile, nodeFiles } from "../io/commit.ts";
+import { reasons } from "../io/read.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
+import type { Runtime } from "../runtime/devices.ts";
+import type { World } from "../runtime/world.ts";
+import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { version } from "../util/version.ts";
+import type { Candidates, CheckpointSearch, Saver, SaverOptions } from "./host-interface.ts";
 import type { CheckpointOptions, Settings } from "./options.ts";
-import type { Reporter } from "./progress.ts";
+import { exportPieces, exportState, type RunState } from "./state.ts";
 
-/** Writes checkpoints to one folder, one at a time, while the training goes on. */
-export class Saver {
-  /** Path of the newest complete checkpoint of this run. */
+/** What all savers do: at most one save is under way, and the next one waits for it. */
+abstract class Writing implements Saver {
   path: string | undefined;
-  private readonly options: CheckpointOptions;
-  private readonly warn: (text: string) => void;
-  private writing: Promise<void> = Promise.resolve();
-  private failure: unknown;
-  private first: boolean;
+  protected readonly given: SaverOptions;
+  protected readonly options: CheckpointOptions;
+  protected readonly abort = new AbortController();
+  protected failure: unknown;
+  /** Whether an earlier run's checkpoints may be in the folder, which is not this run's series. */
+  protected first: boolean;
   private readonly temporaries = new Set<string>();
-  private readonly abort = new AbortController();
 
-  /** `resumedFrom` is the checkpoint from which the run resumed, if from any; in the same folder the run continues its series. */
-  constructor(options: CheckpointOptions, resumedFrom: Checkpoint | undefined, warn: (text: string) => void) {
-    this.options = options;
-    this.warn = warn;
-    const continues = resumedFrom !== undefined && dirname(resumedFrom.path) === resolve(options.directory);
-    this.first = !continues;
-    if (continues) this.path = resumedFrom.path;
+  constructor(given: SaverOptions) {
+    this.given = given;
+    this.options = given.settings.checkpoint as CheckpointOptions;
+    const { resumedFrom } = given;
+    const place = absolutePlace(this.options.directory);
+    const continues =
+      resumedFrom !== undefined && (dirname(resumedFrom) === place || resumedFrom.startsWith(`${place}/`));
+    this.first = !continues && !given.continues;
+    if (continues) this.path = resumedFrom;
   }
 
-  /** Waits for the previous save and throws its error, then starts to write. The values must be copies. */
-  async save(state: CheckpointState): Promise<void> {
-    await this.finished();
-    this.writing = this.write(state).catch((error: unknown) => {
-      this.failure = error;
-    });
-  }
+  abstract save(state: RunState): Promise<void>;
+  abstract finished(): Promise<void>;
+  abstract end(milliseconds: number): Promise<void>;
+  abstract check(): void;
 
-  /** Waits for the last save and throws its error. */
-  async finished(): Promise<void> {
-    await this.writing;
-    const { failure } = this;
-    this.failure = undefined;
-    if (failure !== undefined) throw failure;
-  }
-
-  /** Ends the saver of a training that was ended: waits at most this time for the current save, then drops it. */
-  async end(milliseconds: number): Promise<void> {
-    const late = setTimeout(() => this.abort.abort(), milliseconds);
-    await this.writing;
-    clearTimeout(late);
-  }
-
-  /** Throws the error of a failed save, without waiting. */
-  check(): void {
-    if (this.failure !== undefined) throw this.failure;
-  }
-
-  /** Removes half-written files immediately, before the process ends. */
   removeTemporaries(): void {
     for (const path of this.temporaries) rmSync(path, { force: true });
   }
 
-  private async write(state: CheckpointState): Promise<void> {
-    const { directory, keep = 3 } = this.options;
+  protected get writeOptions(): WriteOptions {
     const { runId } = readEnvironment();
-    if (this.first) await setAside(directory, this.warn);
-    this.first = false;
-    const saved = await saveCheckpoint(directory, state, {
-      keep,
+    return {
       signal: this.abort.signal,
       ...(runId === undefined ? {} : { runId }),
       onTemporary: (path, done) => {
@@ -89,58 +71,271 @@ export class Saver {
         else this.temporaries.add(path);
         reportToLauncher({ type: "temporary", path, done });
       },
-    });
-    this.path = saved.path;
-    for (const warning of saved.warnings) this.warn(warning);
+    };
+  }
+
+  /** Waits at most this time for work, then ends it. */
+  protected async endOf(work: Promise<unknown>, milliseconds: number): Promise<void> {
+    const late = setTimeout(() => this.abort.abort(), milliseconds);
+    await work;
+    clearTimeout(late);
+  }
+
+  /** Before a write, on rank 0: the folder must be this run's, and have no other run's checkpoints. */
+  protected async prepare(): Promise<void> {
+    await this.given.lock?.check();
+    if (this.first) await setAside(this.options.directory, this.given.warn);
+    this.first = false;
   }
 }
 
-/** What {@link findCheckpoint} needs besides the settings. */
-export interface CheckpointSearch {
-  /** Size of a checkpoint of this training in bytes. */
-  readonly bytes: number;
-  readonly signal: AbortSignal;
-  readonly reporter: Reporter;
-  /** Called as soon as this process holds the folder, also if the search fails afterwards. */
-  readonly onLock: (lock: FolderLock) => void;
+/** Writes checkpoints in one file, on rank 0; the other ranks only take part in gathering sharded values. */
+class FileSaver extends Writing {
+  private writing: Promise<void> = Promise.resolve();
+
+  async save(state: RunState): Promise<void> {
+    const copy = await exportState(this.given.settings, state);
+    if (this.given.runtime.rank !== 0) return;
+    await this.finished();
+    this.writing = this.write(copy).catch((error: unknown) => {
+      this.failure = error;
+    });
+  }
+
+  async finished(): Promise<void> {
+    await this.writing;
+    this.check();
+  }
+
+  async end(milliseconds: number): Promise<void> {
+    await this.endOf(this.writing, milliseconds);
+  }
+
+  check(): void {
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure !== undefined) throw failure;
+  }
+
+  private async write(state: Awaited<ReturnType<typeof exportState>>): Promise<void> {
+    const { directory, keep = 3 } = this.options;
+    await this.prepare();
+    const saved = await saveCheckpoint(directory, state, { keep, ...this.writeOptions });
+    this.path = saved.path;
+    for (const warning of saved.warnings) this.given.warn(warning);
+  }
+}
+
+/** Writes checkpoints in parts: every rank writes what it owns, without gathering; rank 0 commits. */
+class PartsSaver extends Writing {
+  private storage: Storage | undefined;
+  private part: Promise<void> = Promise.resolve();
+  private commit: Promise<void> = Promise.resolve();
+  private commitFailure: unknown;
+  private saves = 0;
+  private step = 0;
+  private pending: string | undefined;
+
+  /** Starts the write of a copy. What earlier saves met is thrown here on all ranks, before anything is copied. */
+  async save(state: RunState): Promise<void> {
+    const { runtime, settings, tag } = this.given;
+    await this.finished();
+    const storage = this.storage ?? (await openStorage(this.options.directory));
+    this.storage = storage;
+    // Other ranks write into the folder that an earlier run's checkpoint may have.
+    if (this.first) await together(runtime.processes, "checkpoint folder", () => this.prepare());
+    this.first = false;
+    const { description, pieces } = await exportPieces(settings, state, runtime);
+    this.step = description.step;
+    const folder = checkpointFolderName(description.step);
+    const place: PartsPlace = { storage, folder, ranks: runtime.world, tag: `${tag}${(this.saves++).toString(36)}` };
+    const options = this.writeOptions;
+    this.pending = below(storage.place, folder);
+    this.part = writePart(place, runtime.rank, pieces, options).catch((error: unknown) => {
+      this.failure = error;
+    });
+    if (runtime.rank !== 0) return;
+    this.commit = this.committed(place, { ...description, library: version }, options).catch((error: unknown) => {
+      this.commitFailure = error;
+    });
+  }
+
+  private async committed(
+    place: PartsPlace,
+    description: Parameters<typeof commitParts>[1],
+    options: WriteOptions,
+  ): Promise<void> {
+    await this.given.lock?.check();
+    await commitParts(place, description, options);
+    const { warnings } = await removeOld(place.storage, description.step, this.options.keep ?? 3);
+    for (const warning of warnings) this.given.warn(warning);
+  }
+
+  /** Waits for the parts of all ranks and for the commit, and throws what failed, on all ranks. */
+  async finished(): Promise<void> {
+    if (this.pending === undefined) return;
+    const { processes } = this.given.runtime;
+    const parts = await outcomes(processes, this.part, () => this.failure, "the parts of a checkpoint");
+    // Rank 0 would wait for ever for the receipt of a part that failed.
+    if (parts.some((problem) => problem !== undefined)) this.abort.abort();
+    else await this.thrown(processes, this.commit, () => this.commitFailure, "write");
+    const failed = parts.findIndex((problem) => problem !== undefined);
+    if (failed >= 0) throw this.failure ?? this.problemOf(failed, parts[failed] as string);
+    this.path = this.pending;
+    this.pending = undefined;
+  }
+
+  private async thrown(
+    processes: World | undefined,
+    work: Promise<void>,
+    failure: () => unknown,
+    what: string,
+  ): Promise<void> {
+    const problems = await outcomes(processes, work, failure, `the ${what} of a checkpoint`);
+    const failed = problems.findIndex((problem) => problem !== undefined);
+    if (failed >= 0) throw failure() ?? this.problemOf(failed, problems[failed] as string);
+  }
+
+  private problemOf(rank: number, problem: string): HeddleError {
+    return new HeddleError(
+      "checkpoint",
+      `rank ${rank} could not write its part of the checkpoint of step ${this.step}: ${problem}`,
+    );
+  }
+
+  async end(milliseconds: number): Promise<void> {
+    await this.endOf(Promise.all([this.part, this.commit]), milliseconds);
+  }
+
+  // The ranks learn of a failure together, at the next save or at the end.
+  check(): void {}
+}
+
+const together = async (processes: World | undefined, what: string, work: () => Promise<void>): Promise<void> => {
+  if (processes === undefined) await work();
+  else
+    await processes.together(what, async () => {
+      await work();
+      return "";
+    });
+};
+
+/** How often ranks that wait for each other's disks say that they live, in milliseconds; far below the deadline of a collective. */
+const aliveMilliseconds = 2000;
+const problemBytes = 1024;
+
+/** Waits for work of all ranks; for each rank what it met, undefined for nothing. */
+async function outcomes(
+  processes: World | undefined,
+  work: Promise<void>,
+  failure: () => unknown,
+  label: string,
+): Promise<(string | undefined)[]> {
+  const problem = (): string | undefined => (failure() === undefined ? undefined : messageOf(failure()));
+  if (processes === undefined) {
+    await work;
+    return [problem()];
+  }
+  for (;;) {
+    const waiting = new AbortController();
+    const done = await Promise.race([
+      work.then(() => true),
+      sleep(aliveMilliseconds, false, { signal: waiting.signal }).catch(() => false),
+    ]);
+    waiting.abort();
+    const own = new Uint8Array(problemBytes);
+    own[0] = done ? 1 : 0;
+    new TextEncoder().encodeInto(done ? (problem() ?? "") : "", own.subarray(1));
+    const all = await processes.allGather(own, label);
+    const each = Array.from({ length: processes.size }, (_unused, rank) =>
+      all.subarray(rank * problemBytes, (rank + 1) * problemBytes),
+    );
+    if (each.every(([isDone]) => isDone === 1))
+      return each.map((bytes) => new TextDecoder().decode(bytes.subarray(1)).replace(/\0+$/, "") || undefined);
+  }
 }
 
 /**
- * Takes the folder of the option `checkpoint` for this run, removes half-written files of killed runs, tests whether checkpoints can
- * be written there, and reads the checkpoint to resume from; undefined if the training starts at the beginning.
- *
- * @throws HeddleError `file` if another run writes to the folder, or a file cannot be read; `disk` if checkpoints do not fit;
- * `checkpoint` if there is nothing to resume from
+ * Whether checkpoints are written in parts: where no process holds all values, and in object stores. `format` of the option `checkpoint`
+ * decides otherwise.
  */
-export async function findCheckpoint(
-  { checkpoint: options, resumeFrom }: Pick<Settings, "checkpoint" | "resumeFrom">,
-  { bytes, signal, reporter, onLock }: CheckpointSearch,
-): Promise<Checkpoint | undefined> {
-  const { warn } = reporter;
-  if (options !== undefined) {
-    const lock = await lockFolder(options.directory);
-    onLock(lock);
-    for (const warning of await cleanCheckpoints(options.directory, { alone: lock.exclusive })) warn(warning);
-    await prepareFolder(options.directory, bytes);
-  }
-  if (resumeFrom === undefined) return undefined;
-  const checkpoint = await readFrom(resumeFrom, { signal, warn });
-  if (checkpoint !== undefined) return checkpoint;
-  if (resumeFrom !== options?.directory && !existsSync(resumeFrom))
-    throw new HeddleError("checkpoint", `train: resume: there is nothing at ${resolve(resumeFrom)}`);
-  warn(`no checkpoint in ${resolve(resumeFrom)} yet: starting at the beginning`);
-  return undefined;
+export function inParts({ directory, format = "auto" }: CheckpointOptions, runtime: Runtime, whole: boolean): boolean {
+  if (!isLocal(directory)) return true;
+  return format === "auto" ? runtime.processes !== undefined && !whole : format === "parts";
+}
+
+/** The saver of this rank; undefined if this rank neither writes nor holds anything that is gathered. */
+export function makeSaver(given: SaverOptions): Saver | undefined {
+  const { settings, runtime, whole } = given;
+  if (settings.checkpoint === undefined) return undefined;
+  if (inParts(settings.checkpoint, runtime, whole)) return new PartsSaver(given);
+  return runtime.rank === 0 || !whole ? new FileSaver(given) : undefined;
+}
+
+/**
+ * Takes the folder of the option `checkpoint` for this run, removes half-written files of killed runs, and tests whether checkpoints can
+ * be written there. Rank 0 calls this function.
+ *
+ * @throws HeddleError `file` if another run writes to the folder, or it cannot be written to; `disk` if checkpoints do not fit
+ */
+export async function takeFolder(
+  { checkpoint: options }: Pick<Settings, "checkpoint">,
+  { bytes, reporter, onLock }: CheckpointSearch,
+): Promise<void> {
+  if (options === undefined) return;
+  const { directory } = options;
+  const lock = await lockFolder(directory);
+  onLock(lock);
+  for (const warning of await cleanCheckpoints(directory, { alone: lock.exclusive })) reporter.warn(warning);
+  if (isLocal(directory)) await prepareFolder(directory, bytes);
+}
+
+/** The checkpoints at `resumeFrom`: a file, a folder of parts, or the folder of a run. Rank 0 calls this function. */
+export async function candidates(
+  { checkpoint, resumeFrom = "" }: Settings,
+  warn: (text: string) => void,
+): Promise<Candidates> {
+  const found = isLocal(resumeFrom) ? await stat(resumeFrom).catch(() => undefined) : undefined;
+  const storage = await openStorage(resumeFrom);
+  const isOne = found?.isFile() === true || (await storage.list("")).includes(manifestName);
+  if (isOne)
+    return {
+      next: async () => absolutePlace(resumeFrom),
+      refuse: (_path, error) => {
+        throw error;
+      },
+    };
+  if (isLocal(resumeFrom) && found === undefined && resumeFrom.endsWith(".safetensors"))
+    throw new HeddleError("file", `there is no checkpoint ${absolutePlace(resumeFrom)}`);
+  if (isLocal(resumeFrom) && found !== undefined)
+    for (const warning of await cleanCheckpoints(resumeFrom)) warn(warning);
+  const search = new Search(storage);
+  return {
+    next: async () => {
+      const path = await search.next();
+      if (path !== undefined) return path;
+      if (resumeFrom !== checkpoint?.directory && isLocal(resumeFrom) && found === undefined)
+        throw new HeddleError("checkpoint", `train: resume: there is nothing at ${absolutePlace(resumeFrom)}`);
+      warn(`no checkpoint in ${absolutePlace(resumeFrom)} yet: starting at the beginning`);
+      return undefined;
+    },
+    refuse: (path, error) => search.refuse(path, error),
+  };
 }
 
 /** Moves the checkpoints of an earlier run to a subfolder, so that the new run neither mixes with them nor removes them. */
 async function setAside(directory: string, warn: (text: string) => void): Promise<void> {
   const earlier = await listCheckpoints(directory);
   if (earlier.length === 0) return;
+  if (!isLocal(directory))
+    throw new HeddleError("checkpoint", `there are checkpoints of an earlier run at ${absolutePlace(directory)}`, {
+      hint: "resume that run, or choose another place: an object store cannot move them aside",
+    });
   let number = 1;
   while (await exists(join(directory, `earlier-${number}`))) number++;
-  const folder = resolve(directory, `earlier-${number}`);
+  const folder = join(absolutePlace(directory), `earlier-${number}`);
   await mkdir(folder);
-  for (const { path } of earlier) await rename(path, join(folder, basename(path)));
+  for (const { path, name } of earlier) await rename(path, join(folder, name));
   const what = earlier.length === 1 ? "the checkpoint" : `the ${earlier.length} checkpoints`;
   warn(`moved ${what} of an earlier run to ${folder}`);
 }
@@ -164,35 +359,20 @@ export async function prepareFolder(
   options: { readonly files?: CommitFiles } = {},
 ): Promise<void> {
   const { files = nodeFiles } = options;
-  const path = resolve(directory, writeTest);
+  const path = join(absolutePlace(directory), writeTest);
   try {
     await commitFile(path, { bytes, chunks: [Uint8Array.of(0)] }, { files });
     await files.remove(path);
   } catch (error) {
     if (error instanceof HeddleError) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new HeddleError("file", `checkpoints cannot be written to ${resolve(directory)}: ${reason}`, {
-      hint: "give checkpoint.directory a folder that this user may write to",
-      cause: error,
-    });
+    const code = (error as NodeJS.ErrnoException).code ?? "";
+    throw new HeddleError(
+      "file",
+      `checkpoints cannot be written to ${absolutePlace(directory)}: ${reasons[code] ?? messageOf(error)}`,
+      {
+        hint: "give checkpoint.directory a folder that this user may write to",
+        cause: error,
+      },
+    );
   }
-}
-
-/**
- * Reads a checkpoint: a file, or the newest one of a folder; undefined if the folder has none.
- *
- * @throws HeddleError of the checkpoint that cannot be read.
- */
-async function readFrom(
-  from: string,
-  options: { readonly signal: AbortSignal; readonly warn: (text: string) => void },
-): Promise<Checkpoint | undefined> {
-  const found = await stat(from).catch(() => undefined);
-  if (found?.isFile() === true) return loadCheckpoint(from, options);
-  if (found === undefined && from.endsWith(".safetensors")) {
-    throw new HeddleError("file", `there is no checkpoint ${resolve(from)}`);
-  }
-  const { checkpoint, warnings } = await latestCheckpoint(from, options);
-  for (const warning of warnings) options.warn(warning);
-  return checkpoint;
 }

@@ -4,9 +4,8 @@
  * step on every worker.
  */
 
-import { type CompiledFunction, compileFunction, isTensor } from "../functions/index.ts";
+import { type CompiledFunction, compileFunction } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { flattenTree } from "../util/tree.ts";
 import type { RunParts } from "./parts.ts";
 import type { TrainState } from "./values.ts";
 
@@ -60,8 +59,3 @@ const inOrder = <Group>({ params, optimizer, state }: { params: Group; optimizer
   optimizer,
   state,
 });
-
-/** Frees the memory of values. */
-export function disposeState(values: TrainState): void {
-  for (const tensor of flattenTree(values, isTensor).leaves) tensor.dispose();
-}

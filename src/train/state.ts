@@ -1,16 +1,23 @@
 /** @module Converts the whole state of a run to a checkpoint and back. */
 
-import { forDevices } from "../compression/state.ts";
-import { distribute, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
+import type { Description } from "../checkpoints/description.ts";
+import type { CheckpointState } from "../checkpoints/file.ts";
+import type { PieceData } from "../checkpoints/parts.ts";
+import { type Box, boxOf, type Piece, type Placed, piecesOf } from "../checkpoints/pieces.ts";
+import type { OpenCheckpoint } from "../checkpoints/types.ts";
+import { nothing } from "../compile/value.ts";
+import { fitsDevices, forDevices } from "../compression/state.ts";
+import { distribute, fromShards, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
 import { type Layout, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
+import type { DeviceBuffer } from "../runtime/executor.ts";
 import { HeddleError } from "../util/errors.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import type { Checkpoint, CheckpointState } from "./checkpoint.ts";
+import { problemOfExtra } from "./extra.ts";
 import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
 import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
@@ -43,6 +50,11 @@ export const beginning = ({ from, initialEpoch }: Pick<Settings, "from" | "initi
   rateScale: 1,
 });
 
+/** A position that later steps do not change. */
+export function copyOf(position: RunPosition): RunPosition {
+  return { ...position, tally: position.tally.copy(), history: [...position.history] };
+}
+
 const groups = ["params", "optimizer", "state"] as const;
 
 /** Bytes of all values in a checkpoint. */
@@ -51,32 +63,17 @@ export function stateBytes(types: ModelTypes): number {
   return leaves.reduce((total, type) => total + bytesOf(type), 0);
 }
 
-/**
- * Copies everything that the run needs to resume. Sharded values are gathered, one at a time: then every process
- * must call this function.
- */
-export async function exportState(
+/** Everything that a checkpoint says of a run besides its values. */
+async function describe(
   settings: Settings,
-  values: TrainState,
   key: Tensor,
-  position: RunPosition,
-): Promise<CheckpointState> {
-  const tensors = new Map<string, HostTensor>();
-  for (const group of groups) {
-    const { leaves, paths } = flattenTree(values[group], isTensor);
-    const copies = await Promise.all(leaves.map(wholeData));
-    copies.forEach((data, index) => {
-      const { shape, dtype } = leaves[index] as Tensor;
-      tensors.set(`${group}/${paths[index]}`, { shape, dtype, data });
-    });
-  }
-  const { steps, epoch, batch, tally, history, orderOffset, rateScale } = position;
+  { steps, epoch, batch, tally, history, orderOffset, rateScale }: RunPosition,
+): Promise<Omit<Description, "library">> {
   return {
     step: steps,
     position: { epoch, step: batch },
     seed: settings.seed,
     key: [...(await key.data())],
-    tensors,
     extra: encode({
       data: settings.data.describe(settings.seed),
       optimizer: settings.optimizer.name,
@@ -91,6 +88,95 @@ export async function exportState(
       rateScale,
     }) as { [key: string]: Plain },
   };
+}
+
+/** The values, random key and position of a run between two steps. */
+export interface RunState {
+  readonly values: TrainState;
+  readonly key: Tensor;
+  readonly position: RunPosition;
+}
+
+/** A run as a checkpoint has it. */
+export interface Restored {
+  readonly state: RunState;
+  /** The path of the checkpoint, or its address. */
+  readonly path: string;
+}
+
+/** All values by the names that checkpoints give them. */
+function named(values: TrainState): { readonly name: string; readonly leaf: Tensor }[] {
+  return groups.flatMap((group) => {
+    const { leaves, paths } = flattenTree(values[group], isTensor);
+    return leaves.map((leaf, index) => ({ name: `${group}/${paths[index]}`, leaf }));
+  });
+}
+
+/**
+ * Copies everything that the run needs to resume. Sharded values are gathered, one at a time: then every process
+ * must call this function.
+ */
+export async function exportState(settings: Settings, { values, key, position }: RunState): Promise<CheckpointState> {
+  const all = named(values);
+  const copies = await Promise.all(all.map(({ leaf }) => wholeData(leaf)));
+  const tensors = all.map(({ name, leaf: { shape, dtype } }, index): [string, HostTensor] => [
+    name,
+    { shape, dtype, data: copies[index] as TypedArray },
+  ]);
+  return { ...(await describe(settings, key, position)), tensors: new Map(tensors) };
+}
+
+/** A copy of what this rank has of a run, without communication. */
+export interface OwnPieces {
+  readonly description: Omit<Description, "library">;
+  readonly pieces: readonly PieceData[];
+}
+
+/** A copy of what this rank writes of a run: every piece of every value has one rank that writes it. */
+export async function exportPieces(settings: Settings, state: RunState, runtime: Runtime): Promise<OwnPieces> {
+  const { rank, world } = runtime;
+  const all = named(state.values);
+  const placed = all.map(
+    ({ name, leaf: { dtype, shape, value } }): Placed => ({ name, type: { dtype, shape }, layout: value.layout }),
+  );
+  const [first] = all;
+  // One device per process, or all devices in one.
+  const rankOf = world === 1 ? () => 0 : (device: number) => device;
+  const mesh = first === undefined ? { axes: [] } : meshOf(first.leaf.value.runtime);
+  const own = piecesOf(placed, mesh, rankOf).filter((piece) => piece.rank === rank);
+  return copyPieces(settings, state, runtime, own);
+}
+
+/** A copy of all pieces that this rank's devices hold, of which other ranks may have copies. */
+export async function exportHeld(settings: Settings, state: RunState, runtime: Runtime): Promise<OwnPieces> {
+  const mesh = meshOf(runtime);
+  const held = named(state.values).flatMap(({ name, leaf: { dtype, shape, value } }) => {
+    const boxes = new Map<string, Place>();
+    for (const [device, { coordinates }] of runtime.local.entries()) {
+      const type = { dtype, shape };
+      const box = boxOf({ type, layout: value.layout }, mesh, coordinates);
+      if (box !== undefined) boxes.set(box.start.join(), { ...box, name, type, device });
+    }
+    return [...boxes.values()];
+  });
+  return copyPieces(settings, state, runtime, held);
+}
+
+type Place = Omit<Piece, "rank">;
+
+async function copyPieces(
+  settings: Settings,
+  { values, key, position }: RunState,
+  { local }: Runtime,
+  places: readonly Place[],
+): Promise<OwnPieces> {
+  const leaves = new Map(named(values).map(({ name, leaf }) => [name, leaf]));
+  const copied = async ({ name, type, start, shape, device }: Place): Promise<PieceData> => {
+    const shards = (leaves.get(name) as Tensor).value.shards;
+    const shard = shards[local.length === 1 ? 0 : device] as DeviceBuffer;
+    return { name, type, start, shape, bytes: (await shard.read()).subarray(0, bytesOf({ dtype: type.dtype, shape })) };
+  };
+  return { description: await describe(settings, key, position), pieces: await Promise.all(places.map(copied)) };
 }
 
 /** The elements of a value; a sharded value is gathered, for which every process must call this function. */
@@ -119,64 +205,134 @@ function decode(value: unknown): unknown {
 }
 
 /**
- * Distributes the values of a checkpoint to the devices.
+ * Compares a checkpoint with a run, without reading values.
  *
  * @throws HeddleError `checkpoint` if it belongs to another model, optimizer, dataset or seed.
  */
-export function importState(
-  checkpoint: Checkpoint,
+export function checkFits(checkpoint: OpenCheckpoint, settings: Settings, types: ModelTypes): void {
+  checkSameRun(checkpoint, settings);
+  checkTensorNames(checkpoint, types);
+  for (const group of groups) {
+    const { leaves, paths } = flattenTree(types.state[group], isTensorType);
+    for (const [index, type] of leaves.entries()) checkType(checkpoint, `${group}/${paths[index]}`, type);
+  }
+}
+
+/**
+ * Reads the values of a checkpoint onto the devices, of each value what the devices of this process hold. The checkpoint must fit
+ * ({@link checkFits}).
+ *
+ * @throws HeddleError `checkpoint`, `format` or `file` if what is read is damaged; nothing is left on the devices then
+ */
+export async function importState(
+  checkpoint: OpenCheckpoint,
   settings: Settings,
   types: ModelTypes,
   runtime: Runtime,
   layouts: StateLayouts,
-): { values: TrainState; key: Tensor; position: RunPosition } {
-  checkSameRun(checkpoint, settings);
-  const everywhere = replicated(meshOf(runtime));
-  const put = (tensor: HostTensor, layout: Layout): Tensor =>
-    distribute(runtime, tensor.data, { shape: tensor.shape, dtype: tensor.dtype }, layout);
-  const tree = (group: (typeof groups)[number]): TrainState[typeof group] => {
+): Promise<RunState> {
+  const position = positionOf(checkpoint, settings);
+  const made: Tensor[] = [];
+  const tree = async (group: (typeof groups)[number]): Promise<TrainState[typeof group]> => {
     const { leaves, paths, shape } = flattenTree(types.state[group], isTensorType);
-    return unflattenTree(
-      shape,
-      leaves.map((type, index) =>
-        put(find(checkpoint, `${group}/${paths[index]}`, type), layouts.kept(`${group}.${paths[index]}`)),
-      ),
-    ) as TrainState[typeof group];
+    const tensors: Tensor[] = [];
+    for (const [index, type] of leaves.entries()) {
+      const layout = layouts.kept(`${group}.${paths[index]}`);
+      tensors.push(await readTensor(checkpoint, `${group}/${paths[index]}`, type, layout, runtime));
+      made.push(tensors[index] as Tensor);
+    }
+    return unflattenTree(shape, tensors) as TrainState[typeof group];
   };
-  checkTensorNames(checkpoint, types);
-  const values = { params: tree("params"), optimizer: tree("optimizer"), state: tree("state") };
-  return {
-    values,
-    key: put({ ...keyType, data: Uint32Array.from(checkpoint.key) }, everywhere),
-    position: positionOf(checkpoint),
-  };
+  try {
+    const values = { params: await tree("params"), optimizer: await tree("optimizer"), state: await tree("state") };
+    const key = Uint32Array.from(checkpoint.description.key);
+    return { values, key: distribute(runtime, key, keyType, replicated(meshOf(runtime))), position };
+  } catch (error) {
+    for (const tensor of made) tensor.dispose();
+    throw error;
+  }
+}
+
+/** What the devices of this process hold of each value, by the names that checkpoints give them. */
+export function neededBoxes(
+  types: ModelTypes,
+  runtime: Runtime,
+  layouts: StateLayouts,
+): Map<string, { readonly type: TensorType; readonly boxes: readonly Box[] }> {
+  const mesh = meshOf(runtime);
+  const entries = groups.flatMap((group) => {
+    const { leaves, paths } = flattenTree(types.state[group], isTensorType);
+    return leaves.map((type, index) => {
+      const layout = layouts.kept(`${group}.${paths[index]}`);
+      const boxes = runtime.local.flatMap(({ coordinates }) => boxOf({ type, layout }, mesh, coordinates) ?? []);
+      const distinct = [...new Map(boxes.map((box) => [box.start.join(), box])).values()];
+      return [`${group}/${paths[index]}`, { type, boxes: distinct }] as const;
+    });
+  });
+  return new Map(entries);
+}
+
+/** Reads one value in a layout: the boxes of the local devices, each once. */
+async function readTensor(
+  checkpoint: OpenCheckpoint,
+  name: string,
+  type: TensorType,
+  layout: Layout,
+  runtime: Runtime,
+): Promise<Tensor> {
+  if (!sameType(checkpoint.entries.get(name) as TensorType, type)) {
+    const fitted = forDevices(await checkpoint.read(name), type);
+    return distribute(runtime, fitted.data, type, layout);
+  }
+  const read = new Map<string, Promise<Uint8Array>>();
+  const shards = await Promise.all(
+    runtime.local.map(async ({ coordinates }, device) => {
+      const box = boxOf({ type, layout }, meshOf(runtime), coordinates);
+      if (box === undefined) return nothing;
+      const key = box.start.join(",");
+      const bytes = await (read.get(key) ??
+        (read.set(key, checkpoint.readBytes(name, box)).get(key) as Promise<Uint8Array>));
+      const buffer = runtime.executor.allocate(bytes.length, device);
+      buffer.write(bytes);
+      return buffer;
+    }),
+  );
+  return fromShards(runtime, shards, type, layout);
 }
 
 /** @throws HeddleError `checkpoint` if the checkpoint has other tensors than the run, naming the option that makes the difference. */
-function checkTensorNames(checkpoint: Checkpoint, types: ModelTypes): void {
+function checkTensorNames(checkpoint: OpenCheckpoint, types: ModelTypes): void {
   const ours = groups.flatMap((group) =>
     flattenTree(types.state[group], isTensorType).paths.map((path) => `${group}/${path}`),
   );
-  const theirs = [...checkpoint.tensors.keys()];
+  const theirs = [...checkpoint.entries.keys()];
   const optimizerNames = (names: readonly string[]): string[] =>
     names.filter((name) => name.startsWith("optimizer/")).map((name) => name.slice("optimizer/".length));
   const difference = keptDifference(optimizerNames(theirs), optimizerNames(ours));
   if (difference !== undefined) throw mismatch(checkpoint, `it ${difference}`);
   const known = new Set(ours);
   const extra = theirs.filter((name) => !known.has(name));
-  // `find` reports missing tensors and other types.
-  if (extra.length === 0 || ours.some((name) => !checkpoint.tensors.has(name))) return;
+  // `checkType` reports missing tensors and other types.
+  if (extra.length === 0 || ours.some((name) => !checkpoint.entries.has(name))) return;
   const more = extra.length === 1 ? "" : ` and ${extra.length - 1} more`;
   throw mismatch(checkpoint, `it has ${extra[0]}${more}, which this run does not have`);
 }
 
-function positionOf({ step, position, extra }: Checkpoint): RunPosition {
+/** @throws HeddleError `checkpoint` if the position or the counts cannot be those of a run. */
+function positionOf({ path, description: { step, position, extra } }: OpenCheckpoint, { data }: Settings): RunPosition {
+  const decoded = decode(extra);
+  // After the last batch, what ends the epoch is still to be done.
+  const beyond = position.step > data.batchesPerEpoch;
+  const problem = beyond
+    ? `its next batch is ${position.step}, an epoch has ${data.batchesPerEpoch}`
+    : problemOfExtra(decoded);
+  if (problem !== undefined) throw new HeddleError("checkpoint", `${path} is not a whole checkpoint: ${problem}`);
   const {
     tally: stored,
     history,
     orderOffset = 0,
     rateScale = 1,
-  } = decode(extra) as {
+  } = decoded as {
     tally: {
       loss: number;
       examples: number;
@@ -198,20 +354,20 @@ function positionOf({ step, position, extra }: Checkpoint): RunPosition {
   return { steps: step, epoch, batch, tally, history: records, orderOffset, rateScale };
 }
 
-function find(checkpoint: Checkpoint, name: string, type: TensorType): HostTensor {
-  const tensor = checkpoint.tensors.get(name);
-  if (tensor === undefined) throw mismatch(checkpoint, `it has no ${name}`);
-  if (!sameType(tensor, type)) {
-    const sent = /^optimizer\/compression\.(.*)$/.exec(name)?.[1];
-    const fitted = sent === undefined ? undefined : forDevices(sent, tensor, type);
-    if (fitted !== undefined) return fitted;
-    throw mismatch(checkpoint, `its ${name} is ${formatType(tensor)}, this run's is ${formatType(type)}`);
-  }
-  return tensor;
+/** The name of a value that compression keeps; undefined for other values. */
+const residual = (name: string): string | undefined => /^optimizer\/compression\.(.*)$/.exec(name)?.[1];
+
+function checkType(checkpoint: OpenCheckpoint, name: string, type: TensorType): void {
+  const found = checkpoint.entries.get(name);
+  if (found === undefined) throw mismatch(checkpoint, `it has no ${name}`);
+  if (sameType(found, type)) return;
+  const sent = residual(name);
+  if (sent !== undefined && fitsDevices(sent, found, type)) return;
+  throw mismatch(checkpoint, `its ${name} is ${formatType(found)}, this run's is ${formatType(type)}`);
 }
 
-function checkSameRun(checkpoint: Checkpoint, settings: Settings): void {
-  const { seed, extra } = checkpoint;
+function checkSameRun(checkpoint: OpenCheckpoint, settings: Settings): void {
+  const { seed, extra } = checkpoint.description;
   if (seed !== settings.seed) throw mismatch(checkpoint, `its seed is ${seed}, this run's is ${settings.seed}`);
   if (extra["optimizer"] !== settings.optimizer.name) {
     throw mismatch(
@@ -230,8 +386,13 @@ function checkSameRun(checkpoint: Checkpoint, settings: Settings): void {
   }
 }
 
-function mismatch(checkpoint: Checkpoint, problem: string): HeddleError {
+function mismatch(checkpoint: OpenCheckpoint, problem: string): HeddleError {
   return new HeddleError("checkpoint", `cannot resume from ${checkpoint.path}: ${problem}`, {
     hint: "run with the options of the run that wrote it, or without resume",
   });
+}
+
+/** Frees the memory of values. */
+export function disposeState(values: TrainState): void {
+  for (const tensor of flattenTree(values, isTensor).leaves) tensor.dispose();
 }

@@ -1,4 +1,6 @@
 /** @module `train`: from a model, data, a loss and an optimizer to a trained model. */
+
+import type { FolderLock } from "../checkpoints/lock.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import { takePlace } from "../hosts/launchers.ts";
@@ -14,8 +16,8 @@ import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { called } from "../util/source.ts";
 import { agree } from "./agree.ts";
-import type { Checkpoint } from "./checkpoint.ts";
 import { namesIn } from "./columns.ts";
+import { Elastic, fitted } from "./elastic.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
@@ -24,7 +26,6 @@ import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
 import { layoutAxes } from "./layouts.ts";
-import type { FolderLock } from "./lock.ts";
 import { trainingMemory } from "./memory.ts";
 import { noFiles } from "./no-files.ts";
 import { type RecordTrainOptions, resolveOptions, type Settings, type TrainOptions } from "./options.ts";
@@ -33,12 +34,13 @@ import { pipelineMesh } from "./pipeline.ts";
 import { type CompiledStep, Programs } from "./programs.ts";
 import { type Reporter, silentReporter } from "./progress.ts";
 import { resultOf, type TrainResult } from "./result.ts";
+import { restore } from "./resume.ts";
 import { Run } from "./run.ts";
 import { startValues } from "./start.ts";
-import { beginning, importState, stateBytes } from "./state.ts";
+import { beginning, type Restored, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { suspicions } from "./suspicions.ts";
-import { keyType } from "./values.ts";
+import { keyType, type ModelTypes } from "./values.ts";
 
 /**
  * Trains a model. The same call trains in one process and in many: under `heddle run --workers n` every worker makes
@@ -69,6 +71,14 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   if (planned !== undefined && host.process !== undefined)
     return host.process.planAndEnd(given, givenTypes, planned.split(";").map(parseMesh));
   takePlace();
+  const member = host.process?.member();
+  if (member === undefined) return trainWith(given, givenTypes, undefined);
+  const elastic = new Elastic(member);
+  return elastic.through(() => trainWith({ ...given, keepsValues: true }, givenTypes, elastic));
+}
+
+/** Trains with the workers at hand. */
+async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elastic | undefined): Promise<TrainResult> {
   // With several processes, the ranks first agree to end, after a step.
   const alone = readEnvironment().world <= 1;
   const stop = listenForStop(alone ? given.signal : undefined);
@@ -77,15 +87,16 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   let reporter = silentReporter;
   try {
     stop.signal.throwIfAborted();
-    runtime = await connectAs(given);
+    const connecting = connectAs(given, elastic);
+    runtime = await (elastic === undefined ? connecting : elastic.join(connecting));
     host.process?.report({ type: "doing", what: "compiling" });
     const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
-    ending = new Ending(runtime, settings, types);
+    ending = new Ending(runtime, settings, types, elastic?.isCalled);
     const { leave } = ending;
     stop.onNotice(leave);
-    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending };
+    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending, elastic };
     const programs = new Programs(settings, types, runtime);
     const result = await trainOn({ ...parts, programs, feed: new Feed(runtime) }, stop);
     if (!ending.left) return result;
@@ -96,6 +107,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
     if (stop.signal.reason instanceof Interrupted) host.process?.endBy(stop.signal.reason.signal);
     if (runtime?.processes !== undefined && ending?.agreed !== true)
       runtime.processes.abort(error instanceof Error ? error.message : String(error));
+    if (runtime !== undefined) await elastic?.leave(error, given, runtime);
     throw error;
   } finally {
     reporter.stop();
@@ -132,6 +144,7 @@ async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
     programs,
     feed,
     saver: undefined,
+    elastic: undefined,
   };
   return resultOf(await beginRun(parts, undefined), parts);
 }
@@ -155,12 +168,13 @@ async function endProfile(runtime: Runtime): Promise<void> {
 }
 
 /** The runtime for the options and the environment. */
-async function connectAs(settings: Settings): Promise<Runtime> {
+async function connectAs(settings: Settings, elastic?: Elastic): Promise<Runtime> {
   const { pipeline } = settings;
   const executor = settings.executor === undefined ? undefined : executorNamed(settings.executor);
   const { world, executor: named, workers } = readEnvironment();
   const staged = pipeline === undefined ? undefined : pipelineMesh(pipeline, world);
-  const mesh = settings.mesh ?? environmentMesh() ?? staged;
+  const wanted = settings.mesh ?? environmentMesh() ?? staged;
+  const mesh = elastic === undefined || wanted === undefined ? wanted : fitted(wanted, world);
   if (world > 1 && executor !== undefined && executor.join === undefined) {
     throw new HeddleError(
       "executor",
@@ -189,28 +203,46 @@ async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promi
   await agree(parts);
   host.process?.report({ type: "doing", what: "looking for checkpoints" });
   if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
-  const folder: { lock?: FolderLock } = {};
+  let lock: FolderLock | undefined;
   try {
-    const checkpoint = await prepareCheckpoints(parts, folder);
-    return await trainFrom(checkpoint, parts, stop);
+    const before = async (): Promise<void> =>
+      host.files?.takeFolder(settings, {
+        bytes: stateBytes(parts.types),
+        reporter,
+        onLock: (taken) => {
+          lock = taken;
+        },
+      });
+    const memory = await parts.elastic?.exchange(parts);
+    const resumeFrom = memory === undefined ? (parts.elastic?.resumeFrom(settings) ?? settings.resumeFrom) : undefined;
+    const { restored, tag } = await restore({ ...parts, settings: { ...settings, resumeFrom } }, before);
+    return await trainFrom(memory ?? restored, { tag, lock }, parts, stop);
   } finally {
-    folder.lock?.release();
+    lock?.release();
   }
 }
 
 async function trainFrom(
-  checkpoint: Checkpoint | undefined,
+  restored: Restored | undefined,
+  folder: { readonly tag: string; readonly lock: FolderLock | undefined },
   partsWithoutSaver: Omit<RunParts, "saver">,
   stop: StopRequest,
 ): Promise<TrainResult> {
-  const { settings, runtime, reporter } = partsWithoutSaver;
-  const writes = settings.checkpoint !== undefined && runtime.rank === 0;
-  const saver = writes ? host.files?.makeSaver(settings.checkpoint, checkpoint, reporter.warn) : undefined;
+  const { settings, runtime, reporter, programs } = partsWithoutSaver;
+  const saver = host.files?.makeSaver({
+    ...folder,
+    settings,
+    runtime,
+    whole: programs.layouts.whole,
+    resumedFrom: restored?.path,
+    continues: partsWithoutSaver.elastic?.fromMemory === true,
+    warn: reporter.warn,
+  });
   stop.onForced(() => saver?.removeTemporaries());
   const parts: RunParts = { ...partsWithoutSaver, saver };
   host.process?.report({ type: "doing", what: "making the initial values" });
   try {
-    const run = await beginRun(parts, checkpoint);
+    const run = await beginRun(parts, restored);
     const profiled = host.process?.profiledSteps();
     await run.train(profiled ?? Infinity, () => summarise(parts));
     if (profiled !== undefined) await endProfile(runtime);
@@ -221,9 +253,9 @@ async function trainFrom(
   }
 }
 
-async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Promise<Run> {
+async function beginRun(parts: RunParts, restored: Restored | undefined): Promise<Run> {
   const { settings, types, runtime, programs, reporter } = parts;
-  if (checkpoint === undefined) {
+  if (restored === undefined) {
     // Computed on the runtime of one device, which may have another executor.
     const localKey = random.key(settings.seed);
     const seedKey = distribute(runtime, await localKey.data(), keyType, replicated(meshOf(runtime)));
@@ -233,10 +265,10 @@ async function beginRun(parts: RunParts, checkpoint: Checkpoint | undefined): Pr
     const first = from === undefined ? values : await startValues(from, values, types, runtime, programs.layouts);
     return new Run(parts, first, key, beginning(settings));
   }
-  const { values, key, position } = importState(checkpoint, settings, types, runtime, programs.layouts);
+  const { values, key, position } = restored.state;
   const { epoch, batch } = position;
   const where = epoch >= settings.epochs ? "after the last epoch" : `at epoch ${epoch + 1}, batch ${batch + 1}`;
-  reporter.line(`resuming from ${checkpoint.path}, ${where}`);
+  reporter.line(`resuming from ${restored.path}, ${where}`);
   return new Run(parts, values, key, position, true);
 }
 
@@ -264,25 +296,4 @@ function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "sa
   });
   for (const line of lines) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, layoutAxes(settings.layoutRules)))) reporter.warn(line);
-}
-
-/**
- * The checkpoint to resume from, the same on every rank. Rank 0 takes the folder, tests whether checkpoints can be written there, and
- * looks for a checkpoint; it sends the path, or its error, to the other ranks.
- */
-async function prepareCheckpoints(
-  { settings, types, runtime, signal, reporter }: Omit<RunParts, "saver">,
-  folder: { lock?: FolderLock },
-): Promise<Checkpoint | undefined> {
-  let checkpoint: Checkpoint | undefined;
-  const onLock = (lock: FolderLock): void => {
-    folder.lock = lock;
-  };
-  const look = async (): Promise<string> => {
-    checkpoint = await host.files?.findCheckpoint(settings, { bytes: stateBytes(types), signal, reporter, onLock });
-    return checkpoint?.path ?? "";
-  };
-  // Also without checkpoints: ranks whose options differ would wait for each other.
-  const path = await (runtime.processes?.together("checkpoint", look) ?? look());
-  return path === "" || runtime.rank === 0 ? checkpoint : host.files?.loadCheckpoint(path, { signal });
 }

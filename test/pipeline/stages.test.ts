@@ -393,16 +393,6 @@ describe("stages", () => {
         ),
       /output 'rows' has a row for every row of the batch/,
     ],
-    [
-      "a use in another layout than that of what is kept",
-      () =>
-        planFunction(trainStep(chained), [weights(), x, y], makeMesh({ stage: 3, model: 2 }), {
-          ...options(),
-          uses: (path) => (path === "params.b" ? parseLayout("R S(0)") : undefined),
-          pipeline: options(),
-        }),
-      /'params\.b' has the layout for use R S\(0\), but a pipeline uses values as they are kept\n.*\n {2}hint: .*without gather/,
-    ],
   ])("are refused by name: %s", (_what, run, message) => {
     expect(run).toThrow(message);
   });

@@ -15,7 +15,7 @@ import {
 } from "../../src/functions/index.ts";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
 import { clipByGlobalNorm } from "../../src/optim/index.ts";
-import { mesh as makeMesh, parsePlan, printPlan, replicated, type Schedule, shardedOn } from "../../src/plan/index.ts";
+import { type Layout, mesh as makeMesh, parsePlan, printPlan, type Schedule, shardedOn } from "../../src/plan/index.ts";
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
@@ -26,6 +26,7 @@ const stageOf = (path: string): number | undefined => {
   const match = /^params\.(\d+)\./.exec(path);
   return match === null ? undefined : network.stages[match[1] as string];
 };
+const isWeight = (path: string): boolean => /\.(weight|bias)$/.test(path);
 const key = random.key(3);
 const lossOf = (params: Tensors, x: Tensor, y: Tensor): Tensor =>
   softmaxCrossEntropy(network.layer.apply({ params, state: {} }, x, { train: true, key }).y, y);
@@ -50,6 +51,7 @@ function pipelined(
   executor: "reference" | "native",
   step = stepBy(name),
   schedule: string | Schedule = "pipedream",
+  sharded = false,
 ) {
   const { axes: meshAxes } = makeMesh(axes);
   const runtime = localRuntime({ axes: meshAxes, executor, threads: 1 });
@@ -66,8 +68,9 @@ function pipelined(
     schedule,
     stages: stageOf,
     batch: isBatch,
-    layouts: (path) => (isBatch(path) ? split : whole),
-    outputLayouts: () => whole,
+    layouts: (path) => (isBatch(path) || (sharded && isWeight(path)) ? split : whole),
+    uses: (path) => (isWeight(path) ? whole : undefined),
+    outputLayouts: (path) => (sharded && isWeight(path) ? split : whole),
     donate: [0, 1],
   });
   return { runtime, pipeline };
@@ -145,23 +148,26 @@ test.each(
     ["adam", 2, { stage: 3 }, executor] as const,
     ["momentum", 2, { stage: 3, data: 2 }, executor] as const,
     ["momentum", 4, { stage: 3, data: 2 }, executor] as const,
+    ["adam", 4, { stage: 3, data: 2 }, executor, "fully sharded"] as const,
   ]),
 )(
   "%s, %i micro-batches on %j (%s): the parameters of one device with gradients as late",
-  async (name, microBatches, axes, executor) => {
-    const { runtime, pipeline } = pipelined(name, microBatches, axes, executor);
+  async (name, microBatches, axes, executor, ...[kind]) => {
+    const sharded = kind !== undefined;
+    const { runtime, pipeline } = pipelined(name, microBatches, axes, executor, stepBy(name), "pipedream", sharded);
     const expected = await oracle(name, microBatches, 4, "data" in axes ? 2 : 1);
-    let { params, slots }: State = start(network, optimizerOf(name), "f64");
+    const put = async (value: Tensor, split: Layout = shardedOn(meshOf(runtime), "data" in axes ? { data: 0 } : {})) =>
+      distribute(runtime, await value.data(), value, split);
+    const { leaves, shape } = flattenTree(start(network, optimizerOf(name), "f64"), isTensor);
+    const held = pipeline.plan.inputs.slice(0, leaves.length).map(({ layout }) => layout);
+    expect(held.some((layout) => layout.some(({ kind }) => kind === "shard"))).toBe(sharded);
+    let { params, slots } = unflattenTree(
+      shape,
+      await Promise.all(leaves.map((leaf: Tensor, index) => put(leaf, held[index]))),
+    ) as unknown as State;
     const losses: number[] = [];
     for (let step = 0; step < 4; step++) {
       const { x, y } = batch(step, network, "f64");
-      const put = async (value: Tensor): Promise<Tensor> =>
-        distribute(
-          runtime,
-          await value.data(),
-          value,
-          "data" in axes ? shardedOn(meshOf(runtime), { data: 0 }) : replicated(meshOf(runtime)),
-        );
       const made = pipeline.run(params, slots, tensor(step, { dtype: "i32" }), await put(x), await put(y));
       losses.push(await made.loss.item());
       ({ params, slots } = made);

@@ -8,7 +8,7 @@ import { samples } from "../../scripts/kernel-samples.ts";
 import { seeds } from "../../scripts/kernel-seeds.ts";
 import { kernels } from "../../src/kernels/index.ts";
 import { errorCodes } from "../../src/util/error-codes.ts";
-import { legalOf, meanings } from "../../src/util/settings.ts";
+import { allVariables } from "../../src/util/settings.ts";
 import { root } from "./pages.ts";
 
 const table = (head: string, rows: readonly (readonly string[])[]): string =>
@@ -55,11 +55,8 @@ ${table(
 )}
 `;
 
-const variables = Object.keys(meanings) as (keyof typeof meanings)[];
 const rowsOf = (by: "run" | undefined): string[][] =>
-  variables
-    .filter((name) => meanings[name].by === by)
-    .map((name) => [`\`${name}\``, legalOf(name), meanings[name].says]);
+  allVariables.filter((known) => known.by === by).map(({ name, legal, says }) => [`\`${name}\``, legal, says]);
 
 const environment = `# Environment variables
 

@@ -1,5 +1,5 @@
 /** Saves checkpoints one after another into the folder given, until it is killed. Each holds its step everywhere. */
-import { latestCheckpoint, saveCheckpoint } from "../../src/train/checkpoint.ts";
+import { latestCheckpoint, saveCheckpoint } from "../../src/checkpoints/index.ts";
 import { stateOfStep } from "./checkpoint-state.ts";
 
 const folder = process.argv[2] as string;

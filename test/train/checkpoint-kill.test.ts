@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { latestCheckpoint } from "../../src/train/checkpoint.ts";
+import { latestCheckpoint } from "../../src/checkpoints/index.ts";
 import { expectWhole } from "./checkpoint-state.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-kill-"));

@@ -1,7 +1,7 @@
 /** States for the checkpoint tests: every part says its step, so that a mixture of two is noticed. */
 import { deepStrictEqual } from "node:assert/strict";
+import type { Checkpoint, CheckpointState } from "../../src/checkpoints/index.ts";
 import type { HostTensor } from "../../src/io/safetensors.ts";
-import type { Checkpoint, CheckpointState } from "../../src/train/checkpoint.ts";
 
 export function stateOfStep(step: number, size = 6): CheckpointState {
   return {

@@ -13,16 +13,16 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { checkpointFileName } from "../../src/io/checkpoint-name.ts";
-import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
-import { encodeSafetensors, readSafetensors, saveSafetensors } from "../../src/io/safetensors.ts";
 import {
   latestCheckpoint,
   listCheckpoints,
   loadCheckpoint,
   saveCheckpoint,
   tensorsUnder,
-} from "../../src/train/checkpoint.ts";
+} from "../../src/checkpoints/index.ts";
+import { checkpointFileName } from "../../src/io/checkpoint-name.ts";
+import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
+import { encodeSafetensors, readSafetensors, saveSafetensors } from "../../src/io/safetensors.ts";
 import { HeddleError } from "../../src/util/errors.ts";
 import { expectWhole, stateOfStep } from "./checkpoint-state.ts";
 

@@ -1,12 +1,21 @@
 /** One writer to a folder of checkpoints. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type FolderLock, lockFolder } from "../../src/train/lock.ts";
+import { type FolderLock, lockFolder } from "../../src/checkpoints/lock.ts";
 
 let root = "";
 let folder = "";
@@ -45,7 +54,7 @@ describe.skipIf(process.platform !== "linux")("a folder", () => {
   test("is made, taken, refused to a second by any path, given free", async () => {
     const lock = await take();
     expect(lock.exclusive).toBe(true);
-    expect(readdirSync(folder)).toEqual([]);
+    expect(readdirSync(folder)).toEqual(["lock.json"]);
     symlinkSync(folder, join(root, "link"));
     for (const path of [folder, `${folder}/../run`]) {
       await expect(take(path)).rejects.toThrow(held("another training of this process"));
@@ -54,12 +63,55 @@ describe.skipIf(process.platform !== "linux")("a folder", () => {
     await take(join(root, "other"));
     lock.release();
     lock.release();
+    expect(readdirSync(folder)).toEqual([]);
     await take();
+  });
+
+  /** A lock as the process of another host or container has it. */
+  function foreign(pid = process.pid): void {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(
+      join(folder, "lock.json"),
+      JSON.stringify({ token: "t", host: "far", pid, among: "other 1", started: "1" }),
+    );
+  }
+
+  test("held elsewhere is refused at the next sign of life", async () => {
+    foreign(77);
+    const beats = setInterval(() => utimesSync(join(folder, "lock.json"), new Date(), new Date()), 200);
+    await expect(lockFolder(folder)).rejects.toThrow(held("process 77 on host far"));
+    clearInterval(beats);
+  });
+
+  test("held elsewhere without a sign of life is taken", async () => {
+    foreign();
+    open.push(await lockFolder(folder, { staleAfter: 300 }));
+    expect(readFileSync(join(folder, "lock.json"), "utf8")).toContain(`"pid":${process.pid}`);
+  });
+
+  test.each([
+    ["a malformed file", "not JSON"],
+    ["another process of the number", JSON.stringify({ token: "t", host: "h", pid: 1, among: "", started: "0" })],
+  ])("held by %s is taken after a while", async (_name, text) => {
+    mkdirSync(folder);
+    writeFileSync(join(folder, "lock.json"), text);
+    open.push(await lockFolder(folder, { staleAfter: 200 }));
+  });
+
+  test.each<[string, () => void, string]>([
+    ["removed", () => rmSync(folder, { recursive: true }), "lock.json was removed from"],
+    ["taken by another run", () => foreign(5), "another run has taken"],
+  ])("that is %s is noticed before a write", async (_name, change, what) => {
+    const lock = await take();
+    await lock.check();
+    change();
+    await expect(lock.check()).rejects.toThrow(`${what} ${folder} while this run writes`);
+    lock.release();
   });
 
   /** A process that holds the folder; `busy` when it no longer answers. */
   async function holder(busy: boolean): Promise<ChildProcess> {
-    const module = fileURLToPath(new URL("../../src/train/lock.ts", import.meta.url));
+    const module = fileURLToPath(new URL("../../src/checkpoints/lock.ts", import.meta.url));
     const body = `import { lockFolder } from ${JSON.stringify(module)};
       await lockFolder(${JSON.stringify(folder)});
       process.stdout.write("held", () => { if (${busy}) for (;;); else setInterval(() => {}, 1000); });`;
@@ -76,7 +128,7 @@ describe.skipIf(process.platform !== "linux")("a folder", () => {
     ["is busy", true],
   ])("held by a process that %s is refused, and free once that was killed", async (_name, busy) => {
     const child = await holder(busy);
-    await expect(take()).rejects.toThrow(held(`process ${busy ? "unknown" : child.pid}`));
+    await expect(take()).rejects.toThrow(held(`process ${child.pid}`));
     const waiting = take(folder, 60_000);
     await sleep(120);
     child.kill("SIGKILL");

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
-import type { TrainingMemory } from "../../src/report/index.ts";
+import { deviceBytes, type TrainingMemory } from "../../src/report/index.ts";
 
 const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
 const script = fileURLToPath(new URL("./scripts/memory.ts", import.meta.url));
@@ -31,14 +31,21 @@ function told(name: string, workers = 1): Told[] {
 describe.skipIf("error" in loadNative())("peak memory", { timeout: 120_000 }, () => {
   const found = new Map<string, readonly TrainingMemory[]>();
 
-  test.each(["one device", "data parallel", "tensor parallel", "fully sharded", "pipeline", "pipelines times data"])(
-    "%s, devices of one process",
-    (name) => {
-      const [{ memories, predicted, measured }] = told(name) as [Told];
-      expect(measured).toBe(predicted);
-      found.set(name, memories);
-    },
-  );
+  test.each([
+    "one device",
+    "data parallel",
+    "tensor parallel",
+    "fully sharded",
+    "pipeline",
+    "pipelines times data",
+    "fully sharded pipelines",
+    "fully sharded pipelines that gather for each action",
+    "pipelines with sharded state",
+  ])("%s, devices of one process", (name) => {
+    const [{ memories, predicted, measured }] = told(name) as [Told];
+    expect(measured).toBe(predicted);
+    found.set(name, memories);
+  });
 
   test.each(["fully sharded", "pipeline"])("%s, two processes", (name) => {
     for (const { predicted, measured } of told(name, 2)) expect(measured).toBe(predicted);
@@ -51,6 +58,23 @@ describe.skipIf("error" in loadNative())("peak memory", { timeout: 120_000 }, ()
     for (const part of ["parameters", "optimizer"] as const)
       expect(2 * sum("fully sharded", (memory) => memory[part])).toBe(sum("data parallel", (memory) => memory[part]));
     expect(sum("fully sharded", ({ batches }) => batches)).toBe(sum("data parallel", ({ batches }) => batches));
+  });
+
+  test("a fully sharded pipeline over two holds half of the state on each device, and less for a step where each action gathers", () => {
+    const whole = (of: (memory: TrainingMemory) => number): number => sum("pipelines times data", of);
+    // Parameters without a dim of an even length stay whole.
+    for (const part of ["parameters", "optimizer"] as const)
+      expect(sum("fully sharded pipelines", (memory) => memory[part])).toBe(whole((memory) => memory[part]) / 2);
+    expect(sum("pipelines with sharded state", ({ parameters }) => parameters)).toBe(
+      whole(({ parameters }) => parameters),
+    );
+    expect(sum("pipelines with sharded state", ({ optimizer }) => optimizer)).toBe(
+      whole(({ optimizer }) => optimizer) / 2,
+    );
+    const all = (name: string): number => sum(name, deviceBytes);
+    expect(all("fully sharded pipelines that gather for each action")).toBeLessThan(all("fully sharded pipelines"));
+    expect(all("fully sharded pipelines")).toBeLessThan(all("pipelines times data"));
+    expect(all("pipelines with sharded state")).toBeLessThan(all("pipelines times data"));
   });
 
   test("the stages of a pipeline hold the parameters and optimizer state of one device between them", () => {

@@ -215,28 +215,16 @@ const mistakes: readonly (readonly [what: string, make: () => unknown, says: Reg
     /resume: there is nothing at \/nowhere\/at\/all/,
   ],
   [
-    "a layout over the rows beside a pipeline",
+    "a layout over the stages of a pipeline",
     () =>
       run({
         model: nn.sequential(nn.flatten(), nn.linear(16), nn.relu(), nn.linear(3)),
         data: bars(16).batch(16),
         pipeline: { stages: { 1: 0, 3: 1 }, microBatches: 2 },
         mesh: mesh({ stage: 2, data: 2 }),
-        layout: layouts.fullySharded(),
+        layout: layouts.fullySharded("stage"),
       }),
-    /layout splits "1\.weight" over 'data', which a pipeline uses otherwise/,
-  ],
-  [
-    "optimizer state split over the rows beside a pipeline",
-    () =>
-      run({
-        model: nn.sequential(nn.flatten(), nn.linear(16), nn.relu(), nn.linear(3)),
-        data: bars(16).batch(16),
-        pipeline: { stages: { 1: 0, 3: 1 }, microBatches: 2 },
-        mesh: mesh({ stage: 2, data: 2 }),
-        layout: layouts.shardedState(),
-      }),
-    /layout splits "1\.weight" over 'data', which a pipeline uses otherwise/,
+    /layout splits "1\.weight" over 'stage', which a pipeline uses otherwise/,
   ],
   [
     "equal sizes for other devices",

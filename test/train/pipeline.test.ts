@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { layouts, nn, optim, random, type StepRecord, type TrainOptions, train } from "heddle";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { loadCheckpoint } from "../../src/checkpoints/index.ts";
 import { withSource } from "../../src/compile/index.ts";
 import { isOnStage, isTensor, replicate, type Tensor } from "../../src/functions/index.ts";
 import type { HostTensors } from "../../src/io/safetensors.ts";
-import { type Mesh, mesh, printLayouts, printPlan } from "../../src/plan/index.ts";
-import { loadCheckpoint } from "../../src/train/checkpoint.ts";
+import { formatLayout, type Mesh, mesh, printLayouts, printPlan } from "../../src/plan/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
@@ -64,7 +64,7 @@ const stages = (one: Partial<TrainOptions["pipeline"] & object> = {}): Partial<T
   pipeline: { stages: { 1: 0, 4: 1, 6: 1 }, microBatches: 4, ...one },
 });
 
-const meshes: { readonly [name: string]: Partial<TrainOptions> } = {
+const meshes: { [name: string]: Partial<TrainOptions> } = {
   "one device": {},
   "two stages": stages(),
   "two stages, all forward passes first": stages({ schedule: "gpipe" }),
@@ -78,6 +78,28 @@ const meshes: { readonly [name: string]: Partial<TrainOptions> } = {
     ...stages(),
   },
 };
+const sharded: { readonly [name: string]: Partial<TrainOptions> } = {
+  "fully sharded": { layout: layouts.fullySharded() },
+  "fully sharded, gathered for each action": {
+    layout: layouts.fullySharded(),
+    ...stages({ microBatches: 2, gatherEach: true }),
+  },
+  "fully sharded, backward passes in two parts": {
+    layout: layouts.fullySharded(),
+    ...stages({ microBatches: 2, schedule: "zb-h1" }),
+  },
+  "fully sharded, the first one's layer split over model, too": {
+    mesh: mesh({ stage: 2, data: 2, model: 2 }),
+    layout: [layouts.named({ "1.weight": { model: 0 }, "1.bias": { model: 0 } }), layouts.fullySharded()],
+  },
+  "sharded state": { layout: layouts.shardedState() },
+};
+for (const [name, more] of Object.entries(sharded))
+  meshes[`two stages times data, ${name}`] = {
+    mesh: mesh({ stage: 2, data: 2 }),
+    ...stages({ microBatches: 2 }),
+    ...more,
+  };
 const named = (name: string): Partial<TrainOptions> => meshes[name] as Partial<TrainOptions>;
 
 const executors = ["reference", ...(missing === undefined ? (["native"] as const) : [])] as const;
@@ -122,7 +144,29 @@ describe("a plan in a file", () => {
     ["two stages, all forward passes first", mesh({ stage: 2 })],
     ["two stages times data", mesh({ stage: 2, data: 2 })],
     ["fully sharded", mesh({ data: 2 })],
+    ["two stages times data, fully sharded", mesh({ stage: 2, data: 2 })],
+    ["two stages times data, fully sharded, gathered for each action", mesh({ stage: 2, data: 2 })],
   ];
+  test("gathers once for a step or once for each action, and scatters once", () => {
+    const counts = ["fully sharded", "fully sharded, gathered for each action"].map((name) => {
+      const settings = resolveOptions(task(named(`two stages times data, ${name}`)));
+      const { programs } = planStep(settings, modelTypes(settings), mesh({ stage: 2, data: 2 }));
+      const values = (op: string) =>
+        programs.map(({ program }) =>
+          program.steps.reduce(
+            (sum, step) => sum + (step.kind === "collective" && step.op === op ? step.results.length : 0),
+            0,
+          ),
+        );
+      return { gathered: values("allGather"), scattered: values("reduceScatter") };
+    });
+    // Stage 0 has one layer, whose weight the backward pass does not need; stage 1 has two, of which one bias is whole.
+    expect(counts).toEqual([
+      { gathered: [2, 3], scattered: [2, 3] },
+      { gathered: [4, 10], scattered: [2, 3] },
+    ]);
+  });
+
   test.each(splits)("%s: its layouts, or all of it, have the bits of the options", async (name, axes) => {
     const expected = await trained({ ...named(name), epochs: 1 });
     const settings = resolveOptions(task(named(name)));
@@ -138,7 +182,7 @@ describe("a plan in a file", () => {
 });
 
 describe("checkpoints", () => {
-  test.each(Object.keys(meshes).slice(1, 5))(
+  test.each([...Object.keys(meshes).slice(1, 5), "two stages times data, fully sharded"])(
     "%s: a run that goes on has the bits of one never interrupted",
     async (name) => {
       const whole = await uninterrupted(name);
@@ -157,6 +201,10 @@ describe("checkpoints", () => {
     ["two stages", "three stages"],
     ["two stages times data", "fully sharded"],
     ["fully sharded", "two stages"],
+    ["two stages times data, fully sharded", "three stages"],
+    ["two stages times data, fully sharded", "one device"],
+    ["fully sharded", "two stages times data, fully sharded"],
+    ["two stages", "two stages times data, sharded state"],
   ])("written by %s, read by %s", async (first, second) => {
     const checkpoint = { directory: folder };
     await trained({ ...named(first), checkpoint, epochs: 2 });
@@ -291,6 +339,18 @@ describe("several stages on each rank", () => {
   ] as const)("are refused: %j", async (given, message) => {
     await expect(train(task({ model: four(), epochs: 1, pipeline: given }))).rejects.toThrow(message);
   });
+});
+
+test("parts of unequal sizes are refused, and parameters that would have them are stored whole", async () => {
+  const model = nn.sequential(nn.flatten(), nn.linear(201), nn.relu(), nn.linear(3));
+  const given = { model, epochs: 1, pipeline: { stages: { 1: 0, 3: 1 }, microBatches: 2 } };
+  const named = layouts.named({ "1.weight": { model: 0 } });
+  await expect(train(task({ ...given, mesh: mesh({ stage: 2, model: 2 }), layout: named }))).rejects.toThrow(
+    /parameter "1\.weight": f64\[201,64\] cannot be .*dim 0 has 201 elements/,
+  );
+  const { params } = await train(task({ ...given, mesh: mesh({ stage: 2, data: 2 }), layout: layouts.fullySharded() }));
+  const placed = flattenTree(params, isTensor).leaves.map((leaf: Tensor) => formatLayout(leaf.value.layout));
+  expect(placed).toEqual(["O(0) S(1)", "O(0) R", "O(1) R", "O(1) R"]);
 });
 
 describe("results", () => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Callbacks, type EpochRecord, optim, type TrainOptions, type TrainResult, train } from "heddle";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { listCheckpoints, loadCheckpoint } from "../../src/train/checkpoint.ts";
+import { listCheckpoints, loadCheckpoint } from "../../src/checkpoints/index.ts";
 import { bars, convnet, options } from "./synthetic.ts";
 
 let directory = "";

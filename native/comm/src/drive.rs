@@ -23,6 +23,7 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 const STALLED: Duration = Duration::from_millis(100);
 
 /// One collective of one rank.
+#[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub(crate) shared: &'a Shared,
     /// World rank of each position of the group.
@@ -50,7 +51,7 @@ struct Outgoing {
 }
 
 pub(crate) struct Incoming {
-    message: Option<Receive>,
+    pub(crate) message: Option<Receive>,
     head: [u8; HEADER],
     head_got: usize,
     text: [u8; MAX_TEXT],
@@ -67,10 +68,10 @@ pub(crate) struct Drive<'a> {
     pub(crate) job: &'a Job<'a>,
     pub(crate) transport: &'a mut dyn Transport,
     sent: usize,
-    received: usize,
+    pub(crate) received: usize,
     out: Outgoing,
     pub(crate) incoming: Incoming,
-    idle: u32,
+    pub(crate) idle: u32,
     stalled_since: Option<Instant>,
     said_waiting: bool,
 }
@@ -118,7 +119,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn now(&self) -> String {
+    pub(crate) fn now(&self) -> String {
         format!("{} (sequence {}, message {})", self.job.what, self.job.header.sequence, self.received)
     }
 
@@ -354,7 +355,7 @@ impl<'a> Drive<'a> {
         Ok(self.incoming.text[..got].to_vec())
     }
 
-    fn mismatch(&self, rank: usize, header: &Header, text: &[u8]) -> Error {
+    pub(crate) fn mismatch(&self, rank: usize, header: &Header, text: &[u8]) -> Error {
         // Bytes that a peer sent before it failed may not match: its failure is the cause.
         if let Some(error) = self.last_words() {
             return error;
@@ -398,7 +399,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Spins briefly, then yields, then sleeps until a link or another thread is ready.
-    fn rest(&mut self) -> Result<()> {
+    pub(crate) fn rest(&mut self) -> Result<()> {
         self.idle += 1;
         if self.idle <= self.job.shared.spins {
             std::hint::spin_loop();
@@ -450,6 +451,7 @@ impl<'a> Drive<'a> {
     /// While no bytes move: checks whether another peer than the awaited one is gone or in another collective.
     fn look_around(&mut self, waiting_for: Option<usize>) -> Result<()> {
         for rank in self.job.ranks.iter().copied().filter(|rank| *rank != self.job.shared.rank) {
+            self.look_at_lane(rank, Some(rank) == waiting_for)?;
             if Some(rank) != waiting_for {
                 self.look_at(rank)?;
             }

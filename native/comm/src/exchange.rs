@@ -6,8 +6,8 @@ use crate::schedule::{MAX_SEGMENT, Receive, Schedule, Send};
 /// The messages of one rank of an exchange. Kept between calls, so that equal calls allocate nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
-    sends: Vec<Send>,
-    receives: Vec<Receive>,
+    pub(crate) sends: Vec<Send>,
+    pub(crate) receives: Vec<Receive>,
 }
 
 fn places(space: Space, start: usize, len: usize) -> impl Iterator<Item = Place> {

@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::drive::{Drive, Job};
+use crate::drive::Job;
 use crate::exchange::{Listed, Messages};
 use crate::frame::{Fnv, Header};
 use crate::memory::{Memory, Place, Scratch, Space};
 use crate::reduce::{Triple, combine};
 use crate::schedule::{Pattern, Schedule};
-use crate::small::{Texts, hash_text};
+use crate::small::{Texts, carry, hash_text};
 use crate::state::Shared;
 use crate::transport::Transport;
 use crate::{Dtype, Error, Part, Reduction, Result};
@@ -244,10 +244,9 @@ impl Group {
             let header = header(shared, self.id, sequence, fingerprint);
             let ranks = self.ranks.as_slice();
             let reduce = (call.dtype, call.reduction);
-            let collects = schedule.collects();
-            let schedule = listed.map_or(Messages::Computed(schedule), Messages::Listed);
-            let job = Job { shared, ranks, schedule, memory, reduce, header, what, text, flight };
-            let result = perform(&job, (call.pattern, collects), size, index, block, transport);
+            let messages = listed.map_or(Messages::Computed(schedule), Messages::Listed);
+            let job = Job { shared, ranks, schedule: messages, memory, reduce, header, what, text, flight };
+            let result = perform(&job, schedule, transport);
             shared.flight.finish(flight, result.is_ok());
             result
         })
@@ -269,14 +268,8 @@ fn header(shared: &Shared, group: u64, sequence: u64, fingerprint: u64) -> Heade
     }
 }
 
-fn perform(
-    job: &Job<'_>,
-    (pattern, collects): (Pattern, bool),
-    size: usize,
-    me: usize,
-    block: usize,
-    transport: &mut dyn Transport,
-) -> Result<()> {
+fn perform(job: &Job<'_>, schedule: Schedule, transport: &mut dyn Transport) -> Result<()> {
+    let Schedule { pattern, size, me, bytes: block, .. } = schedule;
     let place = |space, index| Place { space, block: index, start: 0, len: block };
     let own = match pattern {
         Pattern::AllGather => Some((0, me)),
@@ -292,8 +285,8 @@ fn perform(
     if size == 1 {
         return Ok(());
     }
-    Drive::new(job, transport).run()?;
-    if collects {
+    carry(job, transport)?;
+    if schedule.collects() {
         let from = if pattern == Pattern::ReduceScatter { me } else { 0 };
         // SAFETY: the schedule asked for `size` scratch blocks, and `from` is a block of the checked inputs.
         unsafe {

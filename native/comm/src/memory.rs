@@ -39,6 +39,7 @@ impl Scratch {
 }
 
 /// The memory of one call.
+#[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     pub(crate) parts: &'a [Part<'a>],
     /// End of each part in the flat vector of one block.

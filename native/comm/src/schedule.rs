@@ -46,13 +46,13 @@ pub(crate) struct Receive {
 /// The messages of one rank in one collective.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
-    pattern: Pattern,
-    size: usize,
-    me: usize,
+    pub(crate) pattern: Pattern,
+    pub(crate) size: usize,
+    pub(crate) me: usize,
     /// Bytes of one block.
-    bytes: usize,
+    pub(crate) bytes: usize,
     /// Small enough for one exchange with every rank instead of a ring.
-    direct: bool,
+    pub(crate) direct: bool,
     segment: usize,
     segments: usize,
 }

@@ -30,7 +30,7 @@ use crate::transport::{NONCE, Segment, SharedLink, Side, ring_bytes};
 use crate::{Error, Result, TransportKind};
 
 const MAGIC: [u8; 4] = *b"HDLm";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const OFFER: usize = 40;
 const FRAME: usize = 256;
 const REASON: usize = FRAME - 44;
@@ -268,7 +268,7 @@ impl Agreement<'_> {
             |reason| Frame::refusal(reason),
             |_| Frame { ring: Ok(ring as u64), socket: [0; NONCE], nonce },
         ))?;
-        Ok(checked.map(|bell| SharedLink { segment, side: Side::Lower, bell }))
+        Ok(checked.map(|bell| SharedLink::new(segment, Side::Lower, bell)))
     }
 
     /// The higher rank's part.
@@ -291,7 +291,7 @@ impl Agreement<'_> {
         self.tell(&taken.as_ref().map_or_else(|reason| Frame::refusal(reason), |_| answer))?;
         let verdict = self.hear()?;
         Ok(match (taken, verdict.ring) {
-            (Ok((segment, bell)), Ok(_)) => Ok(SharedLink { segment, side: Side::Higher, bell: bell.into() }),
+            (Ok((segment, bell)), Ok(_)) => Ok(SharedLink::new(segment, Side::Higher, bell.into())),
             (Err(reason), _) | (_, Err(reason)) => Err(reason),
         })
     }

@@ -3,17 +3,19 @@
  * planner's rules decide what one micro-batch computes, and the all-reduces on this axis are the accumulations over the
  * micro-batches. Means are weighted by the rows of the whole batch, and random bits depend on a row's index in the whole batch.
  */
+import { isCollective } from "../../ir/communication.ts";
 import { inputSpecs, traceGraph } from "../../ir/graph.ts";
 import { type Graph, isAbsent, type Node } from "../../ir/node.ts";
 import { describeNode } from "../../ir/print.ts";
-import { apply, atPositionOf, positionOf } from "../../ir/trace.ts";
+import { apply, atPositionOf, isGraph, positionOf } from "../../ir/trace.ts";
 import { nodesWithin, topological } from "../../ir/walk.ts";
+import { isGather } from "../../prefetch/gathers.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { describePosition } from "../../util/source.ts";
 import { type BucketSizes, formBuckets } from "../buckets.ts";
 import type { ValueFormat } from "../formats.ts";
-import { replicate, shard } from "../layout.ts";
-import type { Mesh } from "../mesh.ts";
+import { type Layout, type Placement, replicate, replicated, shard } from "../layout.ts";
+import { deviceCount, type Mesh } from "../mesh.ts";
 import { type PlannedValue, type PlanOptions, planGraph } from "../plan.ts";
 import { linearSets } from "../strategy.ts";
 import { microAxis } from "./schedule.ts";
@@ -23,6 +25,8 @@ export interface MicroOptions extends PlanOptions {
   readonly microBatches: number;
   /** For each input whether its dim 0 is split into micro-batches. */
   readonly batch: readonly boolean[];
+  /** Whether each use of a value that is stored in parts has a gather of its own; default: all uses share one. */
+  readonly gatherEach?: boolean | undefined;
 }
 
 /** No buckets yet: each value is accumulated alone, and the collectives on the mesh form buckets later. */
@@ -40,6 +44,11 @@ export interface MicroPlan {
 
 /** Whether a node stands for the combination of a value over all micro-batches. */
 export const isAccumulation = (node: Node): boolean => node.op.name === "allReduce" && node.attrs["axis"] === microAxis;
+
+const onceLabel = "once";
+
+/** Whether each user of a gathered value gathers it for itself. */
+export const isGatheredEach = (node: Node): boolean => isGather(node) && node.attrs["label"] !== onceLabel;
 
 /** The error of a graph that cannot be a pipeline, with the place where the user wrote the node. */
 export function pipelineError(message: string, node?: Node, hint?: string): HeddleError {
@@ -59,25 +68,20 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
   const { microBatches, batch } = options;
   checkRows(graph, mesh, options);
   const extended: Mesh = { axes: [...mesh.axes, { name: microAxis, size: microBatches, isTime: true }] };
-  const replicatedLayout = mesh.axes.map(() => replicate);
+  const overTime = (layout: Layout, index: number): Layout => [...layout, batch[index] === true ? shard(0) : replicate];
   const plan = planGraph(graph, extended, {
     ...options,
-    inputs: graph.inputs.map((_input, index) => [
-      ...(options.inputs?.[index] ?? replicatedLayout),
-      batch[index] === true ? shard(0) : replicate,
-    ]),
-    outputs: graph.outputs.map((_output, index) => {
-      const layout = options.outputs?.[index];
-      return layout === undefined ? undefined : [...layout, replicate];
-    }),
+    inputs: graph.inputs.map((_input, index) => overTime(options.inputs?.[index] ?? replicated(mesh), index)),
+    uses: options.uses?.map((layout, index) => layout && overTime(layout, index)),
+    outputs: options.outputs?.map((layout) => layout && [...layout, replicate]) ?? [],
     finish: options.finish ?? ((local) => formBuckets(local, noBuckets)),
   });
-  const local = accumulateEarly(plan.local, (index) => batch[index] === true);
+  const local = accumulateEarly(plan.local, options);
   checkAccumulations(local);
-  const onMesh = ({ name, type, layout }: PlannedValue): PlannedValue => ({
-    name,
-    type,
+  const onMesh = ({ layout, used, ...value }: PlannedValue): PlannedValue => ({
+    ...value,
     layout: layout.slice(0, -1),
+    ...(used && { used: used.slice(0, -1) }),
   });
   plan.outputs.forEach(({ name, layout }, index) => {
     if (layout.at(-1)?.kind === "replicate") return;
@@ -94,11 +98,8 @@ function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: Mi
   if (!batch.includes(true)) throw pipelineError(`'${graph.name}': no input is a batch to split into micro-batches`);
   inputSpecs(graph).forEach(({ name, type }, index) => {
     if (batch[index] !== true) return;
-    const devices = (inputs?.[index] ?? []).reduce(
-      (count, placement, axis) =>
-        placement.kind === "shard" && placement.dim === 0 ? count * (mesh.axes[axis]?.size as number) : count,
-      1,
-    );
+    const splits = (placement?: Placement): boolean => placement?.kind === "shard" && placement.dim === 0;
+    const devices = deviceCount({ axes: mesh.axes.filter((_axis, at) => splits(inputs?.[index]?.[at])) });
     const rows = type.shape[0];
     if (rows !== undefined && rows % (microBatches * devices) === 0) return;
     const over = devices === 1 ? "" : ` on each of ${devices} devices`;
@@ -114,14 +115,16 @@ function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: Mi
  * Accumulates as early as possible: before a collective, so that the devices exchange each sum once instead of every
  * contribution, and before a contribution is scaled by a value that is the same for all micro-batches.
  */
-function accumulateEarly(graph: Graph, isBatch: (index: number) => boolean): Graph {
-  const perMicro = microNodes(graph, (input) => isBatch(graph.inputs.indexOf(input)));
+function accumulateEarly(graph: Graph, { batch, gatherEach }: MicroOptions): Graph {
+  const perMicro = microNodes(graph, (input) => batch[graph.inputs.indexOf(input)] === true);
+  // With equal labels, gathers of one value are one node.
+  const isOnce = (node: Node): boolean => gatherEach !== true && !perMicro.has(node) && isGather(node);
   return traceGraph(graph.name, inputSpecs(graph), (...inputs) => {
     const copies = new Map<Node, Node>(graph.inputs.map((input, index) => [input, inputs[index] as Node]));
     const copy = (node: Node): Node => copies.get(node) as Node;
     const accumulate = (node: Node, value: Node): Node => {
       const varying = value.inputs.filter((input) => perMicro.has(input));
-      const sameCollective = value.op === node.op && value.attrs["reduction"] === node.attrs["reduction"];
+      const sameCollective = isCollective(value) && value.attrs["reduction"] === node.attrs["reduction"];
       if (varying.length === 1 && value.inputs.length === 1 && sameCollective)
         return apply(value.op, [accumulate(node, varying[0] as Node)], value.attrs);
       if (node.attrs["reduction"] === "sum" && varying.length === 1 && isScaling(value, varying[0] as Node))
@@ -138,7 +141,7 @@ function accumulateEarly(graph: Graph, isBatch: (index: number) => boolean): Gra
       const copied = atPositionOf(node, () =>
         isAccumulation(node)
           ? accumulate(node, node.inputs[0] as Node)
-          : apply(node.op, node.inputs.map(copy), node.attrs),
+          : apply(node.op, node.inputs.map(copy), isOnce(node) ? { ...node.attrs, label: onceLabel } : node.attrs),
       );
       copies.set(node, copied);
     }
@@ -173,12 +176,7 @@ export function microNodes(graph: Graph, isBatch: (input: Node) => boolean): Set
   return varying;
 }
 
-const ownedNodes = (node: Node): Node[] =>
-  Object.values(node.attrs).flatMap((value) =>
-    typeof value === "object" && value !== null && "kind" in value && value.kind === "graph"
-      ? nodesWithin(value as Graph)
-      : [],
-  );
+const ownedNodes = (node: Node): Node[] => Object.values(node.attrs).filter(isGraph).flatMap(nodesWithin);
 
 function checkAccumulations(graph: Graph): void {
   for (const node of nodesWithin(graph)) {

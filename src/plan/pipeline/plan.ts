@@ -27,6 +27,8 @@ export interface PipelineOptions {
   readonly stages: readonly (number | undefined)[];
   /** For each input whether its dim 0 is split into micro-batches. */
   readonly batch: readonly boolean[];
+  /** Whether each action gathers the values that are stored in parts; default: each stage gathers them once for all micro-batches. */
+  readonly gatherEach?: boolean | undefined;
   /** For each output the index of the input that it updates; the output lives on that input's stage. */
   readonly updates?: readonly (number | undefined)[];
 }
@@ -43,7 +45,7 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
     throw new HeddleError("pipeline", `mesh ${formatMesh(mesh)} has no axis '${stageAxis}'`, {
       hint: `name one, as in ${stageAxis}=2`,
     });
-  const { microBatches, costs, stages, batch, updates } = pipeline;
+  const { microBatches, costs, stages, batch, updates, gatherEach } = pipeline;
   const { size } = mesh.axes[stagePosition] as MeshAxis;
   const schedule = makeSchedule(countStages(graph, stages), pipeline, size);
   checkRanks(schedule, size);
@@ -53,29 +55,20 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
     layout?.filter((_one, index) => index !== stagePosition);
   const micro = planMicroBatches(graph, innerMesh, {
     ...options,
-    // A micro-batch uses every value in the layout in which it is stored.
-    uses: undefined,
-    microBatches,
-    batch,
+    ...{ microBatches, batch, gatherEach },
+    uses: options.uses?.map(innerLayout),
     inputs: graph.inputs.map((_input, index) => innerLayout(options.inputs?.[index])),
     outputs: graph.outputs.map((_output, index) => innerLayout(options.outputs?.[index])),
   });
   const ranks = rankOfStages(schedule);
   const placed = (values: readonly PlannedValue[], stagesOfValues: readonly (number | undefined)[]): PlannedValue[] =>
-    values.map(({ name, type, layout }, index) => {
+    values.map(({ layout, used, ...value }, index) => {
       const stage = stagesOfValues[index];
       const placement = stage === undefined ? replicate : only(ranks[stage] as number);
-      return {
-        name,
-        type,
-        stage,
-        layout: [...layout.slice(0, stagePosition), placement, ...layout.slice(stagePosition)],
-      };
+      const onStage = (inner: Layout): Layout => inner.toSpliced(stagePosition, 0, placement);
+      return { ...value, stage, layout: onStage(layout), ...(used && { used: onStage(used) }) };
     });
-  const outputStages = graph.outputs.map((_output, index) => {
-    const input = updates?.[index];
-    return input === undefined ? undefined : stages[input];
-  });
+  const outputStages = graph.outputs.map((_output, index) => stages[updates?.[index] ?? -1]);
   return {
     ...{ name: graph.name, mesh, formats: micro.formats, local: micro.graph },
     inputs: placed(micro.inputs, stages),

@@ -23,6 +23,13 @@ export const cases: { readonly [name: string]: Partial<TrainOptions> } = {
   "fully sharded": { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() },
   pipeline: { pipeline },
   "pipelines times data": { mesh: mesh({ stage: 2, data: 2 }), pipeline },
+  "fully sharded pipelines": { mesh: mesh({ stage: 2, data: 2 }), layout: layouts.fullySharded(), pipeline },
+  "fully sharded pipelines that gather for each action": {
+    mesh: mesh({ stage: 2, data: 2 }),
+    layout: layouts.fullySharded(),
+    pipeline: { ...pipeline, gatherEach: true },
+  },
+  "pipelines with sharded state": { mesh: mesh({ stage: 2, data: 2 }), layout: layouts.shardedState(), pipeline },
 };
 
 const numbers = (count: number): Float32Array =>

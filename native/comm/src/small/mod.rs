@@ -2,9 +2,13 @@
 //! ahead and taken whole.
 
 mod ahead;
+mod lane;
+mod mutual;
 mod texts;
 mod whole;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use lane::{Lane, Pair, Steps};
+pub(crate) use mutual::carry;
 pub(crate) use texts::{Texts, hash_text};
 pub(crate) use whole::spins;

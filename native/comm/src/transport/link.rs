@@ -3,6 +3,8 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;
 
+use crate::small::Pair;
+
 /// Why a link no longer works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinkError {
@@ -28,6 +30,11 @@ pub(crate) trait Transport: Send {
 
     /// Gives back `count` of the bytes that `here` returned.
     fn take(&mut self, _peer: usize, _count: usize) {}
+
+    /// The memory that this rank shares with `peer`.
+    fn shared(&mut self, _peer: usize) -> Option<&mut dyn Pair> {
+        None
+    }
 
     /// Copies bytes from `peer` that are here now without taking them.
     fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize;

@@ -22,20 +22,23 @@ use super::link::{LinkError, Transport};
 use super::ring::{Counters, Ring, receive_all, send_all};
 use super::tcp::TcpTransport;
 use crate::net::{Waker, sleep};
+use crate::small::{Lane, Pair, Steps};
 
 /// Bytes before the rings.
-const HEAD: usize = 4096;
+const HEAD: usize = (size_of::<Head>() + 2 * NONCE).next_multiple_of(4096);
 pub(crate) const NONCE: usize = 16;
 /// Where each rank writes its nonce, which shows that it maps this memory.
 const NONCES: usize = HEAD - 2 * NONCE;
 
 /// The header before the rings. Its first state is all zeros.
 #[repr(C)]
-struct Head {
+pub(crate) struct Head {
     /// The queues from each rank to the other, the lower rank's first.
     counters: [Counters; 2],
     /// Whether each rank sleeps until its bell rings.
     asleep: [Bed; 2],
+    /// Small messages from each rank to the other.
+    pub(crate) lanes: [Lane; 2],
 }
 
 #[repr(C, align(128))]
@@ -92,8 +95,7 @@ impl Segment {
         Ok(Self { map, ring })
     }
 
-    fn head(&self) -> &Head {
-        const { assert!(size_of::<Head>() <= NONCES) };
+    pub(crate) fn head(&self) -> &Head {
         // SAFETY: the map is longer than `HEAD` and aligned to a page; every bit pattern is a `Head`, and all of it is
         // atomic.
         unsafe { &*self.map.as_ptr().cast::<Head>() }
@@ -138,6 +140,7 @@ pub(crate) struct SharedLink {
     /// Which side this rank is.
     pub(crate) side: Side,
     pub(crate) bell: Waker,
+    pub(crate) steps: Steps,
 }
 
 impl SharedLink {
@@ -150,7 +153,7 @@ impl SharedLink {
     }
 
     /// Wakes the peer, if it sleeps.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // Orders what was published before against the sleeper's flag; the sleeper fences the other way round.
         fence(Ordering::SeqCst);
         let asleep = self.segment.asleep(self.side.other());
@@ -178,13 +181,9 @@ impl SharedTransport {
         Self { tcp, links, ended, bell, waker }
     }
 
+    /// Whether a peer had ended at the last wait; its last bytes are read before that counts.
     fn ended(&self, peer: usize) -> Result<(), LinkError> {
         self.ended[peer].clone().map_or(Ok(()), Err)
-    }
-
-    /// Whether a peer from which nothing came has ended. Called after a last look at the ring.
-    fn nothing_from(&self, peer: usize, ended_before: bool) -> Result<usize, LinkError> {
-        if ended_before { self.ended(peer).map(|()| 0) } else { Ok(0) }
     }
 
     /// Nothing is sent on the TCP link of a pair that shares memory, so only its end can be read.
@@ -211,10 +210,9 @@ impl Transport for SharedTransport {
 
     fn try_receive(&mut self, peer: usize, bytes: &mut [IoSliceMut<'_>]) -> Result<usize, LinkError> {
         let Some(link) = &self.links[peer] else { return self.tcp.try_receive(peer, bytes) };
-        let ended = self.ended[peer].is_some();
         let got = receive_all(&link.incoming(), bytes)?;
         if got == 0 {
-            return self.nothing_from(peer, ended);
+            return self.ended(peer).map(|()| 0);
         }
         link.wake();
         Ok(got)
@@ -222,10 +220,9 @@ impl Transport for SharedTransport {
 
     fn here(&mut self, peer: usize, most: usize) -> Result<Option<(*const u8, usize)>, LinkError> {
         let Some(link) = &self.links[peer] else { return self.tcp.here(peer, most) };
-        let ended = self.ended[peer].is_some();
         let here = link.incoming().here(most)?;
         if here.1 == 0 {
-            self.nothing_from(peer, ended)?;
+            self.ended(peer)?;
         }
         Ok(Some(here))
     }
@@ -243,6 +240,10 @@ impl Transport for SharedTransport {
         }
     }
 
+    fn shared(&mut self, peer: usize) -> Option<&mut dyn Pair> {
+        Some(self.links[peer].as_mut()?)
+    }
+
     fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration) {
         let link = |peer: Option<usize>| peer.and_then(|peer| self.links[peer].as_ref());
         let (to, from) = (link(send_to), link(receive_from));
@@ -253,7 +254,7 @@ impl Transport for SharedTransport {
         each().for_each(|link| link.segment.asleep(link.side).store(1, Ordering::Relaxed));
         fence(Ordering::SeqCst);
         let room = to.is_some_and(|link| !link.outgoing().is_full());
-        let bytes = from.is_some_and(|link| !link.incoming().is_empty());
+        let bytes = from.is_some_and(|link| !link.incoming().is_empty() || link.has_next());
         // The link of a peer that shares memory only shows that the peer ended.
         let flags = |shared: bool, flags| if shared { PollFlags::IN } else { flags };
         let mut fds = [

@@ -81,10 +81,16 @@ fn every_way_to_disagree_is_found() {
         ),
     ];
     for (deviation, name) in deviations {
-        for odd in 0..3 {
-            let errors = all_fail(worlds(Over::Memory, 3), |world, group| {
-                if world.rank() == odd { deviation(group) } else { sum(group, 320, "g") }
-            });
+        for (odd, over) in
+            [(0, Over::Memory), (1, Over::Memory), (2, Over::Memory), (0, Over::Shared), (2, Over::Shared)]
+        {
+            let errors =
+                all_fail(
+                    worlds(over, 3),
+                    |world, group| {
+                        if world.rank() == odd { deviation(group) } else { sum(group, 320, "g") }
+                    },
+                );
             for error in errors {
                 assert!(error.to_string().contains(&format!("rank {odd} is in {name}")), "{error}");
             }

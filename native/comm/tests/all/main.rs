@@ -7,6 +7,7 @@ mod addresses;
 mod collectives;
 mod failures;
 mod flight;
+mod lanes;
 mod memory;
 mod store;
 mod transfers;

@@ -1,0 +1,138 @@
+//! Collectives in which each rank sends every other one small message: by lanes, where ranks share memory.
+
+use super::lane::{Lane, MOST, Pair, Steps};
+use crate::Result;
+use crate::drive::{Drive, Job};
+use crate::exchange::{Listed, Messages};
+use crate::frame::{HEADER, Header, MAX_TEXT};
+use crate::net::Waker;
+use crate::schedule::{Pattern, Receive, Schedule};
+use crate::transport::{Segment, SharedLink, Side, Transport};
+
+impl Pair for SharedLink {
+    fn lanes(&self) -> (&Lane, &Lane) {
+        let lanes = &self.segment.head().lanes;
+        (&lanes[self.side as usize], &lanes[self.side.other() as usize])
+    }
+
+    fn steps(&self) -> &Steps {
+        &self.steps
+    }
+
+    fn steps_mut(&mut self) -> &mut Steps {
+        &mut self.steps
+    }
+
+    fn wake(&self) {
+        Self::wake(self);
+    }
+
+    fn has_next(&self) -> bool {
+        (self as &dyn Pair).next().is_some()
+    }
+}
+
+impl SharedLink {
+    pub(crate) fn new(segment: Segment, side: Side, bell: Waker) -> Self {
+        Self { segment, side, bell, steps: Steps::default() }
+    }
+}
+
+/// Carries a collective: by lanes if each rank sends every other one small message, where peers without shared memory get
+/// theirs over their links, else over the links alone.
+pub(crate) fn carry(job: &Job<'_>, transport: &mut dyn Transport) -> Result<()> {
+    let schedule = match job.schedule {
+        Messages::Computed(schedule) if schedule.direct && schedule.bytes <= MOST && schedule.is_mutual() => schedule,
+        _ => return Drive::new(job, transport).run(),
+    };
+    let mut rest = Listed::default();
+    for index in 0..schedule.sends() {
+        let message = schedule.send(index);
+        match transport.shared(job.ranks[message.peer]) {
+            Some(link) => link.post(&job.header, job.text, &job.memory, &message.from),
+            None => rest.sends.push(message),
+        }
+    }
+    let receives = (0..schedule.receives()).map(|index| schedule.receive(index));
+    let mut shares = |message: &Receive| transport.shared(job.ranks[message.peer]).is_some();
+    rest.receives.extend(receives.clone().filter(|message| !shares(message)));
+    if !rest.sends.is_empty() {
+        Drive::new(&Job { schedule: Messages::Listed(&rest), ..*job }, transport).run()?;
+    }
+    for (index, message) in receives.enumerate() {
+        await_next(job, transport, &message, index)?;
+        job.shared.flight.progress(job.flight, index as u64 + 1);
+    }
+    Ok(())
+}
+
+/// Waits for the message of one peer; nothing where the peer has no lane.
+fn await_next(job: &Job<'_>, transport: &mut dyn Transport, message: &Receive, index: usize) -> Result<()> {
+    let rank = job.ranks[message.peer];
+    let Some(link) = transport.shared(rank) else { return Ok(()) };
+    for _ in 0..=job.shared.spins {
+        if link.take_next(&job.header, &job.memory, &message.into) == Ok(true) {
+            return Ok(());
+        }
+        std::hint::spin_loop();
+    }
+    let mut drive = Drive::new(job, transport);
+    (drive.received, drive.idle, drive.incoming.message) = (index, job.shared.spins, Some(*message));
+    loop {
+        match drive
+            .transport
+            .shared(rank)
+            .map_or(Ok(false), |link| link.take_next(&job.header, &job.memory, &message.into))
+        {
+            Ok(true) => return Ok(()),
+            Ok(false) => drive.look_at_link(message.peer)?,
+            Err((header, text)) => return Err(drive.mismatch(rank, &header, &text)),
+        }
+        if let Some(notice) = job.shared.signals.notice() {
+            return Err(notice.into_error(&drive.now()));
+        }
+        drive.rest()?;
+    }
+}
+
+impl Schedule {
+    /// Whether all ranks send each other as many messages as they get.
+    fn is_mutual(&self) -> bool {
+        !matches!(self.pattern, Pattern::Broadcast { .. } | Pattern::Exchange | Pattern::Barrier)
+    }
+}
+
+impl Drive<'_> {
+    /// Finds that a peer without a message on its lane has left, or is in a collective that sends none there.
+    fn look_at_link(&mut self, peer: usize) -> Result<()> {
+        let rank = self.job.ranks[peer];
+        match self.transport.here(rank, HEADER) {
+            Ok(Some((_, count))) if count > 0 => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(self.link_error(peer, error)),
+        }
+        // What stands on the lane came before what is on the link.
+        if self.transport.shared(rank).is_some_and(|link| link.has_next()) {
+            return Ok(());
+        }
+        let mut bytes = [0; HEADER + MAX_TEXT];
+        let got = self.transport.peek(rank, &mut bytes);
+        let Some(Ok(header)) = bytes[..got].first_chunk().map(Header::decode) else { return Ok(()) };
+        Err(self.mismatch(rank, &header, &bytes[HEADER..got.min(HEADER + header.text as usize)]))
+    }
+
+    /// Finds a peer that has sent a message on its lane and is in another collective than this one, which uses none.
+    /// `awaited`: this rank waits for bytes of the peer, so that the message is not of a later collective.
+    pub(crate) fn look_at_lane(&mut self, rank: usize, awaited: bool) -> Result<()> {
+        let found = self.transport.shared(rank).and_then(|link| link.collective(&self.job.header));
+        let Some((header, text)) = found else { return Ok(()) };
+        let mine = &self.job.header;
+        let here = (header.group, header.sequence) == (mine.group, mine.sequence);
+        // Bytes that came before the message are looked at first.
+        let empty = matches!(self.transport.here(rank, 1), Ok(Some((_, 0))));
+        if (awaited && empty || here) && !header.same_collective(mine) {
+            return Err(self.mismatch(rank, &header, &text));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+/** @module An open checkpoint. */
+import type { HostTensor } from "../io/safetensors.ts";
+import type { TensorType } from "../ir/shape.ts";
+import type { Description } from "./description.ts";
+import type { Box } from "./pieces.ts";
+
+/** An open checkpoint, whose values are read on request; what is read is verified. */
+export interface OpenCheckpoint {
+  /** Absolute path of the file or folder, or its address. */
+  readonly path: string;
+  readonly description: Description;
+  /** Types of the values by name: `params/…`, `optimizer/…`, `state/…`. */
+  readonly entries: ReadonlyMap<string, TensorType>;
+  /**
+   * The little-endian bytes of a box of a value, packed and row-major; default the whole value.
+   *
+   * @throws HeddleError `argument` for an unknown name; `checkpoint`, `format` or `file` if the bytes are damaged or cannot be read
+   */
+  readBytes(name: string, box?: Box): Promise<Uint8Array>;
+  /** A whole value. */
+  read(name: string): Promise<HostTensor>;
+  /** Reads and verifies everything. @throws HeddleError `checkpoint`, `format` or `file` naming what is damaged */
+  verify(): Promise<void>;
+  close(): Promise<void>;
+}

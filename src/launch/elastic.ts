@@ -1,0 +1,168 @@
+/** @module Watches the workers of an elastic run: goes on without lost workers, starts others in their place, and tells all who takes part. */
+
+import { consequences } from "../elastic/losses.ts";
+import { type ElasticLimits, Membership, type MembershipAction, type MembershipEvent } from "../elastic/membership.ts";
+import type { ElasticMessage } from "../launcher-messages/launcher.ts";
+import { listed } from "../util/text.ts";
+import type { Crew } from "./crew.ts";
+import { type StopRequest, type StopSignal, stopAll } from "./supervise.ts";
+import type { WorkerExit, WorkerProcess } from "./worker-process.ts";
+
+/** Time for the other members to say that an epoch is broken, before those who do not are killed. */
+const patienceMilliseconds = 5000;
+
+/** How an elastic run ended. */
+export interface ElasticEnd {
+  readonly stoppedBy: StopSignal | undefined;
+  /** Workers whose loss did not end the run. */
+  readonly forgiven: ReadonlySet<number>;
+}
+
+/** Options of {@link superviseElastic}. */
+export interface ElasticOptions {
+  readonly limits: ElasticLimits;
+  /** The epoch of the first members. */
+  readonly epoch: number;
+  /** Milliseconds of {@link stopAll}. */
+  readonly grace: number;
+  /** Prints a line about the run. */
+  readonly say: (line: string) => void;
+  /** Called for each worker that is started later. */
+  readonly onStart: (worker: WorkerProcess) => void;
+}
+
+/** Waits for the end of an elastic run. */
+export async function superviseElastic(crew: Crew, stop: StopRequest, options: ElasticOptions): Promise<ElasticEnd> {
+  const run = new ElasticRun(crew, options);
+  const failed = await Promise.race([run.ended, stop.requested]);
+  if (failed === "finished") return { stoppedBy: undefined, forgiven: run.forgiven };
+  await stopAll(crew.processes, failed === "failed" ? "SIGTERM" : failed, stop, options.grace);
+  return { stoppedBy: failed === "failed" ? undefined : failed, forgiven: new Set() };
+}
+
+class ElasticRun {
+  /** Workers whose loss did not end the run. */
+  readonly forgiven = new Set<number>();
+  readonly ended: Promise<"finished" | "failed">;
+  private readonly crew: Crew;
+  private readonly options: ElasticOptions;
+  private readonly membership: Membership;
+  private end: (how: "finished" | "failed") => void = () => {};
+  private over = false;
+
+  constructor(crew: Crew, options: ElasticOptions) {
+    this.crew = crew;
+    this.options = options;
+    const { limits, epoch } = options;
+    this.membership = new Membership(crew.add === undefined ? { ...limits, restarts: 0 } : limits, epoch);
+    this.ended = new Promise((resolve) => {
+      this.end = resolve;
+    });
+    for (const worker of crew.processes) this.watch(worker);
+  }
+
+  private watch(worker: WorkerProcess): void {
+    worker.onElastic = (message) => this.heard(worker, message);
+    void worker.ended.then((exit) => this.gone(worker, exit));
+  }
+
+  private heard({ rank: worker }: WorkerProcess, message: ElasticMessage): void {
+    if (message.type === "broken" && message.epoch === this.membership.epoch && this.isMember(worker))
+      this.options.say(`${this.named(worker)} waits for the others: ${message.reason}`);
+    this.take({ ...message, worker } as MembershipEvent);
+  }
+
+  private gone(worker: WorkerProcess, exit: WorkerExit): void {
+    if (this.over) return;
+    const { rank } = worker;
+    const how = howEnded(worker, exit);
+    if (how === "lost" && !worker.stopping) {
+      this.forgiven.add(rank);
+      this.options.say(
+        `${this.named(rank)} ${endOf(exit)}${worker.step === undefined ? "" : ` after the launch of step ${worker.step}`}`,
+      );
+    }
+    this.take({ type: "ended", worker: rank, how });
+  }
+
+  private take(event: MembershipEvent): void {
+    if (this.over) return;
+    for (const action of this.membership.take(event)) this.act(action);
+  }
+
+  private act(action: MembershipAction): void {
+    switch (action.type) {
+      case "announce":
+        this.announce(action.epoch, action.members);
+        break;
+      case "start": {
+        const worker = this.crew.add?.(action.worker) as WorkerProcess;
+        this.options.onStart(worker);
+        this.watch(worker);
+        this.options.say(`worker ${action.worker} is started in its place`);
+        break;
+      }
+      case "dismiss": {
+        const worker = this.process(action.worker);
+        this.options.say(`worker ${action.worker} comes too late to take part, and is ended`);
+        worker.stopping = true;
+        worker.kill("SIGTERM");
+        break;
+      }
+      case "kill":
+        this.options.say(`${this.named(action.worker)} neither works nor says why, and is killed`);
+        this.process(action.worker).kill("SIGKILL");
+        break;
+      case "await":
+        setTimeout(() => this.take({ type: "overdue", epoch: action.epoch }), patienceMilliseconds).unref();
+        break;
+      case "finish":
+        this.finish("finished");
+        break;
+      case "fail":
+        this.options.say(action.reason);
+        this.finish("failed");
+        break;
+    }
+  }
+
+  private announce(epoch: number, members: readonly number[]): void {
+    const names = members.map(String);
+    const who = members.length === 1 ? `worker ${names[0]}` : `workers ${listed(names, names.length)}`;
+    this.options.say(`going on with ${who} (epoch ${epoch})`);
+    members.forEach((worker, rank) => {
+      this.process(worker).send({ type: "membership", epoch, rank, size: members.length });
+    });
+  }
+
+  private finish(how: "finished" | "failed"): void {
+    this.over = true;
+    this.end(how);
+  }
+
+  private isMember(worker: number): boolean {
+    return this.membership.members.includes(worker);
+  }
+
+  /** Lines of a worker begin with its number, which stays what it is. */
+  private named(worker: number): string {
+    return `worker ${worker}`;
+  }
+
+  private process(worker: number): WorkerProcess {
+    return this.crew.processes.find(({ rank }) => rank === worker) as WorkerProcess;
+  }
+}
+
+/** An error of the worker's own ends the run; an error about others, or none, means that the worker is lost. */
+function howEnded(
+  { error, stopping }: WorkerProcess,
+  { code, startError }: WorkerExit,
+): "finished" | "failed" | "lost" {
+  if (code === 0 && startError === undefined) return "finished";
+  if (stopping || (error === undefined && startError === undefined)) return "lost";
+  return error?.code !== undefined && consequences.has(error.code) ? "lost" : "failed";
+}
+
+const endOf = ({ signal, code }: WorkerExit): string =>
+  signal === null ? `ended with exit status ${code}` : `was killed by ${signal}`;

@@ -1,0 +1,150 @@
+/**
+ * @module A training that outlives its workers. Each worker holds the values after the last finished step. When a worker is lost, the
+ * others meet in a new epoch, agree on the newest step whose values they hold together, and go on from there in the same processes. The
+ * batches are those of an undisturbed run: their order depends on seed and epoch alone, and each is split over the workers at hand.
+ */
+import { isLoss } from "../elastic/losses.ts";
+import type { Member } from "../elastic/member.ts";
+import { isTensor } from "../functions/index.ts";
+import { type Mesh, mesh as makeMesh } from "../plan/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
+import { HeddleError } from "../util/errors.ts";
+import { flattenTree } from "../util/tree.ts";
+import { Regrouping } from "./ending.ts";
+import type { StateLayouts } from "./layouts.ts";
+import type { Settings } from "./options.ts";
+import { newestTogether } from "./shared-memory.ts";
+import {
+  disposeState,
+  exportHeld,
+  importState,
+  neededBoxes,
+  type OwnPieces,
+  type Restored,
+  type RunState,
+} from "./state.ts";
+import type { ModelTypes, TrainState } from "./values.ts";
+
+/** The number of the training in this process. */
+let calls = 0;
+
+/** A training on the workers at hand. */
+interface Here {
+  readonly settings: Settings;
+  readonly types: ModelTypes;
+  readonly runtime: Runtime;
+  readonly programs: { readonly layouts: StateLayouts };
+}
+
+/** What a training keeps from one epoch of its workers to the next. */
+export class Elastic {
+  /** Digests of the data, which an epoch need not compute again. */
+  readonly digests = new Map<string, string>();
+  private readonly member: Member;
+  /** What the run holds on its devices: after the last step and, where no device has all of it, after the one before it. */
+  private held: RunState[] = [];
+  /** The same in this process's memory, between two epochs. */
+  private carried: readonly OwnPieces[] = [];
+  /** Whether an epoch has ended: this training has begun before. */
+  private hasMoved = false;
+  private isFromMemory = false;
+
+  constructor(member: Member) {
+    this.member = member;
+  }
+
+  /** Whether other workers are to take part from now on. */
+  readonly isCalled = (): boolean => this.member.isCalled;
+
+  /** Whether the values of the run come from the memory of its workers. */
+  get fromMemory(): boolean {
+    return this.isFromMemory;
+  }
+
+  /** Runs a training until it ends with its result, or with an error that is not the loss of a worker. */
+  async through<Result>(attempt: () => Promise<Result>): Promise<Result> {
+    await this.member.begin(++calls);
+    for (;;) {
+      try {
+        const result = await attempt();
+        this.member.says("trained");
+        return result;
+      } catch (error) {
+        if (!(error instanceof Regrouping) && !isLoss(error)) throw error;
+        if (error instanceof HeddleError) this.member.broken(error.message);
+        await this.member.takeUp();
+        this.hasMoved = true;
+      } finally {
+        this.held = [];
+      }
+    }
+  }
+
+  /** Joins the others, unless other workers are called meanwhile. */
+  async join(connecting: Promise<Runtime>): Promise<Runtime> {
+    const runtime = await this.member.unlessCalled(connecting, (late) => late.close());
+    if (runtime === undefined) throw new Regrouping();
+    return runtime;
+  }
+
+  /** Takes the values after a step that has ended; those of earlier steps are freed. */
+  hold(state: RunState): void {
+    if (this.held.length === 0) this.member.says("holds");
+    // Workers may end a step apart: where each has a part only, the step before it is needed, too.
+    const most = isWhole(state.values) ? 1 : 2;
+    const same = this.held[0]?.values === state.values;
+    this.held = [state, ...this.held.slice(same ? 1 : 0)];
+    for (const { values } of this.held.splice(most)) disposeState(values);
+  }
+
+  /** Copies what this process's devices hold, and gives them up. After an error that ends the training, nothing is copied. */
+  async leave(error: unknown, settings: Settings, runtime: Runtime): Promise<void> {
+    if (!(error instanceof Regrouping) && !isLoss(error)) return;
+    // Before the first step of an epoch, what was carried into it is still the newest.
+    if (this.held.length > 0)
+      this.carried = await Promise.all(this.held.map((state) => exportHeld(settings, state, runtime)));
+    runtime.close();
+  }
+
+  /**
+   * The newest values that the workers hold together, on their devices; undefined if none holds any, or what was lost is missing. Every
+   * worker must call this function.
+   *
+   * @throws HeddleError `mismatch` if the workers are in different trainings of their scripts
+   */
+  async exchange({ settings, types, runtime, programs }: Here): Promise<Restored | undefined> {
+    const needed = neededBoxes(types, runtime, programs.layouts);
+    const memory = await newestTogether(this.carried, needed, runtime, calls);
+    this.isFromMemory = memory !== undefined;
+    if (memory === undefined) return undefined;
+    const state = await importState(memory, settings, types, runtime, programs.layouts);
+    this.carried = [];
+    return { path: memory.path, state };
+  }
+
+  /** Where to look for a checkpoint if the workers do not hold the values. */
+  resumeFrom({ resumeFrom, checkpoint }: Settings): string | undefined {
+    return resumeFrom ?? (this.hasMoved ? checkpoint?.directory : undefined);
+  }
+}
+
+/** Whether a device has all of every value. */
+const isWhole = (values: TrainState): boolean =>
+  flattenTree(values, isTensor).leaves.every(({ value }) => value.layout.every(({ kind }) => kind === "replicate"));
+
+/**
+ * A mesh for so many workers: its axis `data` grows or shrinks, the others keep their sizes.
+ *
+ * @throws HeddleError `mesh` if the number is no multiple of the other axes' devices
+ */
+export function fitted(mesh: Mesh, workers: number): Mesh {
+  const others = mesh.axes.reduce((product, { name, size }) => (name === "data" ? product : product * size), 1);
+  const has = mesh.axes.some(({ name }) => name === "data");
+  if (others === workers && !has) return mesh;
+  if (!has || workers % others !== 0)
+    throw new HeddleError("mesh", `an elastic run with ${workers} workers cannot use this mesh`, {
+      hint: `axes other than data take ${others} workers, and data takes what is left`,
+    });
+  const sizes = mesh.axes.map(({ name, size }) => [name, name === "data" ? workers / others : size] as const);
+  return makeMesh(Object.fromEntries(sizes));
+}

@@ -1,0 +1,151 @@
+/** @module Values that the workers of a run hold together in their memories, gathered where they are needed. */
+import { type FilledBox, type FilledValue, fillFrom, memoryCheckpoint } from "../checkpoints/memory.ts";
+import type { PieceData } from "../checkpoints/parts.ts";
+import { type Box, wholeBox } from "../checkpoints/pieces.ts";
+import type { OpenCheckpoint } from "../checkpoints/types.ts";
+import { dtypes } from "../ir/dtype.ts";
+import { bytesOf, range, sameType, sizeOf, type TensorType } from "../ir/shape.ts";
+import type { Runtime } from "../runtime/devices.ts";
+import type { World } from "../runtime/world.ts";
+import { HeddleError } from "../util/errors.ts";
+import type { OwnPieces } from "./state.ts";
+
+/** What a worker's devices need of a value. */
+export interface Needed {
+  readonly type: TensorType;
+  readonly boxes: readonly Box[];
+}
+
+/** What a worker says of what it holds. */
+interface Holding {
+  /** The training of the script, from 1. */
+  readonly call: number;
+  readonly states: readonly {
+    readonly step: number;
+    readonly pieces: readonly Omit<PieceData, "bytes">[];
+  }[];
+}
+
+/**
+ * The newest of the states that the workers hold together, with the boxes that this worker needs; undefined if there is none. Every worker
+ * must call this function.
+ *
+ * @throws HeddleError `mismatch` if the workers are in different trainings of their scripts
+ */
+export async function newestTogether(
+  own: readonly OwnPieces[],
+  needed: ReadonlyMap<string, Needed>,
+  { processes: world, rank }: Pick<Runtime, "processes" | "rank">,
+  call: number,
+): Promise<OpenCheckpoint | undefined> {
+  const holding: Holding = {
+    call,
+    states: own.map(({ description: { step }, pieces }) => ({
+      step,
+      pieces: pieces.map(({ bytes: _bytes, ...piece }) => piece),
+    })),
+  };
+  const all = world === undefined ? [holding] : await shared(world, holding);
+  const step = newestWhole(all, needed);
+  if (step === undefined) return undefined;
+  const holders = range(all.length).filter((other) => all[other]?.states.some((state) => state.step === step));
+  const other = range(all.length).find((index) => all[index]?.call !== all[holders[0] as number]?.call);
+  if (other !== undefined)
+    throw new HeddleError(
+      "mismatch",
+      `rank ${holders[0]} is in training ${all[holders[0] as number]?.call} of the script, rank ${other} in training ${all[other]?.call}`,
+    );
+  const mine = own.find(({ description }) => description.step === step);
+  const source = holders[0] as number;
+  const told = world === undefined ? mine?.description : await broadcastJson(world, source, mine?.description);
+  const values = await gather(world, step, all, mine?.pieces ?? [], needed);
+  const path = `the memory of rank ${holders.includes(rank) ? rank : source}`;
+  return memoryCheckpoint(path, { ...(told as OwnPieces["description"]), library: "" }, values);
+}
+
+/** The newest step of which the workers have every value whole. */
+function newestWhole(all: readonly Holding[], needed: ReadonlyMap<string, Needed>): number | undefined {
+  const steps = [...new Set(all.flatMap(({ states }) => states.map(({ step }) => step)))].sort((a, b) => b - a);
+  return steps.find((step) => {
+    const sizes = new Map<string, number>();
+    const seen = new Set<string>();
+    for (const { name, type, start, shape } of piecesAt(all, step)) {
+      const key = `${name}@${start}`;
+      if (!seen.has(key)) sizes.set(name, (sizes.get(name) ?? 0) + bytesOf({ dtype: type.dtype, shape }));
+      seen.add(key);
+    }
+    const types = new Map(piecesAt(all, step).map(({ name, type }) => [name, type]));
+    return [...needed.keys()].every((name) => {
+      const type = types.get(name);
+      return type !== undefined && sizes.get(name) === bytesOf(type);
+    });
+  });
+}
+
+const piecesAt = (all: readonly Holding[], step: number): readonly Omit<PieceData, "bytes">[] =>
+  all.flatMap(({ states }) => states.find((state) => state.step === step)?.pieces ?? []);
+
+/** Moves the pieces of one step to the workers that need parts of them. */
+async function gather(
+  world: World | undefined,
+  step: number,
+  all: readonly Holding[],
+  own: readonly PieceData[],
+  needed: ReadonlyMap<string, Needed>,
+): Promise<Map<string, FilledValue>> {
+  const values = new Map<string, { type: TensorType; boxes: FilledBox[] }>();
+  const held = new Map(own.map((piece) => [`${piece.name}@${piece.start}`, piece]));
+  const holders = new Map<string, { piece: Omit<PieceData, "bytes">; ranks: number[] }>();
+  for (const [rank, { states }] of all.entries())
+    for (const piece of states.find((state) => state.step === step)?.pieces ?? []) {
+      const key = `${piece.name}@${piece.start}`;
+      const known = holders.get(key);
+      if (known === undefined) holders.set(key, { piece, ranks: [rank] });
+      else known.ranks.push(rank);
+    }
+  for (const [key, { piece, ranks }] of holders) {
+    const { name, type, start, shape } = piece;
+    const { bytes: elementBytes } = dtypes[type.dtype];
+    const mine = held.get(key)?.bytes;
+    // What all have is sent by nobody.
+    const isEverywhere = ranks.length === all.length;
+    const length = bytesOf({ dtype: type.dtype, shape });
+    const bytes =
+      world === undefined || isEverywhere
+        ? (mine as Uint8Array)
+        : await world.broadcast(mine ?? new Uint8Array(length), ranks[0] as number, name);
+    const want = needed.get(name);
+    if (want === undefined) continue;
+    // A value of another shape is made of the whole one, as that of compression on other numbers of devices.
+    const boxes = sameType(want.type, type) ? want.boxes : [wholeBox(type.shape)];
+    const value = values.get(name) ?? {
+      type,
+      boxes: boxes.map((box) => ({ ...box, bytes: new Uint8Array(sizeOf(box.shape) * elementBytes) })),
+    };
+    values.set(name, value);
+    for (const target of value.boxes) fillFrom(target, { start, shape, bytes }, elementBytes);
+  }
+  return values;
+}
+
+/** What each rank says, in order of the ranks. */
+async function shared<Said>(world: World, own: Said): Promise<Said[]> {
+  const text = new TextEncoder().encode(JSON.stringify(own));
+  const lengths = await world.allGather(new Uint8Array(Uint32Array.of(text.length).buffer), "lengths");
+  const sizes = [...new Uint32Array(lengths.slice().buffer)];
+  const most = Math.max(...sizes);
+  const padded = new Uint8Array(most);
+  padded.set(text);
+  const all = await world.allGather(padded, "what the workers hold");
+  return sizes.map(
+    (size, rank) => JSON.parse(new TextDecoder().decode(all.subarray(rank * most, rank * most + size))) as Said,
+  );
+}
+
+async function broadcastJson<Said>(world: World, source: number, own: Said | undefined): Promise<Said> {
+  const text = world.rank === source ? new TextEncoder().encode(JSON.stringify(own)) : undefined;
+  const size = new Uint8Array(Uint32Array.of(text?.length ?? 0).buffer);
+  const length = new Uint32Array((await world.broadcast(size, source, "a length")).slice().buffer)[0] as number;
+  const bytes = await world.broadcast(text ?? new Uint8Array(length), source, "the position of a training");
+  return JSON.parse(new TextDecoder().decode(bytes)) as Said;
+}
