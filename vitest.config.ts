@@ -92,7 +92,7 @@ const storage = ["test/storage/s3.test.ts"];
 const kills = ["test/checkpoints/kill.test.ts"];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
-const grids = ["test/rewrite/ends-product.test.ts"];
+const grids = ["test/rewrite/ends-product.test.ts", "test/elastic/kills.test.ts"];
 
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
