@@ -46,6 +46,7 @@ const processes = [
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
   "test/launch/short-memory.test.ts",
+  "test/launch/strangers.test.ts",
   "test/launch/stalls.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
