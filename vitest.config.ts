@@ -47,6 +47,7 @@ const processes = [
   "test/launch/absent.test.ts",
   "test/launch/preempted.test.ts",
   "test/launch/short-memory.test.ts",
+  "test/launch/strangers.test.ts",
   "test/launch/meshes.test.ts",
   "test/launch/stalls.test.ts",
   "test/cli/mistakes.test.ts",

@@ -191,6 +191,19 @@ describe("started by hand", () => {
     expect(digestOf(runs[0] as Ended)).toBe(await digestOfOneHost(2));
   });
 
+  test("a rank of another host that dies is named with its address", async () => {
+    const [first, second] = byHand({ MASTER_ADDR: network.address(0), HEDDLE_SECRET: "s" }, endless) as [
+      Command,
+      Command,
+    ];
+    const [, pid] = await second.seen(/worker 1 is process (\d+)/);
+    await first.seen(/step 2 loss/);
+    process.kill(Number(pid), "SIGKILL");
+    const { status, output } = await first.ended;
+    expect(status).not.toBe(0);
+    expect(output).toMatch(new RegExp(`rank 1 at ${network.address(1)} closed its connection during allReduce`));
+  });
+
   test("without a secret, other hosts are refused", async () => {
     const runs = await ended(byHand({ MASTER_ADDR: network.address(0) }, short));
     for (const { status, output } of runs) {

@@ -50,7 +50,7 @@ pub struct FlightEntry {
     pub progress: u64,
     /// What it is, such as `allReduce sum f32 x 320 'gradients 0'`; cut to 176 bytes.
     pub description: String,
-    /// Start, nanoseconds since the Unix epoch, to a few milliseconds.
+    /// Start, nanoseconds since the Unix epoch.
     pub started: u64,
     /// End, nanoseconds since the Unix epoch, to a few milliseconds; 0 while it runs.
     pub finished: u64,
@@ -79,9 +79,8 @@ pub(crate) struct Recorder {
     started: AtomicU64,
 }
 
-/// The time to a few milliseconds, which is a single load: two exact ones took a third of a small collective.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::RealtimeCoarse);
+fn now(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -145,7 +144,8 @@ impl Recorder {
         let at = HEADER + (index as usize % SLOTS) * SLOT;
         let slot = &words[at..at + SLOT];
         slot[0].store(0, Ordering::Release);
-        let fixed = [index, sequence, group, words[2].load(Ordering::Relaxed), now(), description.length];
+        let fixed =
+            [index, sequence, group, words[2].load(Ordering::Relaxed), now(ClockId::Realtime), description.length];
         fixed.iter().zip(&slot[1..]).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
         description.words.iter().zip(&slot[TEXT_AT..]).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
         slot[7].store(0, Ordering::Relaxed);
@@ -166,7 +166,9 @@ impl Recorder {
     pub(crate) fn finish(&self, index: u64, succeeded: bool) {
         let at = HEADER + (index as usize % SLOTS) * SLOT;
         if let Some(slot) = self.words().get(at..at + SLOT) {
-            slot[9].store(now(), Ordering::Relaxed);
+            // The time of the system's last tick, which is a single load.
+            let ended = now(ClockId::RealtimeCoarse).max(slot[5].load(Ordering::Relaxed));
+            slot[9].store(ended, Ordering::Relaxed);
             slot[8].store(if succeeded { 2 } else { 3 }, Ordering::Release);
         }
     }
