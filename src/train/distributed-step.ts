@@ -232,16 +232,8 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     );
     this.key = placeOn(runtime, scopeKey(random.key(options.seed ?? 0), "steps"));
     this.state = unflattenTree(shape, leaves) as State;
-    this.compression =
-      options.compression === undefined
-        ? undefined
-        : new OwnCompression({
-            given: options.compression,
-            params: (options.state as { readonly params?: Tensors }).params,
-            seed: options.seed ?? 0,
-            runtime,
-            used: (name) => this.layoutOf(`params.${name}`).used,
-          });
+    const used = (name: string): Layout => this.layoutOf(`params.${name}`).used;
+    this.compression = OwnCompression.of(options, runtime, used);
   }
 
   get rank(): number {
@@ -332,16 +324,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     const all = { ...given, key: own, exchange } as unknown as StepGiven<Number>;
     const results = this.options.step(state, batch as StepBatch<Name>, all);
     this.checkState(results?.state, results);
-    if (compressing === undefined) return results;
-    if ("compression" in results)
-      throw new HeddleError(
-        "option",
-        "distributedStep: a step with the option compression gives no result 'compression'",
-        {
-          hint: "choose another name",
-        },
-      );
-    return { ...results, compression: compressing.after() };
+    return compressing === undefined ? results : compressing.finished(results);
   };
 
   private checkState(state: unknown, results: unknown): void {

@@ -21,42 +21,50 @@ import { listed } from "../util/text.ts";
 import { flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
 import { wholeData } from "./state.ts";
 
-/** What {@link OwnCompression} is made of. */
-export interface Compressed {
-  readonly given: Parameters<typeof compressionOf>[0];
-  /** The parameters, whose gradients are compressed. */
-  readonly params: unknown;
-  readonly seed: number;
-  readonly runtime: Runtime;
-  /** The layout in which a step uses a parameter, by its path below the parameters. */
-  readonly used: (name: string) => Layout;
+/** The options of a loop that compression depends on. */
+interface Given {
+  readonly compression?: Parameters<typeof compressionOf>[0];
+  readonly state: { readonly params?: unknown } | Tensors;
+  readonly seed?: number;
 }
 
 /** The compression of a loop, with what it keeps. */
 export class OwnCompression {
   private readonly compression: Compression;
   private readonly params: Tensors;
-  private readonly given: Compressed;
+  private readonly runtime: Runtime;
+  private readonly used: (name: string) => Layout;
   /** What is kept, after the last step. */
   kept: Tensors;
 
-  /** @throws HeddleError `option` for malformed options, a warm-up, and a state without `params` */
-  constructor(given: Compressed) {
+  /**
+   * The compression that the options of a loop ask for; undefined if they do not.
+   *
+   * @param used the layout in which a step uses a parameter, by its path below the parameters
+   * @throws HeddleError `option` for malformed options, a warm-up, and a state without `params`
+   */
+  static of(options: Given, runtime: Runtime, used: (name: string) => Layout): OwnCompression | undefined {
+    return options.compression === undefined ? undefined : new OwnCompression(options, runtime, used);
+  }
+
+  private constructor({ compression: wish, state, seed = 0 }: Given, runtime: Runtime, used: (name: string) => Layout) {
     const what = "distributedStep: compression";
-    const compression = onMesh(compressionOf(given.given, what), meshOf(given.runtime));
+    const compression = onMesh(compressionOf(wish as NonNullable<Given["compression"]>, what), meshOf(runtime));
     if (compression.warmup > 0)
       throw new HeddleError("option", `${what}: a warm-up counts epochs, which a loop of your own has not`, {
         hint: "leave out warmup",
       });
-    if (given.params === undefined || flattenTree(given.params, isTensor).leaves.length === 0)
-      throw new HeddleError("option", `${what}: the state has no 'params', got ${shown(given.params)}`, {
+    const { params } = state as { readonly params?: Tensors };
+    if (params === undefined || flattenTree(params, isTensor).leaves.length === 0)
+      throw new HeddleError("option", `${what}: the state has no 'params', got ${shown(params)}`, {
         hint: "keep the parameters as params of the state: their gradients are compressed",
       });
-    this.given = given;
+    this.runtime = runtime;
+    this.used = used;
     this.compression = compression;
-    this.params = given.params as Tensors;
-    const key = scopeKey(random.key(given.seed), "compression");
-    this.kept = initialCompression(compression, this.params, key) as unknown as Tensors;
+    this.params = params;
+    const key = scopeKey(random.key(seed), "compression");
+    this.kept = initialCompression(compression, params, key) as unknown as Tensors;
   }
 
   /** Distributes what is kept, or what a file has of it, to the devices. */
@@ -67,9 +75,7 @@ export class OwnCompression {
       const leaf = leaves[index] as Tensor;
       const stored = found?.get(fileKey(path));
       const fitted = stored === undefined || sameType(stored, leaf) ? stored : forDevices(stored, leaf);
-      placed.push(
-        distribute(this.given.runtime, fitted?.data ?? (await wholeData(leaf)), typeOf(leaf), this.layout(path)),
-      );
+      placed.push(distribute(this.runtime, fitted?.data ?? (await wholeData(leaf)), typeOf(leaf), this.layout(path)));
       if (found !== undefined) leaf.dispose();
     }
     this.kept = unflattenTree(shape, placed) as Tensors;
@@ -102,11 +108,11 @@ export class OwnCompression {
 
   /** The layout of a value at a path below what is kept. */
   layout(path: string): Layout {
-    const mesh = meshOf(this.given.runtime);
+    const mesh = meshOf(this.runtime);
     const everywhere = replicated(mesh);
     if (parameterOfOwn(path) !== undefined) return everywhere;
     const name = path.split(".").slice(1).join(".");
-    return compressionLayout(this.compression, path, { parameter: this.given.used(name), everywhere, mesh });
+    return compressionLayout(this.compression, path, { parameter: this.used(name), everywhere, mesh });
   }
 
   /**
@@ -114,10 +120,7 @@ export class OwnCompression {
    *
    * @param key a random key for the step alone
    */
-  tracing(
-    kept: Tensors,
-    key: Tensor,
-  ): { readonly exchange: (grads: Tensors) => Tensors; readonly after: () => Tensors } {
+  tracing(kept: Tensors, key: Tensor) {
     let after: Tensors | undefined;
     const exchange = (grads: Tensors): Tensors => {
       if (after !== undefined) throw wrong("a step calls exchange twice");
@@ -129,9 +132,11 @@ export class OwnCompression {
     };
     return {
       exchange,
-      after: () => {
+      /** The results of the step with what is kept after it. */
+      finished: <Results extends object>(results: Results): Results => {
         if (after === undefined) throw wrong("the step does not call exchange");
-        return after;
+        if ("compression" in results) throw wrong("the step gives a result 'compression', which is taken");
+        return { ...results, compression: after };
       },
     };
   }
