@@ -45,7 +45,9 @@ const processes = [
   "test/train/pipeline.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
+  "test/launch/preempted.test.ts",
   "test/launch/short-memory.test.ts",
+  "test/launch/meshes.test.ts",
   "test/launch/stalls.test.ts",
   "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
@@ -90,7 +92,7 @@ const storage = ["test/storage/s3.test.ts"];
 const kills = ["test/checkpoints/kill.test.ts"];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
-const grids = ["test/rewrite/ends-product.test.ts"];
+const grids = ["test/rewrite/ends-product.test.ts", "test/elastic/kills.test.ts"];
 
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.

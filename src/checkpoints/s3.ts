@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { CommitContent } from "../io/commit.ts";
 import { HeddleError } from "../util/errors.ts";
+import { ownVariables } from "../util/settings.ts";
 import type { Storage, StorageDriver, WriteOptions } from "./storage.ts";
 
 type Library = typeof import("@aws-sdk/client-s3");
@@ -18,7 +19,8 @@ const mostParts = 10_000;
 
 async function library(): Promise<Library> {
   try {
-    return await import("@aws-sdk/client-s3");
+    // A name that bundlers do not see: they would put the whole client into every program, or miss it.
+    return (await import(["@aws-sdk", "client-s3"].join("/"))) as Library;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw error;
     throw new HeddleError("file", "there is no @aws-sdk/client-s3 here, which s3:// addresses need", { hint: install });
@@ -34,10 +36,11 @@ export const s3Driver: StorageDriver = {
       throw new HeddleError("option", `"${address}" is not an address of S3`, { hint: "write s3://bucket/folder" });
     const aws = await library();
     // Other stores than Amazon's have no host for each bucket.
-    const isOther = (process.env["AWS_ENDPOINT_URL_S3"] ?? process.env["AWS_ENDPOINT_URL"]) !== undefined;
+    const variables = ownVariables();
+    const isOther = (variables["AWS_ENDPOINT_URL_S3"] ?? variables["AWS_ENDPOINT_URL"]) !== undefined;
     const client = new aws.S3Client({
       forcePathStyle: isOther,
-      ...(isOther && process.env["AWS_REGION"] === undefined ? { region: "us-east-1" } : {}),
+      ...(isOther && variables["AWS_REGION"] === undefined ? { region: "us-east-1" } : {}),
     });
     return new S3Storage(aws, client, bucket, prefix);
   },

@@ -5,7 +5,7 @@ import { HeddleError } from "../util/errors.ts";
 import { absolutePlace, isLocal, openStorage } from "./drivers.ts";
 import { type CheckpointState, checkpointContent } from "./file.ts";
 import { localStorage } from "./local.ts";
-import { type Checkpoint, checkStep, loadCheckpoint, type OpenOptions } from "./open.ts";
+import { type Checkpoint, loadCheckpoint, type OpenOptions, stepProblem } from "./open.ts";
 import { removeParts } from "./parts.ts";
 import { Ages, type Retention, superfluous } from "./retention.ts";
 import { below, type Storage } from "./storage.ts";
@@ -143,7 +143,8 @@ export async function latestCheckpoint(
   for (let path = await search.next(); path !== undefined; path = await search.next()) {
     try {
       const checkpoint = await loadCheckpoint(path, options);
-      checkStep({ path, description: checkpoint });
+      const wrong = stepProblem({ path, description: checkpoint });
+      if (wrong !== undefined) throw wrong;
       return { checkpoint, warnings };
     } catch (error) {
       const warning = search.refuse(path, error);

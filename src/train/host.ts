@@ -1,7 +1,7 @@
 /** @module The machine of a training in Node: its files, its process and its terminal. Bundlers replace this file by `host-browser.ts`. */
 import { createHash } from "node:crypto";
 import { constants } from "node:os";
-import { openCheckpoint } from "../checkpoints/open.ts";
+import { openCheckpoint, stepProblem } from "../checkpoints/open.ts";
 import { isDamage } from "../checkpoints/series.ts";
 import { elasticMember } from "../elastic/member.ts";
 import { profiledSteps } from "../executors/index.ts";
@@ -22,6 +22,7 @@ const files: HostFiles = {
   takeFolder,
   candidates,
   openCheckpoint,
+  stepProblem,
   isDamage,
   makeSaver,
   readPlan,

@@ -15,6 +15,7 @@ import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts"
 import { type ExecutorName, executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
+import { matching, type Pattern } from "../util/pattern.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
@@ -48,6 +49,25 @@ export interface CheckpointOptions {
    * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
    */
   readonly format?: "auto" | "file" | "parts";
+  /**
+   * Parts of the model with checkpoints of their own, by name, in the folder of that name in the directory. They have parameters and layer
+   * state alone: `io.loadVariables` reads them into the same or another model. Default none.
+   */
+  readonly parts?: { readonly [name: string]: PartCheckpoints };
+}
+
+/** A part of a model that has checkpoints of its own. */
+export interface PartCheckpoints {
+  /** Which parameters and layer states, by a pattern of names such as `"head"` or `"**.lora*"`. */
+  readonly only: Pattern;
+  /** Write after every epoch (default), after this number of steps, or once at the end; always at the end. */
+  readonly every?: "epoch" | "end" | number;
+  /** As in {@link CheckpointOptions}. */
+  readonly keep?: number;
+  /** As in {@link CheckpointOptions}. */
+  readonly keepHours?: number;
+  /** As in {@link CheckpointOptions}. */
+  readonly keepBest?: NonNullable<CheckpointOptions["keepBest"]>;
 }
 
 /** How a network is divided into the stages of a pipeline. */
@@ -397,19 +417,44 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "keepHours", "keepBest", "format"]);
-  const { directory, every = "epoch", keep = 3, keepHours, keepBest, format = "auto" } = checkpoint;
+  const what = "checkpoint";
+  checkOptions("train: checkpoint", checkpoint, [
+    "directory",
+    "every",
+    "keep",
+    "keepHours",
+    "keepBest",
+    "format",
+    "parts",
+  ]);
+  const { directory, format = "auto", parts = {} } = checkpoint;
   oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
-  if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
-  if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
-  if (keepHours !== undefined) checkNumber("train", "checkpoint.keepHours", keepHours, Number.MIN_VALUE);
+  checkSeries(what, checkpoint);
+  for (const [name, part] of Object.entries(parts)) {
+    const place = `${what}.parts.${name}`;
+    if (!/^[A-Za-z][A-Za-z0-9_-]{0,63}$/.test(name) || /^(step|earlier)-/.test(name))
+      throw new HeddleError("option", `train: checkpoint.parts has "${name}", which is not the name of a folder here`);
+    checkOptions(`train: ${place}`, part, ["only", "every", "keep", "keepHours", "keepBest"]);
+    matching(`train: ${place}.only`, part.only);
+    checkSeries(place, part, ["epoch", "end"]);
+  }
+}
+
+function checkSeries(
+  what: string,
+  { every = "epoch", keep = 3, keepHours, keepBest }: Omit<PartCheckpoints, "only">,
+  moments: readonly string[] = ["epoch"],
+): void {
+  if (!moments.includes(every as string)) checkInteger("train", `${what}.every`, every as number, 1);
+  if (keep !== Infinity) checkInteger("train", `${what}.keep`, keep, 1);
+  if (keepHours !== undefined) checkNumber("train", `${what}.keepHours`, keepHours, Number.MIN_VALUE);
   if (keepBest === undefined) return;
   if (typeof keepBest === "object")
-    checkOptions("train: checkpoint.keepBest", keepBest ?? {}, ["count", "monitor", "mode"]);
+    checkOptions(`train: ${what}.keepBest`, keepBest ?? {}, ["count", "monitor", "mode"]);
   const { count = 1, ...monitor } = typeof keepBest === "object" ? (keepBest ?? {}) : { count: keepBest };
-  checkInteger("train", "checkpoint.keepBest", count, 1);
-  checkMonitor("train: checkpoint.keepBest", monitor);
+  checkInteger("train", `${what}.keepBest`, count, 1);
+  checkMonitor(`train: ${what}.keepBest`, monitor);
 }
 
 function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): void {

@@ -23,6 +23,7 @@ import {
   type TrainControl,
 } from "./history.ts";
 import { host } from "./host.ts";
+import type { Moment } from "./host-interface.ts";
 import { evaluated } from "./kept.ts";
 import { formatNumber } from "./metrics.ts";
 import type { Settings } from "./options.ts";
@@ -54,7 +55,6 @@ export class Run {
   private endAt: number | undefined;
   /** Steps before this process. */
   private readonly startedAt: number;
-  private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
   private readonly replicas: Replicas;
@@ -76,7 +76,7 @@ export class Run {
     this.startedAt = position.steps;
     this.replicas = new Replicas(parts.runtime, parts.settings.checkReplicas, position.steps);
     // What a worker's memory holds may be in no file.
-    this.savedAt = parts.elastic?.fromMemory === true ? -1 : position.steps;
+    parts.saver?.start(parts.elastic?.fromMemory === true ? -1 : position.steps);
     for (const schedule of this.schedules) schedule.restart();
     for (const record of position.history) this.observe(record);
     this.hold();
@@ -130,7 +130,7 @@ export class Run {
       this.summarise?.();
       // Values whose copies differ are in no file.
       await this.checkReplicas();
-      if (this.savedAt !== position.steps) await this.save();
+      await this.save("end");
       await parts.saver?.finished();
       const { history, steps: taken } = position;
       await this.tell(({ onEnd }) => onEnd?.({ history, steps: taken }, this.control));
@@ -216,7 +216,7 @@ export class Run {
       this.parts.saver?.check();
       const ends = position.batch === settings.data.batchesPerEpoch;
       if (this.replicas.isDue(position.steps)) await this.checkReplicas();
-      if (!ends && this.isDue(false)) await this.save();
+      if (!ends) await this.save("step");
     }
     await this.flight.drain();
     if (position.batch === settings.data.batchesPerEpoch) {
@@ -416,7 +416,7 @@ export class Run {
     this.hold();
     reporter.endEpoch(record);
     await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));
-    if (this.isDue(true)) await this.save();
+    await this.save("epoch");
   }
 
   /** The values for evaluation and prediction, in their layouts. */
@@ -425,20 +425,13 @@ export class Run {
     return { ...this.values, params: evaluated(settings, this.values.params, this.values.optimizer) };
   }
 
-  private isDue(epochEnds: boolean): boolean {
-    const { every = "epoch" } = this.parts.settings.checkpoint ?? {};
-    if (this.parts.saver === undefined) return false;
-    return every === "epoch" ? epochEnds : this.position.steps % every === 0;
-  }
-
-  /** Copies the values and starts to write them. */
-  private async save(): Promise<void> {
+  /** Copies the values and starts to write them, if a checkpoint is due. */
+  private async save(moment: Moment): Promise<void> {
     const { saver } = this.parts;
-    if (saver === undefined) return;
+    if (saver?.isDue(moment, this.position.steps) !== true) return;
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
-    await saver.save({ values: this.values, key: this.key, position: this.position });
-    this.savedAt = this.position.steps;
+    await saver.save(moment, { values: this.values, key: this.key, position: this.position });
   }
 
   /** The learning rates of a step: one, or one per parameter group. */

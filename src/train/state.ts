@@ -104,11 +104,17 @@ export interface Restored {
   readonly path: string;
 }
 
-/** All values by the names that checkpoints give them. */
-function named(values: TrainState): { readonly name: string; readonly leaf: Tensor }[] {
+/** Which values a checkpoint has, by their names, such as `params/0.weight`. */
+export type Includes = (name: string) => boolean;
+const everything: Includes = () => true;
+
+/** Values by the names that checkpoints give them. */
+function named(values: TrainState, includes = everything): { readonly name: string; readonly leaf: Tensor }[] {
   return groups.flatMap((group) => {
     const { leaves, paths } = flattenTree(values[group], isTensor);
-    return leaves.map((leaf, index) => ({ name: `${group}/${paths[index]}`, leaf }));
+    return leaves
+      .map((leaf, index) => ({ name: `${group}/${paths[index]}`, leaf }))
+      .filter(({ name }) => includes(name));
   });
 }
 
@@ -116,8 +122,12 @@ function named(values: TrainState): { readonly name: string; readonly leaf: Tens
  * Copies everything that the run needs to resume. Sharded values are gathered, one at a time: then every process
  * must call this function.
  */
-export async function exportState(settings: Settings, { values, key, position }: RunState): Promise<CheckpointState> {
-  const all = named(values);
+export async function exportState(
+  settings: Settings,
+  { values, key, position }: RunState,
+  includes = everything,
+): Promise<CheckpointState> {
+  const all = named(values, includes);
   const copies = await Promise.all(all.map(({ leaf }) => wholeData(leaf)));
   const tensors = all.map(({ name, leaf: { shape, dtype } }, index): [string, HostTensor] => [
     name,
@@ -133,9 +143,14 @@ export interface OwnPieces {
 }
 
 /** A copy of what this rank writes of a run: every piece of every value has one rank that writes it. */
-export async function exportPieces(settings: Settings, state: RunState, runtime: Runtime): Promise<OwnPieces> {
+export async function exportPieces(
+  settings: Settings,
+  state: RunState,
+  runtime: Runtime,
+  includes = everything,
+): Promise<OwnPieces> {
   const { rank, world } = runtime;
-  const all = named(state.values);
+  const all = named(state.values, includes);
   const placed = all.map(
     ({ name, leaf: { dtype, shape, value } }): Placed => ({ name, type: { dtype, shape }, layout: value.layout }),
   );

@@ -110,7 +110,11 @@ function mistakes(line: string): string[] {
       // Python that has PyTorch, then its script.
       const [, inner, after] = /^\$\((.*)\)(.*)$/.exec(command) ?? [];
       if (inner !== undefined) return [...mistakes(inner), ...lacking((after as string).split(" "))];
-      const words = command.split(" ").filter((word) => word !== "");
+      // What stands in quotes is one word, with flags of its own program.
+      const words = command
+        .replace(/'[^']*'/g, "quoted")
+        .split(" ")
+        .filter((word) => word !== "");
       const first = words.findIndex((word) => !/^[A-Z_]+=/.test(word));
       return check(words.slice(first));
     });

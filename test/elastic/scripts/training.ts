@@ -36,7 +36,7 @@ const options: TrainOptions = {
   evaluate: data.fromArrays({ x: { shape: [rows, 6], data: x }, y: { shape: [rows], data: y } }),
   loss: losses.softmaxCrossEntropy,
   optimizer: optim.adam({ learningRate: 0.01 }),
-  epochs: 4,
+  epochs: Number(/\d+/.exec(kind)?.[0] ?? 4),
   dtype: "f64",
   report: "lines",
   ...(kind.includes("sharded") ? { layout: layouts.fullySharded() } : {}),
