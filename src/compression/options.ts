@@ -79,8 +79,10 @@ export function wishedCompression(given?: Compressor | CompressionOptions | stri
 }
 
 /** Checks the option and fills in defaults. @throws HeddleError `option` */
-export function compressionOf(given: Compressor | CompressionOptions | string): Compression {
-  const what = "train: compression";
+export function compressionOf(
+  given: Compressor | CompressionOptions | string,
+  what = "train: compression",
+): Compression {
   const options: CompressionOptions = isCompressor(given) || typeof given === "string" ? { by: given } : given;
   if (!isRecord(options))
     throw new HeddleError("option", `${what}: is a compressor or { by }, got ${shown(given)}`, {

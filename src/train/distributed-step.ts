@@ -2,6 +2,8 @@
  * @module A hand-written training loop on every worker: the user's step is compiled by the planner that `train` uses, with batches
  * sharded by rows, and the state in its layouts, updated in place.
  */
+import type { Compressor } from "../compression/compressor.ts";
+import type { CompressionOptions } from "../compression/options.ts";
 import type { Machine } from "../cost/index.ts";
 import {
   type BatchesOptions,
@@ -43,6 +45,7 @@ import { batchTypes } from "./functions.ts";
 import { host } from "./host.ts";
 import { placedBy } from "./layouts.ts";
 import { noFiles } from "./no-files.ts";
+import { OwnCompression } from "./own-compression.ts";
 import type { LayoutRule } from "./rules.ts";
 import { wholeData } from "./state.ts";
 
@@ -55,6 +58,11 @@ export type StepGiven<Number extends string> = {
   readonly step: Tensor;
   /** A random key (u32[2]) for this step alone. */
   readonly key: Tensor;
+  /**
+   * The sum over the devices of gradients of `state.params`, compressed on their way, with the option `compression`; without the option the gradients
+   * as they are. A step calls it once, before it clips gradients and updates.
+   */
+  readonly exchange: <Grads>(grads: Grads) => Grads;
 } & { readonly [Name in Number]: Tensor };
 
 /** Options of {@link distributedStep}. */
@@ -82,6 +90,11 @@ export interface DistributedStepOptions<
   readonly mesh?: Mesh;
   /** Layouts of the state, by paths (`"params.0.weight"`), as the option `layout` of `train`; default replicated. */
   readonly layout?: LayoutRule | readonly LayoutRule[];
+  /**
+   * Compress gradients, as the option `compression` of `train`: those that the step gives to `exchange`. The state has the parameters as `params`. There is no
+   * warm-up. Default: gradients travel as they are.
+   */
+  readonly compression?: Compressor | CompressionOptions | string;
   /** The planner's description of devices and links; default that of `--machine`, or a general one. */
   readonly machine?: Machine;
 }
@@ -147,12 +160,12 @@ export function distributedStep<
   Number extends string = never,
 >(options: DistributedStepOptions<State, Told, Name, Number>): Promise<DistributedStep<State, Told, Name>> {
   return called(async () => {
-    checkOptions("distributedStep", options, ["state", "step", "numbers", "seed", "mesh", "layout", "machine"]);
+    checkOptions("distributedStep", options, ownOptions);
     checkInteger("distributedStep", "seed", options.seed ?? 0, 0);
     if (typeof options.step !== "function")
       throw new HeddleError("option", `distributedStep: step must be a function, got ${shown(options.step)}`);
     for (const name of Object.keys(options.numbers ?? {}))
-      if (name === "step" || name === "key")
+      if (name === "step" || name === "key" || name === "exchange")
         throw new HeddleError("option", `distributedStep: numbers has '${name}', which every step gets anyway`, {
           hint: "choose another name",
         });
@@ -162,6 +175,8 @@ export function distributedStep<
   });
 }
 
+const ownOptions = ["state", "step", "numbers", "seed", "mesh", "layout", "compression", "machine"] as const;
+
 type AnyBatch = { readonly [name: string]: Tensor };
 
 /** The inputs of a compiled function, by name. */
@@ -170,6 +185,8 @@ interface Inputs<State> {
   readonly batch: AnyBatch;
   readonly given?: AnyBatch;
   readonly key?: Tensor;
+  /** What compression keeps. */
+  readonly compression?: Tensors;
 }
 
 /** A compiled function of state and batch. */
@@ -186,6 +203,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
   private readonly flat: FlatTree<Tensor>;
   private readonly layouts: ReadonlyMap<string, { readonly kept: Layout; readonly used: Layout }>;
   private readonly key: Tensor;
+  private readonly compression: OwnCompression | undefined;
   private readonly compiled = new WeakMap<object, Map<string, Compiled>>();
   private readonly agreed = new Set<Dataset>();
   /** The last call, after which the next one runs: all workers run programs in the same order. */
@@ -214,6 +232,8 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     );
     this.key = placeOn(runtime, scopeKey(random.key(options.seed ?? 0), "steps"));
     this.state = unflattenTree(shape, leaves) as State;
+    const used = (name: string): Layout => this.layoutOf(`params.${name}`).used;
+    this.compression = OwnCompression.of(options, runtime, used);
   }
 
   get rank(): number {
@@ -233,6 +253,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
       await processes.agree("state", [`seed: ${this.options.seed ?? 0}`, ...lines].join("\n"));
     }
     this.put(values);
+    await this.compression?.put();
   }
 
   private put(values: ReadonlyMap<string, HostTensor>): void {
@@ -281,24 +302,29 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
       scalar(wide, learningRateAt({ name: `distributedStep: ${name}`, learningRate }, steps)),
     ]);
     const scalars = { ...Object.fromEntries(numbers), step: scalar("i32", steps) } as { [name: string]: Tensor };
-    const inputs = { state: this.state, batch: columns, given: scalars, key: this.key };
+    const sent = this.compression === undefined ? {} : { compression: this.compression.kept };
+    const inputs = { state: this.state, batch: columns, given: scalars, key: this.key, ...sent };
     const name = this.options.step.name || "step";
-    const program = await this.compiledFor(this, inputs, { name, work: this.traced, donate: ["state"] });
+    const program = await this.compiledFor(this, inputs, { name, work: this.traced, donate: ["state", "compression"] });
     host.process?.report({ type: "progress", step: steps + 1 });
     runtime.processes?.setStep(steps + 1);
-    const { state, ...results } = program.run(inputs) as Told;
+    const { state, compression: after, ...results } = program.run(inputs) as Told & { readonly compression?: Tensors };
     this.state = state;
+    if (this.compression !== undefined && after !== undefined) this.compression.kept = after;
     this.steps++;
     for (const scalar of Object.values(scalars)) scalar.dispose();
-    return results;
+    return results as unknown as Omit<Told, "state">;
   }
 
   /** The user's step, with the key of the step, and with its state checked. */
-  private readonly traced = ({ state, batch, given, key }: Required<Inputs<State>>): Told => {
-    const all = { ...given, key: random.foldIn(key, given["step"] as Tensor) } as unknown as StepGiven<Number>;
+  private readonly traced = ({ state, batch, given, key, compression: kept }: Required<Inputs<State>>): Told => {
+    const own = random.foldIn(key, given["step"] as Tensor);
+    const compressing = this.compression?.tracing(kept, own);
+    const exchange = compressing?.exchange ?? (<Grads>(grads: Grads): Grads => grads);
+    const all = { ...given, key: own, exchange } as unknown as StepGiven<Number>;
     const results = this.options.step(state, batch as StepBatch<Name>, all);
     this.checkState(results?.state, results);
-    return results;
+    return compressing === undefined ? results : compressing.finished(results);
   };
 
   private checkState(state: unknown, results: unknown): void {
@@ -354,7 +380,11 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
     const everywhere = replicated(meshOf(this.runtime));
     const rows = Object.values(batch)[0]?.shape[0] as number;
     const stored = (path: string): Layout =>
-      path.startsWith("state.") ? this.layoutOf(path.slice(6)).kept : everywhere;
+      path.startsWith("state.")
+        ? this.layoutOf(path.slice(6)).kept
+        : ((path.startsWith("compression.")
+            ? this.compression?.layout(path.slice("compression.".length))
+            : undefined) ?? everywhere);
     const program = compileFunction(work, [inputs], this.runtime, {
       name,
       donate,
@@ -414,6 +444,7 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
         // Sequentially: sharded values are gathered, and all workers must gather them in the same order.
         for (const [index, leaf] of leaves.entries())
           values.set(paths[index] as string, { ...typeOf(leaf), data: await wholeData(leaf) });
+        for (const [name, value] of (await this.compression?.values()) ?? []) values.set(name, value);
         const metadata = new Map([[stepsKey, String(this.steps)]]);
         if (this.rank === 0) await files.writeTensors("save", path, values, metadata);
         await this.runtime.processes?.barrier("save");
@@ -432,12 +463,14 @@ class OwnLoop<State extends Tensors, Told extends { readonly state: State }, Nam
             const found = tensors.get(name);
             return found === undefined || !sameType(found, leaves[index] as Tensor);
           }),
-          ...[...tensors.keys()].filter((name) => !paths.includes(name)),
+          ...(this.compression?.wrongIn(tensors) ?? []),
+          ...[...tensors.keys()].filter((name) => !paths.includes(name) && this.compression?.has(name) !== true),
         ];
         if (wrong.length > 0)
           throw new HeddleError("checkpoint", `load: ${path} has another state: ${listed(wrong)} differ`);
         const before = flattenTree(this.state, isTensor).leaves;
         this.put(tensors);
+        await this.compression?.put(tensors);
         for (const leaf of before) leaf.dispose();
         this.steps = Number(metadata.get(stepsKey) ?? 0);
       }),

@@ -2,7 +2,22 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { distributedStep, layouts, mesh, type nn, type Tensor, type TrainResult, tensor, train, zeros } from "heddle";
+import {
+  compression,
+  distributedStep,
+  layouts,
+  losses,
+  mesh,
+  type nn,
+  optim,
+  type Tensor,
+  type TrainOptions,
+  type TrainResult,
+  tensor,
+  train,
+  valueAndGrad,
+  zeros,
+} from "heddle";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isTensor, replicate } from "../../src/functions/index.ts";
 import { flattenTree } from "../../src/util/tree.ts";
@@ -134,5 +149,94 @@ describe("what is refused", () => {
       step: () => ({ state: { w: zeros([3]), v: zeros([1]) } }),
     });
     await expect(other.load(path)).rejects.toThrow(/load: .*other\.safetensors has another state: w, v differ/);
+  });
+});
+
+describe("compressed gradients", () => {
+  const { topK, powerSgd } = compression;
+  const lossy = { by: topK({ ratio: 0.1 }), momentum: 0.5, least: 16 };
+  const plain = optim.sgd({ learningRate: 0.05 });
+  const own = (axes: ReturnType<typeof mesh>, how: TrainOptions["compression"], layout?: TrainOptions["layout"]) =>
+    distributedStep({
+      mesh: axes,
+      ...(how === undefined ? {} : { compression: how }),
+      ...(layout === undefined ? {} : { layout }),
+      state: { params: first.params, slots: plain.init(first.params), layers: first.state },
+      step: ({ params, slots, layers }, { x, y }, { step, key, exchange }) => {
+        const loss = (variables: typeof params): readonly [Tensor, typeof layers] => {
+          const made = model.apply({ params: variables, state: layers }, x, { train: true, key });
+          return [losses.softmaxCrossEntropy(made.y, y), made.state];
+        };
+        const { value, grad } = valueAndGrad(loss)(params);
+        const updated = plain.update(exchange(grad), slots, params, { step, learningRate: tensor(0.05) });
+        return { state: { params: updated.params, slots: updated.state, layers: value[1] }, loss: value[0] };
+      },
+    });
+  const lossesOf = async (loop: Awaited<ReturnType<typeof own>>, ...epochs: number[]): Promise<number[]> => {
+    const found: number[] = [];
+    for (const epoch of epochs)
+      for await (const batch of loop.batches(rows, { epoch })) found.push(await (await loop.run(batch)).loss.item());
+    return found;
+  };
+
+  test("it gives the bits of train, and what drops nothing the losses without compression", async () => {
+    const seen: number[] = [];
+    const callbacks = { onStep: ({ loss }: { loss: number }) => void seen.push(loss) };
+    const result = await train({ ...given, optimizer: plain, mesh: two, callbacks, compression: lossy });
+    const loop = await own(two, lossy);
+    expect(await lossesOf(loop, 0, 1)).toEqual(seen);
+    expect(await bits(loop.state.params)).toEqual(await bits(result.params));
+    const expected = await lossesOf(await own(two, undefined), 0, 1);
+    expect(expected).not.toEqual(seen);
+    for (const by of [topK({ ratio: 1 }), powerSgd({ rank: 64, gain: 0 })])
+      for (const [index, loss] of (await lossesOf(await own(two, { by, least: 0 }), 0, 1)).entries())
+        expect(loss).toBeCloseTo(expected[index] as number, 4);
+  });
+
+  test("what was not sent is saved and gone on with, also on another number of devices and in parts", async () => {
+    const path = join(folder, "compressed.safetensors");
+    const whole = await own(two, lossy);
+    await lossesOf(whole, 0);
+    await whole.save(path);
+    const rest = await lossesOf(whole, 1);
+    for (const [axes, layout, exact] of [
+      [two, undefined, true],
+      [two, layouts.fullySharded(), false],
+      [mesh({ data: 4 }), undefined, false],
+    ] as const) {
+      const again = await own(axes, lossy, layout);
+      await again.load(path);
+      expect(again.steps).toBe(4);
+      const found = await lossesOf(again, 1);
+      if (exact) expect(found).toEqual(rest);
+      else expect(found[0]).toBeCloseTo(rest[0] as number, 4);
+    }
+    await expect((await own(two, undefined)).load(path)).rejects.toThrow(/has another state: compression\.momentum/);
+    await expect((await own(two, { by: "powerSgd", least: 16 })).load(path)).rejects.toThrow(/has another state/);
+  });
+
+  test("mistakes are named", async () => {
+    const w = tensor([1, 2]);
+    const loop = (step: (...given: never[]) => { state: { params: { w: Tensor } } }, more: object = {}) =>
+      distributedStep({ state: { params: { w } }, step: step as never, mesh: two, compression: "sign", ...more });
+    const ran = async (step: Parameters<typeof loop>[0]) =>
+      (await loop(step)).run({ x: zeros([4, 2]), y: zeros([4]) } as never);
+    type Given = { exchange: (grads: unknown) => { w: Tensor } };
+    await expect(ran((state: { params: { w: Tensor } }) => ({ state }))).rejects.toThrow(
+      /the step does not call exchange/,
+    );
+    await expect(
+      ran((_state: unknown, _batch: unknown, { exchange }: Given) => ({ state: { params: exchange({ v: w }) } })),
+    ).rejects.toThrow(/exchange takes gradients of state\.params, \[w\], got \[v\]/);
+    await expect(
+      ran((_state: unknown, _batch: unknown, { exchange }: Given) => ({
+        state: { params: exchange(exchange({ w })) },
+      })),
+    ).rejects.toThrow(/a step calls exchange twice/);
+    await expect(loop((state: never) => ({ state }), { state: { w } })).rejects.toThrow(/the state has no 'params'/);
+    await expect(loop((state: never) => ({ state }), { compression: { by: "topK", warmup: 1 } })).rejects.toThrow(
+      /a warm-up counts epochs/,
+    );
+    await expect(loop((state: never) => ({ state }), { compression: "topk" })).rejects.toThrow(/no compressor 'topk'/);
   });
 });

@@ -16,19 +16,19 @@ export const rows = bars(40).shuffle().batch(12);
 /** What a training would do with the same model, data and optimizer. */
 export async function ownLoop(
   { params: first, state }: nn.Variables<nn.ParamsOf<typeof model>>,
-  more: Pick<DistributedStepOptions<never, never, never, never>, "mesh" | "layout"> = {},
+  more: Pick<DistributedStepOptions<never, never, never, never>, "mesh" | "layout" | "compression"> = {},
 ) {
   return distributedStep({
     ...more,
     state: { params: first, layers: state, slots: optimizer.init(first) },
     numbers: { learningRate: optimizer.learningRate },
-    step: ({ params, layers, slots }, { x, y }, { step, key, learningRate }) => {
+    step: ({ params, layers, slots }, { x, y }, { step, key, learningRate, exchange }) => {
       const loss = (own: typeof params): readonly [Tensor, typeof layers] => {
         const made = model.apply({ params: own, state: layers }, x, { train: true, key });
         return [losses.softmaxCrossEntropy(made.y, y), made.state];
       };
       const { value, grad } = valueAndGrad(loss)(params);
-      const updated = optimizer.update(grad, slots, params, { step, learningRate });
+      const updated = optimizer.update(exchange(grad), slots, params, { step, learningRate });
       return { state: { params: updated.params, layers: value[1], slots: updated.state }, loss: value[0] };
     },
   });
