@@ -25,6 +25,7 @@ export interface ElasticOptions {
   readonly epoch: number;
   /** Milliseconds of {@link stopAll}. */
   readonly grace: number;
+  readonly saves: boolean;
   /** Prints a line about the run. */
   readonly say: (line: string) => void;
   /** Called before an epoch is announced. */
@@ -38,7 +39,13 @@ export async function superviseElastic(crew: Crew, stop: StopRequest, options: E
   const run = new ElasticRun(crew, options);
   const failed = await Promise.race([run.ended, stop.requested]);
   if (failed === "finished") return { stoppedBy: undefined, forgiven: run.forgiven };
-  await stopAll(crew.processes, failed === "failed" ? "SIGTERM" : failed, stop, options.grace);
+  await stopAll(
+    crew.processes,
+    failed === "failed" ? "SIGTERM" : failed,
+    stop,
+    options.grace,
+    failed !== "failed" && options.saves,
+  );
   return { stoppedBy: failed === "failed" ? undefined : failed, forgiven: new Set() };
 }
 

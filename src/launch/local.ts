@@ -21,12 +21,13 @@ import { readPosition } from "./flight.ts";
 import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory, setRecordsAside } from "./folder.ts";
 import { type HostShare, shareHosts } from "./host-list.ts";
 import { nodeArguments } from "./loader.ts";
+import { watchNotices } from "./notices.ts";
 import { startOnHosts } from "./on-hosts.ts";
 import { describeFailures, orderFailures, type WorkerFailure } from "./report.ts";
 import { restartsBefore } from "./restarts.ts";
 import { StallWatch, type Straggler } from "./stalls.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
-import { defaultGrace, listenForStop, type StopSignal, statusOf, supervise } from "./supervise.ts";
+import { defaultGrace, listenForStop, type StopSignal, statusOf, stoppedStatus, supervise } from "./supervise.ts";
 import { checkEngine, startWithEngine } from "./with-engine.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
@@ -63,8 +64,10 @@ export interface LaunchOptions {
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */
   readonly timeout?: number;
-  /** Seconds that workers get to end after they were asked to, before they are killed; default 5. */
+  /** Seconds that workers get to end after they were asked to, before they are killed; default 5. If given, SIGTERM lets trainings save first. */
   readonly grace?: number;
+  /** Where a notice of the machine's end comes from, as {@link watchNotices} takes it; the notice is like SIGTERM, with a `grace` of 25. */
+  readonly notice?: string;
   /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
   /** The compressor of gradients, if the file names none, such as `topK`. */
@@ -145,7 +148,13 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   const engine = await engineOf(options, place);
   const before = restartsBefore();
   const stop = listenForStop(options.signal);
+  let unwatch = (): void => {};
   try {
+    if (options.notice !== undefined)
+      unwatch = watchNotices(options.notice, (text) => {
+        console.error(`heddle: ${text}: ending the run`);
+        stop.request("SIGTERM");
+      });
     for (let restart = 0; ; restart++) {
       const attempt = before + restart;
       const started = attempt === 0 ? options : { ...options, resume: true };
@@ -155,9 +164,13 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
       options.onRestart?.(result, restart + 1);
     }
   } finally {
+    unwatch();
     stop.dispose();
   }
 }
+
+/** Seconds to save after a notice, where nobody says how many: the shortest notice of a cloud is 30. */
+const noticeGrace = 25;
 
 async function launchOnce(wanted: Wanted, stop: ReturnType<typeof listenForStop>): Promise<LaunchResult> {
   const runDirectory = makeRunDirectory();
@@ -313,12 +326,14 @@ async function watch(
       });
     };
     processes.forEach(observe);
-    const grace = 1000 * (options.grace ?? defaultGrace);
+    const saves = options.grace !== undefined || options.notice !== undefined;
+    const grace = 1000 * (options.grace ?? (options.notice === undefined ? defaultGrace : noticeGrace));
     const { stoppedBy, forgiven } = isElastic
       ? await superviseElastic(crew, stop, {
           limits: { min: options.minWorkers as number, max: workers, restarts: options.restarts ?? 0 },
           epoch: attempt,
           grace,
+          saves,
           say: (line) => {
             events.add("membership", { line });
             say(line);
@@ -326,12 +341,12 @@ async function watch(
           onEpoch: (epoch) => setRecordsAside(runDirectory, epoch - 1),
           onStart: observe,
         })
-      : { stoppedBy: await supervise(processes, stop, grace), forgiven: new Set<number>() };
+      : { stoppedBy: await supervise(processes, stop, grace, saves), forgiven: new Set<number>() };
     const counted = failures.filter(({ rank }) => !forgiven.has(rank));
     crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;
     const straggler = stalls.stop();
-    if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy, size };
+    if (stoppedBy !== undefined) return { status: stoppedStatus(processes, stoppedBy), failures: [], stoppedBy, size };
     if (!isElastic) counted.push(...deserters(counted, processes, started));
     const plan = processes[0]?.plan;
     const ended = summarise(counted);

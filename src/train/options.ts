@@ -81,7 +81,8 @@ export interface PipelineTraining {
   readonly microBatches: number;
   /**
    * Order of forward and backward passes; default `"1f1b"`. `"interleaved"` has several stages on each rank, `"zb-h1"` and `"zb-h2"` cut backward
-   * passes into the parts by inputs and by weights. With `"pipedream"` stages update their parameters after each micro-batch, which changes the result.
+   * passes into the parts by inputs and by weights. With `"pipedream"` and `"pipedream-vertical"` stages update their parameters after each micro-batch, with
+   * `"pipedream-2bw"` after several, which changes the result.
    */
   readonly schedule?: PipelineOptions["schedule"];
   /**

@@ -123,7 +123,7 @@ impl Group {
     /// that a rank sends to itself are copied.
     pub fn exchange(
         &mut self,
-        part: Part<'_>,
+        part: &Part<'_>,
         dtype: Dtype,
         sends: &[(usize, usize)],
         receives: &[(usize, usize)],
@@ -156,7 +156,7 @@ impl Group {
         };
         let mut listed = std::mem::take(&mut self.listed);
         listed.fill(size, me, element, sends, receives);
-        let result = self.carry(std::slice::from_ref(&part), call, Some(&listed));
+        let result = self.carry(std::slice::from_ref(part), call, Some(&listed));
         self.listed = listed;
         result?;
         if let Some((from, to, bytes)) = to_self {

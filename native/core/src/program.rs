@@ -88,6 +88,7 @@ impl Program {
         let copies = kernels::narrow_layer::copies(&json.steps);
         let mut block = reader.block(json.steps)?;
         kernels::narrow_layer::join(&mut block, &copies, &reader);
+        kernels::loop_views::join(&mut block, &copies, &reader);
         let (steps, log) = (reader.next, reader.log);
         let extra = block.extra();
         if extra > MAX_BYTES {

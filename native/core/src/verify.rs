@@ -41,7 +41,7 @@ pub struct Region {
     pub(crate) low: usize,
     pub(crate) high: usize,
     /// What must agree for two regions to be the same view.
-    view: (usize, DType, Vec<(usize, isize)>),
+    pub(crate) view: (usize, DType, Vec<(usize, isize)>),
 }
 
 impl Region {

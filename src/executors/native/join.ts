@@ -3,7 +3,7 @@ import { parseMachine } from "../../cost/index.ts";
 import { meetingOfEnvironment } from "../../hosts/meeting.ts";
 import { agreeOnSet } from "../../hosts/traits.ts";
 import { onPeerEnded, reportToLauncher } from "../../launcher-messages/launcher.ts";
-import type { Mesh } from "../../plan/mesh.ts";
+import { formatMesh, type Mesh } from "../../plan/mesh.ts";
 import type { ProgramAxis } from "../../program/program.ts";
 import { allDevices, type Runtime } from "../../runtime/devices.ts";
 import type { LocalDevice } from "../../runtime/executor.ts";
@@ -75,7 +75,10 @@ export async function joinWorkers(mesh: Mesh, attempt: number, make = nativeExec
   const meeting = await meetingOfEnvironment(() => new native.StoreServer());
   // Ranks that disagree on the mesh must not exchange anything.
   const name = `mesh-${fingerprint(JSON.stringify(mesh))}`;
-  const joined = await unlessPeerEnds(distributedRuntime(mesh.axes, { ...meeting, name, attempt, make }), meeting.rank);
+  const joined = await unlessPeerEnds(
+    distributedRuntime(mesh.axes, { ...meeting, name, mesh: formatMesh(mesh), attempt, make }),
+    meeting.rank,
+  );
   reportToLauncher({ type: "doing", what: "" });
   return joined;
 }

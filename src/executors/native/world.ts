@@ -3,6 +3,7 @@ import { meetInEpoch } from "../../elastic/waits.ts";
 import { exchangeOver, latestAttempt } from "../../hosts/exchange.ts";
 import { findMeetingPlace } from "../../hosts/interfaces.ts";
 import type { Meeting } from "../../hosts/meeting.ts";
+import { joinSame } from "../../hosts/meshes.ts";
 import { onLeaving } from "../../hosts/store.ts";
 import { range } from "../../ir/shape.ts";
 import type { World } from "../../runtime/world.ts";
@@ -18,6 +19,8 @@ export interface WorldOptions extends Meeting {
   readonly name: string;
   /** The smallest attempt; default 0. The largest of all ranks counts. */
   readonly attempt?: number;
+  /** The mesh in words, which all ranks must join. */
+  readonly mesh?: string;
   /** Default: that of `HEDDLE_TRANSPORT`. */
   readonly transport?: "tcp" | "shared" | "mpi";
 }
@@ -46,7 +49,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     attempt = await latestAttempt(store, `attempt/${epoch}/${name}`, attempt);
     if (attempt > 0) name = `${name}/${attempt}`;
     await meetInEpoch(store, { prefix: `meeting/${epoch}/${name}`, rank, size, timeout });
-    native = await binding.NativeWorld.connect({
+    const joining = binding.NativeWorld.connect({
       ...{ runId, epoch, name, rank, size, host, port, secret, timeout },
       transport: options.transport ?? transport,
       ...(bind === undefined ? {} : { bind }),
@@ -54,7 +57,9 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
       ...(mpi === undefined ? {} : { mpi }),
       ...(options.flight === undefined ? {} : { flight: options.flight }),
     });
+    native = await joinSame(store, { rank, size, epoch, mesh: options.mesh }, joining);
   } catch (error) {
+    if (error instanceof HeddleError && error.code === "mismatch") throw error;
     const cause = nativeError(error);
     throw new HeddleError("world", `rank ${rank} of ${size} cannot join at ${options.host}:${port}: ${cause.message}`, {
       cause,

@@ -5,7 +5,7 @@ import { flattenTree } from "../../../src/util/tree.ts";
 import { bars, convnet } from "../synthetic.ts";
 
 interface Settings {
-  /** What the last rank does otherwise at step 5, or, for `schedule`, before it. */
+  /** What the last rank does otherwise at step 5, or, for `schedule`, before it; `flip`: from step 5 on. */
   readonly odd?: "scale" | "schedule" | "restore" | "flip";
   readonly axes?: { readonly [axis: string]: number };
   readonly layout?: "dense";
@@ -17,12 +17,17 @@ const { odd, axes, layout, pipeline = false, every = 4 } = JSON.parse(process.ar
 const isOdd = (what: Settings["odd"]): boolean =>
   odd === what && Number(process.env["RANK"]) === Number(process.env["WORLD_SIZE"]) - 1;
 
-/** Flips a bit of a parameter in the memory of this process, as a cosmic ray would. */
+/** The bytes of a part of a parameter. */
+let pattern: Buffer | undefined;
+
+/** Flips a bit of the parameter in the memory of this process, as a cosmic ray would, unless it is flipped already. */
 async function flip(control: TrainControl): Promise<void> {
-  const snapshot = control.snapshot();
-  const { leaves, paths } = flattenTree(snapshot.params, isTensor);
-  const [part] = (leaves[paths.indexOf("4.weight")] as Tensor).value.shards;
-  const pattern = Buffer.from((await part?.read()) ?? []).subarray(0, 256);
+  if (pattern === undefined) {
+    const snapshot = control.snapshot();
+    const { leaves, paths } = flattenTree(snapshot.params, isTensor);
+    const [part] = (leaves[paths.indexOf("4.weight")] as Tensor).value.shards;
+    pattern = Buffer.from((await part?.read()) ?? []).subarray(0, 256);
+  }
   const memory = openSync("/proc/self/mem", "r+");
   for (const line of readFileSync("/proc/self/maps", "latin1").split("\n")) {
     const [, from, to] = /^([0-9a-f]+)-([0-9a-f]+) rw.p /.exec(line) ?? [];
@@ -46,7 +51,8 @@ const callbacks: Callbacks = {
     if (isOdd("scale") && step === 5) control.scaleLearningRate(2);
     if (isOdd("restore") && step === 3) before = control.snapshot();
     if (isOdd("restore") && step === 5 && before !== undefined) control.restore(before);
-    if (isOdd("flip") && step === 5) await flip(control);
+    // A step that is under way may write the parameter after the flip.
+    if (isOdd("flip") && step >= 5) await flip(control);
   },
 };
 const result = await train({

@@ -42,6 +42,7 @@ pub mod fft;
 pub mod fold;
 pub mod fused;
 pub mod index;
+pub(crate) mod loop_views;
 pub mod lu;
 pub mod micro;
 pub mod narrow;

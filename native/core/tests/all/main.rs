@@ -9,6 +9,7 @@ mod elements;
 mod gamma;
 mod generated;
 mod limits;
+mod loop_views;
 mod loops;
 mod malformed;
 mod narrow;

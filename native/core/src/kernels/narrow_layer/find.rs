@@ -10,11 +10,11 @@ use super::rect::{reads, Rect};
 use crate::calls::{FusedJson, NarrowDotJson};
 use crate::dtype::DType;
 use crate::fields::{Fields, Take};
+use crate::kernels::loop_views::Nothing;
 use crate::kernels::narrow::NarrowDot;
 use crate::kernels::narrow_weights::tiles::{DEPTH, STEP};
 use crate::reader::Reader;
-use crate::step::{Block, Kernel, Run};
-use crate::Result;
+use crate::step::Block;
 
 /// Columns that a thread turns into results at once, and most sums of them.
 const WIDEST: usize = 256;
@@ -34,15 +34,6 @@ pub(super) fn join(block: &mut Block, calls: &[Value], reader: &Reader) {
             let kernel = std::mem::replace(to, Box::new(Nothing));
             *to = Box::new(Part { layer: layer.clone(), kernel, last: i + 1 == steps.len() });
         }
-    }
-}
-
-/// In the place of a kernel that is moved.
-struct Nothing;
-
-impl Kernel for Nothing {
-    fn run(&self, _run: &Run, _step: usize) -> Result<()> {
-        Ok(())
     }
 }
 

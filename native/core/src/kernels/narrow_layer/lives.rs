@@ -4,7 +4,7 @@ use crate::step::Block;
 use crate::verify::Region;
 
 /// The accesses of the outermost steps.
-pub(super) struct Lives<'a> {
+pub(in crate::kernels) struct Lives<'a> {
     log: &'a [(usize, Region)],
     /// Where the accesses of each step begin, and at last their count.
     starts: Vec<usize>,
@@ -20,13 +20,18 @@ impl<'a> Lives<'a> {
         Lives { log, starts, numbers }
     }
 
+    /// The accesses of a step with the numbers of the steps, nested ones included.
+    pub fn numbered(&self, step: usize) -> impl Iterator<Item = &'a (usize, Region)> {
+        self.log[self.starts[step]..self.starts[step + 1]].iter()
+    }
+
     pub fn steps(&self) -> usize {
         self.numbers.len()
     }
 
     /// The accesses of a step, nested ones included.
     pub fn of(&self, step: usize) -> impl Iterator<Item = &'a Region> {
-        self.log[self.starts[step]..self.starts[step + 1]].iter().map(|(_, region)| region)
+        self.numbered(step).map(|(_, region)| region)
     }
 
     /// The only access of a step that writes, or that reads, there.

@@ -11,15 +11,15 @@ use crate::step::Block;
 mod find;
 #[cfg(target_arch = "x86_64")]
 mod layer;
-#[cfg(target_arch = "x86_64")]
-mod lives;
+pub(super) mod lives;
 #[cfg(target_arch = "x86_64")]
 mod rect;
 
-/// The calls of a program in which there may be layers, else none.
+/// The calls of a program in which there may be layers or loops with slices, else none.
 pub(crate) fn copies(steps: &[Value]) -> Vec<Value> {
-    let may = steps.iter().any(|step| step["k"] == "narrowDot" && step["dtype"] == "i32");
-    if may && cfg!(target_arch = "x86_64") {
+    let layer = |step: &Value| step["k"] == "narrowDot" && step["dtype"] == "i32";
+    let may = steps.iter().any(|step| layer(step) || step["k"] == "loop");
+    if may {
         steps.to_vec()
     } else {
         Vec::new()
