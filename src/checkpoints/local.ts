@@ -9,6 +9,8 @@ import type { Storage } from "./storage.ts";
 
 const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
 let created = 0;
+/** What file systems answer that have no links. */
+const noLinks: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK"]);
 
 /** The storage of a folder, which is made at the first write. `files` is the file system, where tests put faults. */
 export function localStorage(folder: string, files: CommitFiles = nodeFiles): Storage {
@@ -51,15 +53,24 @@ export function localStorage(folder: string, files: CommitFiles = nodeFiles): St
     },
     write: (name, content, options = {}) => writeWhole("checkpoint", path(name), content, { ...options, files }),
     create: async (name, bytes) => {
+      await files.makeFolder(place);
+      const fill = async (path: string): Promise<void> => {
+        const file = await files.create(path);
+        try {
+          await file.write(bytes, 0);
+          await file.sync();
+        } finally {
+          await file.close();
+        }
+      };
       // A link appears with its content, or not at all; an exclusive open would appear empty.
       const temporary = `${path(name)}.${process.pid}-${created++}.tmp`;
-      await files.makeFolder(place);
-      const file = await files.create(temporary);
       try {
-        await file.write(bytes, 0);
-        await file.sync();
-        await file.close();
-        await link(temporary, path(name));
+        await fill(temporary);
+        await link(temporary, path(name)).catch((error: unknown) => {
+          if (!noLinks.has(codeOf(error) ?? "")) throw error;
+          return fill(path(name));
+        });
         return true;
       } catch (error) {
         if (codeOf(error) === "EEXIST") return false;

@@ -22,6 +22,8 @@ import { readSmall, type Storage } from "./storage.ts";
 export interface FolderLock {
   /** Whether all other processes are locked out. */
   readonly exclusive: boolean;
+  /** What the file of the lock contains, by which other processes of the run see that they see the same place. */
+  readonly token: string;
   /** @throws HeddleError `file` if the place was removed, or another run has taken it */
   check(): Promise<void>;
   /** Releases the place; a second call does nothing. */
@@ -105,6 +107,17 @@ export async function lockFolder(place: string, options: LockOptions = {}): Prom
   return held(place, file, text);
 }
 
+/** Whether this process sees the place that is locked with a token. */
+export async function seesLock(storage: Storage, token: string): Promise<boolean> {
+  try {
+    const text = new TextDecoder().decode(await readSmall(storage, lockName, 2 ** 16));
+    return text.trim() === token;
+  } catch (error) {
+    if ((error as { cause?: { code?: string } }).cause?.code === "ENOENT") return false;
+    throw error;
+  }
+}
+
 /** The lock of this process, which gives signs of life until it is released. */
 function held(place: string, file: LockFile, text: string): FolderLock {
   const isOwn = async (): Promise<boolean> => (await file.read())?.text.trim() === text.trim();
@@ -126,6 +139,7 @@ function held(place: string, file: LockFile, text: string): FolderLock {
   process.on("exit", release);
   return {
     exclusive: true,
+    token: text.trim(),
     release,
     check: async () => {
       if (await isOwn()) return;

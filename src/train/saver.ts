@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { absolutePlace, isLocal, openStorage } from "../checkpoints/drivers.ts";
 import type { CheckpointState } from "../checkpoints/file.ts";
-import { lockFolder } from "../checkpoints/lock.ts";
+import { lockFolder, seesLock } from "../checkpoints/lock.ts";
 import { commitParts, type PartsPlace, writePart } from "../checkpoints/parts.ts";
 import { Ages, type Best, type Retention } from "../checkpoints/retention.ts";
 import {
@@ -186,6 +186,7 @@ class PartsSaver extends Writing {
   private saves = 0;
   private step = 0;
   private pending: string | undefined;
+  private checked = false;
 
   /** Starts the write of a copy. What earlier saves met is thrown here on all ranks, before anything is copied. */
   protected async write(state: RunState): Promise<void> {
@@ -193,9 +194,7 @@ class PartsSaver extends Writing {
     await this.finished();
     const storage = this.storage ?? (await openStorage(this.options.directory));
     this.storage = storage;
-    // Other ranks write into the folder that an earlier run's checkpoint may have.
-    if (this.first) await together(runtime.processes, "checkpoint folder", () => this.prepare());
-    this.first = false;
+    await this.shared(storage);
     const { description, pieces } = await exportPieces(settings, state, runtime, this.options.includes);
     this.step = description.step;
     const folder = checkpointFolderName(description.step);
@@ -209,6 +208,33 @@ class PartsSaver extends Writing {
     this.commit = this.committed(place, { ...description, library: version }, options).catch(async (error: unknown) => {
       this.commitFailure = await this.explained(error);
     });
+  }
+
+  /** Before the first write: other ranks would write into the folder of an earlier run's checkpoint, or into one that rank 0 does not see. */
+  private async shared(storage: Storage): Promise<void> {
+    const { processes, rank } = this.given.runtime;
+    if (this.checked) return;
+    const prepared = async (): Promise<string> => {
+      await this.prepare();
+      return this.given.lock?.token ?? "";
+    };
+    const token = await (processes?.together("checkpoint folder", prepared) ?? prepared());
+    this.first = false;
+    this.checked = true;
+    if (processes === undefined || token === "") return;
+    let problem: unknown;
+    const look = async (): Promise<void> => {
+      if (rank === 0 || (await seesLock(storage, token))) return;
+      problem = new HeddleError("file", `rank ${rank} does not see what rank 0 writes to ${storage.place}`, {
+        hint: 'checkpoints in parts need a folder that all workers share, or an object store; format: "file" needs it only to resume',
+      });
+    };
+    const looking = look().catch((error: unknown) => {
+      problem = error;
+    });
+    const problems = await outcomes(processes, looking, () => problem, "the folder of checkpoints");
+    const failed = problems.find((text) => text !== undefined);
+    if (failed !== undefined) throw problem ?? new HeddleError("file", failed);
   }
 
   private async committed(
@@ -278,15 +304,6 @@ function bestBy(
     },
   };
 }
-
-const together = async (processes: World | undefined, what: string, work: () => Promise<void>): Promise<void> => {
-  if (processes === undefined) await work();
-  else
-    await processes.together(what, async () => {
-      await work();
-      return "";
-    });
-};
 
 /** How often ranks that wait for each other's disks say that they live, in milliseconds; far below the deadline of a collective. */
 const aliveMilliseconds = 2000;

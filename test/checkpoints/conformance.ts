@@ -7,7 +7,7 @@ import type { CommitContent } from "../../src/io/commit.ts";
 import { expectParts, saveParts } from "./parts-state.ts";
 
 const content = (text: string): CommitContent => ({ bytes: Buffer.byteLength(text), chunks: [Buffer.from(text)] });
-const large = 21 * 2 ** 20 + 5;
+const large = 17 * 2 ** 20 + 5;
 
 const block = Uint8Array.from({ length: 100_003 }, (_unused, at) => at % 253);
 

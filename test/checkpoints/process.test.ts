@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { latestCheckpoint, openCheckpoint } from "../../src/checkpoints/index.ts";
+import { latestCheckpoint, listCheckpoints, openCheckpoint } from "../../src/checkpoints/index.ts";
 import { loadNative } from "../../src/executors/native/binding.ts";
 import { started } from "../cli/heddle-process.ts";
 
@@ -104,5 +104,14 @@ describe.skipIf(!native)("workers", { timeout: 120_000 }, () => {
     const { checkpoint, warnings } = await latestCheckpoint(join(directory, "run"), { clean: false });
     expect(warnings).toEqual([]);
     expect(checkpoint?.step).toBe(4);
+  });
+
+  test("a folder that not all workers see is an error before the first write", async () => {
+    const failing = fileURLToPath(new URL("./scripts/failing.ts", import.meta.url));
+    const { status, stdout, stderr } = await started(["run", failing, "--workers", "2", "--", directory]).ended;
+    expect(status, stderr).toBe(3);
+    for (const rank of [0, 1])
+      expect(`${stdout}${stderr}`).toContain(`rank ${rank}: rank 1 does not see what rank 0 writes to ${directory}`);
+    expect(await listCheckpoints(join(directory, "rank-0", "run"))).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * Trains on two workers, with checkpoints in a storage of its own, in which writes of rank 1 fail from a step on. Arguments: the folder and
- * the step.
+ * the step, if any.
  */
 import { layouts, losses, nn, optim, train } from "heddle";
 import { openStorage, registerStorage } from "heddle/checkpoints";
@@ -10,12 +10,15 @@ const [, , folder = "", from = ""] = process.argv;
 registerStorage({
   scheme: "failing",
   open: async (address) => {
-    const storage = await openStorage(`${folder}/${address.replace(/^failing:\/\//, "")}`);
+    // Without a step each rank has a folder of its own, as without a shared file system.
+    const own = from === "" ? `/rank-${process.env["RANK"]}` : "";
+    const storage = await openStorage(`${folder}${own}/${address.replace(/^failing:\/\//, "")}`);
     return {
       ...storage,
       write: async (name, content, options) => {
         const [, step = "0"] = /^step-(\d+)\//.exec(name) ?? [];
-        if (process.env["RANK"] === "1" && Number(step) >= Number(from)) throw new Error("the disk of rank 1 is gone");
+        if (process.env["RANK"] === "1" && from !== "" && Number(step) >= Number(from))
+          throw new Error("the disk of rank 1 is gone");
         await storage.write(name, content, options);
       },
     };
