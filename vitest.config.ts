@@ -13,9 +13,12 @@ const processes = [
   "test/native/long-sum-grid.test.ts",
   "test/native/memory.test.ts",
   "test/cache/process.test.ts",
+  "test/checkpoints/kill.test.ts",
+  "test/checkpoints/process.test.ts",
   "test/comm/collectives.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
+  "test/elastic/process.test.ts",
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
@@ -42,6 +45,8 @@ const processes = [
   "test/train/pipeline.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
+  "test/launch/preempted.test.ts",
+  "test/launch/short-memory.test.ts",
   "test/launch/meshes.test.ts",
   "test/launch/stalls.test.ts",
   "test/cli/mistakes.test.ts",
@@ -78,7 +83,13 @@ const alone = [
 const hosts = ["test/hosts/hosts.test.ts", "test/hosts/schedules.test.ts"];
 
 /** Needs network namespaces, too, and the engines that it finds: `npm run test:engines`. */
-const engines = ["test/engines/engines.test.ts", "test/engines/slurm.test.ts", "test/engines/mpi-transport.test.ts"];
+const engines = ["engines", "slurm", "mpi-transport", "ssh"].map((name) => `test/engines/${name}.test.ts`);
+
+/** Needs an object store, which its setup installs: `npm run test:storage`. */
+const storage = ["test/storage/s3.test.ts"];
+
+/** Kills at random instants, hundreds of them: `npm run test:kills`; `test:processes` has fewer. */
+const kills = ["test/checkpoints/kill.test.ts"];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
 const grids = ["test/rewrite/ends-product.test.ts"];
@@ -127,7 +138,7 @@ export default defineConfig({
       project("shared", {
         isolate: false,
         include: ["test/**/*.test.ts", "src/**/*.test.ts"],
-        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes, ...hosts, ...engines],
+        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes, ...hosts, ...engines, ...storage],
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
@@ -140,6 +151,13 @@ export default defineConfig({
         sequence: { groupOrder: 4 },
       }),
       project("grids", { include: grids, provide: { step: 1 }, sequence: { groupOrder: 5 } }),
+      project("storage", {
+        globalSetup: "test/storage/setup.mjs",
+        include: storage,
+        testTimeout: 180_000,
+        sequence: { groupOrder: 7 },
+      }),
+      project("kills", { include: kills, provide: { step: 1 }, sequence: { groupOrder: 6 } }),
     ],
   },
 });

@@ -5,8 +5,10 @@
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
 //   npm run test:grids                     tables that test:processes takes a part of, whole: some three minutes
+//   npm run test:kills                     200 kills while a checkpoint is written in parts: some five minutes
+//   npm run test:storage                   checkpoints in an object store, which is installed into .heddle/storage
 //   npm run test:hosts                     runs on several hosts, as network namespaces; as root
-//   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray; as root
+//   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray, sshd; as root
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -65,8 +67,10 @@ const sections = [
   },
   project("processes", "processes"),
   project("grids", "whole tables"),
+  project("kills", "kills while writing"),
+  project("storage", "an object store"),
   project("hosts", "network namespaces", skipNamespaces),
-  project("engines", "MPI, Slurm, Ray", skipNamespaces),
+  project("engines", "MPI, Slurm, Ray, ssh", skipNamespaces),
 ];
 
 /** A project of vitest with a command of its own. */
@@ -191,7 +195,7 @@ async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, 
 /** The counts at the end of a test runner's output; undefined for a tool that counts nothing. */
 function countTests(name, output) {
   const plain = stripVTControlCharacters(output);
-  if (["vitest", "processes", "hosts", "engines"].includes(name)) {
+  if (["vitest", "processes", "hosts", "engines", "kills", "storage"].includes(name)) {
     const line = /^\s*Tests\s+(.*)$/m.exec(plain)?.[1] ?? "";
     const count = (word) => Number(new RegExp(`(\\d+) ${word}`).exec(line)?.[1] ?? 0);
     return { passed: count("passed"), failed: count("failed"), skipped: count("skipped") + count("todo") };

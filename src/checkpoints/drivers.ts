@@ -1,11 +1,13 @@
 /** @module The drivers of places for checkpoints, by the scheme of an address. A path without a scheme is a folder of this machine. */
 import { resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 import { localStorage } from "./local.ts";
+import { s3Driver } from "./s3.ts";
 import type { Storage, StorageDriver } from "./storage.ts";
 
-const drivers = new Map<string, StorageDriver>();
+const drivers = new Map<string, StorageDriver>([[s3Driver.scheme, s3Driver]]);
 
 /** Adds a driver; a driver of the same scheme is replaced. @throws HeddleError `option` for a malformed scheme */
 export function registerStorage(driver: StorageDriver): void {
@@ -27,6 +29,8 @@ export const absolutePlace = (place: string): string => (isLocal(place) ? resolv
 
 /** Opens a place. @throws HeddleError `option` for a scheme without a driver */
 export async function openStorage(place: string): Promise<Storage> {
+  if (typeof place !== "string" || place === "" || place.includes("\0"))
+    throw new HeddleError("argument", `openStorage: takes a folder or an address, got ${shown(place)}`);
   const scheme = schemeOf(place);
   if (scheme === undefined) return localStorage(place);
   const driver = drivers.get(scheme);

@@ -7,7 +7,6 @@ export type { Box } from "./pieces.ts";
 export {
   type LatestCheckpoint,
   type LatestCheckpointOptions,
-  type ListedCheckpoint,
   latestCheckpoint,
   listCheckpoints,
   type SaveCheckpointOptions,
@@ -15,4 +14,4 @@ export {
   saveCheckpoint,
 } from "./series.ts";
 export type { Storage, StorageDriver, StoredFile, WriteOptions } from "./storage.ts";
-export type { OpenCheckpoint } from "./types.ts";
+export type { ListedCheckpoint, OpenCheckpoint } from "./types.ts";

@@ -3,7 +3,7 @@
  *
  * A holder on this machine is looked up among the processes, so a lock that a killed process left is free at once. A holder elsewhere
  * (another host, or a container with processes of its own) is known to live by its signs of life: it touches the file every 2 s, and
- * is taken for dead when nothing has come for 20 s. A holder that was only paused finds at its next write that the place is no longer its
+ * is taken for dead when nothing has come for 20 s (in an object store 10 s and 100 s). A holder that was only paused finds at its next write that the place is no longer its
  * own, and ends with an error.
  */
 import { randomBytes } from "node:crypto";
@@ -32,13 +32,17 @@ export interface FolderLock {
 export interface LockOptions {
   /** Milliseconds to wait for a holder on this machine, such as a killed process that still ends; default 3,000. */
   readonly patience?: number;
-  /** Milliseconds without a sign of life after which a holder elsewhere counts as dead; default 20,000. */
+  /** Milliseconds without a sign of life after which a holder elsewhere counts as dead; default 20,000 in a folder, 100,000 in an object store. */
   readonly staleAfter?: number;
 }
 
 /** The name of the file. */
 export const lockName = "lock.json";
-const beatMilliseconds = 2000;
+const folderBeat = 2000;
+/** Each sign of life is a write that an object store counts. */
+const storeBeat = 10_000;
+/** Signs of life that may be missing before a holder counts as dead. */
+const missing = 10;
 
 /** Who holds a lock. */
 interface Holder {
@@ -54,6 +58,8 @@ interface Holder {
 
 /** The file of a lock, in a folder or an object store. */
 interface LockFile {
+  /** Milliseconds between signs of life. */
+  readonly beat: number;
   create(text: string): Promise<boolean>;
   /** The text, and something that changes with each sign of life; undefined if there is no file. */
   read(): Promise<{ readonly text: string; readonly beat: string } | undefined>;
@@ -71,8 +77,8 @@ interface LockFile {
  * @throws HeddleError `file` if another run holds the place, naming its process, or if the place cannot be written to.
  */
 export async function lockFolder(place: string, options: LockOptions = {}): Promise<FolderLock> {
-  const { patience = 3000, staleAfter = 20_000 } = options;
   const file = isLocal(place) ? await localFile(place) : storedFile(await openStorage(place));
+  const { patience = 3000, staleAfter = missing * file.beat } = options;
   const own = ownHolder();
   const text = `${JSON.stringify(own)}\n`;
   const begun = performance.now();
@@ -103,7 +109,7 @@ export async function lockFolder(place: string, options: LockOptions = {}): Prom
 function held(place: string, file: LockFile, text: string): FolderLock {
   const isOwn = async (): Promise<boolean> => (await file.read())?.text.trim() === text.trim();
   // A sign of life that fails is noticed by the next check.
-  const beats = setInterval(() => void file.touch(text).catch(() => undefined), beatMilliseconds).unref();
+  const beats = setInterval(() => void file.touch(text).catch(() => undefined), file.beat).unref();
   let released = false;
   const release = (): void => {
     if (released) return;
@@ -151,6 +157,7 @@ async function localFile(folder: string): Promise<LockFile> {
   const textOf = (from: string): string => readFileSync(from, "utf8");
   let own = "";
   return {
+    beat: folderBeat,
     create: async (text) => {
       own = text;
       return storage
@@ -202,6 +209,7 @@ function storedFile(storage: Storage): LockFile {
     }
   };
   return {
+    beat: storeBeat,
     read,
     create: (text) => storage.create(lockName, Buffer.from(text)),
     touch: async (text) => {

@@ -190,10 +190,13 @@ export async function loadCheckpoint(path: string, options: OpenOptions = {}): P
   }
 }
 
-/** @throws HeddleError `checkpoint` unless the name of a checkpoint says its step */
-export function checkStep({ path, description }: Pick<OpenCheckpoint, "path" | "description">): void {
+/** The error of a checkpoint whose name says another step; undefined for a right one, and for other names. */
+export function stepProblem({
+  path,
+  description,
+}: Pick<OpenCheckpoint, "path" | "description">): HeddleError | undefined {
   const name = path.split(/[\\/]/).at(-1) ?? "";
   const named = checkpointStep(name) ?? checkpointFolderStep(name);
-  if (named !== undefined && named !== description.step)
-    throw new HeddleError("checkpoint", `${path} is of step ${description.step}, not of the step in its name`);
+  if (named === undefined || named === description.step) return undefined;
+  return new HeddleError("checkpoint", `${path} is of step ${description.step}, not of the step in its name`);
 }

@@ -5,25 +5,20 @@ import { HeddleError } from "../util/errors.ts";
 import { absolutePlace, isLocal, openStorage } from "./drivers.ts";
 import { type CheckpointState, checkpointContent } from "./file.ts";
 import { localStorage } from "./local.ts";
-import { type Checkpoint, checkStep, loadCheckpoint, type OpenOptions } from "./open.ts";
+import { type Checkpoint, loadCheckpoint, type OpenOptions, stepProblem } from "./open.ts";
 import { removeParts } from "./parts.ts";
+import { Ages, type Retention, superfluous } from "./retention.ts";
 import { below, type Storage } from "./storage.ts";
-
-/** A checkpoint that has not been read. */
-export interface ListedCheckpoint {
-  readonly step: number;
-  /** Absolute path of the file or folder, or its address. */
-  readonly path: string;
-  /** The name in its place. */
-  readonly name: string;
-  /** Whether it is a folder of parts. */
-  readonly inParts: boolean;
-}
+import type { ListedCheckpoint } from "./types.ts";
 
 /** Options of {@link saveCheckpoint}. */
 export interface SaveCheckpointOptions extends CommitOptions {
   /** How many checkpoints are kept, including the new one; default 3, `Infinity` for all. */
   readonly keep?: number;
+  /** What else is kept; `newest` is `keep`. */
+  readonly also?: Omit<Retention, "newest">;
+  /** What is known of the checkpoints that are there, from earlier saves. */
+  readonly ages?: Ages;
 }
 
 /** The result of {@link saveCheckpoint}. */
@@ -49,7 +44,7 @@ export async function saveCheckpoint(
   state: CheckpointState,
   options: SaveCheckpointOptions = {},
 ): Promise<SavedCheckpoint> {
-  const { keep = 3, files = nodeFiles } = options;
+  const { keep = 3, also, ages, files = nodeFiles } = options;
   if (keep !== Infinity && (!Number.isSafeInteger(keep) || keep < 1)) {
     throw new HeddleError("checkpoint", `keep must be a positive integer or Infinity, got ${keep}`);
   }
@@ -57,14 +52,19 @@ export async function saveCheckpoint(
   const name = checkpointFileName(state.step);
   const content = checkpointContent(state);
   await storage.write(name, content, options);
-  return { path: below(storage.place, name), bytes: content.bytes, ...(await removeOld(storage, state.step, keep)) };
+  return {
+    path: below(storage.place, name),
+    bytes: content.bytes,
+    ...(await removeOld(storage, state.step, { newest: keep, ...also }, ages)),
+  };
 }
 
-/** Removes the oldest checkpoints up to a step beyond `keep`. */
+/** Removes the checkpoints up to a step that need not be kept. */
 export async function removeOld(
   storage: Storage,
   step: number,
-  keep: number,
+  retention: Retention,
+  ages = new Ages(),
 ): Promise<{ removed: string[]; warnings: string[] }> {
   const removed: string[] = [];
   const warnings: string[] = [];
@@ -77,7 +77,8 @@ export async function removeOld(
         `${storage.place} has checkpoints of later steps than ${step}, up to ${later[0]?.step}: a resume takes the latest`,
       );
     }
-    for (const entry of all.filter((entry) => entry.step <= step).slice(keep)) {
+    const own = all.filter((entry) => entry.step <= step);
+    for (const entry of superfluous(await ages.of(storage, own, retention), retention)) {
       await removeCheckpoint(storage, entry);
       removed.push(entry.path);
     }
@@ -142,7 +143,8 @@ export async function latestCheckpoint(
   for (let path = await search.next(); path !== undefined; path = await search.next()) {
     try {
       const checkpoint = await loadCheckpoint(path, options);
-      checkStep({ path, description: checkpoint });
+      const wrong = stepProblem({ path, description: checkpoint });
+      if (wrong !== undefined) throw wrong;
       return { checkpoint, warnings };
     } catch (error) {
       const warning = search.refuse(path, error);

@@ -23,3 +23,14 @@ export interface OpenCheckpoint {
   verify(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** A checkpoint that has not been read. */
+export interface ListedCheckpoint {
+  readonly step: number;
+  /** Absolute path of the file or folder, or its address. */
+  readonly path: string;
+  /** The name in its place. */
+  readonly name: string;
+  /** Whether it is a folder of parts. */
+  readonly inParts: boolean;
+}

@@ -1,9 +1,13 @@
 /** @module Parsers of command line values. */
 
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import { formatMesh, parseMesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { allVariables, readEnvironment } from "../util/settings.ts";
+
+/** The flag of compressed gradients, of `heddle run` and `heddle plan`. */
+export const compressionFlag = (): Option =>
+  new Option("--compression <name>", "compress gradients, where the file does not say how, such as by topK");
 
 /** A parser for whole numbers in a range. */
 export function wholeNumber(lowest: number, highest: number): (text: string) => number {

@@ -6,9 +6,12 @@ import { type Registered, registered } from "../comm/call.ts";
 import { type Reduction, reductions } from "../comm/reductions.ts";
 import { loadNative, type NativeBinding } from "../executors/native/binding.ts";
 import { nativeError } from "../executors/native/error.ts";
+import type { nativeExecutor } from "../executors/native/executor.ts";
 import { distributedRuntime } from "../executors/native/join.ts";
 import { localRuntime, type Runtime } from "../executors/runtime.ts";
+import { switchExecutor } from "../executors/through-switch/executor.ts";
 import { distribute, tensor } from "../functions/index.ts";
+import { startSwitch } from "../in-network/index.ts";
 import { type DType, dtypeNames, dtypes } from "../ir/dtype.ts";
 import { range } from "../ir/shape.ts";
 import { shard } from "../plan/index.ts";
@@ -52,6 +55,8 @@ const transports = [
   { transport: "tcp", reach: "processes of any hosts" },
   { transport: "mpi", reach: "processes of an MPI job" },
 ] as const;
+
+type Link = { readonly transport: (typeof transports)[number]["transport"]; readonly make?: typeof nativeExecutor };
 
 const devices = 2;
 
@@ -108,7 +113,7 @@ export async function tryCollectives(): Promise<CollectiveTable> {
     if (executor !== "native") continue;
     for (const { transport, reach } of transports) {
       const backend = { ...common, transport, reach };
-      const outcomes = missing ?? (await overLink(transport));
+      const outcomes = missing ?? (await overLink({ transport }));
       if (typeof outcomes !== "string") columns.push({ backend, outcomes });
       else columns.push({ backend: { ...backend, missing: outcomes } });
       // A machine need not have an MPI; one that is named must work.
@@ -116,6 +121,14 @@ export async function tryCollectives(): Promise<CollectiveTable> {
       if (typeof outcomes === "string" && missing === undefined && !optional)
         failures.push(`${transport}: ${outcomes}`);
     }
+  }
+  const nativeMissing = missingOf("native");
+  const through = nativeMissing ?? (await throughSwitch());
+  const backend = { executor: "switch", transport: "udp", reach: "processes of a host", device: "cpu" };
+  if (typeof through !== "string") columns.push({ backend, outcomes: through });
+  else {
+    columns.push({ backend: { ...backend, missing: through } });
+    if (nativeMissing === undefined) failures.push(`switch: ${through}`);
   }
   const rows = calls().map((call): CollectiveRow => {
     const outcomes = columns.map((column) => column.outcomes?.get(nameOf(call)));
@@ -219,8 +232,28 @@ async function inMemory(executor: string): Promise<Map<string, Outcome>> {
   }
 }
 
+/** Two ranks whose sums a switch makes: the one of HEDDLE_SWITCH, else one that is started for them. */
+async function throughSwitch(): Promise<Map<string, Outcome> | string> {
+  const own = readEnvironment().throughSwitch;
+  try {
+    const started = own === undefined ? await startSwitch({ workers: devices }) : undefined;
+    const address = started?.address ?? (own as string);
+    try {
+      return await overLink({
+        transport: "shared",
+        make: ({ world, ...options }) =>
+          switchExecutor({ ...options, world: world as NonNullable<typeof world>, address, timeout: 10 }),
+      });
+    } finally {
+      started?.close();
+    }
+  } catch (error) {
+    return nativeError(error).plain;
+  }
+}
+
 /** Two ranks of this machine, linked by a transport; a text where they cannot be. */
-async function overLink(transport: "tcp" | "shared" | "mpi"): Promise<Map<string, Outcome> | string> {
+async function overLink({ transport, make }: Link): Promise<Map<string, Outcome> | string> {
   const native = loadNative() as NativeBinding;
   const server = new native.StoreServer();
   const meeting = { host: "127.0.0.1", secret: "doctor", runId: "doctor", epoch: 0, timeout: 10, flight: undefined };
@@ -228,7 +261,8 @@ async function overLink(transport: "tcp" | "shared" | "mpi"): Promise<Map<string
   try {
     const port = await server.start(meeting.host, 0, meeting.secret, meeting.runId);
     const joining = range(devices).map((rank) => {
-      const options = { ...meeting, name: transport, rank, size: devices, port, transport, threads: 1 };
+      const name = make === undefined ? transport : "switch";
+      const options = { ...meeting, name, rank, size: devices, port, transport, threads: 1, ...(make && { make }) };
       return distributedRuntime([{ name: "data", size: devices }], options);
     });
     for (const joined of await Promise.allSettled(joining))
@@ -240,7 +274,7 @@ async function overLink(transport: "tcp" | "shared" | "mpi"): Promise<Map<string
       );
       return (await Promise.all(results.map((result) => result.data()))).map(numbers);
     };
-    return await tryAll(carry, `native ${transport}`);
+    return await tryAll(carry, make === undefined ? `native ${transport}` : "the switch");
   } catch (error) {
     return nativeError(error).plain;
   } finally {

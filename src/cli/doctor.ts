@@ -63,7 +63,7 @@ export function doctorCommand({ finish }: CommandContext): Command {
     .argument("[folder]", "the folder of a run")
     .option(
       "--collectives",
-      "carry out every collective in every dtype on each executor, and between two ranks of this process over each transport; compare the results. Exit status 1 if one is wrong",
+      "carry out every collective in every dtype on each executor, and between two ranks of this process over each transport and through a switch; compare the results. Exit status 1 if one is wrong",
     )
     .option("--json", "machine-readable")
     .action(async (folder: string | undefined, { json, collectives }: { json?: boolean; collectives?: boolean }) => {

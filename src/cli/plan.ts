@@ -7,7 +7,7 @@ import { diffPlans } from "../report/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
 import { listed } from "../util/text.ts";
-import { meshText, wholeNumber } from "./arguments.ts";
+import { compressionFlag, meshText, wholeNumber } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 import { report } from "./run.ts";
@@ -28,6 +28,7 @@ const forms = ["layouts", "graph", "program", "passes", "json"] as const;
 /** Flags of `heddle plan`, as commander hands them over. */
 type PlanFlags = { readonly [Form in (typeof forms)[number]]?: boolean } & {
   readonly mesh?: readonly string[];
+  readonly compression?: string;
   readonly machine?: string;
   readonly threads?: number;
   readonly after?: string;
@@ -50,6 +51,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       "named axes with their sizes, such as data=8,model=4 (required); several, each with --mesh, are ranked by predicted time",
       (text: string, meshes: readonly string[] = []) => [...meshes, meshText(text)],
     )
+    .addOption(compressionFlag())
     .addOption(machineFlag())
     .option(
       "-t, --threads <number>",
@@ -81,7 +83,8 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       if (after !== undefined) await checkPass(after);
       const plan = mesh.join(";");
       const device = { ...(threads === undefined ? {} : { threads }), ...machineOption({ machine, threads }) };
-      const result = await launchLocal({ file, args, plan, planAs, signal, ...device });
+      const wish = flags.compression === undefined ? {} : { compression: flags.compression };
+      const result = await launchLocal({ file, args, plan, planAs, signal, ...device, ...wish });
       report(result, 1, signal);
       if (result.plan !== undefined) process.stdout.write(result.plan);
       else if (result.status === exitStatus.ok) {

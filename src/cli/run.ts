@@ -5,11 +5,12 @@ import { resolve } from "node:path";
 import { Command, Option } from "commander";
 import { engines } from "../launch/engines/table.ts";
 import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
+import { noticeSources } from "../launch/notices.ts";
 import { describeFailures } from "../launch/report.ts";
 import { stragglerText } from "../launch/stalls.ts";
 import { submitRun, submitter } from "../launch/submit.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asVariable, meshText, type WorkerRange, wholeNumber, workerRange } from "./arguments.ts";
+import { asVariable, compressionFlag, meshText, type WorkerRange, wholeNumber, workerRange } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 
@@ -28,6 +29,7 @@ ${engines.map(({ name, summary }) => `  ${name.padEnd(7)}${summary}`).join("\n")
 Each worker reaches this process by a link that both sides authenticate: output, signals and exit status are the same.
 
 SIGUSR2 announces an end, as before a pre-emption: trainings save a checkpoint at the next step, and the status is 140.
+With --grace, so does SIGTERM, if the checkpoint is written in that time (else 143); with --notice, so does a notice of the cloud.
 
 Exit status: 0, that of the worker that failed first, 128 + the number of the signal that ended it; 2 for a wrong
 command line or environment; 130 after Ctrl-C; 141 when nobody reads the output any more.
@@ -86,6 +88,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "--plan <file>",
       "train by this plan, as heddle plan --layouts or --graph printed it, edited or not (docs/plans.md)",
     )
+    .addOption(compressionFlag())
     .addOption(machineFlag())
     .option(
       "--on <addresses>",
@@ -98,9 +101,10 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option("--timeout <seconds>", "how long a worker waits for another", wholeNumber(1, 86_400))
     .option(
       "--grace <seconds>",
-      "how long workers may take to end after Ctrl-C, SIGTERM, or the failure of another (default: 5)",
+      "how long workers may take to end after Ctrl-C, SIGTERM, or the failure of another (default: 5); if given, SIGTERM lets trainings save a checkpoint in that time",
       wholeNumber(0, 86_400),
     )
+    .option("--notice <source>", `what announces the end of this machine: ${noticeSources}`)
     .addOption(
       new Option("--prefix <ranks>", "whose lines carry their rank (default: others)").choices(["others", "all"]),
     )

@@ -13,7 +13,7 @@ import { prune } from "../passes/prune.ts";
 import { residuals } from "../passes/residuals.ts";
 import { simplify, simplifyOrder } from "../passes/simplify.ts";
 import { type BucketSizes, formBuckets } from "../plan/buckets.ts";
-import { shareGathers } from "../prefetch/gathers.ts";
+import { arrangeGathers } from "../prefetch/narrow.ts";
 import { RewriteTrace } from "../rewrite/index.ts";
 import type { Executor } from "../runtime/executor.ts";
 import { defaultExecutor } from "../runtime/registry.ts";
@@ -65,7 +65,7 @@ const everyDevice: readonly Pass[] = [
   {
     name: "gathers",
     why: "a parameter that is gathered for two users near each other is gathered once; before buckets, which label each collective",
-    run: shareGathers,
+    run: arrangeGathers,
   },
   {
     name: "buckets",

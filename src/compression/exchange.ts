@@ -42,7 +42,7 @@ interface Sent {
 const packBytes = 4 * 2 ** 20;
 
 /**
- * The sums of gradients over the devices of the axis `data`, as compressed messages.
+ * The sums of gradients over the devices, as compressed messages between those of the axis of compression.
  *
  * @param key a random key for this step alone
  * @param stage the number of the stage of the training
@@ -54,11 +54,11 @@ export function exchanged(
   { key, stage }: { readonly key: Tensor; readonly stage: number },
 ): Exchanged {
   const { leaves, paths, shape } = flattenTree(grads, isTensor);
-  const { devices, chooses } = compression;
+  const { axis, devices, chooses } = compression;
   const isChosen = paths.map((name, index) => chooses(name, leaves[index] as Tensor));
   // A gradient that is only added up stays as it is, unless each device clips its own.
   const own = leaves.map((grad, index) =>
-    isChosen[index] || compression.clip !== undefined ? contributions(grad, devices) : undefined,
+    isChosen[index] || compression.clip !== undefined ? contributions(grad, devices, axis) : undefined,
   );
   const clipped = clippedLocally(compression, own);
   const by = stageAt(compression, stage);
@@ -91,7 +91,7 @@ export function exchanged(
       compressed: by?.compress(wanted, given) ?? { message: {} },
     });
   });
-  const received = by === undefined ? [] : arrived(by, sending);
+  const received = by === undefined ? [] : arrived(by, sending, compression);
   sending.forEach((sent, index) => {
     const { total, ...kept } = finished(compression, by, sent, received[index] as Parts, state);
     totals.set(sent.name, total);
@@ -172,21 +172,26 @@ function clippedLocally({ clip, devices }: Compression, own: readonly (Tensor | 
 }
 
 /** The messages that every device receives: one row, or a row of each device. */
-function arrived({ travels }: Compressor, sending: readonly Sent[]): Parts[] {
+function arrived({ travels }: Compressor, sending: readonly Sent[], { stageOf }: Compression): Parts[] {
   const entries = sending.map(({ compressed }) => Object.entries(compressed.message));
   if (travels === "sum")
     return entries.map((parts) =>
       Object.fromEntries(parts.map(([part, x]) => [part, wholeOnAll(x.sum(0, { keepDims: true }))])),
     );
-  const gathered = gatheredTogether(entries.flatMap((parts) => parts.map(([, x]) => x)));
+  const gathered = gatheredTogether(
+    entries.flatMap((parts, index) => {
+      const stage = stageOf((sending[index] as Sent).name);
+      return parts.map(([, x]) => ({ x, together: `${x.dtype} ${stage}` }));
+    }),
+  );
   let next = 0;
   return entries.map((parts) => Object.fromEntries(parts.map(([part]) => [part, gathered[next++] as Tensor])));
 }
 
-/** All rows of tensors `[devices, …]` on every device; tensors of one dtype travel together. */
-function gatheredTogether(tensors: readonly Tensor[]): Tensor[] {
+/** All rows of tensors `[devices, …]` on every device; tensors of one dtype and one stage travel together. */
+function gatheredTogether(tensors: readonly { readonly x: Tensor; readonly together: string }[]): Tensor[] {
   const results = new Map<Tensor, Tensor>();
-  for (const dtype of new Set(tensors.map((x) => x.dtype))) {
+  for (const key of new Set(tensors.map(({ together }) => together))) {
     let pack: Tensor[] = [];
     let bytes = 0;
     const send = (): void => {
@@ -201,14 +206,14 @@ function gatheredTogether(tensors: readonly Tensor[]): Tensor[] {
       });
       [pack, bytes] = [[], 0];
     };
-    for (const x of tensors.filter((one) => one.dtype === dtype)) {
+    for (const { x } of tensors.filter(({ together }) => together === key)) {
       pack.push(x);
-      bytes += sizeOf(x.shape.slice(1)) * dtypes[dtype].bytes;
+      bytes += sizeOf(x.shape.slice(1)) * dtypes[x.dtype].bytes;
       if (bytes >= packBytes) send();
     }
     send();
   }
-  return tensors.map((x) => results.get(x) as Tensor);
+  return tensors.map(({ x }) => results.get(x) as Tensor);
 }
 
 /** The state after a step with its records in the order of the one before it. */

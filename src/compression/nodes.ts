@@ -16,9 +16,9 @@ const dimsOf = (x: TensorType): string[] => letters(x.shape.length);
  * The planner splits the new dim where the input is a sum that devices have not added up yet: each device then has its own
  * contribution, and nothing travels.
  */
-const contributionsOp: OpDef<{ parts: number }> = defineComposite<{ parts: number }>({
+const contributionsOp: OpDef<{ parts: number; axis?: string }> = defineComposite<{ parts: number; axis?: string }>({
   name: "contributions",
-  doc: `Terms whose sum is the input, along a new dim 0: what each device of the axis '${dataAxis}' contributes to the input; of a value that all devices have, equal shares.`,
+  doc: "Terms whose sum is the input, along a new dim 0: what each device of an axis of the mesh contributes to the input; of a value that all devices have, equal shares.",
   example: {
     inputs: [{ dtype: "f32", shape: [2], data: Float32Array.of(2, 6) }],
     attrs: { parts: 2 },
@@ -34,9 +34,9 @@ const contributionsOp: OpDef<{ parts: number }> = defineComposite<{ parts: numbe
       ),
     ];
   },
-  equation: ([x]) => {
+  equation: ([x], { axis = dataAxis }) => {
     const dims = dimsOf(x as TensorType);
-    return equationOf([dims], [["n", ...dims]], { whole: ["n"], counts: { letter: "n", axis: dataAxis } });
+    return equationOf([dims], [["n", ...dims]], { whole: ["n"], counts: { letter: "n", axis } });
   },
   // On other axes contributions pass through, and nothing needs the whole sum.
   linear: [[0]],
@@ -52,9 +52,13 @@ const contributionsOp: OpDef<{ parts: number }> = defineComposite<{ parts: numbe
   },
 });
 
-/** What each of `parts` devices of the axis `data` contributes to a value: `[parts, …shape]`, terms whose sum is the value. */
-export const contributions = (x: Tensor, parts: number): Tensor =>
-  operate("contributions", (node: Node, count: number) => apply(contributionsOp, [node], { parts: count }), [x], parts);
+/** What each of `parts` devices of a mesh axis contributes to a value: `[parts, …shape]`, terms whose sum is the value. */
+export const contributions = (x: Tensor, parts: number, axis: string): Tensor =>
+  operate(
+    "contributions",
+    (node: Node) => apply(contributionsOp, [node], axis === dataAxis ? { parts } : { parts, axis }),
+    [x],
+  );
 
 /** No rule of the planner splits it, so its input travels here and not later, when it is larger. */
 const wholeOp: OpDef<Record<string, never>> = defineComposite<Record<string, never>>({

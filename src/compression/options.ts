@@ -1,10 +1,11 @@
 /** @module The option `compression` of `train`, checked. */
 import { isFloat } from "../ir/dtype.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
-import { batchParts, dataAxis, type Mesh } from "../plan/mesh.ts";
+import { batchAxes, dataAxis, type Mesh } from "../plan/mesh.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { checkMatches, matching, type Pattern } from "../util/pattern.ts";
+import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";
 import { checked } from "./checked.ts";
@@ -47,9 +48,15 @@ export interface Compression {
   readonly only: Pattern | undefined;
   /** Whether the gradient of a parameter is compressed. */
   readonly chooses: (name: string, type: TensorType) => boolean;
-  /** Number of devices that have contributions of their own. */
+  /** The mesh axis over which compressed gradients travel. */
+  readonly axis: string;
+  /** Number of devices on that axis: each has contributions of its own. */
   readonly devices: number;
+  /** In a pipeline: the stage of a parameter. Messages of one stage travel together. */
+  readonly stageOf: (name: string) => number | undefined;
 }
+
+const [hostsAxis = ""] = batchAxes;
 
 const names: readonly (keyof CompressionOptions)[] = [
   "by",
@@ -64,6 +71,12 @@ const names: readonly (keyof CompressionOptions)[] = [
 
 const isCompressor = (value: unknown): value is Compressor =>
   isRecord(value) && typeof value["compress"] === "function" && typeof value["decompress"] === "function";
+
+/** The option `compression`, or else what `--compression` says; undefined: gradients travel as they are. */
+export function wishedCompression(given?: Compressor | CompressionOptions | string): Compression | undefined {
+  const wish = given ?? readEnvironment().compression;
+  return wish === undefined ? undefined : compressionOf(wish);
+}
 
 /** Checks the option and fills in defaults. @throws HeddleError `option` */
 export function compressionOf(given: Compressor | CompressionOptions | string): Compression {
@@ -108,7 +121,9 @@ export function compressionOf(given: Compressor | CompressionOptions | string): 
     only,
     chooses: (name, { shape, dtype }) =>
       isFloat(dtype) && sizeOf(shape) >= Math.max(least, 1) && named(name) && by.fits?.(shape) !== false,
+    axis: dataAxis,
     devices: 1,
+    stageOf: () => undefined,
   };
 }
 
@@ -125,18 +140,18 @@ export function checkCompression(
     });
 }
 
-/** The compression between the devices of a mesh. @throws HeddleError `mesh` where batches are split over another axis, too */
-export function onMesh(compression: Compression, mesh: Mesh): Compression {
-  const devices = mesh.axes.find(({ name }) => name === dataAxis)?.size ?? 1;
-  if (batchParts(mesh) !== devices)
-    throw new HeddleError(
-      "mesh",
-      `train: compression goes over the axis '${dataAxis}' alone, and this mesh splits batches over another, too`,
-      {
-        hint: `give the mesh one axis '${dataAxis}' over all devices`,
-      },
-    );
-  return { ...compression, devices };
+/**
+ * The compression on a mesh: between the devices of the axis `data`, or, where there is an axis `hosts`, between hosts. Within a host gradients are
+ * then added up as they are.
+ */
+export function onMesh(
+  compression: Compression,
+  { axes }: Mesh,
+  stageOf: Compression["stageOf"] = compression.stageOf,
+): Compression {
+  const size = (axis: string): number => axes.find(({ name }) => name === axis)?.size ?? 1;
+  const axis = size(hostsAxis) > 1 ? hostsAxis : dataAxis;
+  return { ...compression, axis, devices: size(axis), stageOf };
 }
 
 /** How gradients travel in one stage of a training: by a compressor, or uncompressed. */

@@ -4,7 +4,7 @@ import { dtypes } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
 import { type Layout, shard } from "../plan/layout.ts";
-import { dataAxis, type Mesh } from "../plan/mesh.ts";
+import type { Mesh } from "../plan/mesh.ts";
 import { flattenTree } from "../util/tree.ts";
 import type { Parts } from "./compressor.ts";
 import type { Compression } from "./options.ts";
@@ -47,21 +47,29 @@ export function initialCompression(compression: Compression, params: Tensors, ke
   };
 }
 
+/** The parameter of a value of a compressor's own, by the path below the state; undefined for other values. */
+export const parameterOfOwn = (path: string): string | undefined => /^own\.(.*)\.[^.]+$/.exec(path)?.[1];
+
 /** Whether the value at a path below the state has a row for each device. */
 const isPerDevice = (path: string): boolean => /^(residual|momentum)\./.test(path);
 
 /**
- * The layout of a value of the state at a path below it: the rows of devices are split over the axis `data`, the other dims as those of
- * the parameter are.
+ * The layout of a value of the state at a path below it: the rows of devices are split over the axis of compression, the other dims as
+ * those of the parameter are.
  *
  * @param parameter the layout in which the parameter is used
+ * @param everywhere the layout of a value that all devices have that hold the parameter
  */
-export function compressionLayout(path: string, parameter: Layout, everywhere: Layout, mesh: Mesh): Layout {
+export function compressionLayout(
+  { axis: own }: Compression,
+  path: string,
+  { parameter, everywhere, mesh }: { readonly parameter: Layout; readonly everywhere: Layout; readonly mesh: Mesh },
+): Layout {
   if (path.startsWith("own.")) return everywhere;
   if (!isPerDevice(path)) return parameter;
   return mesh.axes.map(({ name }, axis) => {
     const placement = parameter[axis] as Layout[number];
-    if (name === dataAxis) return shard(0);
+    if (name === own) return shard(0);
     return placement.kind === "shard" ? { ...placement, dim: placement.dim + 1 } : placement;
   });
 }

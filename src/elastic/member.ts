@@ -22,7 +22,12 @@ export class Member {
 
   /** Whether an epoch has been announced that this worker has not taken up. */
   get isCalled(): boolean {
-    return (this.latest?.epoch ?? -1) > this.epoch;
+    return this.newest > this.epoch;
+  }
+
+  /** The newest announced epoch; if none was, the one that this worker was started in. */
+  get newest(): number {
+    return this.latest?.epoch ?? this.epoch;
   }
 
   /** Resolves when an epoch is announced that this worker has not taken up; the process lives until then. */

@@ -1,4 +1,5 @@
 /** @module What the ranks of a run tell each other by its store. */
+import { getWhileTogether } from "../elastic/waits.ts";
 import type { World } from "../runtime/world.ts";
 import type { ErrorCode } from "../util/error-codes.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -36,14 +37,17 @@ export function exchangeOver(
       await store.set(key(what, rank), text).catch(rethrow);
       for (let other = 0; other < size; other++) {
         if (other === rank) continue;
-        const answer = await store.get(key(what, other), timeout, `the ${what} of rank ${other}`).catch(rethrow);
+        const answer = await getWhileTogether(store, key(what, other), timeout, `the ${what} of rank ${other}`).catch(
+          rethrow,
+        );
         if (answer !== text) throw new HeddleError("mismatch", describeDifference(what, rank, text, other, answer));
       }
     },
     together: async (what, work) => {
       exchanges++;
       const tell = (outcome: Outcome): Promise<void> => store.set(key(what, 0), JSON.stringify(outcome)).catch(rethrow);
-      if (rank !== 0) return outcomeOf(await store.get(key(what, 0), timeout, `rank 0 and its ${what}`).catch(rethrow));
+      if (rank !== 0)
+        return outcomeOf(await getWhileTogether(store, key(what, 0), timeout, `rank 0 and its ${what}`).catch(rethrow));
       const text = await work().catch(async (error: unknown) => {
         await tell(failedOutcome(error));
         throw error;

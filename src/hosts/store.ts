@@ -36,7 +36,7 @@ export interface RunStoreOptions {
 /**
  * Opens the store of a run.
  *
- * @throws HeddleError `port` if the port cannot be opened.
+ * @throws HeddleError `port` if the port cannot be opened; `memory` if no thread can be started for it.
  */
 export async function openRunStore(makeServer: () => Server, options: RunStoreOptions): Promise<RunStore> {
   const { host, port, secret, runId, choice } = options;
@@ -56,6 +56,11 @@ export async function openRunStore(makeServer: () => Server, options: RunStoreOp
     }
   }
   const reason = reasonOf(cause instanceof Error ? cause.message : String(cause));
+  if (/could not start (a|the store's) thread/.test(reason))
+    throw new HeddleError("memory", `the store of the run could not be opened: ${reason}`, {
+      hint: "memory, address space or the number of threads is limited: see ulimit -a, or the container's limits",
+      cause,
+    });
   const ports = first === last ? port : `${first} to ${last}`;
   throw new HeddleError("port", `port ${ports} of ${addresses.join(" or ")} could not be opened: ${reason}`, {
     hint,

@@ -15,6 +15,8 @@ export interface Packet {
   /** Which group of workers: packets of another are ignored. */
   readonly job: number;
   readonly worker: number;
+  /** Number of workers, as the sender has it. */
+  readonly workers: number;
   readonly slot: number;
   /** How often the slot has been used before by this group. */
   readonly phase: number;
@@ -26,7 +28,7 @@ export interface Packet {
 const magic = 0x4857;
 const headerBytes = 20;
 
-export function encode({ job, worker, slot, phase, exponent, lanes }: Packet): Buffer {
+export function encode({ job, worker, workers, slot, phase, exponent, lanes }: Packet): Buffer {
   const bytes = Buffer.alloc(headerBytes + 4 * lanes.length);
   bytes.writeUInt16LE(magic, 0);
   bytes.writeUInt16LE(worker, 2);
@@ -35,6 +37,7 @@ export function encode({ job, worker, slot, phase, exponent, lanes }: Packet): B
   bytes.writeUInt16LE(slot, 12);
   bytes.writeInt16LE(exponent, 14);
   bytes.writeUInt16LE(lanes.length, 16);
+  bytes.writeUInt16LE(workers, 18);
   lanes.forEach((lane, index) => {
     bytes.writeInt32LE(lane, headerBytes + 4 * index);
   });
@@ -52,6 +55,7 @@ export function decode(bytes: Buffer): Packet | undefined {
     phase: bytes.readUInt32LE(8),
     slot: bytes.readUInt16LE(12),
     exponent: bytes.readInt16LE(14),
+    workers: bytes.readUInt16LE(18),
     lanes: Int32Array.from({ length: count }, (_unused, index) => bytes.readInt32LE(headerBytes + 4 * index)),
   };
 }

@@ -97,12 +97,12 @@ export class Sum {
   }
 
   private send(slot: number, chunk: number, lanes: Int32Array, now: number): Packet {
-    const { job, worker, slots, phases } = this.place;
+    const { job, worker, workers, slots, phases } = this.place;
     const after = chunk < 0 ? slot : chunk + slots;
     const exponent = after < this.chunks ? this.lanes.exponent(this.data, ...this.ends(after)) : -32768;
     const phase = phases[slot] as number;
     phases[slot] = phase + 1;
-    const packet = { job, worker, slot, phase, exponent, lanes };
+    const packet = { job, worker, workers, slot, phase, exponent, lanes };
     this.waiting.set(slot, { packet, chunk, sent: now, patience: patience.first });
     return packet;
   }

@@ -99,6 +99,11 @@ function serve(socket: Socket, { workers, slots, travel, counts }: Serving): voi
     });
   };
   const take = (packet: Packet, from: RemoteInfo): void => {
+    // A worker of a group of another size hears of it, and takes no slot.
+    if (packet.workers !== workers) {
+      send({ ...packet, workers, lanes: new Int32Array(0) }, from);
+      return;
+    }
     let job = jobs.get(packet.job);
     if (job === undefined) {
       job = { pool: new Pool(workers, slots), addresses: new Map() };

@@ -31,7 +31,8 @@ export interface Aggregator {
    * and wrap. Floats travel as fixed-point numbers with a scale for each 256 elements, from the largest of all workers: for n workers whose elements are below
    * 2^e a sum is within n · 2^(e + ⌈log2 n⌉ - 31), then rounded to the dtype. If an element of the 256 is not finite, all their sums are NaN.
    *
-   * @throws HeddleError `dtype` for bool; `timeout` if the switch does not answer, or a worker does not call
+   * @throws HeddleError `dtype` for bool; `mismatch` if the switch is one for another number of workers; `timeout` if the switch does not
+   * answer, or a worker does not call
    */
   sum(x: HostTensor): Promise<HostTensor>;
   /** Ends the link; a sum under way fails. */
@@ -97,13 +98,18 @@ export async function joinSwitch(options: JoinOptions): Promise<Aggregator> {
         end(() =>
           reject(
             new HeddleError("timeout", `${what}, which has sent nothing for ${timeout} s`, {
-              hint: `no switch is there, it is one for another number of workers than ${workers} (heddle switch --workers), or a worker does not call`,
+              hint: "no switch is there, or a worker does not call",
             }),
           ),
         );
       }, tickMilliseconds);
       stop = () => end(() => reject(new HeddleError("disposed", "the link to the switch is closed")));
       take = (packet) => {
+        if (packet.job === job && packet.workers !== workers) {
+          const switched = `the switch at ${address} is one for ${packet.workers} workers`;
+          end(() => reject(new HeddleError("mismatch", `worker ${worker} of ${workers} has joined, but ${switched}`)));
+          return;
+        }
         heard = performance.now();
         const next = sum.receive(packet, heard);
         if (next !== undefined) send([next]);

@@ -25,8 +25,11 @@ export interface ElasticOptions {
   readonly epoch: number;
   /** Milliseconds of {@link stopAll}. */
   readonly grace: number;
+  readonly saves: boolean;
   /** Prints a line about the run. */
   readonly say: (line: string) => void;
+  /** Called before an epoch is announced. */
+  readonly onEpoch: (epoch: number) => void;
   /** Called for each worker that is started later. */
   readonly onStart: (worker: WorkerProcess) => void;
 }
@@ -36,7 +39,13 @@ export async function superviseElastic(crew: Crew, stop: StopRequest, options: E
   const run = new ElasticRun(crew, options);
   const failed = await Promise.race([run.ended, stop.requested]);
   if (failed === "finished") return { stoppedBy: undefined, forgiven: run.forgiven };
-  await stopAll(crew.processes, failed === "failed" ? "SIGTERM" : failed, stop, options.grace);
+  await stopAll(
+    crew.processes,
+    failed === "failed" ? "SIGTERM" : failed,
+    stop,
+    options.grace,
+    failed !== "failed" && options.saves,
+  );
   return { stoppedBy: failed === "failed" ? undefined : failed, forgiven: new Set() };
 }
 
@@ -127,6 +136,7 @@ class ElasticRun {
   }
 
   private announce(epoch: number, members: readonly number[]): void {
+    this.options.onEpoch(epoch);
     const names = members.map(String);
     const who = members.length === 1 ? `worker ${names[0]}` : `workers ${listed(names, names.length)}`;
     this.options.say(`going on with ${who} (epoch ${epoch})`);

@@ -26,6 +26,8 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** The mesh, if the file names none. */
   readonly mesh?: string | undefined;
+  /** The compressor of gradients, if the file names none. */
+  readonly compression?: string | undefined;
   /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string | undefined;
   /** Addresses of the waiting workers to drive. */
@@ -69,6 +71,7 @@ export function workerEnvironment(
     ["NODE_NO_WARNINGS", run.quiet === true ? "1" : undefined],
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
+    ["HEDDLE_COMPRESSION", run.compression],
     ["HEDDLE_MACHINE", run.machine],
     ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],

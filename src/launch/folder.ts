@@ -37,6 +37,16 @@ export function makeRunDirectory(): string {
   }
 }
 
+/** Gives the records of an epoch of an elastic run other names: a rank of the next epoch may be another worker. */
+export function setRecordsAside(folder: string, epoch: number): void {
+  try {
+    for (const name of readdirSync(folder))
+      if (/^rank-\d+\.flight$/.test(name)) renameSync(join(folder, name), join(folder, `epoch-${epoch}-${name}`));
+  } catch {
+    // The run goes on without its record.
+  }
+}
+
 /** Keeps the folder of a run, in `.heddle/runs` beside the nearest package.json of a folder; returns its new path, or undefined. */
 export function keepInProject(path: string, folder: string): string | undefined {
   const runs = runsFolder(folder);

@@ -18,15 +18,16 @@ import { findEngine } from "./engines/table.ts";
 import { namedVariables, type RunEnvironment, workerEnvironment } from "./environment.ts";
 import { EventLog } from "./events.ts";
 import { readPosition } from "./flight.ts";
-import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
+import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory, setRecordsAside } from "./folder.ts";
 import { type HostShare, shareHosts } from "./host-list.ts";
 import { nodeArguments } from "./loader.ts";
+import { watchNotices } from "./notices.ts";
 import { startOnHosts } from "./on-hosts.ts";
 import { describeFailures, orderFailures, type WorkerFailure } from "./report.ts";
 import { restartsBefore } from "./restarts.ts";
 import { StallWatch, type Straggler } from "./stalls.ts";
 import { type StartStore, type Store, startNativeStore } from "./store.ts";
-import { defaultGrace, listenForStop, type StopSignal, statusOf, supervise } from "./supervise.ts";
+import { defaultGrace, listenForStop, type StopSignal, statusOf, stoppedStatus, supervise } from "./supervise.ts";
 import { checkEngine, startWithEngine } from "./with-engine.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
@@ -63,10 +64,14 @@ export interface LaunchOptions {
   readonly port?: number;
   /** Seconds that a worker waits for another before it gives up. */
   readonly timeout?: number;
-  /** Seconds that workers get to end after they were asked to, before they are killed; default 5. */
+  /** Seconds that workers get to end after they were asked to, before they are killed; default 5. If given, SIGTERM lets trainings save first. */
   readonly grace?: number;
+  /** Where a notice of the machine's end comes from, as {@link watchNotices} takes it; the notice is like SIGTERM, with a `grace` of 25. */
+  readonly notice?: string;
   /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
+  /** The compressor of gradients, if the file names none, such as `topK`. */
+  readonly compression?: string;
   /** The machine description for plans, as JSON: devices and links. */
   readonly machine?: string;
   /** Addresses of waiting workers that the file's process drives, such as `127.0.0.1:4101,127.0.0.1:4102`. */
@@ -143,7 +148,13 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   const engine = await engineOf(options, place);
   const before = restartsBefore();
   const stop = listenForStop(options.signal);
+  let unwatch = (): void => {};
   try {
+    if (options.notice !== undefined)
+      unwatch = watchNotices(options.notice, (text) => {
+        console.error(`heddle: ${text}: ending the run`);
+        stop.request("SIGTERM");
+      });
     for (let restart = 0; ; restart++) {
       const attempt = before + restart;
       const started = attempt === 0 ? options : { ...options, resume: true };
@@ -153,9 +164,13 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
       options.onRestart?.(result, restart + 1);
     }
   } finally {
+    unwatch();
     stop.dispose();
   }
 }
+
+/** Seconds to save after a notice, where nobody says how many: the shortest notice of a cloud is 30. */
+const noticeGrace = 25;
 
 async function launchOnce(wanted: Wanted, stop: ReturnType<typeof listenForStop>): Promise<LaunchResult> {
   const runDirectory = makeRunDirectory();
@@ -274,12 +289,6 @@ async function watch(
     // A progress bar stands in the line; it is drawn again.
     if (options.quiet !== true) process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}heddle: ${text}\n`);
   };
-  for (const worker of processes) {
-    events.add("worker", { rank: worker.rank, pid: worker.pid });
-    void worker.ended.then(({ code, signal }) =>
-      events.add("ended", { rank: worker.rank, code, signal, step: worker.step }),
-    );
-  }
   const stalls = new StallWatch(runDirectory, processes, events, say);
   // When the launcher ends, for any reason, the workers end, too.
   process.once("exit", crew.kill);
@@ -287,6 +296,10 @@ async function watch(
     const failures: WorkerFailure[] = [];
     const isElastic = options.minWorkers !== undefined;
     const observe = (worker: WorkerProcess): void => {
+      events.add("worker", { rank: worker.rank, pid: worker.pid });
+      void worker.ended.then(({ code, signal }) =>
+        events.add("ended", { rank: worker.rank, code, signal, step: worker.step }),
+      );
       void worker.ended.then(({ code, signal, at, startError, position }) => {
         worker.removeTemporaries();
         if (code === 0 || worker.stopping) return;
@@ -313,21 +326,27 @@ async function watch(
       });
     };
     processes.forEach(observe);
-    const grace = 1000 * (options.grace ?? defaultGrace);
+    const saves = options.grace !== undefined || options.notice !== undefined;
+    const grace = 1000 * (options.grace ?? (options.notice === undefined ? defaultGrace : noticeGrace));
     const { stoppedBy, forgiven } = isElastic
       ? await superviseElastic(crew, stop, {
           limits: { min: options.minWorkers as number, max: workers, restarts: options.restarts ?? 0 },
           epoch: attempt,
           grace,
-          say: (line) => options.quiet !== true && console.error(`heddle: ${line}`),
+          saves,
+          say: (line) => {
+            events.add("membership", { line });
+            say(line);
+          },
+          onEpoch: (epoch) => setRecordsAside(runDirectory, epoch - 1),
           onStart: observe,
         })
-      : { stoppedBy: await supervise(processes, stop, grace), forgiven: new Set<number>() };
+      : { stoppedBy: await supervise(processes, stop, grace, saves), forgiven: new Set<number>() };
     const counted = failures.filter(({ rank }) => !forgiven.has(rank));
     crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;
     const straggler = stalls.stop();
-    if (stoppedBy !== undefined) return { status: statusOf(stoppedBy), failures: [], stoppedBy, size };
+    if (stoppedBy !== undefined) return { status: stoppedStatus(processes, stoppedBy), failures: [], stoppedBy, size };
     if (!isElastic) counted.push(...deserters(counted, processes, started));
     const plan = processes[0]?.plan;
     const ended = summarise(counted);

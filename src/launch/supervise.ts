@@ -22,6 +22,8 @@ export const statusOf = (signal: string): number => 128 + constants.signals[sign
 export interface StopRequest {
   /** Resolves with the signal; never settles without one. */
   readonly requested: Promise<StopSignal>;
+  /** Asks for an end as the signal does. */
+  request(signal: StopSignal): void;
   /** Calls back for each later signal, which means: stop at once. */
   onRepeat(callback: () => void): void;
   dispose(): void;
@@ -53,6 +55,7 @@ export function listenForStop(abort: AbortSignal | undefined): StopRequest {
   abort?.addEventListener("abort", onAbort);
   return {
     requested,
+    request: (signal) => onSignal(signal),
     onRepeat: (callback) => void repeats.push(callback),
     dispose: () => {
       for (const signal of signals) process.off(signal, onSignal);
@@ -61,11 +64,17 @@ export function listenForStop(abort: AbortSignal | undefined): StopRequest {
   };
 }
 
-/** Waits for the end of a run. Resolves with the signal that stopped it, if one did. @param grace milliseconds of {@link stopAll} */
+/**
+ * Waits for the end of a run. Resolves with the signal that stopped it, if one did.
+ *
+ * @param grace milliseconds of {@link stopAll}
+ * @param saves whether trainings get that time to save a checkpoint when SIGTERM comes
+ */
 export async function supervise(
   workers: readonly WorkerProcess[],
   stop: StopRequest,
   grace: number,
+  saves = false,
 ): Promise<StopSignal | undefined> {
   const allEnded = Promise.all(workers.map((worker) => worker.ended)).then(() => undefined);
   const outcome = await Promise.race([allEnded, firstFailure(workers), stop.requested]);
@@ -75,16 +84,23 @@ export async function supervise(
     await stopAll(workers, signal ?? "SIGTERM", stop, grace);
     return signal;
   }
-  if (outcome !== undefined) await stopAll(workers, outcome, stop, grace);
+  if (outcome !== undefined) await stopAll(workers, outcome, stop, grace, saves);
   return outcome;
 }
 
-/** Ends all workers: by the signal, and by SIGKILL if they are still running after so many milliseconds. */
+/** Time for workers to end by SIGTERM after they had their time to save. */
+const hurriedMilliseconds = 1000;
+
+/**
+ * Ends all workers: by the signal, and by SIGKILL if they are still running after so many milliseconds. With `saves`, SIGTERM is announced
+ * first: a training saves a checkpoint after its current step.
+ */
 export async function stopAll(
   workers: readonly WorkerProcess[],
   signal: StopSignal,
   stop: StopRequest,
   grace: number,
+  saves = false,
 ): Promise<void> {
   const alive = workers.filter((worker) => worker.exit === undefined);
   const allEnded = Promise.all(alive.map((worker) => worker.ended));
@@ -96,10 +112,23 @@ export async function stopAll(
   stop.onRepeat(() => send("SIGKILL"));
   // A terminal sends Ctrl-C to the whole group: workers get a moment to end, so that none gets the signal twice.
   if (signal === "SIGINT" && process.stdin.isTTY) await Promise.race([allEnded, sleep(150)]);
+  const announced = saves && signal === "SIGTERM" && process.platform !== "win32" ? grace - hurriedMilliseconds : 0;
+  if (announced > 0) {
+    send("SIGUSR2");
+    await Promise.race([allEnded, sleep(announced)]);
+  }
   send(signal);
-  await (signal === "SIGUSR2" ? allEnded : Promise.race([allEnded, sleep(grace)]));
+  const left = announced > 0 ? hurriedMilliseconds : grace;
+  await (signal === "SIGUSR2" ? allEnded : Promise.race([allEnded, sleep(left)]));
   send("SIGKILL");
   await allEnded;
+}
+
+/** The status of a run that a signal stopped: that of SIGUSR2 if every training could save a checkpoint before its end, so that it can be resumed. */
+export function stoppedStatus(workers: readonly WorkerProcess[], signal: StopSignal): number {
+  const left = statusOf("SIGUSR2");
+  const saved = workers.every(({ exit }) => exit?.code === left);
+  return signal === "SIGTERM" && saved ? left : statusOf(signal);
 }
 
 function firstFailure(workers: readonly WorkerProcess[]): Promise<"failure"> {

@@ -2,6 +2,7 @@
  * @module Loops and branches as calls with nested calls. Each carry stays in one place: the body writes the next value
  * there, in place where it can. Slices and stacks use dynamic slices at the iteration count, so that every bound is known.
  */
+import { packOnce } from "../copies/pack-once.ts";
 import { isContiguous, type KernelCall, type ScalarInstruction, type View } from "../ir/kernel.ts";
 import { type Shape, sizeOf, type TensorType } from "../ir/shape.ts";
 import { branch, dynamicSlice, dynamicUpdateSlice, loop } from "../kernels/index.ts";
@@ -51,27 +52,25 @@ export function loopCalls(step: LoopStep, results: readonly View[], context: Con
   if (length === 0) return calls;
   const count = pool.tensor("temporary", i32, "count");
   const sliceAt = sliceCalls(pool, count, length ?? 1);
-  const sliced = body.inputs
-    .slice(1 + carries, 1 + carries + slices)
-    .map(({ type }) => pool.tensor("temporary", type, "slice"));
-  const rows = step.arguments
-    .slice(carries, carries + slices)
-    .map((value) => rowMajor(context.view(value), pool, calls));
-  const constants = step.arguments.slice(carries + slices).map((value) => context.view(value));
+  const types = body.inputs.slice(1 + carries, 1 + carries + slices).map(({ type }) => type);
+  const sliced = types.map((type) => pool.tensor("temporary", type, "slice"));
+  const given = step.arguments.slice(carries).map((value) => context.view(value));
+  const [rows, constants] = [given.slice(0, slices).map((view) => rowMajor(view, pool, calls)), given.slice(slices)];
   const inputs = [count, ...carry, ...sliced, ...constants];
   // Inputs that the body returns unchanged are stacked before the carries change.
   const unchanged = body.outputs.flatMap(({ value }, index) =>
     index >= carries && value < inputs.length && isContiguous(inputs[value] as View) ? [index] : [],
   );
-  const storages = body.outputs.map((_output, index) =>
-    index < carries ? storageOf(carry[index] as View) : undefined,
-  );
+  const storages = body.outputs.map((_output, index) => carry[index] && storageOf(carry[index]));
   const inner = context.lower(body, inputs, storages, new Set(unchanged));
+  const isConstant = (memory: object): boolean => constants.some(({ origin }) => origin === memory);
+  const packed = packOnce(inner.calls, length ?? 0, isConstant, (type) => pool.tensor("temporary", type, "packed"));
+  calls.push(...packed.before);
   const stack = (index: number, from: View): KernelCall => sliceAt.write(results[index] as View, from);
   const steps = [
     ...sliced.map((to, index) => sliceAt.read(rows[index] as View, to)),
     ...unchanged.map((index) => stack(index, inputs[body.outputs[index]?.value as number] as View)),
-    ...inner.calls,
+    ...packed.calls,
     ...inner.outputs.flatMap((from, index) => (from === undefined ? [] : [stack(index, from)])),
   ];
   if (sliced.length + results.length > carries)

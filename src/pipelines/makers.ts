@@ -3,7 +3,14 @@
  * weights fills the time in which a rank would wait.
  */
 import { range } from "../ir/shape.ts";
-import { type Action, type ActionKind, oneFOneB, type Schedule, simulate } from "../plan/pipeline/index.ts";
+import {
+  type Action,
+  type ActionKind,
+  oneFOneB,
+  type Schedule,
+  type ScheduleMaker,
+  simulate,
+} from "../plan/pipeline/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 
@@ -133,12 +140,58 @@ export const zeroBubbleH2 = (stages: number, microBatches: number): Schedule =>
     (rank) => 2 * rank,
   );
 
+/** The order of `1f1b` with an update of each stage after every `each` micro-batches. */
+function updatedEvery(
+  name: string,
+  [stages, microBatches]: readonly [number, number],
+  each: number,
+  delay?: number,
+): Schedule {
+  const { ranks } = oneFOneB(stages, microBatches);
+  const updated = (action: Action): Action[] =>
+    action.kind === "B" && (action.microBatch + 1) % each === 0 ? [action, { ...action, kind: "U" }] : [action];
+  return {
+    name,
+    stages,
+    microBatches,
+    ranks: ranks.map((actions) => actions.flatMap(updated)),
+    ...(delay === undefined ? {} : { delay }),
+  };
+}
+
 /**
  * PipeDream (Narayanan et al., 2019): the order of `1f1b`, and each stage updates its parameters after each micro-batch. Stage `s` of `p` computes
  * micro-batch `i` with the parameters after `i - (p - s - 1)` updates, forward and backward alike, so gradients are up to `p - s - 1` updates late.
  */
-export function pipedream(stages: number, microBatches: number): Schedule {
-  const { ranks } = oneFOneB(stages, microBatches);
-  const updated = (action: Action): Action[] => (action.kind === "B" ? [action, { ...action, kind: "U" }] : [action]);
-  return { name: "pipedream", stages, microBatches, ranks: ranks.map((actions) => actions.flatMap(updated)) };
-}
+export const pipedream = (stages: number, microBatches: number): Schedule =>
+  updatedEvery("pipedream", [stages, microBatches], 1);
+
+/**
+ * PipeDream with vertical sync: all stages compute micro-batch `i` with their parameters after `i - (p - 1)` updates, as stage 0 of {@link pipedream} does.
+ * Each stage keeps `p` versions.
+ */
+export const pipedreamVertical = (stages: number, microBatches: number): Schedule =>
+  updatedEvery("pipedream-vertical", [stages, microBatches], 1, stages - 1);
+
+/**
+ * PipeDream-2BW (Narayanan et al., 2021): each stage updates its parameters after every `each` micro-batches, and goes on without a flush. The
+ * micro-batches of update `k` use the parameters after `k - 1` updates on all stages, so there are two versions, and gradients are one update late.
+ *
+ * @param each default: the smallest divisor of the number of micro-batches that is not below the number of stages
+ * @throws HeddleError `pipeline` unless it is such a divisor
+ */
+export const twoBuffered =
+  (each?: number): ScheduleMaker =>
+  (stages, microBatches) => {
+    const name = "pipedream-2bw";
+    checkSizes(name, stages, microBatches, 1);
+    const fits = (count: number): boolean => microBatches % count === 0 && count >= Math.min(stages, microBatches);
+    const count = each ?? (range(microBatches + 1).find((one) => one > 0 && fits(one)) as number);
+    if (!Number.isInteger(count) || count < 1 || !fits(count))
+      throw new HeddleError(
+        "pipeline",
+        `schedule '${name}': ${count} micro-batches for an update do not fit ${microBatches} micro-batches and ${stages} stages`,
+        { hint: "take a divisor of the number of micro-batches that is not below the number of stages" },
+      );
+    return updatedEvery(name, [stages, microBatches], count, 1);
+  };

@@ -5,7 +5,7 @@ import { canonicalJson, type Plain } from "../util/text.ts";
 import type { DeviceClass } from "./classes.ts";
 import { formatLayout } from "./layout.ts";
 import { formatMesh } from "./mesh.ts";
-import { orderGrid } from "./pipeline/grid.ts";
+import { orderGrid, scheduleHead } from "./pipeline/grid.ts";
 import type { Plan, PlanLayouts, PlannedPipeline, PlannedValue } from "./plan.ts";
 
 /**
@@ -53,8 +53,7 @@ export function printLayouts({ name, source, mesh: axes, inputs, outputs, format
 
 function pipelineLines({ schedule, costs }: PlannedPipeline): string[] {
   const said = costs === undefined ? [] : [`costs ${canonicalJson(costs as unknown as Plain)}`];
-  const { name, stages, microBatches } = schedule;
-  return [...said, `schedule ${name} stages=${stages} microBatches=${microBatches}`, orderGrid(schedule, () => false)];
+  return [...said, scheduleHead(schedule), orderGrid(schedule, () => false)];
 }
 
 function classText({ devices, inputs, outputs }: DeviceClass, { classes }: Plan): string {

@@ -2,7 +2,7 @@
 
 import { type Compiled, compileGraph, runCompiled } from "../compile/compile.ts";
 import { compileSpread } from "../compile/spread.ts";
-import { distributedValue, onRuntime, type Value } from "../compile/value.ts";
+import { distributedValue, holdsPart, onRuntime, type Value } from "../compile/value.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import { bytesOf, formatType, sizeOf, type TensorType } from "../ir/shape.ts";
 import { type Layout, localType, replicated, resolved, sameLayout } from "../plan/index.ts";
@@ -32,7 +32,8 @@ export function distribute(runtime: Runtime, data: TypedArray, type: TensorType,
 }
 
 /**
- * Makes a value from the parts on this process's devices: one buffer per local device, with the bytes of the local type.
+ * Makes a value from the parts on this process's devices: one buffer per local device, with the bytes of the local type; empty on
+ * devices of other stages.
  *
  * @throws HeddleError `layout` for missing or too small buffers
  */
@@ -43,11 +44,12 @@ export function fromShards(
   layout: Layout,
 ): Tensor {
   checkType("fromShards", type);
-  const sized = resolved(type, layout, meshOf(runtime));
-  const needed = runtime.local.map(({ coordinates }) => bytesOf(localType(type, sized, meshOf(runtime), coordinates)));
-  if (shards.length !== needed.length || shards.some((shard, index) => shard.bytes < (needed[index] as number))) {
+  const mesh = meshOf(runtime);
+  const sized = resolved(type, layout, mesh);
+  const own = (at: readonly number[]): number => (holdsPart(sized, at) ? bytesOf(localType(type, sized, mesh, at)) : 0);
+  const needed = runtime.local.map(({ coordinates }) => own(coordinates));
+  if (shards.length !== needed.length || shards.some((shard, index) => shard.bytes < (needed[index] as number)))
     throw new HeddleError("layout", `fromShards: ${formatType(type)} needs buffers of ${needed.join(", ")} bytes`);
-  }
   return Tensor.ofValue({ type, runtime, layout: sized, shards });
 }
 

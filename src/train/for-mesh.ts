@@ -5,6 +5,7 @@ import type { Mesh } from "../plan/index.ts";
 import { flattenTree } from "../util/tree.ts";
 import { modelTypes } from "./functions.ts";
 import type { Settings } from "./options.ts";
+import { stageOfParameters } from "./pipeline.ts";
 import type { ModelTypes } from "./values.ts";
 
 /** @throws HeddleError `option` where the option `compression` does not fit the model or the optimizer */
@@ -21,6 +22,9 @@ export function forMesh(
   mesh: Mesh,
 ): { readonly settings: Settings; readonly types: ModelTypes } {
   if (settings.compression === undefined) return { settings, types };
-  const onThis = { ...settings, compression: onMesh(settings.compression, mesh) };
+  const { pipeline } = settings;
+  const names = flattenTree(types.state.params, isTensorType).paths;
+  const stageOf = pipeline && stageOfParameters(pipeline, names);
+  const onThis = { ...settings, compression: onMesh(settings.compression, mesh, stageOf) };
   return { settings: onThis, types: modelTypes(onThis) };
 }

@@ -13,6 +13,7 @@ import type { WorkerMessage } from "../launcher-messages/launcher.ts";
 import type { Layer } from "../nn/index.ts";
 import type { Mesh, Plan, PlanLayouts } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
+import type { HeddleError } from "../util/errors.ts";
 import type { Settings } from "./options.ts";
 import type { Reporter } from "./progress.ts";
 import type { RunState } from "./state.ts";
@@ -39,6 +40,10 @@ export interface Candidates {
 export interface SaverOptions {
   readonly settings: Settings;
   readonly runtime: Runtime;
+  /** Names of the parameters and of layer state. */
+  readonly names: readonly string[];
+  /** Names of the training's metrics. */
+  readonly metrics: readonly string[];
   /** Whether every process holds all values. */
   readonly whole: boolean;
   /** The checkpoint that the training resumed from, if any; in the same folder the training continues its series. */
@@ -52,12 +57,21 @@ export interface SaverOptions {
   readonly warn: (text: string) => void;
 }
 
+/** When a checkpoint may be due: after a step, after an epoch, or at the end of the training. */
+export type Moment = "step" | "epoch" | "end";
+
 /** Writes the checkpoints of a run while it goes on, one at a time: a save waits for the one before it. */
 export interface Saver {
   /** The newest complete checkpoint of this run. */
   readonly path: string | undefined;
-  /** Waits for the previous save and throws its error; copies the values and starts to write. Every rank with a saver must call it. */
-  save(state: RunState): Promise<void>;
+  /** Called once, with the number of steps before the first step of this process, of which there is nothing new to save. */
+  start(steps: number): void;
+  isDue(moment: Moment, steps: number): boolean;
+  /**
+   * Saves what is due: waits for the previous save and throws its error; copies the values and starts to write. Every rank with a saver must
+   * call it.
+   */
+  save(moment: Moment, state: RunState): Promise<void>;
   /** Waits for the last save and throws its error. Every rank with a saver must call it. */
   finished(): Promise<void>;
   /** Ends the saver of a training that was ended: waits at most this time for the current save, then drops it. */
@@ -80,7 +94,9 @@ export interface HostFiles {
   candidates(settings: Settings, warn: (text: string) => void): Promise<Candidates>;
   /** Opens a checkpoint. @throws HeddleError `checkpoint`, `format`, `version` or `file` */
   openCheckpoint(path: string, options: { readonly signal: AbortSignal }): Promise<OpenCheckpoint>;
-  /** Whether an error means that a checkpoint is damaged or missing. */
+  /** The error of a checkpoint whose name says another step; undefined for a right one. */
+  stepProblem(checkpoint: OpenCheckpoint): HeddleError | undefined;
+  /** Whether an error means that a checkpoint is damaged. */
   isDamage(error: unknown): boolean;
   /** Writes the checkpoints of a training; undefined if this rank takes no part. */
   makeSaver(given: SaverOptions): Saver | undefined;

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { openCheckpoint } from "../checkpoints/open.ts";
+import { openCheckpoint, stepProblem } from "../checkpoints/open.ts";
 import { isDamage } from "../checkpoints/series.ts";
 import { elasticMember } from "../elastic/member.ts";
 import { profiledSteps } from "../executors/index.ts";
@@ -25,6 +25,7 @@ const files: HostFiles = {
   takeFolder,
   candidates,
   openCheckpoint,
+  stepProblem,
   isDamage,
   makeSaver,
   readPlan,

@@ -1,7 +1,7 @@
 /** @module Layouts of parameters, optimizer state and layer state, from the rules of the option `layout`. */
 
 import { checkAxisNames } from "../compile/checks.ts";
-import { compressionLayout } from "../compression/state.ts";
+import { compressionLayout, parameterOfOwn } from "../compression/state.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import {
   type Layout,
@@ -55,7 +55,12 @@ export interface Both {
  * `pipeline` for a parameter without a stage.
  */
 export function stateLayouts(
-  { layoutRules: rules, pipeline, plan }: Pick<Settings, "layoutRules" | "pipeline" | "plan">,
+  {
+    layoutRules: rules,
+    pipeline,
+    plan,
+    compression,
+  }: Pick<Settings, "layoutRules" | "pipeline" | "plan"> & Partial<Pick<Settings, "compression">>,
   types: ModelTypes,
   mesh: Mesh,
 ): StateLayouts {
@@ -92,11 +97,13 @@ export function stateLayouts(
   const both = new Map([...layouts].map(([name, layout]) => [`params.${name}`, layout]));
   slots.paths.forEach((path, index) => {
     // The path of a slot ends in the path of its parameter: "momentumBuffer.0.weight".
-    const name = suffixes(path).find((suffix) => layouts.has(suffix));
-    if (name === undefined) return;
     const sent = /^compression\.(.*)$/.exec(path)?.[1];
-    if (sent !== undefined) {
-      const layout = compressionLayout(sent, (layouts.get(name) as Both).used, everywhere, mesh);
+    const own = sent === undefined ? undefined : parameterOfOwn(sent);
+    const name = own ?? suffixes(path).find((suffix) => layouts.has(suffix));
+    if (name === undefined) return;
+    if (sent !== undefined && compression !== undefined) {
+      const whole = { everywhere: held(name, everywhere), mesh };
+      const layout = compressionLayout(compression, sent, { parameter: (layouts.get(name) as Both).used, ...whole });
       both.set(`optimizer.${path}`, { kept: layout, used: layout });
       return;
     }

@@ -50,7 +50,11 @@ export function checkMonitor(what: string, { mode = "auto" }: MonitorOptions): v
 }
 
 /** The monitored number of a training. @throws HeddleError `option` if the training has no number of this name. */
-export function watched(what: string, { monitor, mode = "auto" }: MonitorOptions, start: TrainStart): Watched {
+export function watched(
+  what: string,
+  { monitor, mode = "auto" }: MonitorOptions,
+  start: Pick<TrainStart, "metrics" | "validates">,
+): Watched {
   const name = monitor ?? (start.validates ? "val_loss" : "loss");
   const names = logNames(start);
   if (!names.includes(name)) {

@@ -1,7 +1,7 @@
 /** @module The options of `train`, checked. */
 
 import type { Compressor } from "../compression/compressor.ts";
-import { type Compression, type CompressionOptions, compressionOf } from "../compression/options.ts";
+import { type Compression, type CompressionOptions, wishedCompression } from "../compression/options.ts";
 import { checkMachine, type Machine } from "../cost/index.ts";
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import type { Tensor } from "../functions/index.ts";
@@ -15,6 +15,7 @@ import type { Mesh, PipelineOptions, Plan, PlanLayouts } from "../plan/index.ts"
 import { type ExecutorName, executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions, checkPlace } from "../util/options.ts";
+import { matching, type Pattern } from "../util/pattern.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
@@ -22,6 +23,7 @@ import { isRecord } from "../util/tree.ts";
 import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { type Guard, guardOf, type LossScaleOptions } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
+import { checkMonitor, type MonitorOptions } from "./logs.ts";
 import { checkLoss, type NamedLosses } from "./losses.ts";
 import type { LayoutRule } from "./rules.ts";
 import { checkStart, type StartValues } from "./start-values.ts";
@@ -33,13 +35,39 @@ export interface CheckpointOptions {
   readonly directory: string;
   /** Write after every epoch (default), or after this number of steps; always at the end. */
   readonly every?: "epoch" | number;
-  /** How many checkpoints are kept; default 3. */
+  /** How many of the newest checkpoints are kept; default 3. Old ones are removed after a new one is complete. */
   readonly keep?: number;
+  /** Keep also the first checkpoint of each period of this many hours; default none. */
+  readonly keepHours?: number;
+  /**
+   * Keep also the best checkpoints after epochs: how many, or how many by a number of the training other than the loss of the validation;
+   * default none.
+   */
+  readonly keepBest?: number | (MonitorOptions & { readonly count?: number });
   /**
    * One file, or a folder of parts, of which each worker writes those that it holds. Default `"auto"`: parts if no worker holds all
    * values, or the directory is an address; otherwise one file, which sharded values are gathered for.
    */
   readonly format?: "auto" | "file" | "parts";
+  /**
+   * Parts of the model with checkpoints of their own, by name, in the folder of that name in the directory. They have parameters and layer
+   * state alone: `io.loadVariables` reads them into the same or another model. Default none.
+   */
+  readonly parts?: { readonly [name: string]: PartCheckpoints };
+}
+
+/** A part of a model that has checkpoints of its own. */
+export interface PartCheckpoints {
+  /** Which parameters and layer states, by a pattern of names such as `"head"` or `"**.lora*"`. */
+  readonly only: Pattern;
+  /** Write after every epoch (default), after this number of steps, or once at the end; always at the end. */
+  readonly every?: "epoch" | "end" | number;
+  /** As in {@link CheckpointOptions}. */
+  readonly keep?: number;
+  /** As in {@link CheckpointOptions}. */
+  readonly keepHours?: number;
+  /** As in {@link CheckpointOptions}. */
+  readonly keepBest?: NonNullable<CheckpointOptions["keepBest"]>;
 }
 
 /** How a network is divided into the stages of a pipeline. */
@@ -53,7 +81,8 @@ export interface PipelineTraining {
   readonly microBatches: number;
   /**
    * Order of forward and backward passes; default `"1f1b"`. `"interleaved"` has several stages on each rank, `"zb-h1"` and `"zb-h2"` cut backward
-   * passes into the parts by inputs and by weights. With `"pipedream"` stages update their parameters after each micro-batch, which changes the result.
+   * passes into the parts by inputs and by weights. With `"pipedream"` and `"pipedream-vertical"` stages update their parameters after each micro-batch, with
+   * `"pipedream-2bw"` after several, which changes the result.
    */
   readonly schedule?: PipelineOptions["schedule"];
   /**
@@ -204,8 +233,8 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly checkReplicas?: number | false;
   /**
-   * Compress gradients between the devices of the axis `data`: a compressor, such as `compression.topK({ ratio: 0.01 })`, its name, or
-   * options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
+   * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
+   * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
   readonly compression?: Compressor | CompressionOptions | string;
 }
@@ -314,10 +343,6 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
   if (options.pipeline !== undefined) checkPipeline(options);
-  if (options.pipeline !== undefined && options.compression !== undefined)
-    throw new HeddleError("option", "train: the gradients of a pipeline are not compressed", {
-      hint: "leave out compression or pipeline",
-    });
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
@@ -328,7 +353,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
-    compression: options.compression === undefined ? undefined : compressionOf(options.compression),
+    compression: wishedCompression(options.compression),
     seed,
     input,
     target,
@@ -418,12 +443,44 @@ function oneOf(name: string, value: unknown, values: readonly string[], what = "
 }
 
 function checkCheckpoint(checkpoint: CheckpointOptions): void {
-  checkOptions("train: checkpoint", checkpoint, ["directory", "every", "keep", "format"]);
-  const { directory, every = "epoch", keep = 3, format = "auto" } = checkpoint;
+  const what = "checkpoint";
+  checkOptions("train: checkpoint", checkpoint, [
+    "directory",
+    "every",
+    "keep",
+    "keepHours",
+    "keepBest",
+    "format",
+    "parts",
+  ]);
+  const { directory, format = "auto", parts = {} } = checkpoint;
   oneOf("checkpoint.format", format, ["auto", "file", "parts"]);
   checkPlace("train", "checkpoint.directory", directory, "folder");
-  if (every !== "epoch") checkInteger("train", "checkpoint.every", every, 1);
-  if (keep !== Infinity) checkInteger("train", "checkpoint.keep", keep, 1);
+  checkSeries(what, checkpoint);
+  for (const [name, part] of Object.entries(parts)) {
+    const place = `${what}.parts.${name}`;
+    if (!/^[A-Za-z][A-Za-z0-9_-]{0,63}$/.test(name) || /^(step|earlier)-/.test(name))
+      throw new HeddleError("option", `train: checkpoint.parts has "${name}", which is not the name of a folder here`);
+    checkOptions(`train: ${place}`, part, ["only", "every", "keep", "keepHours", "keepBest"]);
+    matching(`train: ${place}.only`, part.only);
+    checkSeries(place, part, ["epoch", "end"]);
+  }
+}
+
+function checkSeries(
+  what: string,
+  { every = "epoch", keep = 3, keepHours, keepBest }: Omit<PartCheckpoints, "only">,
+  moments: readonly string[] = ["epoch"],
+): void {
+  if (!moments.includes(every as string)) checkInteger("train", `${what}.every`, every as number, 1);
+  if (keep !== Infinity) checkInteger("train", `${what}.keep`, keep, 1);
+  if (keepHours !== undefined) checkNumber("train", `${what}.keepHours`, keepHours, Number.MIN_VALUE);
+  if (keepBest === undefined) return;
+  if (typeof keepBest === "object")
+    checkOptions(`train: ${what}.keepBest`, keepBest ?? {}, ["count", "monitor", "mode"]);
+  const { count = 1, ...monitor } = typeof keepBest === "object" ? (keepBest ?? {}) : { count: keepBest };
+  checkInteger("train", `${what}.keepBest`, count, 1);
+  checkMonitor(`train: ${what}.keepBest`, monitor);
 }
 
 function checkGradients({ clip, accumulate = 1, ema, pipeline }: TrainOptions): void {

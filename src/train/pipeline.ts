@@ -1,5 +1,6 @@
 /** @module Training as a pipeline: the stage of each parameter, and the planner's options for a step. */
 
+import { parameterOfOwn } from "../compression/state.ts";
 import { type FunctionPipeline, isOnStage, isTensor, replicate, type Tensor } from "../functions/index.ts";
 import { range } from "../ir/shape.ts";
 import { mostParts } from "../nn/parts.ts";
@@ -54,7 +55,7 @@ export function pipelineMesh(pipeline: PipelineTraining, workers: number): Mesh 
  *
  * @throws HeddleError `pipeline` naming a parameter without a stage, or an entry without a parameter.
  */
-function stageOfParameters(
+export function stageOfParameters(
   { stages }: PipelineTraining,
   parameters: readonly string[],
 ): (parameter: string) => number | undefined {
@@ -97,6 +98,8 @@ export function stageOfRequest(path: string): number | undefined {
 export const stageRanks = (pipeline: PipelineTraining, mesh: Mesh): number[] =>
   rankOfStages(scheduleOf(pipeline, mesh)).map((rank) => rank ?? 0);
 
+const keptBy = "optimizer.compression.";
+
 /** The planner's options for a step as a pipeline. */
 export function pipelineOptions(
   pipeline: PipelineTraining,
@@ -107,7 +110,11 @@ export function pipelineOptions(
   const stageOf = stageOfParameters(pipeline, parameters);
   const [each] = localType({ dtype: "i32", shape: [rows] }, batchLayout(mesh, rows), mesh).shape;
   return {
-    stages: (path) => (path.startsWith("params.") ? stageOf(path.slice("params.".length)) : stageOfRequest(path)),
+    stages: (path) => {
+      const own = path.startsWith(keptBy) ? parameterOfOwn(path.slice(keptBy.length)) : undefined;
+      const parameter = path.startsWith("params.") ? path.slice("params.".length) : own;
+      return parameter === undefined ? stageOfRequest(path) : stageOf(parameter);
+    },
     batch: (path) => path.startsWith("batch."),
     microBatches: mostParts(each as number, pipeline.microBatches),
     schedule: pipeline.schedule,

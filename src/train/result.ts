@@ -37,7 +37,7 @@ export interface TrainResult<Params = Tensors> {
   readonly epochs: number;
   /** Accuracy on the dataset `evaluate` after the last epoch; undefined without this dataset. */
   readonly accuracy: number | undefined;
-  /** Path of the last checkpoint (safetensors); undefined without the option `checkpoint`, and on workers other than rank 0. */
+  /** Path of the last checkpoint; undefined without the option `checkpoint`, and for one file on workers other than rank 0. */
   readonly checkpoint: string | undefined;
   /** This worker's number. */
   readonly rank: number;

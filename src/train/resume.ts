@@ -66,6 +66,8 @@ async function attempt(path: string, parts: Omit<RunParts, "saver">, files: Host
     return damage(error);
   }
   try {
+    const wrong = files.stepProblem(checkpoint);
+    if (wrong !== undefined) return { error: wrong };
     // Another training's checkpoint is not damaged: the user must know.
     checkFits(checkpoint, settings, types);
     return await importState(checkpoint, settings, types, runtime, programs.layouts).catch(damage);

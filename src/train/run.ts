@@ -22,6 +22,7 @@ import {
   type TrainControl,
 } from "./history.ts";
 import { host } from "./host.ts";
+import type { Moment } from "./host-interface.ts";
 import { evaluated } from "./kept.ts";
 import type { RunParts } from "./parts.ts";
 import { observe, plateaus } from "./plateaus.ts";
@@ -53,7 +54,6 @@ export class Run {
   private endAt: number | undefined;
   /** Steps before this process. */
   private readonly startedAt: number;
-  private savedAt: number;
   private readonly copier: Copier;
   private readonly resumed: boolean;
   private readonly replicas: Replicas;
@@ -78,7 +78,7 @@ export class Run {
     this.replicas = new Replicas(parts.runtime, checkReplicas, position.steps);
     this.rollback = nan === "rollback" ? new Rollback(rollback) : undefined;
     // What a worker's memory holds may be in no file.
-    this.savedAt = parts.elastic?.fromMemory === true ? -1 : position.steps;
+    parts.saver?.start(parts.elastic?.fromMemory === true ? -1 : position.steps);
     for (const schedule of plateaus(parts.settings)) schedule.restart();
     for (const record of position.history) observe(parts.settings, record);
     this.hold();
@@ -109,7 +109,7 @@ export class Run {
       if (copy !== undefined) disposeState(copy);
       // Values whose copies differ are in no file.
       await this.checkReplicas();
-      if (this.savedAt !== position.steps) await this.save();
+      await this.save("end");
       await parts.saver?.finished();
       const { history, steps: taken } = position;
       await this.tell(({ onEnd }) => onEnd?.({ history, steps: taken }, this.control));
@@ -200,7 +200,7 @@ export class Run {
       this.parts.saver?.check();
       const ends = position.batch === settings.data.batchesPerEpoch;
       if (this.replicas.isDue(position.steps)) await this.checkReplicas();
-      if (!ends && this.isDue(false)) await this.save();
+      if (!ends) await this.save("step");
     }
     await this.flight.drain();
     // The epoch goes on from an earlier batch.
@@ -450,7 +450,7 @@ export class Run {
     reporter.endEpoch(record);
     if (runtime.rank === 0) host.process?.keep("metrics.jsonl", () => `${JSON.stringify(record)}\n`);
     await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));
-    if (this.isDue(true)) await this.save();
+    await this.save("epoch");
   }
 
   /** The values for evaluation and prediction, in their layouts. */
@@ -459,21 +459,14 @@ export class Run {
     return { ...this.values, params: evaluated(settings, this.values.params, this.values.optimizer) };
   }
 
-  private isDue(epochEnds: boolean): boolean {
-    const { every = "epoch" } = this.parts.settings.checkpoint ?? {};
-    if (this.parts.saver === undefined) return false;
-    return every === "epoch" ? epochEnds : this.position.steps % every === 0;
-  }
-
-  /** Copies the values and starts to write them. */
-  private async save(): Promise<void> {
+  /** Copies the values and starts to write them, if a checkpoint is due. */
+  private async save(moment: Moment): Promise<void> {
     const { saver } = this.parts;
-    if (saver === undefined) return;
+    if (saver?.isDue(moment, this.position.steps) !== true) return;
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
     if (this.rollback?.bad !== undefined) return;
-    await saver.save({ values: this.values, key: this.key, position: this.position });
-    this.savedAt = this.position.steps;
+    await saver.save(moment, { values: this.values, key: this.key, position: this.position });
   }
 
   /** The learning rates of a step: one, or one per parameter group. */

@@ -5,8 +5,10 @@ import { mkdir, rename, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { absolutePlace, isLocal, openStorage } from "../checkpoints/drivers.ts";
+import type { CheckpointState } from "../checkpoints/file.ts";
 import { lockFolder } from "../checkpoints/lock.ts";
 import { commitParts, type PartsPlace, writePart } from "../checkpoints/parts.ts";
+import { Ages, type Best, type Retention } from "../checkpoints/retention.ts";
 import {
   cleanCheckpoints,
   listCheckpoints,
@@ -24,38 +26,77 @@ import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { World } from "../runtime/world.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkMatches, matching } from "../util/pattern.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { version } from "../util/version.ts";
-import type { Candidates, CheckpointSearch, Saver, SaverOptions } from "./host-interface.ts";
+import type { TrainStart } from "./history.ts";
+import type { Candidates, CheckpointSearch, Moment, Saver, SaverOptions } from "./host-interface.ts";
+import { logsOf, watched } from "./logs.ts";
 import type { CheckpointOptions, Settings } from "./options.ts";
-import { exportPieces, exportState, type RunState } from "./state.ts";
+import { exportPieces, exportState, historyOf, type Includes, type RunState } from "./state.ts";
+
+/** Where and when one series of checkpoints is written, and what is in it. */
+interface SeriesOptions extends Omit<CheckpointOptions, "every" | "parts" | "format"> {
+  readonly every?: "epoch" | "end" | number;
+  /** Default: all values. */
+  readonly includes?: Includes;
+}
 
 /** What all savers do: at most one save is under way, and the next one waits for it. */
 abstract class Writing implements Saver {
   path: string | undefined;
   protected readonly given: SaverOptions;
-  protected readonly options: CheckpointOptions;
+  protected readonly options: SeriesOptions;
   protected readonly abort = new AbortController();
   protected failure: unknown;
   /** Whether an earlier run's checkpoints may be in the folder, which is not this run's series. */
   protected first: boolean;
+  /** What is known of the checkpoints that are there, which rules of retention look at. */
+  protected readonly ages = new Ages();
+  protected readonly retention: Retention;
   private readonly temporaries = new Set<string>();
+  private savedAt: number | undefined;
 
-  constructor(given: SaverOptions) {
+  constructor(given: SaverOptions, options: SeriesOptions) {
     this.given = given;
-    this.options = given.settings.checkpoint as CheckpointOptions;
+    this.options = options;
     const { resumedFrom } = given;
-    const place = absolutePlace(this.options.directory);
-    const continues =
-      resumedFrom !== undefined && (dirname(resumedFrom) === place || resumedFrom.startsWith(`${place}/`));
+    const { directory } = given.settings.checkpoint as CheckpointOptions;
+    const continues = resumedFrom !== undefined && dirname(resumedFrom) === absolutePlace(directory);
     this.first = !continues && !given.continues;
     if (continues) this.path = resumedFrom;
+    const { keep = 3, keepHours, keepBest } = this.options;
+    const { settings, metrics } = given;
+    const start = { metrics, validates: settings.evaluate !== undefined };
+    this.retention = {
+      newest: keep,
+      hours: keepHours,
+      best: keepBest === undefined ? undefined : bestBy(keepBest, start),
+    };
   }
 
-  abstract save(state: RunState): Promise<void>;
+  /** Copies the values and starts to write. */
+  protected abstract write(state: RunState): Promise<void>;
   abstract finished(): Promise<void>;
   abstract end(milliseconds: number): Promise<void>;
   abstract check(): void;
+
+  start(steps: number): void {
+    this.savedAt = steps;
+  }
+
+  isDue(moment: Moment, steps: number): boolean {
+    const { every = "epoch" } = this.options;
+    if (moment === "end") return this.savedAt !== steps;
+    return typeof every === "number" ? steps % every === 0 : moment === every;
+  }
+
+  async save(moment: Moment, state: RunState): Promise<void> {
+    const { steps } = state.position;
+    if (!this.isDue(moment, steps)) return;
+    await this.write(state);
+    this.savedAt = steps;
+  }
 
   removeTemporaries(): void {
     for (const path of this.temporaries) rmSync(path, { force: true });
@@ -81,6 +122,15 @@ abstract class Writing implements Saver {
     clearTimeout(late);
   }
 
+  /** An error of a write on rank 0: that the folder is no longer this run's explains others. */
+  protected async explained(error: unknown): Promise<unknown> {
+    const cause = await this.given.lock?.check().then(
+      () => undefined,
+      (lost: unknown) => lost,
+    );
+    return cause ?? error;
+  }
+
   /** Before a write, on rank 0: the folder must be this run's, and have no other run's checkpoints. */
   protected async prepare(): Promise<void> {
     await this.given.lock?.check();
@@ -93,12 +143,12 @@ abstract class Writing implements Saver {
 class FileSaver extends Writing {
   private writing: Promise<void> = Promise.resolve();
 
-  async save(state: RunState): Promise<void> {
-    const copy = await exportState(this.given.settings, state);
+  protected async write(state: RunState): Promise<void> {
+    const copy = await exportState(this.given.settings, state, this.options.includes);
     if (this.given.runtime.rank !== 0) return;
     await this.finished();
-    this.writing = this.write(copy).catch((error: unknown) => {
-      this.failure = error;
+    this.writing = this.written(copy).catch(async (error: unknown) => {
+      this.failure = await this.explained(error);
     });
   }
 
@@ -117,10 +167,11 @@ class FileSaver extends Writing {
     if (failure !== undefined) throw failure;
   }
 
-  private async write(state: Awaited<ReturnType<typeof exportState>>): Promise<void> {
-    const { directory, keep = 3 } = this.options;
+  private async written(state: CheckpointState): Promise<void> {
+    const { newest: keep, ...also } = this.retention;
     await this.prepare();
-    const saved = await saveCheckpoint(directory, state, { keep, ...this.writeOptions });
+    const { directory } = this.options;
+    const saved = await saveCheckpoint(directory, state, { keep, also, ages: this.ages, ...this.writeOptions });
     this.path = saved.path;
     for (const warning of saved.warnings) this.given.warn(warning);
   }
@@ -137,7 +188,7 @@ class PartsSaver extends Writing {
   private pending: string | undefined;
 
   /** Starts the write of a copy. What earlier saves met is thrown here on all ranks, before anything is copied. */
-  async save(state: RunState): Promise<void> {
+  protected async write(state: RunState): Promise<void> {
     const { runtime, settings, tag } = this.given;
     await this.finished();
     const storage = this.storage ?? (await openStorage(this.options.directory));
@@ -145,18 +196,18 @@ class PartsSaver extends Writing {
     // Other ranks write into the folder that an earlier run's checkpoint may have.
     if (this.first) await together(runtime.processes, "checkpoint folder", () => this.prepare());
     this.first = false;
-    const { description, pieces } = await exportPieces(settings, state, runtime);
+    const { description, pieces } = await exportPieces(settings, state, runtime, this.options.includes);
     this.step = description.step;
     const folder = checkpointFolderName(description.step);
     const place: PartsPlace = { storage, folder, ranks: runtime.world, tag: `${tag}${(this.saves++).toString(36)}` };
     const options = this.writeOptions;
     this.pending = below(storage.place, folder);
-    this.part = writePart(place, runtime.rank, pieces, options).catch((error: unknown) => {
-      this.failure = error;
+    this.part = writePart(place, runtime.rank, pieces, options).catch(async (error: unknown) => {
+      this.failure = await this.explained(error);
     });
     if (runtime.rank !== 0) return;
-    this.commit = this.committed(place, { ...description, library: version }, options).catch((error: unknown) => {
-      this.commitFailure = error;
+    this.commit = this.committed(place, { ...description, library: version }, options).catch(async (error: unknown) => {
+      this.commitFailure = await this.explained(error);
     });
   }
 
@@ -167,7 +218,7 @@ class PartsSaver extends Writing {
   ): Promise<void> {
     await this.given.lock?.check();
     await commitParts(place, description, options);
-    const { warnings } = await removeOld(place.storage, description.step, this.options.keep ?? 3);
+    const { warnings } = await removeOld(place.storage, description.step, this.retention, this.ages);
     for (const warning of warnings) this.given.warn(warning);
   }
 
@@ -209,6 +260,23 @@ class PartsSaver extends Writing {
 
   // The ranks learn of a failure together, at the next save or at the end.
   check(): void {}
+}
+
+/** The rule that keeps the best checkpoints; the number of one is that of the epoch that it ends. */
+function bestBy(
+  given: NonNullable<CheckpointOptions["keepBest"]>,
+  start: Pick<TrainStart, "metrics" | "validates">,
+): Best {
+  const { count = 1, ...monitor } = typeof given === "number" ? { count: given } : given;
+  const { name, better } = watched("train: checkpoint.keepBest", monitor, start);
+  return {
+    count,
+    better: (value, other) => better(value, other, 0),
+    valueOf: (description) => {
+      const last = historyOf(description).at(-1);
+      return last === undefined || description.position.step > 0 ? undefined : logsOf(last)[name];
+    },
+  };
 }
 
 const together = async (processes: World | undefined, what: string, work: () => Promise<void>): Promise<void> => {
@@ -267,9 +335,73 @@ export function inParts({ directory, format = "auto" }: CheckpointOptions, runti
 /** The saver of this rank; undefined if this rank neither writes nor holds anything that is gathered. */
 export function makeSaver(given: SaverOptions): Saver | undefined {
   const { settings, runtime, whole } = given;
-  if (settings.checkpoint === undefined) return undefined;
-  if (inParts(settings.checkpoint, runtime, whole)) return new PartsSaver(given);
-  return runtime.rank === 0 || !whole ? new FileSaver(given) : undefined;
+  const { checkpoint } = settings;
+  if (checkpoint === undefined) return undefined;
+  const isWriter = inParts(checkpoint, runtime, whole);
+  if (!isWriter && runtime.rank !== 0 && whole) return undefined;
+  const savers = seriesOf(checkpoint, given.names).map((options) =>
+    isWriter ? new PartsSaver(given, options) : new FileSaver(given, options),
+  );
+  return savers.length === 1 ? savers[0] : new Savers(savers);
+}
+
+/** The series of checkpoints that a training writes: its own first, then those of parts of the model. */
+const seriesOf = (checkpoint: CheckpointOptions, names: readonly string[]): SeriesOptions[] => [
+  checkpoint,
+  ...Object.entries(checkpoint.parts ?? {}).map(([name, { only, ...part }]): SeriesOptions => {
+    const what = `train: checkpoint.parts.${name}.only`;
+    checkMatches(what, only, names);
+    const matches = matching(what, only);
+    const includes = (value: string): boolean => {
+      const [, path] = /^(?:params|state)\/(.*)$/.exec(value) ?? [];
+      return path !== undefined && matches(path);
+    };
+    return { ...part, directory: placeBelow(checkpoint.directory, name), includes };
+  }),
+];
+
+const placeBelow = (directory: string, name: string): string => below(absolutePlace(directory), name);
+
+/** Several series of checkpoints of one run. */
+class Savers implements Saver {
+  private readonly savers: readonly Saver[];
+
+  constructor(savers: readonly Saver[]) {
+    this.savers = savers;
+  }
+
+  get path(): string | undefined {
+    return this.savers[0]?.path;
+  }
+
+  start(steps: number): void {
+    for (const saver of this.savers) saver.start(steps);
+  }
+
+  isDue(moment: Moment, steps: number): boolean {
+    return this.savers.some((saver) => saver.isDue(moment, steps));
+  }
+
+  // One after another: ranks exchange how saves went, in one order.
+  async save(moment: Moment, state: RunState): Promise<void> {
+    for (const saver of this.savers) await saver.save(moment, state);
+  }
+
+  async finished(): Promise<void> {
+    for (const saver of this.savers) await saver.finished();
+  }
+
+  async end(milliseconds: number): Promise<void> {
+    await Promise.all(this.savers.map((saver) => saver.end(milliseconds)));
+  }
+
+  check(): void {
+    for (const saver of this.savers) saver.check();
+  }
+
+  removeTemporaries(): void {
+    for (const saver of this.savers) saver.removeTemporaries();
+  }
 }
 
 /**
@@ -286,7 +418,8 @@ export async function takeFolder(
   const { directory } = options;
   const lock = await lockFolder(directory);
   onLock(lock);
-  for (const warning of await cleanCheckpoints(directory, { alone: lock.exclusive })) reporter.warn(warning);
+  for (const place of [directory, ...Object.keys(options.parts ?? {}).map((name) => placeBelow(directory, name))])
+    for (const warning of await cleanCheckpoints(place, { alone: lock.exclusive })) reporter.warn(warning);
   if (isLocal(directory)) await prepareFolder(directory, bytes);
 }
 

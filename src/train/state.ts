@@ -104,11 +104,17 @@ export interface Restored {
   readonly path: string;
 }
 
-/** All values by the names that checkpoints give them. */
-function named(values: TrainState): { readonly name: string; readonly leaf: Tensor }[] {
+/** Which values a checkpoint has, by their names, such as `params/0.weight`. */
+export type Includes = (name: string) => boolean;
+const everything: Includes = () => true;
+
+/** Values by the names that checkpoints give them. */
+function named(values: TrainState, includes = everything): { readonly name: string; readonly leaf: Tensor }[] {
   return groups.flatMap((group) => {
     const { leaves, paths } = flattenTree(values[group], isTensor);
-    return leaves.map((leaf, index) => ({ name: `${group}/${paths[index]}`, leaf }));
+    return leaves
+      .map((leaf, index) => ({ name: `${group}/${paths[index]}`, leaf }))
+      .filter(({ name }) => includes(name));
   });
 }
 
@@ -116,8 +122,12 @@ function named(values: TrainState): { readonly name: string; readonly leaf: Tens
  * Copies everything that the run needs to resume. Sharded values are gathered, one at a time: then every process
  * must call this function.
  */
-export async function exportState(settings: Settings, { values, key, position }: RunState): Promise<CheckpointState> {
-  const all = named(values);
+export async function exportState(
+  settings: Settings,
+  { values, key, position }: RunState,
+  includes = everything,
+): Promise<CheckpointState> {
+  const all = named(values, includes);
   const copies = await Promise.all(all.map(({ leaf }) => wholeData(leaf)));
   const tensors = all.map(({ name, leaf: { shape, dtype } }, index): [string, HostTensor] => [
     name,
@@ -133,9 +143,14 @@ export interface OwnPieces {
 }
 
 /** A copy of what this rank writes of a run: every piece of every value has one rank that writes it. */
-export async function exportPieces(settings: Settings, state: RunState, runtime: Runtime): Promise<OwnPieces> {
+export async function exportPieces(
+  settings: Settings,
+  state: RunState,
+  runtime: Runtime,
+  includes = everything,
+): Promise<OwnPieces> {
   const { rank, world } = runtime;
-  const all = named(state.values);
+  const all = named(state.values, includes);
   const placed = all.map(
     ({ name, leaf: { dtype, shape, value } }): Placed => ({ name, type: { dtype, shape }, layout: value.layout }),
   );
@@ -319,7 +334,8 @@ function checkTensorNames(checkpoint: OpenCheckpoint, types: ModelTypes): void {
 }
 
 /** @throws HeddleError `checkpoint` if the position or the counts cannot be those of a run. */
-function positionOf({ path, description: { step, position, extra } }: OpenCheckpoint, { data }: Settings): RunPosition {
+function positionOf({ path, description }: OpenCheckpoint, { data }: Settings): RunPosition {
+  const { step, position, extra } = description;
   const decoded = decode(extra);
   // After the last batch, what ends the epoch is still to be done.
   const beyond = position.step > data.batchesPerEpoch;
@@ -329,7 +345,6 @@ function positionOf({ path, description: { step, position, extra } }: OpenCheckp
   if (problem !== undefined) throw new HeddleError("checkpoint", `${path} is not a whole checkpoint: ${problem}`);
   const {
     tally: stored,
-    history,
     orderOffset = 0,
     rateScale = 1,
   } = decoded as {
@@ -339,7 +354,6 @@ function positionOf({ path, description: { step, position, extra } }: OpenCheckp
       rejected: number;
       sums: { [name: string]: MetricSums };
     };
-    history: EpochRecord[];
     // Missing in checkpoints of Heddle 0.1.0.
     orderOffset?: number;
     rateScale?: number;
@@ -349,9 +363,15 @@ function positionOf({ path, description: { step, position, extra } }: OpenCheckp
   tally.examples = stored.examples;
   tally.rejected = stored.rejected;
   for (const [name, sums] of Object.entries(stored.sums)) tally.sums.set(name, sums);
-  const records = history.map((record) => ({ ...record, validation: record.validation ?? undefined }));
   const { epoch, step: batch } = position;
-  return { steps: step, epoch, batch, tally, history: records, orderOffset, rateScale };
+  return { steps: step, epoch, batch, tally, history: [...historyOf(description)], orderOffset, rateScale };
+}
+
+/** The epochs that a checkpoint has had; empty if it was not written by `train`. */
+export function historyOf({ extra }: Description): readonly EpochRecord[] {
+  const decoded = decode(extra) as { history: EpochRecord[] };
+  if (problemOfExtra(decoded) !== undefined) return [];
+  return decoded.history.map((record) => ({ ...record, validation: record.validation ?? undefined }));
 }
 
 /** The name of a value that compression keeps; undefined for other values. */

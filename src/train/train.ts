@@ -4,6 +4,7 @@ import type { FolderLock } from "../checkpoints/lock.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import { takePlace } from "../hosts/launchers.ts";
+import { isTensorType } from "../ir/shape.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
 import { mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
 import { printPipeline, printPrediction, printRankMemory, type TrainingMemory } from "../report/index.ts";
@@ -15,6 +16,7 @@ import { environmentMesh } from "../tensor/runtime.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { called } from "../util/source.ts";
+import { flattenTree } from "../util/tree.ts";
 import { agree } from "./agree.ts";
 import { namesIn } from "./columns.ts";
 import { Elastic, fitted } from "./elastic.ts";
@@ -228,12 +230,14 @@ async function trainFrom(
   partsWithoutSaver: Omit<RunParts, "saver">,
   stop: StopRequest,
 ): Promise<TrainResult> {
-  const { settings, runtime, reporter, programs } = partsWithoutSaver;
+  const { settings, runtime, reporter, programs, types } = partsWithoutSaver;
   const saver = host.files?.makeSaver({
     ...folder,
     settings,
     runtime,
     whole: programs.layouts.whole,
+    names: [types.state.params, types.state.state].flatMap((tree) => flattenTree(tree, isTensorType).paths),
+    metrics: [...types.metricSizes.keys()],
     resumedFrom: restored?.path,
     continues: partsWithoutSaver.elastic?.fromMemory === true,
     warn: reporter.warn,

@@ -52,7 +52,8 @@ interface Faults {
   readonly memory: { readonly bytes: number };
   readonly aborted: { readonly reason: string; readonly during?: string };
   readonly timeout: { readonly limit: number; readonly waitingFor: string; readonly during: string };
-  readonly peerClosed: { readonly rank: number; readonly during: string };
+  /** `peer`: the rank in words, with its address if that is another host's. */
+  readonly peerClosed: { readonly rank: number; readonly peer: string; readonly during: string };
   readonly peerAborted: { readonly rank: number; readonly reason: string; readonly during: string };
   /** A rank that ended before all had joined; `own` is the waiting rank. */
   readonly peerMissing: { readonly rank: number; readonly own: number; readonly during: string };
@@ -143,7 +144,7 @@ const kinds: { readonly [K in FaultKind]: readonly [code: ErrorCode, say: (fault
     "timeout",
     ({ limit, waitingFor, during }) => `timed out after ${limit.toFixed(1)} s waiting for ${waitingFor} in ${during}`,
   ],
-  peerClosed: ["peerClosed", ({ rank, during }) => `rank ${rank} closed its connection during ${during}`],
+  peerClosed: ["peerClosed", ({ peer, during }) => `${peer} closed its connection during ${during}`],
   peerAborted: [
     "peerAborted",
     ({ rank, reason, during }) => `rank ${rank} aborted: ${reasonOf(reason)} (while this rank was in ${during})`,

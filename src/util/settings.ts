@@ -141,6 +141,7 @@ const table = {
     "which collectives overlap with computation: `on` (the default) those where it pays, `all` every one that can, `off` none",
   ),
   mesh: variable("HEDDLE_MESH", meshText, "the mesh, if a program names none, like `--mesh`"),
+  compression: variable("HEDDLE_COMPRESSION", text, "the compressor of gradients, like `--compression`"),
   machine: variable(
     "HEDDLE_MACHINE",
     text,

@@ -152,7 +152,7 @@ describe("a checkpoint in parts", () => {
 
   test("is kept or removed as one in a file is", async () => {
     for (const step of [1, 2, 3, 4]) await saveParts(storage, step);
-    expect(await removeOld(storage, 3, 2)).toEqual({
+    expect(await removeOld(storage, 3, { newest: 2 })).toEqual({
       removed: [join(folder, "step-00000001")],
       warnings: [expect.stringContaining("has checkpoints of later steps than 3, up to 4")],
     });
@@ -360,7 +360,7 @@ describe("faults while writing", () => {
     const place = placeOf(storage, step);
     for (const [rank, pieces] of piecesOfStep(step).entries()) await writePart(place, rank, pieces);
     await commitParts(place, describeStep(step));
-    const { warnings } = await removeOld(storage, step, 1);
+    const { warnings } = await removeOld(storage, step, { newest: 1 });
     if (warnings.length > 0) throw new Error(warnings[0]);
   }
 

@@ -105,6 +105,7 @@ describe("heddle doctor", () => {
       "native tcp",
       "native mpi",
       "reference memory",
+      "switch udp",
     ]);
     for (const row of rows) {
       expect(row.failures).toEqual([]);
@@ -114,7 +115,7 @@ describe("heddle doctor", () => {
       });
     }
     const people = formatCollectives(table);
-    expect(people).toMatch(/allReduce mean +(floats +|- +){4}floats\n/);
+    expect(people).toMatch(/allReduce mean +(floats +|- +){5}floats\n/);
     expect(people).toContain("Every collective gave two ranks what is due, in every dtype");
   });
 });

@@ -108,6 +108,24 @@ test("--graph and --program print what reads back", () => {
   expect(parseProgram(plan("data=2", "--program").stdout).name).toBe("trainStep");
 });
 
+describe("--compression", () => {
+  const planned = (...flags: string[]): number =>
+    (
+      JSON.parse(heddle(["plan", trains, "--mesh", "data=2", "--json", ...flags, "--", "wide"]).stdout) as PlanReport
+    ).collectives.reduce((sum, { sent }) => sum + sent, 0);
+
+  test("compresses the gradients of a file that says nothing about it, and refuses unknown names", () => {
+    const [plain, signs] = [planned(), planned("--compression", "sign")];
+    // Weights are [512,4] and [2,512]: a bit for each element, and a mean for each weight, instead of 4 bytes.
+    expect(plain - signs).toBe(4 * 3072 - (3072 / 8 + 2 * 4));
+    const run = heddle(["run", trains, "--mesh", "data=2", "--compression", "sign", "--", "wide"]);
+    expect(run.stdout).toContain(`sent ${signs}`);
+    const { status, stderr } = plan("data=2", "--compression", "topk");
+    expect(status).not.toBe(0);
+    expect(stderr).toMatch(/there is no compressor 'topk'[\s\S]*did you mean 'topK'\?/);
+  });
+});
+
 describe("--machine", () => {
   const written = (fields: object): string => {
     const file = join(mkdtempSync(join(tmpdir(), "heddle-machine-")), "machine.json");

@@ -34,6 +34,18 @@ test.each(kinds)("%s: a run that is stopped in the middle ends with the same bit
   expect(await paramsOf({ ...base, checkpoint, resume: true })).toEqual(whole);
 });
 
+test("a training in pipelines resumes one without stages, on hosts, and the other way round", async () => {
+  const how = { by: powerSgd({ rank: 2 }), least: 64 };
+  const staged = { pipeline: { stages: { 1: 0, 3: 1, 6: 1 }, microBatches: 2 }, mesh: mesh({ stage: 2, data: 2 }) };
+  const meshes = [staged, { mesh: mesh({ data: 2 }) }, { mesh: mesh({ hosts: 2, data: 2 }) }, staged];
+  const checkpoint = { directory: folder };
+  let last: number[] = [];
+  for (const [index, one] of meshes.entries())
+    last = await paramsOf({ ...one, compression: how, epochs: index + 1, checkpoint, resume: index > 0 });
+  const whole = await paramsOf({ mesh: mesh({ data: 2 }), compression: how, epochs: meshes.length });
+  expectClose(last, whole, 1e-9);
+});
+
 test("on another number of devices each has an equal share of what was not sent", async () => {
   const how = { by: topK({ ratio: 0.05 }), momentum: 0.9, least: 64 };
   const kept = async (

@@ -14,6 +14,7 @@ const pair = layouts.named({ "1.weight": { model: 0 }, "1.bias": { model: 0 }, "
 
 const { topK, randomK, powerSgd, int8, sign } = compression;
 const everything = { least: 0 } as const;
+const staged = { pipeline: { stages: { 1: 0, 3: 1, 6: 1 }, microBatches: 2 } };
 
 describe("what drops nothing gives the answer of data parallelism", () => {
   const plain = optim.sgd({ learningRate: 0.1 });
@@ -44,6 +45,30 @@ describe("what drops nothing gives the answer of data parallelism", () => {
       { layout: layouts.shardedState() },
     ],
     ["in parts", { data: 2 }, { by: topK({ ratio: 1 }), ...everything }, { accumulate: 2 }],
+    ["between two hosts of two devices", { hosts: 2, data: 2 }, { by: topK({ ratio: 1 }), ...everything }],
+    ["the full rank between hosts", { hosts: 2, data: 2 }, { by: powerSgd({ rank: 64, gain: 0 }), ...everything }],
+    [
+      "between hosts, sharded within",
+      { hosts: 2, data: 2 },
+      { by: topK({ ratio: 1 }), ...everything },
+      { layout: layouts.fullySharded() },
+    ],
+    ["in a pipeline of one device for a stage", { stage: 2 }, { by: topK({ ratio: 1 }), ...everything }, staged],
+    ["in pipelines", { stage: 2, data: 2 }, { by: topK({ ratio: 1 }), ...everything }, staged],
+    ["all of randomK in pipelines", { stage: 2, data: 2 }, { by: randomK({ ratio: 1 }), ...everything }, staged],
+    [
+      "the full rank in pipelines",
+      { stage: 2, data: 2 },
+      { by: powerSgd({ rank: 64, gain: 0 }), ...everything },
+      { ...staged, pipeline: { ...staged.pipeline, schedule: "zb-h1" } },
+    ],
+    [
+      "in fully sharded pipelines",
+      { stage: 2, data: 2 },
+      { by: topK({ ratio: 1 }), ...everything },
+      { ...staged, layout: layouts.fullySharded() },
+    ],
+    ["in pipelines on two hosts", { hosts: 2, stage: 2, data: 2 }, { by: topK({ ratio: 1 }), ...everything }, staged],
     ["a mesh without the axis", { model: 2 }, { by: topK({ ratio: 1 }), ...everything }, { layout: pair }],
   ];
   const plainly = new Map<string, Promise<number[]>>();
@@ -60,6 +85,36 @@ describe("what drops nothing gives the answer of data parallelism", () => {
     const own = await paramsOf({ mesh: mesh({ data: 2 }), optimizer: plain, compression: how });
     expectClose(own, await paramsOf({ optimizer: heavy }), 1e-9);
   });
+});
+
+describe("what is lost is the same where gradients of the same rows are compressed", () => {
+  const some = { least: 64, momentum: 0.9, clip: 1, warmup: 1 };
+  const cases: [string, TrainOptions["compression"] & object][] = [
+    ["topK", { by: topK({ ratio: 0.1 }), ...some }],
+    ["randomK", { by: randomK({ ratio: 0.2 }), ...some }],
+    ["powerSgd", { by: powerSgd({ rank: 2 }), ...some }],
+    ["sign", { by: sign(), least: 64 }],
+    ["countSketch", { by: compression.countSketch({ ratio: 0.1 }), least: 64 }],
+  ];
+  const known = new Map<string, Promise<number[]>>();
+  test.each(
+    cases.flatMap(([name, how]) => [
+      [name, how, { hosts: 2, data: 2 }, {}] as const,
+      [name, how, { hosts: 2, stage: 2 }, staged] as const,
+      [name, how, { stage: 2, data: 2 }, staged] as const,
+    ]),
+  )("%s %# on two devices, and on %j", async (name, how, axes, more) => {
+    const epochs = 3;
+    const two = known.get(name) ?? paramsOf({ epochs, mesh: mesh({ data: 2 }), compression: how });
+    known.set(name, two);
+    expectClose(await paramsOf({ epochs, ...more, mesh: mesh(axes), compression: how }), await two, 1e-9);
+  });
+});
+
+test("in pipelines stages update after each micro-batch by compressed gradients", async () => {
+  const own = { ...staged, pipeline: { ...staged.pipeline, schedule: "pipedream" }, mesh: mesh({ stage: 2, data: 2 }) };
+  const all = { by: topK({ ratio: 1 }), ...everything };
+  expectClose(await paramsOf({ ...own, compression: all }), await paramsOf(own), 1e-9);
 });
 
 /** Bytes that a device sends in a step, besides those of sums of losses and of other gradients. */
@@ -90,6 +145,21 @@ test("what travels is the message, as the plan says", () => {
   expect(message(compression.quantiles({ buckets: 128 }))).toBe(elements + 128 * 4);
   // Eight groups of two elements: keys, two rows of one cell, two means.
   expect(message(compression.sketchMl({ ratio: 0.01 }))).toBe(16 * 4 + 16 + 16 * 4);
+});
+
+test("between hosts the message travels, and within a host the gradient as it is", () => {
+  const chosen = { least: 1024, only: "1.weight" };
+  const both = mesh({ hosts: 2, data: 2 });
+  const sent = (how: TrainOptions["compression"], axis: string): number => {
+    const given = resolveOptions(task({ ...(how === undefined ? {} : { compression: how }), dtype: "f32" }));
+    const { settings, types } = forMesh(given, modelTypes(given), both);
+    return trafficOf(planStep(settings, types, both).plan)
+      .filter((one) => one.axis === axis)
+      .reduce((sum, one) => sum + one.sent, 0);
+  };
+  const how = { by: topK({ ratio: 0.01 }), ...chosen };
+  expect(sent(how, "hosts")).toBe(sent(undefined, "hosts") - 4 * 1024 + 11 * 8);
+  expect(sent(how, "data")).toBe(sent(undefined, "data"));
 });
 
 test("a warm-up sends more at first", async () => {
@@ -138,9 +208,6 @@ test("mistakes are named", async () => {
   await expect(
     wrong({ by: topK(), momentum: 0.9 }, { optimizer: optim.sgd({ learningRate: 1, momentum: 0.9 }) }),
   ).rejects.toThrow("compression and the optimizer both have momentum");
-  await expect(wrong(sign(), { pipeline: { stages: { "1": 0, "3": 1 }, microBatches: 2 } })).rejects.toThrow(
-    "the gradients of a pipeline are not compressed",
-  );
   await expect(wrong({ by: sign(), feedback: "yes" })).rejects.toThrow("feedback must be true or false");
   expect(() => topK({ ratio: 0 })).toThrow("compression.topK: ratio");
   expect(() => compression.countSketch({ rows: 4 })).toThrow("rows must be odd");

@@ -54,6 +54,16 @@ export class Desk {
     spawnSync("ip", ["-n", this.namespace, "address", "add", "10.77.0.1/32", "dev", "lo"]);
   }
 
+  /** Gives the namespace an interface of its own beside the loopback interface, which leads nowhere. */
+  addInterface(): void {
+    for (const words of [
+      "link add wire type veth peer name wire-end",
+      "link set wire up",
+      "link set wire-end up",
+    ].concat("address add 10.78.0.1/24 dev wire"))
+      spawnSync("ip", ["-n", this.namespace, ...words.split(" ")]);
+  }
+
   /** Starts a program in the namespace. */
   start(command: readonly string[], variables: Record<string, string> = {}): Running {
     // Not by "ip netns exec", which hides control groups.

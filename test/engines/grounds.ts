@@ -24,7 +24,7 @@ export interface Ground {
   readonly toldOf?: (signal: string) => string;
 }
 
-const lacksProgram =
+export const lacksProgram =
   (from: string, ...programs: string[]) =>
   (): string | undefined => {
     const absent = programs.filter((program) => spawnSync("which", [program]).status !== 0);

@@ -219,6 +219,7 @@ test("a packet that a use of long ago has sent again is not counted for a later 
   const packet = (phase: number, lane: number): Packet => ({
     job: 0,
     worker: 0,
+    workers: 1,
     slot: 0,
     phase,
     exponent: 0,
@@ -232,8 +233,16 @@ test("a packet that a use of long ago has sent again is not counted for a later 
 });
 
 test("bytes that are no packet are passed over", () => {
-  const bytes = encode({ job: 1, worker: 2, slot: 3, phase: 4, exponent: -5, lanes: Int32Array.of(-6, 7) });
-  expect(decode(bytes)).toEqual({ job: 1, worker: 2, slot: 3, phase: 4, exponent: -5, lanes: Int32Array.of(-6, 7) });
+  const bytes = encode({ job: 1, worker: 2, workers: 5, slot: 3, phase: 4, exponent: -5, lanes: Int32Array.of(-6, 7) });
+  expect(decode(bytes)).toEqual({
+    job: 1,
+    worker: 2,
+    workers: 5,
+    slot: 3,
+    phase: 4,
+    exponent: -5,
+    lanes: Int32Array.of(-6, 7),
+  });
   for (const wrong of [bytes.subarray(1), bytes.subarray(0, 19), Buffer.concat([bytes, bytes]), Buffer.alloc(0)])
     expect(decode(wrong)).toBeUndefined();
 });
@@ -289,6 +298,26 @@ describe("over UDP", () => {
     link.close();
     await waiting;
   });
+
+  test.each([1, 3])(
+    "a switch of 2 workers refuses a worker of %i at once, and takes no slot for it",
+    async (workers) => {
+      // The refusal may be lost, too.
+      const one = await startSwitch({ workers: 2, slots: 1, losses: { drop: 0.3, seed: 1 } });
+      const x = { dtype: "i32", shape: [1], data: Int32Array.of(4) } as const;
+      const stranger = await joinSwitch({ address: one.address, worker: 0, workers });
+      const links = await Promise.all([0, 1].map((worker) => joinSwitch({ address: one.address, worker, workers: 2 })));
+      try {
+        const refused = `worker 0 of ${workers} has joined, but the switch at ${one.address} is one for 2 workers`;
+        await expect(stranger.sum(x)).rejects.toThrow(refused);
+        const sums = await Promise.all(links.map((link) => link.sum(x)));
+        expect(sums.map(({ data }) => Array.from(data as Int32Array))).toEqual([[8], [8]]);
+      } finally {
+        for (const link of [stranger, ...links]) link.close();
+        one.close();
+      }
+    },
+  );
 
   test("mistakes are named", async () => {
     await expect(startSwitch({ workers: 0 })).rejects.toThrow("workers");

@@ -109,6 +109,52 @@ describe("lowered loops compute what their graphs say", () => {
     `);
   });
 
+  /** States of a product with a turned weight, from `[rows, 8]` on. */
+  const turned = (rows: number, length: number, columns = 8): Graph =>
+    traceGraph(
+      "turned",
+      [
+        { name: "h", type: { dtype: "f64", shape: [rows, columns] } },
+        { name: "w", type: { dtype: "f64", shape: [columns, columns] } },
+      ],
+      (h, w) => {
+        const specs = [
+          { name: "i", type: { dtype: "i32" as const, shape: [] } },
+          { name: "h", type: { dtype: "f64" as const, shape: [rows, columns] } },
+          { name: "w", type: { dtype: "f64" as const, shape: [columns, columns] } },
+        ];
+        const body = traceGraph("step", specs, (_i, state, weight) => [
+          ops.tanh(ops.matmul(state as Node, ops.transpose(weight as Node, [1, 0]))),
+        ]);
+        return ops.scan([h as Node, w as Node], { body, length, carries: 1, slices: 0, reverse: false }).slice(0, 1);
+      },
+    );
+
+  test("a right side that a loop does not change is packed once before it", () => {
+    const lowered = lowerProgram(splitGraph(runPasses(turned(4, 8)), []), { slots: 1 });
+    expect(printLowered(lowered)).toMatchInlineSnapshot(`
+      "lowered @turned: 3 calls, arena 832 B
+      0 fused copy [4,8] f64 -> f64
+      1 fused copy [8,8] f64(1,8) -> f64
+      2 loop 8
+        0 dot f64[1,4,8] f64[1,8,8] -> f64[1,4,8]
+        1 fused tanh [4,8] f64 -> f64
+      "
+    `);
+  });
+
+  test.each([
+    ["a few rows", turned(4, 8), true],
+    ["rows of 2 KiB", turned(2, 4, 256), true],
+    ["one row, which is read as it is", turned(1, 8), false],
+    ["many rows, which are copied in any case", turned(57, 8), false],
+    ["few iterations, which do not pay for a copy", turned(4, 3), false],
+  ])("right sides of loops: %s", (_name, graph, isPacked) => {
+    compare(runPasses(graph), samples(graph), 1e-12);
+    const text = printLowered(lowerProgram(splitGraph(runPasses(graph), []), { slots: 1 }));
+    expect(/copy .* f64\(1,/.test(text)).toBe(isPacked);
+  });
+
   test("memory of an iteration serves again within it", () => {
     const chain = (x: Node): Node => {
       let value = x;

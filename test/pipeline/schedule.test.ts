@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import {
   interleaved,
   pipedream,
+  pipedreamVertical,
   registerPipelineSchedule,
+  twoBuffered,
   zeroBubbleH1,
   zeroBubbleH2,
 } from "../../src/pipelines/index.ts";
@@ -77,6 +79,14 @@ rank 1  .   1F0 1B0 1F1 1B1 1F2 1B2 1W0 1F3 1B3 1W1 1W2 1W3
 time    0   1   2   3 4   5   6   7 8   9 10
 rank 0  0F0 0F1 .   . 0B0 =   0U0 . 0B1 = 0U1
 rank 1  .   1F0 1B0 = 1U0 1F1 1B1 = 1U1 . .
+`,
+  ],
+  "pipedream-2bw": [
+    twoBuffered()(2, 4),
+    `schedule pipedream-2bw stages=2 microBatches=4 delay=1
+time    0   1   2   3 4   5   6   7   8   9   10  11  12  13 14  15 16
+rank 0  0F0 0F1 .   . 0B0 =   0F2 0B1 =   0U1 0F3 0B2 =   .  0B3 =  0U3
+rank 1  .   1F0 1B0 = 1F1 1B1 =   1U1 1F2 1B2 =   1F3 1B3 =  1U3 .  .
 `,
   ],
   interleaved: [
@@ -175,10 +185,23 @@ describe("a simulation", () => {
   it("of any sizes runs: every schedule brought, also with fewer micro-batches than ranks, and groups that are not full", () => {
     for (const p of [1, 2, 3, 5])
       for (const m of [1, 2, 3, 4, 7, 11]) {
-        for (const make of [zeroBubbleH1, zeroBubbleH2, pipedream])
+        for (const make of [zeroBubbleH1, zeroBubbleH2, pipedream, pipedreamVertical, twoBuffered()])
           expect(simulate(make(p, m)).time).toBeGreaterThan(0);
         for (const v of [1, 2, 3]) expect(simulate(interleaved(p * v, m, p)).time).toBeGreaterThan(0);
       }
+  });
+
+  it("does not wait between the updates of a step, with two versions", () => {
+    const costs = { F: 1, B: 2, U: 0 };
+    for (const [p, each, updates] of [
+      [2, 2, 8],
+      [4, 4, 4],
+      [4, 8, 3],
+    ] as const) {
+      const together = simulate(twoBuffered(each)(p, each * updates), costs);
+      expect(together.time).toBe(simulate(oneFOneB(p, each * updates), costs).time);
+      expect(together.time).toBe(updates * simulate(oneFOneB(p, each), costs).time - 3 * (updates - 1) * (p - 1));
+    }
   });
 
   it("counts the part by weights as a half of a backward pass, or as it is told", () => {

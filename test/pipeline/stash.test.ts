@@ -15,7 +15,17 @@ import {
 } from "../../src/functions/index.ts";
 import { softmaxCrossEntropy } from "../../src/losses/index.ts";
 import { clipByGlobalNorm } from "../../src/optim/index.ts";
-import { type Layout, mesh as makeMesh, parsePlan, printPlan, type Schedule, shardedOn } from "../../src/plan/index.ts";
+import { pipedreamVertical, twoBuffered } from "../../src/pipelines/index.ts";
+import {
+  gpipe,
+  type Layout,
+  mesh as makeMesh,
+  parsePlan,
+  printPlan,
+  type Schedule,
+  type ScheduleMaker,
+  shardedOn,
+} from "../../src/plan/index.ts";
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
@@ -47,10 +57,10 @@ const stepBy = (name: OptimizerName, change: (grads: Tensors) => Tensors = (grad
 function pipelined(
   name: OptimizerName,
   microBatches: number,
-  axes: { [axis: string]: number },
+  axes: { readonly stage: number; readonly data?: number },
   executor: "reference" | "native",
   step = stepBy(name),
-  schedule: string | Schedule = "pipedream",
+  schedule: string | Schedule | ScheduleMaker = "pipedream",
   sharded = false,
 ) {
   const { axes: meshAxes } = makeMesh(axes);
@@ -83,12 +93,29 @@ const values = async (tree: unknown): Promise<number[]> =>
     )
   ).flat();
 
-/** The same on one device: micro-batch `i` of stage `s` of 3 sees the parameters after `i - (2 - s)` updates. */
+/** When a schedule updates, and which parameters it uses: the number of updates before. */
+interface Rule {
+  readonly schedule: string | ScheduleMaker;
+  /** Micro-batches of an update. */
+  readonly each: number;
+  readonly version: (microBatch: number, stage: number) => number;
+}
+
+/** Micro-batch `i` of stage `s` of 3 sees the parameters after `i - (2 - s)` updates; or stage 0's; or all those of the update before the last one. */
+const rules = {
+  pipedream: { schedule: "pipedream", each: 1, version: (index, stage) => index - (2 - stage) },
+  "vertical sync": { schedule: "pipedream-vertical", each: 1, version: (index) => index - 2 },
+  "two versions": { schedule: "pipedream-2bw", each: 4, version: (index) => Math.floor(index / 4) - 1 },
+  "two versions, updates after 8": { schedule: twoBuffered(8), each: 8, version: (index) => Math.floor(index / 8) - 1 },
+} satisfies { readonly [name: string]: Rule };
+
+/** The same on one device. */
 async function oracle(
   name: OptimizerName,
   microBatches: number,
   steps: number,
   devices: number,
+  { each, version }: Rule,
 ): Promise<{ losses: number[]; params: number[] }> {
   let { params, slots }: State = start(network, optimizerOf(name), "f64");
   const gradient = jit((at: Tensors, x: Tensor, y: Tensor) =>
@@ -98,27 +125,28 @@ async function oracle(
     optimizerOf(name).update(grads, before, newest, { step, learningRate: tensor(0.1, { dtype: "f64" }) }),
   );
   const losses: number[] = [];
-  const each = rows / microBatches / devices;
+  const size = rows / microBatches / devices;
+  const updates = microBatches / each;
   for (let step = 0; step < steps; step++) {
     const { x, y } = batch(step, network, "f64");
     const versions = [params];
     let total = 0;
+    let grad: Tensors | undefined;
     for (let index = 0; index < microBatches; index++) {
       const seen = Object.fromEntries(
         Object.entries(network.stages).map(([layer, stage]) => {
-          const version = versions[Math.max(0, index - (2 - stage))] as { [layer: string]: Tensors };
-          return [layer, version[layer] as Tensors];
+          const used = versions[Math.max(0, version(index, stage))] as { [layer: string]: Tensors };
+          return [layer, used[layer] as Tensors];
         }),
       );
       const all = { ...(params as { [layer: string]: Tensors }), ...seen };
       // A micro-batch has rows of every device.
-      let grad: Tensors | undefined;
       for (let device = 0; device < devices; device++) {
-        const from = device * (rows / devices) + index * each;
+        const from = device * (rows / devices) + index * size;
         const part = gradient(
           all,
-          x.slice([from, 0], [from + each, x.shape[1] as number]),
-          y.slice([from], [from + each]),
+          x.slice([from, 0], [from + size, x.shape[1] as number]),
+          y.slice([from], [from + size]),
         );
         total += (await part.value.item()) / microBatches / devices;
         const { leaves, shape } = flattenTree(part.grad, isTensor);
@@ -126,13 +154,18 @@ async function oracle(
         grad = unflattenTree(
           shape,
           leaves.map(
-            (leaf: Tensor, at) => (before[at] as Tensor | undefined)?.add(leaf.div(devices)) ?? leaf.div(devices),
+            (leaf: Tensor, at) =>
+              (before[at] as Tensor | undefined)?.add(leaf.div(devices * each)) ?? leaf.div(devices * each),
           ),
         ) as Tensors;
       }
-      const updated = update(grad as Tensors, slots, versions.at(-1) as Tensors, tensor(step, { dtype: "i32" }));
+      if ((index + 1) % each > 0) continue;
+      // The optimizer counts updates.
+      const count = tensor(step * updates + versions.length - 1, { dtype: "i32" });
+      const updated = update(grad as Tensors, slots, versions.at(-1) as Tensors, count);
       versions.push(updated.params);
       slots = updated.state;
+      grad = undefined;
     }
     params = versions.at(-1) as Tensors;
     losses.push(total);
@@ -140,22 +173,37 @@ async function oracle(
   return { losses, params: await values(params) };
 }
 
+type Row = [
+  name: OptimizerName,
+  microBatches: number,
+  axes: { readonly stage: number; readonly data?: number },
+  executor: "reference" | "native",
+  rule?: keyof typeof rules,
+  sharded?: "fully sharded",
+];
+
 const executors = ["reference", ...(missing === undefined ? (["native"] as const) : [])] as const;
-test.each(
-  executors.flatMap((executor) => [
-    ["momentum", 4, { stage: 3 }, executor] as const,
-    ["adam", 8, { stage: 3 }, executor] as const,
-    ["adam", 2, { stage: 3 }, executor] as const,
-    ["momentum", 2, { stage: 3, data: 2 }, executor] as const,
-    ["momentum", 4, { stage: 3, data: 2 }, executor] as const,
-    ["adam", 4, { stage: 3, data: 2 }, executor, "fully sharded"] as const,
+test.each<Row>(
+  executors.flatMap((executor): Row[] => [
+    ["momentum", 4, { stage: 3 }, executor],
+    ["adam", 8, { stage: 3 }, executor],
+    ["adam", 2, { stage: 3 }, executor],
+    ["momentum", 2, { stage: 3, data: 2 }, executor],
+    ["momentum", 4, { stage: 3, data: 2 }, executor],
+    ["adam", 4, { stage: 3, data: 2 }, executor, "pipedream", "fully sharded"],
+    ["adam", 8, { stage: 3 }, executor, "vertical sync"],
+    ["momentum", 4, { stage: 3, data: 2 }, executor, "vertical sync"],
+    ["adam", 16, { stage: 3 }, executor, "two versions"],
+    ["adam", 16, { stage: 3 }, executor, "two versions, updates after 8"],
+    ["momentum", 8, { stage: 3, data: 2 }, executor, "two versions", "fully sharded"],
   ]),
 )(
-  "%s, %i micro-batches on %j (%s): the parameters of one device with gradients as late",
-  async (name, microBatches, axes, executor, ...[kind]) => {
-    const sharded = kind !== undefined;
-    const { runtime, pipeline } = pipelined(name, microBatches, axes, executor, stepBy(name), "pipedream", sharded);
-    const expected = await oracle(name, microBatches, 4, "data" in axes ? 2 : 1);
+  "%s, %i micro-batches on %j (%s), %s: the parameters of one device with gradients as late",
+  async (name, microBatches, axes, executor, kind = "pipedream", more?) => {
+    const rule: Rule = rules[kind];
+    const sharded = more !== undefined;
+    const { runtime, pipeline } = pipelined(name, microBatches, axes, executor, stepBy(name), rule.schedule, sharded);
+    const expected = await oracle(name, microBatches, 4, "data" in axes ? 2 : 1, rule);
     const put = async (value: Tensor, split: Layout = shardedOn(meshOf(runtime), "data" in axes ? { data: 0 } : {})) =>
       distribute(runtime, await value.data(), value, split);
     const { leaves, shape } = flattenTree(start(network, optimizerOf(name), "f64"), isTensor);
@@ -179,11 +227,28 @@ test.each(
 );
 
 test("its plan is read back, with the updates in the schedule", () => {
-  const { runtime, pipeline } = pipelined("momentum", 2, { stage: 3 }, "reference");
-  runtime.close();
-  const text = printPlan(pipeline.plan);
-  expect(text).toContain("rank 2  2F0 2B0 2U0 2F1 2B1 2U1");
-  expect(printPlan(parsePlan(text))).toBe(text);
+  for (const [schedule, microBatches, says] of [
+    ["pipedream", 2, /^schedule pipedream stages=3 microBatches=2$[\s\S]*^rank 2 {2}2F0 2B0 2U0 2F1 2B1 2U1$/m],
+    ["pipedream-vertical", 2, /^schedule pipedream-vertical stages=3 microBatches=2 delay=2$/m],
+    [
+      "pipedream-2bw",
+      8,
+      /^schedule pipedream-2bw stages=3 microBatches=8 delay=1$[\s\S]*^rank 2 .*2B3 +2U3 +2F4 .*2B7 +2U7$/m,
+    ],
+  ] as const) {
+    const { runtime, pipeline } = pipelined(
+      "momentum",
+      microBatches,
+      { stage: 3 },
+      "reference",
+      stepBy("momentum"),
+      schedule,
+    );
+    runtime.close();
+    const text = printPlan(pipeline.plan);
+    expect(text).toMatch(says);
+    expect(printPlan(parsePlan(text))).toBe(text);
+  }
 });
 
 test.each([
@@ -200,11 +265,28 @@ test.each([
   expect(() => pipelined("momentum", 1, axes, "reference", stepBy("momentum"), schedule)).toThrow(message);
 });
 
+test("a schedule whose forward passes come before the updates that they need is refused", () => {
+  const { delay: _none, ...vertical } = pipedreamVertical(3, 4);
+  // All forward passes come first, but each wants the newest update.
+  const { ranks } = gpipe(3, 4);
+  const updated = ranks.map((row) =>
+    row.flatMap((action) => (action.kind === "B" ? [action, { ...action, kind: "U" as const }] : [action])),
+  );
+  const schedule: Schedule = { ...vertical, ranks: updated, delay: 0 };
+  expect(() => pipelined("momentum", 4, { stage: 3 }, "reference", stepBy("momentum"), schedule)).toThrow(
+    /micro-batch 1 comes before the update that it needs/,
+  );
+  for (const each of [0, 2, 3, 1.5])
+    expect(() => pipelined("momentum", 8, { stage: 3 }, "reference", stepBy("momentum"), twoBuffered(each))).toThrow(
+      /schedule 'pipedream-2bw': .* micro-batches for an update do not fit 8 micro-batches and 3 stages/,
+    );
+});
+
 test.each([
   [
     "an update by the norm of all gradients",
     stepBy("momentum", (grads) => clipByGlobalNorm(grads, 1).grads),
-    /stage \d is updated after each micro-batch, but an update needs values of other stages/,
+    /stage \d is updated within a step, but an update needs values of other stages/,
   ],
 ])("is refused: %s", (_what, step, message) => {
   expect(() => pipelined("momentum", 4, { stage: 3 }, "reference", step)).toThrow(message);

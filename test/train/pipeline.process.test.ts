@@ -41,11 +41,12 @@ interface Told {
 
 async function trained(workers: number, settings: object, ...flags: string[]): Promise<Told> {
   const { status, stdout, stderr } = await run(workers, settings, flags);
-  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  expect(status, stderr).toBe(0);
   return JSON.parse(stdout.split("\n").find((line) => line.startsWith("{")) as string) as Told;
 }
 
-const written = (): string[] => readdirSync(directory).filter((name) => name.endsWith(".safetensors"));
+/** Checkpoints: in one file, or in parts. */
+const written = (): string[] => readdirSync(directory).filter((name) => /^step-\d+(\.safetensors)?$/.test(name));
 
 describe.skipIf("error" in loadNative())("two stages in two processes", { timeout: 240_000 }, () => {
   test("interrupted, or one of them killed: what goes on has the bits of a run that never stopped", async () => {

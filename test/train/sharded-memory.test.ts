@@ -13,7 +13,13 @@ const layers = 12;
 const layer = 4 * (width * width + width);
 
 /** A training of equal layers with `rows` rows on each device. */
-function training(axes: Record<string, number>, rows: number, layout?: TrainOptions["layout"], width = 256) {
+function training(
+  axes: Record<string, number>,
+  rows: number,
+  layout?: TrainOptions["layout"],
+  width = 256,
+  precision?: TrainOptions["precision"],
+) {
   const all = rows * Object.values(axes).reduce((product, size) => product * size, 1);
   const options: TrainOptions = {
     model: nn.sequential(...Array.from({ length: layers }, () => [nn.linear(width), nn.relu()]).flat()),
@@ -28,6 +34,7 @@ function training(axes: Record<string, number>, rows: number, layout?: TrainOpti
     epochs: 1,
     report: "silent",
     ...(layout === undefined ? {} : { layout }),
+    ...(precision === undefined ? {} : { precision }),
   };
   const settings = resolveOptions(options);
   return { settings, types: modelTypes(settings), axes: mesh(axes) };
@@ -139,4 +146,28 @@ test("weights are gathered for the way there and the way back, the last layer's 
   const weights = gathers.filter(({ sent }) => sent > 4 * width);
   // Nobody asks for the gradient by the first layer's input.
   expect(weights.length).toBe(2 * layers - 2);
+});
+
+describe("in 16 bits", () => {
+  const sharded = layouts.fullySharded();
+
+  test.each(["bf16", "f16"] as const)("%s: weights are gathered in it, half of the bytes", (precision) => {
+    const gathers = (...given: Parameters<typeof training>) => {
+      const { settings, types, axes } = training(...given);
+      const { collectives } = costOfTasks(tasksOf(planStep(settings, types, axes).plan.local), machineFor(4));
+      return collectives.filter(({ name }) => name === "allGather").reduce((sum, { sent }) => sum + sent, 0);
+    };
+    const [low, whole] = [
+      gathers({ data: 4 }, 256, sharded, width, precision),
+      gathers({ data: 4 }, 256, sharded, width),
+    ];
+    expect(low).toBe(whole / 2);
+  });
+
+  test.each([2, 4, 16])("%i devices: no gathered weight lives from the way there to the way back", (devices) => {
+    const { parameters, optimizer, step } = memoryOf(training({ data: devices }, 16, sharded, width, "bf16"));
+    const state = (4 * layers * layer) / devices;
+    // Activations in 16 bits, and of masks; a few of f32 and 16 bits are there at once.
+    expect(parameters + optimizer + step).toBeLessThan(1.1 * (state + 3 * layer + 4 * 16 * width * layers));
+  });
 });

@@ -138,18 +138,29 @@ impl Collectives for Groups {
             _ => comm::Reduction::Sum,
         };
         // The executor has checked that parts are inside their buffers and apart.
-        let mut parts: Vec<comm::Part> = parts
-            .iter_mut()
-            .map(|p| unsafe { comm::Part::from_raw(p.input, p.input_bytes, p.output.as_mut_ptr(), p.output.len()) })
-            .collect();
+        let raw = |p: &mut Part| unsafe {
+            comm::Part::from_raw(p.input, p.input_bytes, p.output.as_mut_ptr(), p.output.len())
+        };
+        // Most collectives have one part, which needs no memory.
+        let (one, several): ([comm::Part; 1], Vec<comm::Part>);
+        let parts: &[comm::Part] = match parts {
+            [part] => {
+                one = [raw(part)];
+                &one
+            }
+            _ => {
+                several = parts.iter_mut().map(raw).collect();
+                &several
+            }
+        };
         let run = |group: &mut comm::Group| match call.op {
-            CollectiveOp::AllReduce => group.all_reduce(&parts, dtype, reduction, call.label),
-            CollectiveOp::AllGather => group.all_gather(&parts, dtype, call.label),
-            CollectiveOp::ReduceScatter => group.reduce_scatter(&parts, dtype, reduction, call.label),
-            CollectiveOp::AllToAll => group.all_to_all(&parts, dtype, call.label),
-            CollectiveOp::Broadcast => group.broadcast(&parts, dtype, 0, call.label),
+            CollectiveOp::AllReduce => group.all_reduce(parts, dtype, reduction, call.label),
+            CollectiveOp::AllGather => group.all_gather(parts, dtype, call.label),
+            CollectiveOp::ReduceScatter => group.reduce_scatter(parts, dtype, reduction, call.label),
+            CollectiveOp::AllToAll => group.all_to_all(parts, dtype, call.label),
+            CollectiveOp::Broadcast => group.broadcast(parts, dtype, 0, call.label),
             CollectiveOp::Exchange => {
-                let (Some((sends, receives)), Some(part)) = (call.exchange, parts.pop()) else {
+                let (Some((sends, receives)), [part]) = (call.exchange, parts) else {
                     return Err(comm::Error::Invalid(format!("exchange '{}' has no counts", call.label)));
                 };
                 group.exchange(part, dtype, sends, receives, call.label)

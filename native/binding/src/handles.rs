@@ -282,6 +282,7 @@ unsafe extern "C" fn share_numbers(env: sys::napi_env, info: sys::napi_callback_
 
 #[napi(module_exports)]
 pub fn exports(exports: Object, env: Env) -> Result<()> {
+    crate::kept::keep_blocks();
     type Function = unsafe extern "C" fn(sys::napi_env, sys::napi_callback_info) -> sys::napi_value;
     let functions: [(&CStr, Function); 7] = [
         (c"allocate", allocate),

@@ -6,6 +6,7 @@ mod device;
 mod error;
 mod groups;
 mod handles;
+mod kept;
 mod promise;
 
 use napi_derive::napi;

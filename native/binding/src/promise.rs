@@ -51,8 +51,16 @@ where
     T: Send + 'static,
     D: ToNapiValue + 'static,
 {
-    let (settle, promise) = Settle::new(env)?;
+    // The thread comes first: a promise that nobody settles keeps the process alive.
+    let (send, receive) = std::sync::mpsc::channel::<Settle<D>>();
+    let run = move || {
+        if let Ok(settle) = receive.recv() {
+            settle.settle(guarded(work), into);
+        }
+    };
     let builder = std::thread::Builder::new().name("heddle-task".to_string());
-    builder.spawn(move || settle.settle(guarded(work), into)).map_err(fail)?;
+    builder.spawn(run).map_err(|error| fail(format!("could not start a thread: {error}")))?;
+    let (settle, promise) = Settle::new(env)?;
+    let _ = send.send(settle);
     Ok(promise)
 }

@@ -379,9 +379,13 @@ impl<'a> Drive<'a> {
             return error;
         }
         match error {
-            LinkError::Closed => Error::PeerClosed { rank, during: self.now() },
+            LinkError::Closed => self.gone(rank),
             LinkError::Failed(detail) => Error::io(format!("the link to rank {rank} failed in {}", self.now()), detail),
         }
+    }
+
+    fn gone(&self, rank: usize) -> Error {
+        Error::PeerClosed { rank, peer: self.job.shared.names[rank].clone(), during: self.now() }
     }
 
     /// The notice of a peer's failure, which comes over another link than its data and so may come a little later.
@@ -457,7 +461,7 @@ impl<'a> Drive<'a> {
             }
         }
         let gone = self.job.ranks.iter().find(|rank| self.job.shared.signals.is_gone(**rank));
-        gone.map_or(Ok(()), |rank| Err(Error::PeerClosed { rank: *rank, during: self.now() }))
+        gone.map_or(Ok(()), |rank| Err(self.gone(*rank)))
     }
 
     fn look_at(&mut self, rank: usize) -> Result<()> {

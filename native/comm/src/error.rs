@@ -28,6 +28,8 @@ pub enum Error {
     PeerClosed {
         /// The rank that is gone.
         rank: usize,
+        /// The rank in words, with its address if that is another host's.
+        peer: String,
         /// What this rank was doing.
         during: String,
     },
@@ -131,7 +133,9 @@ impl Error {
             Self::Timeout { limit, waiting_for, during } => {
                 json!({ "kind": "timeout", "limit": limit.as_secs_f64(), "waitingFor": waiting_for, "during": during })
             }
-            Self::PeerClosed { rank, during } => json!({ "kind": "peerClosed", "rank": rank, "during": during }),
+            Self::PeerClosed { rank, peer, during } => {
+                json!({ "kind": "peerClosed", "rank": rank, "peer": peer, "during": during })
+            }
             Self::PeerAborted { rank, reason, during } => {
                 json!({ "kind": "peerAborted", "rank": rank, "reason": reason, "during": during })
             }

@@ -8,21 +8,21 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
+use crate::small::{Described, TEXT_WORDS, mix};
 use crate::{Error, Result};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"HDLFLT01");
+const MAGIC: u64 = u64::from_le_bytes(*b"HDLFLT02");
 const SLOTS: usize = 256;
 const HEADER: usize = 8;
 const SLOT: usize = 32;
 const WORDS: usize = HEADER + SLOTS * SLOT;
-const TEXT_AT: usize = 10;
-const TEXT_WORDS: usize = SLOT - TEXT_AT;
+const TEXT_AT: usize = SLOT - TEXT_WORDS;
 
 /// State of a recorded collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +50,9 @@ pub struct FlightEntry {
     pub progress: u64,
     /// What it is, such as `allReduce sum f32 x 320 'gradients 0'`; cut to 176 bytes.
     pub description: String,
-    /// Start, nanoseconds since the Unix epoch.
+    /// Start, nanoseconds since the Unix epoch, to a few milliseconds.
     pub started: u64,
-    /// End, nanoseconds since the Unix epoch; 0 while it runs.
+    /// End, nanoseconds since the Unix epoch, to a few milliseconds; 0 while it runs.
     pub finished: u64,
     /// How far it came.
     pub state: FlightState,
@@ -79,13 +79,10 @@ pub(crate) struct Recorder {
     started: AtomicU64,
 }
 
+/// The time to a few milliseconds, which is a single load: two exact ones took a third of a small collective.
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
-}
-
-fn mix(words: impl Iterator<Item = u64>) -> u64 {
-    // Never 0, which marks a slot that is being written.
-    words.fold(0xcbf2_9ce4_8422_2325_u64, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23)) | 1
+    let time = clock_gettime(ClockId::RealtimeCoarse);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Gives the file its size with room on the disk: a mapped page that finds none is a fatal signal, not an error.
@@ -139,7 +136,7 @@ impl Recorder {
     }
 
     /// Records a collective that begins; returns its number.
-    pub(crate) fn start(&self, group: u64, sequence: u64, description: &str) -> u64 {
+    pub(crate) fn start(&self, group: u64, sequence: u64, description: &Described) -> u64 {
         let index = self.started.fetch_add(1, Ordering::Relaxed);
         let words = self.words();
         if words.is_empty() {
@@ -148,19 +145,13 @@ impl Recorder {
         let at = HEADER + (index as usize % SLOTS) * SLOT;
         let slot = &words[at..at + SLOT];
         slot[0].store(0, Ordering::Release);
-        let text = &description.as_bytes()[..description.len().min(TEXT_WORDS * 8)];
-        let fixed = [index, sequence, group, words[2].load(Ordering::Relaxed), now(), text.len() as u64];
+        let fixed = [index, sequence, group, words[2].load(Ordering::Relaxed), now(), description.length];
         fixed.iter().zip(&slot[1..]).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
-        for (word, chunk) in slot[TEXT_AT..].iter().zip(text.chunks(8).chain(std::iter::repeat(&[][..]))) {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
-        }
+        description.words.iter().zip(&slot[TEXT_AT..]).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
         slot[7].store(0, Ordering::Relaxed);
         slot[8].store(1, Ordering::Relaxed);
         slot[9].store(0, Ordering::Relaxed);
-        let check = mix(slot[1..7].iter().chain(&slot[TEXT_AT..]).map(|word| word.load(Ordering::Relaxed)));
-        slot[0].store(check, Ordering::Release);
+        slot[0].store(mix(description.check, fixed.into_iter()), Ordering::Release);
         index
     }
 
@@ -204,7 +195,7 @@ pub fn read_flight(path: &Path) -> Result<Flight> {
 }
 
 fn read_slot((position, slot): (usize, &[u64])) -> Option<FlightEntry> {
-    let check = mix(slot[1..7].iter().chain(&slot[TEXT_AT..]).copied());
+    let check = mix(mix(0, slot[TEXT_AT..].iter().copied()), slot[1..7].iter().copied());
     if slot[0] != check || slot[1] as usize % SLOTS != position {
         return None;
     }

@@ -123,7 +123,7 @@ impl Group {
     /// that a rank sends to itself are copied.
     pub fn exchange(
         &mut self,
-        part: Part<'_>,
+        part: &Part<'_>,
         dtype: Dtype,
         sends: &[(usize, usize)],
         receives: &[(usize, usize)],
@@ -156,7 +156,7 @@ impl Group {
         };
         let mut listed = std::mem::take(&mut self.listed);
         listed.fill(size, me, element, sends, receives);
-        let result = self.carry(std::slice::from_ref(&part), call, Some(&listed));
+        let result = self.carry(std::slice::from_ref(part), call, Some(&listed));
         self.listed = listed;
         result?;
         if let Some((from, to, bytes)) = to_self {
@@ -231,7 +231,7 @@ impl Group {
             let _ = write!(text, "\0'{}' of ranks {:?}", self.name, Few(&self.ranks));
             what
         });
-        let (what, text) = (&text.whole[..text.what], text.whole.as_bytes());
+        let (what, described, text) = (&text.whole[..text.what], &text.described, text.whole.as_bytes());
         let schedule = Schedule::new(call.pattern, size, index, block);
         let stride = block.next_multiple_of(64);
         let staging = self.scratch.at_least(schedule.segment() + stride * schedule.scratch_blocks());
@@ -240,7 +240,7 @@ impl Group {
         let shared = &*self.shared;
         shared.exclusively(what, |transport| {
             let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-            let flight = shared.flight.start(self.id, sequence, what);
+            let flight = shared.flight.start(self.id, sequence, described);
             let header = header(shared, self.id, sequence, fingerprint);
             let ranks = self.ranks.as_slice();
             let reduce = (call.dtype, call.reduction);

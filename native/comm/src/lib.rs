@@ -29,6 +29,7 @@ mod exchange;
 mod flight;
 mod frame;
 mod group;
+mod hellos;
 mod lifeline;
 mod memory;
 mod mesh;

@@ -2,22 +2,22 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::auth::{Identity, Role, Scope, answer, greet};
+use crate::auth::{Identity, Role, Scope, answer};
 use crate::config::Config;
-use crate::net::{Waker, dial, random, readable_or_woken, tune};
+use crate::hellos::{HELLO_LIMIT, Hellos, Unmet, meet};
+use crate::net::{Waker, random, readable_or_woken, tune};
 use crate::signals::Signals;
 use crate::state::Wiring;
 use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport, mpi};
 use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, TransportKind, shared_memory};
 
-const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const MAX_SIZE: usize = 4096;
-/// The number of unexpected connections that are accepted beside the expected ones.
+/// Places for unexpected connections beside the expected ones.
 const EXTRA_HELLOS: usize = 64;
 
 type Link = (Identity, TcpStream);
@@ -143,16 +143,16 @@ impl<'a> Mesh<'a> {
             return Err(Error::Mismatch(text));
         }
         let place = joined(&published.addrs, " or ");
-        let failed = |error| Error::io(format!("could not connect to rank {rank} at {place}"), error);
+        let unmet = |why| match why {
+            Unmet::Unreachable(error) => Error::io(format!("could not connect to rank {rank} at {place}"), error),
+            Unmet::Refused(reason) => Error::Auth { peer: format!("rank {rank} at {place}"), reason },
+        };
         for role in [Role::Data, Role::Control] {
-            let stream = dial(&published.addrs, deadline, false).map_err(failed)?;
-            stream.set_nodelay(true).map_err(failed)?;
             let incarnation = self.incarnations[self.config.rank];
             let me = Identity { role, rank: self.config.rank as u32, incarnation };
-            let auth = |reason| Error::Auth { peer: format!("rank {rank} at {place}"), reason };
-            let who = greet(&stream, scope, me, Instant::now() + left().min(HELLO_LIMIT)).map_err(auth)?;
+            let (who, stream) = meet(&published.addrs, scope, me, deadline).map_err(unmet)?;
             if (who.rank as usize, who.incarnation) != (rank, published.incarnation) {
-                return Err(auth(AuthReason::WrongPeer));
+                return Err(unmet(Unmet::Refused(AuthReason::WrongPeer)));
             }
             self.add((who, stream))?;
         }
@@ -215,7 +215,7 @@ struct AcceptorState {
     incarnation: u64,
     stop: Waker,
     stopped: AtomicBool,
-    hellos: AtomicUsize,
+    hellos: Hellos,
     /// The last refused connection, for the error of a rank that never connects.
     refused: Mutex<Option<(SocketAddr, AuthReason)>>,
 }
@@ -230,7 +230,7 @@ impl Acceptor {
             incarnation,
             stop: Waker::new()?,
             stopped: AtomicBool::new(false),
-            hellos: AtomicUsize::new(0),
+            hellos: Hellos::new(2 * config.size + EXTRA_HELLOS),
             refused: Mutex::new(None),
         });
         let (sender, arrivals) = channel();
@@ -295,20 +295,10 @@ impl AcceptorState {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
-            // Unexpected connections may fill the margin, not the memory.
-            if self.hellos.load(Ordering::Relaxed) > 2 * self.size + EXTRA_HELLOS {
-                continue;
-            }
-            self.hellos.fetch_add(1, Ordering::Relaxed);
             let (shared, arrivals) = (Arc::clone(self), arrivals.clone());
-            let hello = move || {
-                shared.welcome(stream, from, &arrivals);
-                shared.hellos.fetch_sub(1, Ordering::Relaxed);
-            };
-            let builder = std::thread::Builder::new().name("heddle-hello".into()).stack_size(256 << 10);
-            if builder.spawn(hello).is_err() {
-                self.hellos.fetch_sub(1, Ordering::Relaxed);
-            }
+            let hello = move || shared.welcome(stream, from, &arrivals);
+            // Without a thread the connection ends, and a rank comes again.
+            let _ = std::thread::Builder::new().name("heddle-hello".into()).stack_size(256 << 10).spawn(hello);
         }
     }
 
@@ -318,12 +308,14 @@ impl AcceptorState {
             let expected = rank > self.rank && rank < self.size && who.role != Role::Store;
             if expected { Ok(()) } else { Err(AuthReason::WrongPeer) }
         };
+        let Ok(place) = self.hellos.enter(&stream, from) else { return };
         let ready = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
         let me = (self.rank as u32, self.incarnation);
         let result = match ready {
             Ok(()) => answer(&stream, &self.scope, me, admit, Instant::now() + HELLO_LIMIT),
             Err(_) => Err(AuthReason::Malformed),
         };
+        drop(place);
         match result {
             // The receiver is dropped once this rank has failed or has all its links.
             Ok(who) => drop(arrivals.send((who, stream))),

@@ -42,7 +42,7 @@ fn a_repeated_collective_allocates_nothing() {
             let mut step = || {
                 let parts = [Part::in_place(&mut large), Part::in_place(&mut small)];
                 group.all_reduce(&parts, Dtype::F32, Reduction::Max, "gradients 0").unwrap();
-                group.exchange(Part::new(&sent, &mut got), Dtype::F32, &counts, &counts, "halo").unwrap();
+                group.exchange(&Part::new(&sent, &mut got), Dtype::F32, &counts, &counts, "halo").unwrap();
                 group.barrier("step").unwrap();
             };
             step();

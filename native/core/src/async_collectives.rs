@@ -134,12 +134,14 @@ impl<'a> AsyncCollectives<'a> {
     ///
     /// # Safety
     /// What `work` borrows must outlive the guard of `wait_at_end`.
-    pub(crate) unsafe fn carry(&self, handle: Option<(u32, usize)>, step: usize, work: Work<'_>) -> Result<()> {
-        let Some((handle, outermost)) = handle else {
-            self.wait_for_all()?;
-            return work();
-        };
-        let work = std::mem::transmute::<Work<'_>, Work<'static>>(work);
+    pub(crate) unsafe fn carry<'w>(
+        &self,
+        handle: Option<(u32, usize)>,
+        step: usize,
+        work: impl FnOnce() -> Result<()> + Send + 'w,
+    ) -> Result<()> {
+        let Some((handle, outermost)) = handle else { return self.wait_for_all().and_then(|()| work()) };
+        let work = std::mem::transmute::<Work<'w>, Work<'static>>(Box::new(work));
         self.shared.lock().queue.push_back((Started { handle, step, outermost }, work));
         self.shared.changed.notify_all();
         Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::fields::{Fields, Read, Take};
+use crate::fields::{structs, Read};
 use crate::generate::Generate;
 use crate::kernels;
 use crate::reader::Reader;
@@ -10,29 +10,16 @@ use crate::step::Block;
 use crate::verify::{InFlight, Region};
 use crate::{bail, Error, Fault, Result};
 
-struct ProgramJson {
-    version: u32,
-    name: String,
-    arena: u64,
-    buffers: Vec<BufferJson>,
-    steps: Vec<Value>,
-}
-
-impl Take for ProgramJson {
-    fn take(f: &mut Fields) -> Result<ProgramJson> {
-        let name = f.optional("name")?.unwrap_or_default();
-        let (version, arena) = (f.need("version")?, f.need::<usize>("arena")? as u64);
-        Ok(ProgramJson { version, name, arena, buffers: f.need("buffers")?, steps: f.need("steps")? })
+structs! {
+    ProgramJson from f {
+        name: String = f.optional("name")?.unwrap_or_default(),
+        version: u32 = f.need("version")?,
+        arena: usize = f.need("arena")?,
+        buffers: Vec<BufferJson> = f.need("buffers")?,
+        steps: Vec<Value> = f.need("steps")?,
     }
-}
-
-struct BufferJson {
-    bytes: u64,
-}
-
-impl Take for BufferJson {
-    fn take(f: &mut Fields) -> Result<BufferJson> {
-        Ok(BufferJson { bytes: f.need::<usize>("bytes")? as u64 })
+    BufferJson from f {
+        bytes: usize = f.need("bytes")?,
     }
 }
 
@@ -56,7 +43,7 @@ pub struct Program {
 }
 
 /// The largest buffer or arena of a program.
-const MAX_BYTES: u64 = 1 << 46;
+const MAX_BYTES: usize = 1 << 46;
 
 impl Program {
     /// Verifies a program; its kernels are generated unless `HEDDLE_JIT=off`.
@@ -65,17 +52,16 @@ impl Program {
     }
 
     pub fn parse_with(text: &str, generate: Generate) -> Result<Program> {
-        Program::read(text, generate, &mut None)
+        Program::read(text, generate).map(|(program, _)| program)
     }
 
     /// The accesses of all steps of a program, in the order of the steps: one line of [`Region::line`] each.
     pub fn accesses(text: &str) -> Result<Vec<String>> {
-        let mut log = Some(Vec::new());
-        Program::read(text, Generate::choose()?, &mut log)?;
-        Ok(log.iter().flatten().map(Region::line).collect())
+        let (_, log) = Program::read(text, Generate::choose()?)?;
+        Ok(log.iter().map(|(_, region)| region.line()).collect())
     }
 
-    fn read(text: &str, generate: Generate, log: &mut Option<Vec<Region>>) -> Result<Program> {
+    fn read(text: &str, generate: Generate) -> Result<(Program, Vec<(usize, Region)>)> {
         let value: Value = serde_json::from_str(text).map_err(|e| Error::new(format!("program: {e}")))?;
         let json = ProgramJson::read(value).map_err(|e| e.at("program"))?;
         if json.version != 1 {
@@ -84,9 +70,9 @@ impl Program {
         let mut spaces = Vec::with_capacity(json.buffers.len() + 1);
         for bytes in std::iter::once(json.arena).chain(json.buffers.iter().map(|b| b.bytes)) {
             if bytes > MAX_BYTES {
-                return Err(Fault::Memory { bytes: bytes as usize }.into());
+                return Err(Fault::Memory { bytes }.into());
             }
-            spaces.push(bytes as usize);
+            spaces.push(bytes);
         }
         let mut written = vec![false; json.buffers.len()];
         let mut reader = Reader {
@@ -97,18 +83,20 @@ impl Program {
             generate,
             in_flight: InFlight::default(),
             load: kernels::find,
-            log: log.take(),
+            log: Vec::new(),
         };
-        let block = reader.block(json.steps)?;
-        let steps = reader.next;
-        *log = reader.log;
+        let copies = kernels::narrow_layer::copies(&json.steps);
+        let mut block = reader.block(json.steps)?;
+        kernels::narrow_layer::join(&mut block, &copies, &reader);
+        kernels::loop_views::join(&mut block, &copies, &reader);
+        let (steps, log) = (reader.next, reader.log);
         let extra = block.extra();
-        if extra as u64 > MAX_BYTES {
+        if extra > MAX_BYTES {
             bail!("program: {extra} bytes of partial results are too many");
         }
         let collective = block.any(&|kernel| kernel.communicates());
         let asynchronous = block.any(&|kernel| kernel.waits());
-        Ok(Program {
+        let program = Program {
             name: json.name,
             arena: spaces[0],
             extra,
@@ -118,7 +106,8 @@ impl Program {
             steps,
             collective,
             asynchronous,
-        })
+        };
+        Ok((program, log))
     }
 
     /// Bytes of arena that a run needs.

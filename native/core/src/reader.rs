@@ -44,8 +44,8 @@ pub struct Reader<'a> {
     pub in_flight: InFlight,
     /// Finds a kernel by name.
     pub(crate) load: fn(&str) -> Option<(&'static str, Load)>,
-    /// The accesses of all steps, where the caller asks for them.
-    pub log: Option<Vec<Region>>,
+    /// The accesses of all steps, with the steps' numbers.
+    pub log: Vec<(usize, Region)>,
 }
 
 impl Reader<'_> {
@@ -81,8 +81,9 @@ impl Reader<'_> {
 
     /// Checks the accesses of a step.
     pub fn check(&mut self, operands: impl FnOnce(&mut Checker) -> Result<()>) -> Result<()> {
-        let Reader { spaces, written, in_flight, log, .. } = self;
-        let mut checker = Checker { spaces, in_flight, regions: Vec::new(), written, starts: None, log };
+        let Reader { spaces, written, in_flight, log, next, .. } = self;
+        let mut checker =
+            Checker { spaces, in_flight, regions: Vec::new(), written, starts: None, log, step: *next - 1 };
         operands(&mut checker)?;
         checker.finish()
     }

@@ -27,7 +27,7 @@ pub enum Role {
 }
 
 impl Role {
-    fn reads(self) -> bool {
+    pub(crate) fn reads(self) -> bool {
         matches!(self, Role::Read | Role::Replaced)
     }
 }
@@ -35,21 +35,29 @@ impl Role {
 /// The bytes of one access of a step, and its role.
 #[derive(Clone)]
 pub struct Region {
-    name: String,
-    role: Role,
-    space: u32,
-    low: usize,
-    high: usize,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) space: u32,
+    pub(crate) low: usize,
+    pub(crate) high: usize,
     /// What must agree for two regions to be the same view.
-    view: (usize, DType, Vec<(usize, isize)>),
+    pub(crate) view: (usize, DType, Vec<(usize, isize)>),
 }
 
 impl Region {
     /// Whether the two regions share bytes and at least one of them writes.
     pub(crate) fn collides(&self, other: &Region) -> bool {
-        let apart = self.space != other.space || self.high <= other.low || other.high <= self.low;
-        let changed = !self.role.reads() || !other.role.reads();
-        changed && !apart
+        (!self.role.reads() || !other.role.reads()) && self.overlaps(other)
+    }
+
+    pub(crate) fn overlaps(&self, other: &Region) -> bool {
+        self.space == other.space && self.low < other.high && other.low < self.high
+    }
+
+    /// Whether all bytes from the first to the last one are written.
+    pub(crate) fn fills(&self) -> bool {
+        let elements: usize = self.view.2.iter().map(|(size, _)| size).product();
+        self.role == Role::Write && self.high - self.low == elements * self.view.1.size()
     }
 
     /// `name role space low high`; the bounds are in bytes.
@@ -131,8 +139,9 @@ pub struct Checker<'a> {
     pub written: &'a mut [bool],
     /// The handle of the asynchronous collective that the step starts.
     pub starts: Option<u32>,
-    /// Collects the accesses of all steps, where the caller asks for them.
-    pub log: &'a mut Option<Vec<Region>>,
+    /// Collects the accesses of all steps with the steps' numbers.
+    pub log: &'a mut Vec<(usize, Region)>,
+    pub step: usize,
 }
 
 pub fn count(shape: &[usize]) -> Result<usize> {
@@ -231,9 +240,7 @@ impl Checker<'_> {
 
     /// Refuses overlaps, except an output that is the same view as an input that may be replaced.
     pub fn finish(self) -> Result<()> {
-        if let Some(log) = self.log {
-            log.extend(self.regions.iter().cloned());
-        }
+        self.log.extend(self.regions.iter().cloned().map(|region| (self.step, region)));
         self.in_flight.check(&self.regions)?;
         for (i, a) in self.regions.iter().enumerate() {
             for b in &self.regions[..i] {

@@ -1,4 +1,5 @@
 /** @module The processes of a run: joining, groups, barriers, and reporting a failure to the others. */
+import { meetInEpoch } from "../../elastic/waits.ts";
 import { exchangeOver, latestAttempt } from "../../hosts/exchange.ts";
 import { findMeetingPlace } from "../../hosts/interfaces.ts";
 import type { Meeting } from "../../hosts/meeting.ts";
@@ -47,6 +48,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     store = await binding.NativeStore.connect({ host, port, secret, runId, timeout });
     attempt = await latestAttempt(store, `attempt/${epoch}/${name}`, attempt);
     if (attempt > 0) name = `${name}/${attempt}`;
+    await meetInEpoch(store, { prefix: `meeting/${epoch}/${name}`, rank, size, timeout });
     const joining = binding.NativeWorld.connect({
       ...{ runId, epoch, name, rank, size, host, port, secret, timeout },
       transport: options.transport ?? transport,

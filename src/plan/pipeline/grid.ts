@@ -28,6 +28,10 @@ export function formatGrid(rows: readonly (readonly GridCell[])[]): string {
   return [line("time", head), ...texts.map((row, rank) => line(names[rank] as string, row))].join("\n");
 }
 
+/** The first line of a schedule's text. */
+export const scheduleHead = ({ name, stages, microBatches, delay }: Schedule): string =>
+  `schedule ${name} stages=${stages} microBatches=${microBatches}${delay === undefined ? "" : ` delay=${delay}`}`;
+
 /** A grid of the order alone, one column per action of a rank, which also exists for a schedule that cannot run. */
 export function orderGrid(schedule: Schedule, isMarked: (rank: number, index: number) => boolean): string {
   return formatGrid(

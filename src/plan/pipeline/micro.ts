@@ -45,10 +45,8 @@ export interface MicroPlan {
 /** Whether a node stands for the combination of a value over all micro-batches. */
 export const isAccumulation = (node: Node): boolean => node.op.name === "allReduce" && node.attrs["axis"] === microAxis;
 
-const onceLabel = "once";
-
 /** Whether each user of a gathered value gathers it for itself. */
-export const isGatheredEach = (node: Node): boolean => isGather(node) && node.attrs["label"] !== onceLabel;
+export const isGatheredEach = (node: Node): boolean => isGather(node) && node.attrs["label"] !== "once";
 
 /** The error of a graph that cannot be a pipeline, with the place where the user wrote the node. */
 export function pipelineError(message: string, node?: Node, hint?: string): HeddleError {
@@ -141,7 +139,7 @@ function accumulateEarly(graph: Graph, { batch, gatherEach }: MicroOptions): Gra
       const copied = atPositionOf(node, () =>
         isAccumulation(node)
           ? accumulate(node, node.inputs[0] as Node)
-          : apply(node.op, node.inputs.map(copy), isOnce(node) ? { ...node.attrs, label: onceLabel } : node.attrs),
+          : apply(node.op, node.inputs.map(copy), isOnce(node) ? { ...node.attrs, label: "once" } : node.attrs),
       );
       copies.set(node, copied);
     }

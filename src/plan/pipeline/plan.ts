@@ -17,8 +17,8 @@ export const stageAxis = "stage";
 export interface PipelineOptions {
   readonly microBatches: number;
   /**
-   * `"1f1b"` (default), `"gpipe"`, `"interleaved"`, `"zb-h1"`, `"zb-h2"`, `"pipedream"`, the name of a registered schedule, a function that makes a schedule, or a
-   * schedule.
+   * `"1f1b"` (default), `"gpipe"`, `"interleaved"`, `"zb-h1"`, `"zb-h2"`, `"pipedream"`, `"pipedream-vertical"`, `"pipedream-2bw"`, the name of a registered
+   * schedule, a function that makes a schedule, or a schedule.
    */
   readonly schedule?: string | ScheduleMaker | Schedule | undefined;
   /** Times for the order of actions; default: a backward pass takes twice a forward pass. */
@@ -51,8 +51,7 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
   checkRanks(schedule, size);
   simulate(schedule, costs);
   const innerMesh: Mesh = { axes: mesh.axes.filter((_axis, index) => index !== stagePosition) };
-  const innerLayout = (layout: Layout | undefined): Layout | undefined =>
-    layout?.filter((_one, index) => index !== stagePosition);
+  const innerLayout = (layout?: Layout): Layout | undefined => layout?.toSpliced(stagePosition, 1);
   const micro = planMicroBatches(graph, innerMesh, {
     ...options,
     ...{ microBatches, batch, gatherEach },

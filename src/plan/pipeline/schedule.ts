@@ -10,8 +10,8 @@ export const microAxis = "microBatch";
 
 /**
  * `F` is the forward pass of a stage on one micro-batch, `B` its backward pass. Where a schedule has `W`, the backward pass is in two parts: `B`
- * computes what the stage before needs, `W` the gradients by the weights, at any later time. `U` follows `B` where a stage updates its parameters after
- * each micro-batch.
+ * computes what the stage before needs, `W` the gradients by the weights, at any later time. `U` follows `B` where a stage updates its parameters by the
+ * gradients of the micro-batches since its last update.
  */
 export type ActionKind = "F" | "B" | "W" | "U";
 
@@ -28,6 +28,11 @@ export interface Schedule {
   readonly stages: number;
   readonly microBatches: number;
   readonly ranks: readonly (readonly Action[])[];
+  /**
+   * With updates within a step: the number of updates by which the parameters of a micro-batch are behind, on every stage alike. The micro-batches of update
+   * `k` use the parameters after `k - delay` updates. Undefined: each forward pass uses the newest parameters of its stage.
+   */
+  readonly delay?: number;
 }
 
 /** Makes a schedule for numbers of stages, micro-batches, and ranks where the mesh is known; a maker may ignore the number of ranks. */
@@ -108,7 +113,7 @@ export function rankOfStages({ stages, ranks }: Schedule): (number | undefined)[
  */
 export function parseSchedule(text: string, firstLine = 1): Schedule {
   const [first = "", ...lines] = text.trimEnd().split("\n");
-  const head = /^schedule (\S+) stages=(\d+) microBatches=(\d+)$/.exec(first);
+  const head = /^schedule (\S+) stages=(\d+) microBatches=(\d+)(?: delay=(\d+))?$/.exec(first);
   if (head === null)
     throw new HeddleError("schedule", `line ${firstLine}: expected 'schedule name stages=2 microBatches=4' and a grid`);
   const ranks: Action[][] = [];
@@ -123,5 +128,6 @@ export function parseSchedule(text: string, firstLine = 1): Schedule {
     const cells = (row[2] as string).split(/\s+/).filter((cell) => cell !== "." && cell !== "=" && cell !== "");
     ranks.push(cells.map(parseAction));
   });
-  return { name: head[1] as string, stages: Number(head[2]), microBatches: Number(head[3]), ranks };
+  const delay = head[4] === undefined ? {} : { delay: Number(head[4]) };
+  return { name: head[1] as string, stages: Number(head[2]), microBatches: Number(head[3]), ranks, ...delay };
 }

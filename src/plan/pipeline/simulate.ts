@@ -3,7 +3,7 @@
  * long the schedule takes, and how many micro-batches it holds at once.
  */
 import { HeddleError } from "../../util/errors.ts";
-import { formatGrid, type GridCell, orderGrid } from "./grid.ts";
+import { formatGrid, type GridCell, orderGrid, scheduleHead } from "./grid.ts";
 import { type Action, type ActionKind, formatAction, kindsOf, type Schedule } from "./schedule.ts";
 
 /** Time of one action of a stage, in any unit; one number applies to every stage. */
@@ -93,7 +93,7 @@ export function simulate(schedule: Schedule, costs: ScheduleCosts = defaultCosts
     ranks,
     time,
     bubble: time === 0 ? 0 : 1 - busy / (time * ranks.length),
-    peakLive: ranks.map((actions) => peakLive(actions, kinds.at(-1) as ActionKind)),
+    peakLive: ranks.map((actions) => peakLive(actions, kinds.includes("W") ? "W" : "B")),
   };
 }
 
@@ -133,22 +133,14 @@ function checkComplete(schedule: Schedule): readonly ActionKind[] {
     actions.forEach((action, index) => {
       const isThis = (row: number, column: number): boolean => row === rank && column === index;
       const name = formatAction(action);
+      const fault = (what: string): HeddleError => scheduleError(schedule, `${name} is ${what}`, isThis);
       if (action.stage >= stages || action.microBatch >= microBatches)
-        throw scheduleError(
-          schedule,
-          `${name} is not among ${stages} stages and ${microBatches} micro-batches`,
-          isThis,
-        );
-      if (seen.has(name))
-        throw scheduleError(schedule, `${name} is present twice (again as action ${index} of rank ${rank})`, isThis);
+        throw fault(`not among ${stages} stages and ${microBatches} micro-batches`);
+      if (seen.has(name)) throw fault(`present twice (again as action ${index} of rank ${rank})`);
       seen.add(name);
       const stageRank = ranks.get(action.stage) ?? rank;
       if (stageRank !== rank)
-        throw scheduleError(
-          schedule,
-          `${name} is on rank ${rank}, other actions of stage ${action.stage} on rank ${stageRank}`,
-          isThis,
-        );
+        throw fault(`on rank ${rank}, other actions of stage ${action.stage} on rank ${stageRank}`);
       ranks.set(action.stage, rank);
     });
   });
@@ -156,7 +148,8 @@ function checkComplete(schedule: Schedule): readonly ActionKind[] {
     for (let microBatch = 0; microBatch < microBatches; microBatch++)
       for (const kind of kinds) {
         const name = formatAction({ stage, kind, microBatch });
-        if (!seen.has(name))
+        const isNeeded = kind !== "U" || microBatch === microBatches - 1;
+        if (isNeeded && !seen.has(name))
           // The other actions of the stage and micro-batch are marked.
           throw scheduleError(schedule, `${name} is missing`, (rank, index) => {
             const action = schedule.ranks[rank]?.[index];
@@ -224,6 +217,5 @@ export function printSchedule(schedule: Schedule, costs: ScheduleCosts = default
     }
     return cells;
   });
-  const { name, stages, microBatches } = schedule;
-  return `schedule ${name} stages=${stages} microBatches=${microBatches}\n${formatGrid(rows)}\n`;
+  return `${scheduleHead(schedule)}\n${formatGrid(rows)}\n`;
 }

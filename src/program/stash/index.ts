@@ -1,12 +1,14 @@
 /**
- * @module Weight stashing (PipeDream: Narayanan et al., 2019): a stage updates its parameters after each micro-batch. A forward pass uses the newest
- * parameters of its stage, and the backward pass of the same micro-batch those that its forward pass used.
+ * @module Weight stashing (PipeDream: Narayanan et al., 2019): a stage updates its parameters within a step, after each micro-batch or after several. A
+ * forward pass uses the newest parameters of its stage, or, with a delay, those of some updates before, and the backward pass of the same micro-batch those
+ * that its forward pass used.
  */
 import { inlineGraph, inputSpecs, traceGraph } from "../../ir/graph.ts";
-import type { Graph } from "../../ir/node.ts";
+import type { Graph, Node } from "../../ir/node.ts";
 import type { TensorType } from "../../ir/shape.ts";
 import { topological } from "../../ir/walk.ts";
 import * as emit from "../../ops/emit.ts";
+import type { Schedule } from "../../plan/pipeline/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import type { BuilderSource, Entry, GraphEntry, ProgramBuilder } from "../builder.ts";
 
@@ -15,6 +17,11 @@ interface Stashing {
   readonly name: string;
   readonly stage: number;
   readonly microBatches: number;
+  /** The micro-batches after which there is an update, ascending. */
+  readonly after: readonly number[];
+  readonly delay: number | undefined;
+  /** The key of the input that counts steps, where there is one. */
+  readonly step: string;
   /** For each output that is the next value of an input of the stage: the number of that input. */
   readonly updates: ReadonlyMap<number, number>;
   /** The key of an output. */
@@ -23,14 +30,14 @@ interface Stashing {
 
 /**
  * Changes the entries of a builder so that the parameters of its stage are updated after each micro-batch; gives the keys of the outputs. An output on the
- * stage is the next value of the input with its name.
+ * stage is the next value of the input with its name. An input `step`, an i32 scalar, counts steps: updates read the number of earlier updates instead.
  *
  * @throws HeddleError `pipeline` where an update needs other stages, or a result needs the gradients of all micro-batches
  */
 export function updateEach(
   builder: ProgramBuilder,
   source: BuilderSource & {
-    readonly pipeline: { readonly schedule: { readonly microBatches: number } };
+    readonly pipeline: { readonly schedule: Schedule };
     readonly outputStages: readonly (number | undefined)[];
   },
   stage: number,
@@ -42,8 +49,12 @@ export function updateEach(
     const input = outputStages[index] === stage ? inputs.findIndex((one) => one.name === output.name) : -1;
     if (input >= 0) updates.set(index, input);
   });
-  const { microBatches } = pipeline.schedule;
-  const writer = new StashWriter({ name, stage, microBatches, updates, keyOf });
+  const { microBatches, delay, ranks } = pipeline.schedule;
+  const after = ranks
+    .flat()
+    .flatMap((action) => (action.kind === "U" && action.stage === stage ? [action.microBatch] : []));
+  const step = `input ${inputs.findIndex((one) => one.name === "step" && one.type.shape.length === 0 && one.type.dtype === "i32")}`;
+  const writer = new StashWriter({ name, stage, microBatches, after, delay, step, updates, keyOf });
   builder.entries = writer.rewritten(builder.entries);
   for (const entry of builder.entries)
     if (entry.kind === "graph") for (const key of entry.makes) builder.defined.add(key);
@@ -62,6 +73,8 @@ class StashWriter {
   private version = 0;
   /** The update after the last backward pass, until it is made. */
   private pending = (): void => {};
+  /** The sums so far of each update's gradients. */
+  private readonly summed = new Map<string, string>();
   /** What is known before the first micro-batch. */
   private readonly early = new Set<string>();
 
@@ -73,7 +86,7 @@ class StashWriter {
 
   finalKey(output: number): string {
     const input = this.updates.get(output);
-    return input === undefined ? this.given.keyOf(output) : this.at(`input ${input}`, this.given.microBatches);
+    return input === undefined ? this.given.keyOf(output) : this.at(`input ${input}`, this.given.after.length);
   }
 
   rewritten(entries: readonly Entry[]): Entry[] {
@@ -124,15 +137,41 @@ class StashWriter {
     sums: ReadonlySet<string>,
     updating: readonly GraphEntry[],
   ): void {
-    if (kind === "F") this.stash.set(microBatch, this.version);
+    const { after, delay } = this.given;
+    const group = after.findIndex((last) => last >= Number(microBatch));
+    if (kind === "F") this.stash.set(microBatch, delay === undefined ? this.version : Math.max(0, group - delay));
     const version = this.stash.get(microBatch) ?? this.version;
+    if (version > this.version) throw this.error(`micro-batch ${microBatch} comes before the update that it needs`);
     const takes = entry.takes.map((key, index) => {
       if (kind === "F" || !sums.has(key)) return this.at(key, version);
-      return this.zero(key, entry.graph.inputs[index]?.types[0] as TensorType);
+      const before = this.summed.get(`${key} ${group}`);
+      return before ?? this.zero(key, entry.graph.inputs[index]?.types[0] as TensorType);
     });
     const makes = entry.makes.map((key) => (kind === "B" && sums.has(key) ? `${key} of ${microBatch}` : key));
     this.made.push({ ...entry, takes, makes });
-    if (kind === "B") this.pending = () => this.update(microBatch, entry, sums, updating);
+    if (kind === "B")
+      for (const key of entry.makes) if (sums.has(key)) this.summed.set(`${key} ${group}`, `${key} of ${microBatch}`);
+    if (kind === "B" && after.includes(Number(microBatch)))
+      this.pending = () => this.update(microBatch, entry, sums, updating);
+  }
+
+  /** The number of earlier updates, from that of earlier steps. */
+  private counted(): string {
+    const { step, after } = this.given;
+    const name = `update ${this.version} of ${step}`;
+    if (!this.made.some((entry) => entry.kind === "graph" && entry.makes.includes(name)))
+      this.made.push({
+        kind: "graph",
+        graph: traceGraph("count", [{ name: "step", type: { dtype: "i32", shape: [] } }], (value) => [
+          emit.call("add", [
+            emit.call("mul", [value as Node, emit.constant("i32", after.length)]),
+            emit.constant("i32", this.version),
+          ]),
+        ]),
+        takes: [step],
+        makes: [name],
+      });
+    return name;
   }
 
   /** Zeros in place of the sum over earlier micro-batches. */
@@ -155,28 +194,30 @@ class StashWriter {
     updating: readonly GraphEntry[],
   ): void {
     // Contributions are parts of the mean over the whole batch.
-    const parts = makes.flatMap((key, index) =>
+    const { microBatches, after } = this.given;
+    const parts = microBatches / (Number(microBatch) - (after[this.version - 1] ?? -1));
+    const sent = makes.flatMap((key, index) =>
       sums.has(key) ? [{ key, type: graph.outputs[index]?.types[0] as TensorType }] : [],
     );
-    if (parts.length === 0) return;
+    if (sent.length === 0) return;
     const scaled = traceGraph(
       "gradients",
-      parts.map(({ key, type }) => ({ name: `v${key}`, type })),
+      sent.map(({ key, type }) => ({ name: `v${key}`, type })),
       (...values) =>
         values.map((value, index) => {
-          const { dtype, shape } = (parts[index] as { type: TensorType }).type;
-          return emit.call("mul", [value, emit.broadcastTo(emit.constant(dtype, this.given.microBatches), shape)]);
+          const { dtype, shape } = (sent[index] as { type: TensorType }).type;
+          return emit.call("mul", [value, emit.broadcastTo(emit.constant(dtype, parts), shape)]);
         }),
     );
     const own = (key: string): string => `${key} alone`;
     this.made.push({
       kind: "graph",
       graph: scaled,
-      takes: parts.map(({ key }) => `${key} of ${microBatch}`),
-      makes: parts.map(({ key }) => own(key)),
+      takes: sent.map(({ key }) => `${key} of ${microBatch}`),
+      makes: sent.map(({ key }) => own(key)),
     });
     const wanted = new Map([...this.updates].map(([output, input]) => [this.given.keyOf(output), `input ${input}`]));
-    const known = new Set(parts.map(({ key }) => key));
+    const known = new Set(sent.map(({ key }) => key));
     const next = this.version + 1;
     for (const entry of updating) {
       const some = only(entry, (key) => wanted.has(key));
@@ -187,7 +228,9 @@ class StashWriter {
         );
       this.made.push({
         ...some,
-        takes: some.takes.map((key) => (known.has(key) ? own(key) : this.at(key, this.version))),
+        takes: some.takes.map((key) =>
+          known.has(key) ? own(key) : key === this.given.step ? this.counted() : this.at(key, this.version),
+        ),
         makes: some.makes.map((key) => this.at(wanted.get(key) as string, next)),
       });
     }
@@ -213,7 +256,7 @@ class StashWriter {
   private error(what: string): HeddleError {
     return new HeddleError(
       "pipeline",
-      `'${this.given.name}': stage ${this.given.stage} is updated after each micro-batch, but ${what}`,
+      `'${this.given.name}': stage ${this.given.stage} is updated within a step, but ${what}`,
       {
         hint: 'pass schedule: "1f1b"',
       },

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::frame::{Header, MAX_TEXT};
 use crate::memory::{Memory, Place};
 
-/// Most bytes of a message; the first 32 are in the cache line of its mark.
+/// Most bytes of a message.
 pub(crate) const MOST: usize = 16 << 10;
+/// Most bytes of a message in the cache line of its mark; a longer one begins at the next line.
+const BESIDE: usize = 32;
 const TEXT_WORDS: usize = MAX_TEXT / 8;
 
 /// One message.
@@ -22,7 +24,14 @@ pub(crate) struct Slot {
     number: AtomicU64,
     /// Group, sequence and fingerprint of its collective.
     mark: [AtomicU64; 3],
-    bytes: UnsafeCell<[u8; MOST]>,
+    bytes: UnsafeCell<[u8; BESIDE + MOST]>,
+}
+
+impl Slot {
+    /// Where a message of so many bytes stands.
+    fn start(&self, bytes: usize) -> *mut u8 {
+        self.bytes.get().cast::<u8>().wrapping_add(if bytes <= BESIDE { 0 } else { BESIDE })
+    }
 }
 
 /// What one rank has for the other. All zeros is an empty lane.
@@ -96,7 +105,7 @@ impl dyn Pair + '_ {
         while at < from.len {
             let (start, count) = memory.piece(from, at);
             // SAFETY: the message is at most `MOST` bytes long, the piece is readable, and the peer has taken what was here.
-            unsafe { std::ptr::copy_nonoverlapping(start, slot.bytes.get().cast::<u8>().add(at), count) };
+            unsafe { std::ptr::copy_nonoverlapping(start, slot.start(from.len).add(at), count) };
             at += count;
         }
         slot.number.store(number, Ordering::Release);
@@ -120,7 +129,7 @@ impl dyn Pair + '_ {
         while at < into.len {
             let (to, count) = memory.piece(into, at);
             // SAFETY: the piece is an output or scratch, apart from the slot, of which at most `MOST` bytes are read.
-            unsafe { std::ptr::copy_nonoverlapping(slot.bytes.get().cast::<u8>().add(at), to, count) };
+            unsafe { std::ptr::copy_nonoverlapping(slot.start(into.len).add(at), to, count) };
             at += count;
         }
         self.steps_mut().taken += 1;

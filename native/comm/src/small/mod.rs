@@ -10,5 +10,5 @@ mod whole;
 pub(crate) use ahead::Ahead;
 pub(crate) use lane::{Lane, Pair, Steps};
 pub(crate) use mutual::carry;
-pub(crate) use texts::{Texts, hash_text};
+pub(crate) use texts::{Described, TEXT_WORDS, Texts, hash_text, mix};
 pub(crate) use whole::spins;

@@ -5,6 +5,36 @@ use crate::frame::Fnv;
 /// Calls whose descriptions are kept; a call with the place of another replaces that one.
 const KEPT: usize = 64;
 
+/// Words of a description that the flight recorder keeps.
+pub(crate) const TEXT_WORDS: usize = 22;
+
+/// A checksum of words.
+pub(crate) fn mix(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
+    // Never 0, which marks a slot that is being written.
+    words.fold(seed, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23)) | 1
+}
+
+/// The beginning of a description as the flight recorder keeps it, and its checksum.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    pub(crate) length: u64,
+    pub(crate) words: [u64; TEXT_WORDS],
+    pub(crate) check: u64,
+}
+
+impl Described {
+    fn new(text: &str) -> Self {
+        let bytes = &text.as_bytes()[..text.len().min(TEXT_WORDS * 8)];
+        let mut words = [0; TEXT_WORDS];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_ne_bytes(whole);
+        }
+        Self { length: bytes.len() as u64, words, check: mix(0, words.into_iter()) }
+    }
+}
+
 /// A description for peers: what people read, a zero byte, the name of the group.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
@@ -12,6 +42,7 @@ pub(crate) struct Text {
     pub(crate) whole: String,
     /// Bytes of what people read.
     pub(crate) what: usize,
+    pub(crate) described: Described,
 }
 
 /// The descriptions of the last calls of a group.
@@ -29,6 +60,7 @@ impl Texts {
         if text.fingerprint != Some(fingerprint) {
             text.whole.clear();
             text.what = write(&mut text.whole);
+            text.described = Described::new(&text.whole[..text.what]);
             text.fingerprint = Some(fingerprint);
         }
         text

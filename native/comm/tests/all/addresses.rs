@@ -1,6 +1,7 @@
 //! Where ranks listen, and how they find each other there.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::common::{SECRET, config, store};
@@ -71,4 +72,29 @@ fn a_rank_that_is_at_the_store_but_does_not_connect_is_named_with_its_address() 
     let error = World::connect(Config { connect_timeout: limit, ..config(&store, 0, 3) }).unwrap_err();
     let Error::Timeout { waiting_for, .. } = &error else { panic!("{error}") };
     assert_eq!(waiting_for, "ranks 1 at 192.0.2.7:4100 or 192.0.2.8:4100, 2");
+}
+
+#[test]
+fn strangers_at_the_port_of_a_rank_do_not_keep_others_out() {
+    let store = store("run");
+    // Silent ones, and ones that stop inside their hello; more than there are places.
+    for said in [&b""[..], b"HEDDLE\r\n\x01\x00\x02"] {
+        let mut strangers = Vec::new();
+        let epoch = said.len() as u64;
+        let connect = |rank| World::connect(Config { epoch, ..config(&store, rank, 2) });
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| connect(0));
+            let client = StoreClient::connect(store.addr(), SECRET, "run", SOON).expect("a client");
+            let entry = client.get(&format!("run/{epoch}/main/rank/0"), "rank 0", SOON).expect("an entry");
+            let addr: SocketAddr = std::str::from_utf8(&entry).unwrap().split(' ').next().unwrap().parse().unwrap();
+            for _ in 0..300 {
+                let mut stranger = TcpStream::connect(addr).expect("a connection");
+                // A stranger that had to give way may not get its bytes through.
+                let _ = stranger.write_all(said);
+                strangers.push(stranger);
+            }
+            connect(1).expect("a world");
+            waiting.join().expect("no panic").expect("a world");
+        });
+    }
 }

@@ -448,11 +448,11 @@ fn an_exchange_has_a_count_for_each_pair() {
                 let expected: Vec<f64> = (0..size).flat_map(|from| all(from, me)).collect();
                 for _ in 0..2 {
                     let mut output = vec![0.0; expected.len()];
-                    group.exchange(Part::new(&input, &mut output), Dtype::F64, &sends, &receives, "halo").unwrap();
+                    group.exchange(&Part::new(&input, &mut output), Dtype::F64, &sends, &receives, "halo").unwrap();
                     assert!(output == expected, "rank {me} of {size}");
                 }
                 let none: [(usize, usize); 0] = [];
-                group.exchange(Part::new::<f32>(&[], &mut []), Dtype::F32, &none, &none, "nothing").unwrap();
+                group.exchange(&Part::new::<f32>(&[], &mut []), Dtype::F32, &none, &none, "nothing").unwrap();
             });
         }
     }
@@ -469,7 +469,7 @@ fn an_exchange_that_does_not_add_up_is_refused() {
             (vec![(2, 4)], vec![(1, 4)]),
             (vec![(0, 4), (1, 0)], vec![(0, 2), (1, 2)]),
         ] {
-            let result = group.exchange(Part::new(&input, &mut output), Dtype::F32, &sends, &receives, "wrong");
+            let result = group.exchange(&Part::new(&input, &mut output), Dtype::F32, &sends, &receives, "wrong");
             assert!(matches!(result, Err(Error::Invalid(_))), "{sends:?} {receives:?}");
         }
     });

@@ -162,7 +162,7 @@ fn a_peer_that_leaves_is_named() {
             if world.rank() == 1 { None } else { Some(sum(&mut group, 3_000_000, "second").unwrap_err()) }
         });
         let error = errors[0].as_ref().unwrap();
-        let Error::PeerClosed { rank: 1, during } = error else { panic!("{error}") };
+        let Error::PeerClosed { rank: 1, during, .. } = error else { panic!("{error}") };
         assert!(during.starts_with("allReduce sum f32 x 3000000 'second'"), "{error}");
     }
 }

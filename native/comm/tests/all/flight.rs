@@ -114,7 +114,7 @@ fn killed_rank_is_named(transport: TransportKind) {
     });
     assert!(killed.unwrap().elapsed() < Duration::from_secs(10));
     let error = error.unwrap();
-    let Error::PeerClosed { rank: 1, during } = &error else { panic!("{error}") };
+    let Error::PeerClosed { rank: 1, during, .. } = &error else { panic!("{error}") };
     assert!(during.starts_with("allReduce max f32 x 500000 'gradients 0'"), "{error}");
     child.wait().unwrap();
     let flight = read_flight(&file).unwrap();

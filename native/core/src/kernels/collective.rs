@@ -85,7 +85,7 @@ impl Kernel for Collective {
 
     fn run(&self, run: &Run, step: usize) -> Result<()> {
         // SAFETY: the executor drops the guard of the asynchronous collectives before the run and the program.
-        unsafe { run.async_collectives.carry(self.handle, step, Box::new(move || self.communicate(run, step))) }
+        unsafe { run.async_collectives.carry(self.handle, step, move || self.communicate(run, step)) }
     }
 }
 
@@ -100,7 +100,7 @@ impl Collective {
             bail!("axis {axis} has {size} members, not {members}");
         }
         let mut parts = Vec::with_capacity(self.call.parts.len());
-        let mut ranges = Vec::with_capacity(self.call.parts.len());
+        let mut ranges = Vec::new();
         for (i, part) in self.call.parts.iter().enumerate() {
             let bytes = output_count(&self.call, part.count, size)?.saturating_mul(dtype.size());
             let input_bytes = part.count * dtype.size();
@@ -118,7 +118,7 @@ impl Collective {
             if ranges.iter().any(|(a, b)| overlap(*a, output) || overlap(*b, output) || overlap(*b, input)) {
                 bail!("parts[{i}]: out overlaps another part");
             }
-            ranges.push((input, output));
+            ranges.extend((i + 1 < self.call.parts.len()).then_some((input, output)));
             let output = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(part.out), bytes) };
             parts.push(Part { input: run.ptr::<u8>(part.input), output, input_bytes });
         }

@@ -43,7 +43,7 @@ impl Kernel for Transfer {
 
     fn run(&self, run: &Run, step: usize) -> Result<()> {
         // SAFETY: the executor drops the guard of the asynchronous collectives before the run and the program.
-        unsafe { run.async_collectives.carry(self.handle, step, Box::new(move || self.communicate(run))) }
+        unsafe { run.async_collectives.carry(self.handle, step, move || self.communicate(run)) }
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn connect(
 fn meet(link: &TcpStream, peer: usize, tag: u32, mpi: &Mpi, deadline: Instant) -> Result<Link> {
     let mut hello = [0; HELLO];
     read_by(link, &mut hello, deadline).map_err(|cut| match cut {
-        Cut::Closed => Error::PeerClosed { rank: peer, during: "agreeing on MPI".into() },
+        Cut::Closed => Error::PeerClosed { rank: peer, peer: format!("rank {peer}"), during: "agreeing on MPI".into() },
         cut => Error::io(format!("rank {peer} has not said where it is in MPI"), cut),
     })?;
     let int = |at: usize| u32::from_le_bytes(hello[at..at + 4].try_into().expect("four bytes"));

@@ -24,3 +24,8 @@ pub fn way(dot: &NarrowDot, isa: Isa) -> Option<Way> {
         _ => None,
     }
 }
+
+/// Whether tiles multiply several rows.
+pub fn by_tiles(dot: &NarrowDot, isa: Isa) -> bool {
+    dot.call.m > 1 && isa >= Isa::Amx && way(dot, isa).is_some()
+}

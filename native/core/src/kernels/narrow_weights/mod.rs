@@ -8,11 +8,11 @@ use crate::step::{Kernel, Run};
 use crate::Result;
 
 #[cfg(target_arch = "x86_64")]
-mod choice;
+pub(super) mod choice;
 #[cfg(target_arch = "x86_64")]
-mod product;
+pub(super) mod product;
 #[cfg(target_arch = "x86_64")]
-mod tiles;
+pub(super) mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod vector;
 

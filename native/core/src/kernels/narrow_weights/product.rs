@@ -12,6 +12,7 @@ use crate::step::Run;
 pub const PART: usize = 1 << 17;
 
 /// One product of bytes in i32.
+#[derive(Clone, Copy)]
 pub struct Product {
     pub signed: [bool; 2],
     /// Rows, columns, and numbers that are contracted.

@@ -9,8 +9,9 @@ use super::product::{parts, Product};
 use crate::buffer::Pages;
 use crate::kernels::narrow::amx::{add, begin, end, TILE};
 use crate::kernels::narrow::finish::{write, Epilogue, Sums};
-use crate::kernels::narrow::operands::with_room;
+use crate::kernels::narrow::operands::{with_room, Lines};
 use crate::kernels::narrow::pack::{tile, transposed, Side};
+use crate::kernels::product::Matrix;
 use crate::step::Run;
 
 /// Weights and rows of a square of two by two tiles.
@@ -18,9 +19,9 @@ const SQUARE: usize = 32;
 /// Numbers of a square.
 const SUMS: usize = SQUARE * SQUARE;
 /// Bytes of a step along the contracted dim.
-const STEP: usize = 64;
+pub const STEP: usize = 64;
 /// Steps of a block: its weights and the rows of a square stay in L1.
-const DEPTH: usize = 8;
+pub const DEPTH: usize = 8;
 /// Bytes by which weights are fetched ahead.
 const AHEAD: usize = 2048;
 
@@ -30,24 +31,80 @@ thread_local! {
 }
 
 pub unsafe fn run(run: &Run, p: &Product) {
+    packed(run, p, (DEPTH, None), 0, |ready| {
+        parts(run, p.sizes, SQUARE, |range| unsafe { part(run, p, range, ready, None) });
+    });
+}
+
+/// Makes the bytes of 16 rows from a step on: takes the number of the rows, the step, and room for them; gives where they are and the bytes
+/// from row to row.
+pub type Rows<'a> = &'a (dyn Fn(usize, usize, *mut u8) -> (*const u8, usize) + Sync);
+
+/// Packed rows, and room for numbers behind them.
+#[derive(Clone, Copy)]
+pub struct Ready(usize, usize);
+
+impl Ready {
+    pub fn numbers(self) -> *mut f32 {
+        (self.0 + self.1) as *mut f32
+    }
+}
+
+/// Packs the rows for all threads, so many steps at once, and calls `f` with them and with room for so many f32. Without `rows` they are
+/// bytes in memory.
+pub unsafe fn packed(
+    run: &Run,
+    p: &Product,
+    (depth, rows): (usize, Option<Rows>),
+    numbers: usize,
+    f: impl FnOnce(Ready),
+) {
     let [m, _, k] = p.sizes;
-    let (steps, squares) = (k.div_ceil(STEP), m.div_ceil(SQUARE));
+    let (steps, halves) = (k.div_ceil(STEP), m.div_ceil(16));
+    let bytes = 2 * m.div_ceil(SQUARE) * steps.next_multiple_of(DEPTH) * TILE;
     ROWS.with_borrow_mut(|pages| {
-        let packed = pages.room::<u8>(2 * squares * steps.next_multiple_of(DEPTH) * TILE) as usize;
-        for (half, step) in (0..m.div_ceil(16)).flat_map(|half| (0..steps).map(move |step| (half, step))) {
-            let to = (packed as *mut u8).add(place(squares, half, step));
-            let (lines, count) = ((m - 16 * half).min(16), STEP.min(k - step * STEP));
-            tile(p.x.at(16 * half, step * STEP), lines, count, Side::Right, false, to);
-        }
-        parts(run, p.sizes, SQUARE, |range| {
-            with_room(2 * steps * TILE + 4 * (squares + 1) * SUMS, |room| {
-                begin(16);
-                for column in range.clone().step_by(SQUARE) {
-                    columns(run, p, column..range.end.min(column + SQUARE), packed as *const u8, room);
+        let to = pages.room::<u8>(bytes + 4 * numbers) as usize;
+        // Threads share the contracted dim as they shared the columns of the product that made the rows.
+        run.pool.run(steps.div_ceil(depth), usize::MAX, |_, block| {
+            with_room(16 * depth * STEP, |room| {
+                let first = block * depth;
+                for half in 0..halves {
+                    let made = rows.map(|rows| rows(half, first, room));
+                    for step in first..steps.min(first + depth) {
+                        let from = match made {
+                            Some((from, across)) => {
+                                Lines { from, size: 1, across: across as isize, along: 1 }.at(0, (step - first) * STEP)
+                            }
+                            None => p.x.at(16 * half, step * STEP),
+                        };
+                        let (lines, count) = ((m - 16 * half).min(16), STEP.min(k - step * STEP));
+                        let to = (to as *mut u8).add(place(m.div_ceil(SQUARE), half, step));
+                        tile(from, lines, count, Side::Right, false, to);
+                    }
                 }
-                end();
             });
         });
+        f(Ready(to, bytes));
+    });
+}
+
+/// The products of all rows with weights: written, or given to `after` as rows without gaps.
+pub unsafe fn part(run: &Run, p: &Product, range: Range<usize>, ready: Ready, after: Option<&dyn Fn(*mut u8)>) {
+    let [m, _, k] = p.sizes;
+    let own = 2 * k.div_ceil(STEP) * TILE + 4 * (m.div_ceil(SQUARE) + 1) * SUMS;
+    with_room(own + after.map_or(0, |_| 4 * m * range.len()), |room| {
+        let kept = room.add(own);
+        let ptr = kept.cast::<i32>().wrapping_sub(range.start).cast_const();
+        let out = after.map_or(p.out, |_| Matrix { ptr, rows: range.len() as isize, columns: 1 });
+        let product = Product { out, ..*p };
+        begin(16);
+        for column in range.clone().step_by(SQUARE) {
+            columns(run, &product, column..range.end.min(column + SQUARE), ready.0 as *const u8, room);
+        }
+        end();
+        if let Some(after) = after {
+            after(kept);
+        }
     });
 }
 
