@@ -6,13 +6,13 @@ import type { WorkerProcess } from "./worker-process.ts";
 
 const lookMilliseconds = 1000;
 /** The shortest wait that is told of, and how many usual steps it must have taken. */
-const leastWait = 5000;
+const leastWait = 10_000;
 const usualSteps = 5;
 /** How often it is looked which rank comes last, and from which share of the time on it is told. */
-const slowMilliseconds = 10_000;
+const slowMilliseconds = 20_000;
 const slowShare = 0.25;
 /** A run that is shorter is not summed up. */
-const shortRun = 5000;
+const shortRun = 20_000;
 
 /** The rank for which the others waited longest in a whole run. */
 export interface Straggler {

@@ -26,7 +26,7 @@ export async function agree({ settings, runtime, programs, types, elastic }: Omi
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
-    `nan: ${settings.nan}`,
+    `nan: ${settings.nan}, spike ${settings.spike}, rollback ${settings.rollback}`,
     `checkReplicas: ${settings.checkReplicas}`,
     `machine: ${JSON.stringify(settings.machine ?? runtime.machine ?? null)}`,
     ...sampledSteps(epochs * data.batchesPerEpoch).map(

@@ -126,6 +126,8 @@ export interface HostProcess {
   report(message: WorkerMessage): void;
   /** This process as a worker of an elastic run; undefined in other runs. */
   member(): Member | undefined;
+  /** Adds text to a file in the folder of the run, if the run has one. */
+  keep(file: string, text: () => string): void;
   /** The number of steps under `heddle profile`; undefined elsewhere. */
   profiledSteps(): number | undefined;
   /** Under `heddle plan`: plans a step, hands over the text and ends the process. */

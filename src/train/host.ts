@@ -1,6 +1,8 @@
 /** @module The machine of a training in Node: its files, its process and its terminal. Bundlers replace this file by `host-browser.ts`. */
 import { createHash } from "node:crypto";
+import { appendFileSync } from "node:fs";
 import { constants } from "node:os";
+import { join } from "node:path";
 import { openCheckpoint, stepProblem } from "../checkpoints/open.ts";
 import { isDamage } from "../checkpoints/series.ts";
 import { elasticMember } from "../elastic/member.ts";
@@ -9,6 +11,7 @@ import { readPlan } from "../io/plan-file.ts";
 import { readSafetensors, savedBy } from "../io/safetensors.ts";
 import { modelMetadata } from "../io/saved-model.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
+import { readEnvironment } from "../util/settings.ts";
 import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.ts";
 import { planAndEnd } from "./plan-only.ts";
 import { candidates, makeSaver, takeFolder } from "./saver.ts";
@@ -51,6 +54,15 @@ const ownProcess: HostProcess = {
   endBy: (signal) => process.exit(128 + constants.signals[signal]),
   end: () => process.exit(0),
   report: reportToLauncher,
+  keep: (file, text) => {
+    const { runDirectory } = readEnvironment();
+    if (runDirectory === undefined) return;
+    try {
+      appendFileSync(join(runDirectory, file), text());
+    } catch {
+      // A disk that is full or must not be written ends no training.
+    }
+  },
   member: elasticMember,
   profiledSteps,
   planAndEnd,

@@ -196,9 +196,18 @@ export interface TrainOptions<Model extends Layer = Layer> {
   readonly report?: "auto" | "bar" | "lines" | "silent";
   /**
    * What to do if the loss is NaN or infinite; default `"error"`. With `"skip"` a step whose loss or gradients are
-   * not finite on any device is rejected on all devices: parameters and state do not change.
+   * not finite on any device is rejected on all devices: parameters and state do not change. With `"rollback"` the training goes back to the
+   * values of some steps before and leaves the batch out; the rows of the batch are told, and written to `left-out.jsonl` in the folder of the run.
+   * At most 10 batches of an epoch are left out.
    */
-  readonly nan?: "error" | "continue" | "skip";
+  readonly nan?: "error" | "continue" | "skip" | "rollback";
+  /**
+   * A loss counts as bad, too, when it is more than so many times the mean of the last 20 losses, once there are 10: an error, or a reason to go back,
+   * by `nan: "error"` or `"rollback"`. Default: only losses that are not finite are bad.
+   */
+  readonly spike?: number;
+  /** With `nan: "rollback"`, the number of steps after which values are copied, on the device; default 10. */
+  readonly rollback?: number;
   /**
    * Multiply the loss by a scale before its gradients are taken, so that small gradients do not vanish, and reject steps whose
    * gradients overflow: true, or the options of the scale. Default false.
@@ -259,6 +268,8 @@ const names: readonly (keyof TrainOptions)[] = [
   "executor",
   "report",
   "nan",
+  "spike",
+  "rollback",
   "lossScale",
   "clip",
   "accumulate",
@@ -276,7 +287,8 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly target: ColumnNames;
   readonly dtype: "f32" | "f64";
   readonly report: "auto" | "bar" | "lines" | "silent";
-  readonly nan: "error" | "continue" | "skip";
+  readonly nan: "error" | "continue" | "skip" | "rollback";
+  readonly rollback: number;
   readonly accumulate: number;
   readonly initialEpoch: number;
   readonly checkReplicas: number | false;
@@ -289,6 +301,18 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly resumeFrom: string | undefined;
   /** Whether a step leaves the values before it as they are; default false. */
   readonly keepsValues?: boolean;
+}
+
+/** Checks what goes with the policy for bad losses. @throws HeddleError `option` */
+function checkBadLoss({ spike, rollback }: TrainOptions, nan: Settings["nan"]): void {
+  if (spike !== undefined) checkNumber("train", "spike", spike, 1);
+  if (rollback !== undefined) checkInteger("train", "rollback", rollback, 1);
+  if (spike !== undefined && nan !== "error" && nan !== "rollback")
+    throw new HeddleError("option", `train: spike says which losses are bad, and nan: "${nan}" lets them be`, {
+      hint: 'pass nan: "error" or "rollback", or leave spike out',
+    });
+  if (rollback !== undefined && nan !== "rollback")
+    throw new HeddleError("option", `train: rollback goes with nan: "rollback", not with nan: "${nan}"`);
 }
 
 /**
@@ -312,7 +336,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   if (options.checkReplicas !== undefined && options.checkReplicas !== false)
     checkInteger("train", "checkReplicas", options.checkReplicas, 1);
-  oneOf("nan", nan, ["error", "continue", "skip"]);
+  oneOf("nan", nan, ["error", "continue", "skip", "rollback"]);
+  checkBadLoss(options, nan);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
   if (options.executor !== undefined) executorNamed(options.executor);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
@@ -337,6 +362,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     nan,
     accumulate: options.accumulate ?? 1,
     checkReplicas: options.checkReplicas ?? 100,
+    rollback: options.rollback ?? 10,
     initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),
     callbackList: checkedCallbacks(Array.isArray(callbacks) ? callbacks : [callbacks as Callbacks]),

@@ -2,14 +2,13 @@
 
 import { distribute, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { learningRateAt, schedules } from "../optim/index.ts";
+import { learningRateAt } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
 import { replicated } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { describeStep } from "../util/faults.ts";
 import { checkNumber } from "../util/options.ts";
 import { listed } from "../util/text.ts";
-import { badValue } from "./bad-values.ts";
+import { type BadStep, badLoss, lossAt, RecentLoss, tooManyBad } from "./bad-loss.ts";
 import { isAsked } from "./ending.ts";
 import { batched, evaluateDataset, predictWith, readMetrics } from "./evaluate.ts";
 import type { FedBatch } from "./feed.ts";
@@ -25,11 +24,11 @@ import {
 import { host } from "./host.ts";
 import type { Moment } from "./host-interface.ts";
 import { evaluated } from "./kept.ts";
-import { formatNumber } from "./metrics.ts";
-import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
+import { observe, plateaus } from "./plateaus.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { Replicas } from "./replicas.ts";
+import { Rollback } from "./rollback.ts";
 import { Copier } from "./snapshot.ts";
 import { copyOf, disposeState, type RunPosition } from "./state.ts";
 import { InFlight, mostInFlight } from "./steps-in-flight.ts";
@@ -58,6 +57,7 @@ export class Run {
   private readonly copier: Copier;
   private readonly resumed: boolean;
   private readonly replicas: Replicas;
+  private readonly rollback: Rollback | undefined;
   /** How many snapshots callbacks have restored. */
   private restored = 0;
   /** Callbacks that threw an error. */
@@ -74,11 +74,13 @@ export class Run {
     this.key = key;
     this.position = position;
     this.startedAt = position.steps;
-    this.replicas = new Replicas(parts.runtime, parts.settings.checkReplicas, position.steps);
+    const { checkReplicas, nan, rollback } = parts.settings;
+    this.replicas = new Replicas(parts.runtime, checkReplicas, position.steps);
+    this.rollback = nan === "rollback" ? new Rollback(rollback) : undefined;
     // What a worker's memory holds may be in no file.
     parts.saver?.start(parts.elastic?.fromMemory === true ? -1 : position.steps);
-    for (const schedule of this.schedules) schedule.restart();
-    for (const record of position.history) this.observe(record);
+    for (const schedule of plateaus(parts.settings)) schedule.restart();
+    for (const record of position.history) observe(parts.settings, record);
     this.hold();
   }
 
@@ -86,31 +88,6 @@ export class Run {
   private hold(): void {
     const { values, key, position } = this;
     this.parts.elastic?.hold({ values, key, position: copyOf(position) });
-  }
-
-  /** The learning rate schedules that depend on results. */
-  private get schedules(): readonly schedules.PlateauSchedule[] {
-    const { optimizer } = this.parts.settings;
-    const rates = (optimizer.parts ?? [optimizer]).map(({ learningRate }) => learningRate);
-    // Parameter groups may share a schedule.
-    return [...new Set(rates.filter(schedules.isPlateau))];
-  }
-
-  /** Passes the results of an epoch to the schedules: those of the validation if there is one. */
-  private observe(record: EpochRecord): void {
-    const { loss, metrics } = record.validation ?? record;
-    for (const schedule of this.schedules) {
-      const value = schedule.monitor === "loss" ? loss : metrics[schedule.monitor];
-      if (value === undefined)
-        throw new HeddleError(
-          "option",
-          `train: the learning rate follows '${schedule.monitor}', which is not a metric`,
-          {
-            hint: `metrics are ${listed(["loss", ...Object.keys(metrics)])}`,
-          },
-        );
-      schedule.observe(value);
-    }
   }
 
   /**
@@ -128,6 +105,8 @@ export class Run {
       await this.begin();
       while (position.epoch < parts.settings.epochs && !this.stopped) await this.epoch();
       this.summarise?.();
+      const copy = this.rollback?.end();
+      if (copy !== undefined) disposeState(copy);
       // Values whose copies differ are in no file.
       await this.checkReplicas();
       await this.save("end");
@@ -202,6 +181,11 @@ export class Run {
     });
     for await (const batch of batches) {
       await this.flight.room();
+      if (await this.keepsBack(batch)) {
+        batch.release();
+        if (this.rollback?.bad !== undefined) break;
+        continue;
+      }
       if (this.endAt !== undefined && position.steps >= this.endAt) {
         batch.release();
         break;
@@ -219,11 +203,49 @@ export class Run {
       if (!ends) await this.save("step");
     }
     await this.flight.drain();
+    // The epoch goes on from an earlier batch.
+    if (this.rollback?.bad !== undefined) return this.goBack(this.rollback.bad);
     if (position.batch === settings.data.batchesPerEpoch) {
       await this.endEpoch((performance.now() - started) / 1000, examples);
     }
     this.endAt = undefined;
     this.stopped = (await this.parts.ending.decide(position.steps)) || position.steps >= this.lastStep;
+  }
+
+  /** Copies the values if a copy is due. Whether a batch is not to be trained on: it is left out, or values are to be restored first. */
+  private async keepsBack(batch: FedBatch): Promise<boolean> {
+    const { rollback, position } = this;
+    if (rollback === undefined) return false;
+    // The copy is of steps whose losses are known.
+    if (rollback.isDue(position)) await this.flight.drain();
+    if (rollback.bad !== undefined) return true;
+    if (rollback.isDue(position)) {
+      const before = rollback.keep(this.copier.copy(this.values), position);
+      if (before !== undefined) disposeState(before);
+    }
+    if (!rollback.leavesOut(batch.step)) return false;
+    position.batch++;
+    return true;
+  }
+
+  /** Restores the copy from before a step with a bad loss, whose batch is left out from now on. */
+  private goBack(bad: BadStep): void {
+    const { settings, reporter, runtime, elastic } = this.parts;
+    const kept = this.rollback?.goBack(this.position);
+    if (kept === undefined) throw tooManyBad(bad, settings);
+    const before = this.values;
+    this.values = this.copier.copy(kept);
+    if (elastic === undefined) disposeState(before);
+    this.hold();
+    this.endAt = undefined;
+    const { steps } = this.position;
+    const rows = [...bad.rows];
+    const left = `back to the values after ${steps} steps, without the batch: rows ${listed(rows.map(String))} of the data`;
+    reporter.warn(`${lossAt(bad, settings)}: ${left}`);
+    if (runtime.rank !== 0) return;
+    const { step, epoch, batch } = bad.record;
+    const line = { step, epoch, batch, loss: String(bad.loss), backTo: steps, rows };
+    host.process?.keep("left-out.jsonl", () => `${JSON.stringify(line)}\n`);
   }
 
   /** {@link launch}. If it fails because an earlier step failed, the error of the earlier step is thrown. */
@@ -282,7 +304,8 @@ export class Run {
           throw refused(error);
         });
         const after = { steps: step + 1, batch: batch.step + 1, tally };
-        if (!this.failed) parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
+        if (!this.failed && this.rollback?.bad === undefined)
+          parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
         const ends = Object.keys(end).length === 0 ? alone && requested : await isAsked(end);
@@ -313,9 +336,18 @@ export class Run {
     const loss = await outcome.loss.item();
     const metrics = await readMetrics(outcome, types, rows);
     const rejected = outcome.accepted !== undefined && !(await outcome.accepted.item());
-    if (this.failed) return;
-    if (!Number.isFinite(loss) && this.parts.settings.nan === "error")
-      throw badLoss(loss, known, this.parts.settings, batch);
+    // Steps after one with a bad loss have its values.
+    if (this.failed || this.rollback?.bad !== undefined) return;
+    const { settings } = this.parts;
+    const mean = rejected ? undefined : this.recentLoss.isAbove(loss, settings.spike);
+    if (mean !== undefined || !Number.isFinite(loss)) {
+      const bad = { record: known, loss, mean, rows: batch.sources };
+      if (settings.nan === "error") throw badLoss(bad, settings, batch);
+      if (this.rollback !== undefined && !rejected) {
+        this.rollback.bad = bad;
+        return;
+      }
+    }
     if (rejected) {
       tally.rejected++;
     } else {
@@ -379,6 +411,7 @@ export class Run {
   /** Compares the copies of values on other ranks. */
   private async checkReplicas(): Promise<void> {
     await this.flight.drain();
+    if (this.rollback?.bad !== undefined) return;
     this.copier.checkAlone("a comparison of copies");
     try {
       await this.replicas.check(this.values, this.position.steps);
@@ -390,7 +423,7 @@ export class Run {
   }
 
   private async endEpoch(seconds: number, examples: number): Promise<void> {
-    const { settings, reporter } = this.parts;
+    const { settings, reporter, runtime } = this.parts;
     const { position } = this;
     const { loss, metrics } = position.tally.means(this.parts.types.metrics);
     const validation =
@@ -409,12 +442,13 @@ export class Run {
       learningRate: this.lastRate,
     };
     position.history.push(record);
-    this.observe(record);
+    observe(settings, record);
     position.epoch++;
     position.batch = 0;
     position.tally = new Tally();
     this.hold();
     reporter.endEpoch(record);
+    if (runtime.rank === 0) host.process?.keep("metrics.jsonl", () => `${JSON.stringify(record)}\n`);
     await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));
     await this.save("epoch");
   }
@@ -431,6 +465,7 @@ export class Run {
     if (saver?.isDue(moment, this.position.steps) !== true) return;
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
+    if (this.rollback?.bad !== undefined) return;
     await saver.save(moment, { values: this.values, key: this.key, position: this.position });
   }
 
@@ -449,42 +484,5 @@ export class Run {
     const { runtime } = this.parts;
     const data: TypedArray = dtypes[dtype].create(values);
     return distribute(runtime, data, { shape, dtype }, replicated(meshOf(runtime)));
-  }
-}
-
-function badLoss(
-  loss: number,
-  record: Omit<StepRecord, "loss" | "rejected">,
-  settings: Settings,
-  batch: FedBatch,
-): HeddleError {
-  const training = { ...record, epochs: settings.epochs };
-  const fault = { kind: "badLoss", loss, training } as const;
-  const bad = badValue(batch, settings.data);
-  const what = `the loss is ${formatNumber(loss)} at ${describeStep(training)}`;
-  if (bad !== undefined)
-    return new HeddleError("nan", `${what}: ${bad}`, { hint: "correct the data, or remove such rows", fault });
-  return new HeddleError(
-    "nan",
-    `${what}, with learning rate ${record.learningRate}; the data of its batch are finite`,
-    {
-      hint: 'lower the learning rate, look for overflow in the loss and the model, or pass nan: "continue"',
-      fault,
-    },
-  );
-}
-
-/** The mean of the last losses, so that the reported loss does not jump. */
-class RecentLoss {
-  private readonly values: number[] = [];
-
-  add(loss: number): void {
-    this.values.push(loss);
-    if (this.values.length > 20) this.values.shift();
-  }
-
-  get mean(): number | undefined {
-    const { values } = this;
-    return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length;
   }
 }

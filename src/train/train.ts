@@ -6,7 +6,7 @@ import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import { takePlace } from "../hosts/launchers.ts";
 import { isTensorType } from "../ir/shape.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
-import { mesh as makeMesh, parseMesh, replicated } from "../plan/index.ts";
+import { mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
 import { printPipeline, printPrediction, printRankMemory, type TrainingMemory } from "../report/index.ts";
 import { planSummary } from "../report/summary.ts";
 import { unusedAxes, unusedLines } from "../report/unused.ts";
@@ -280,6 +280,7 @@ async function beginRun(parts: RunParts, restored: Restored | undefined): Promis
 function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
   const step = programs.step(settings.data.batchSizes[0] as number);
   const { plan, program } = step;
+  if (runtime.rank === 0) host.process?.keep("plan.txt", () => printPlan(plan));
   const [memory] = trainingMemory(
     settings,
     programs.all(),

@@ -1,9 +1,12 @@
 /** Ranks that drift apart, and copies of values that differ: who, what and since when. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
 import { differing, digestOf, StepRecords } from "../../src/train/drift.ts";
-import { started } from "../cli/heddle-process.ts";
+import { heddle, started } from "../cli/heddle-process.ts";
 
 const script = fileURLToPath(new URL("./scripts/drift.ts", import.meta.url));
 const native = !("error" in loadNative());
@@ -73,6 +76,32 @@ describe.skipIf(!native)("by real processes", { timeout: 120_000 }, () => {
     }
   });
 });
+
+test.skipIf(!native)(
+  "a batch that is left out is told, and written down with epochs and plan in the folder of the run",
+  async () => {
+    const project = mkdtempSync(join(tmpdir(), "heddle-left-out-"));
+    try {
+      writeFileSync(join(project, "package.json"), "{}");
+      const file = fileURLToPath(new URL("./scripts/left-out.ts", import.meta.url));
+      const { status, stdout } = heddle(["run", file, "--workers", "2"], {}, project);
+      expect(stdout).toMatch(
+        /the loss is NaN at step 4 \(epoch 1 of 1, batch 4\): back to the values after 2 steps, without the batch: rows 24, 25, .* of the data/,
+      );
+      expect(stdout).toContain("trained 7 steps");
+      expect(status).toBe(0);
+      const [name] = readdirSync(join(project, ".heddle", "runs"));
+      const read = (what: string): string =>
+        readFileSync(join(project, ".heddle", "runs", name as string, what), "utf8");
+      const rows = [24, 25, 26, 27, 28, 29, 30, 31];
+      expect(JSON.parse(read("left-out.jsonl"))).toEqual({ step: 4, epoch: 1, batch: 4, loss: "NaN", backTo: 2, rows });
+      expect(JSON.parse(read("metrics.jsonl"))).toMatchObject({ epoch: 1, steps: 7 });
+      expect(read("plan.txt")).toMatch(/^plan /);
+    } finally {
+      rmSync(project, { recursive: true });
+    }
+  },
+);
 
 test("the shares of equal steps add up to 0, those of different steps to something else", () => {
   const takes = { "learning rate": [0.1], epoch: 1, batch: 1, rows: 8, "number of restored snapshots": 0 };

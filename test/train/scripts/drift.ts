@@ -17,16 +17,16 @@ const { odd, axes, layout, pipeline = false, every = 4 } = JSON.parse(process.ar
 const isOdd = (what: Settings["odd"]): boolean =>
   odd === what && Number(process.env["RANK"]) === Number(process.env["WORLD_SIZE"]) - 1;
 
-/** The bytes of a part of a parameter. */
-let pattern: Buffer | undefined;
+/** The bytes of a part of a parameter, each inverted, so that they are not found in memory. */
+let inverted: Uint8Array | undefined;
 
 /** Flips a bit of the parameter in the memory of this process, as a cosmic ray would, unless it is flipped already. */
 async function flip(control: TrainControl): Promise<void> {
-  if (pattern === undefined) {
+  if (inverted === undefined) {
     const snapshot = control.snapshot();
     const { leaves, paths } = flattenTree(snapshot.params, isTensor);
     const [part] = (leaves[paths.indexOf("4.weight")] as Tensor).value.shards;
-    pattern = Buffer.from((await part?.read()) ?? []).subarray(0, 256);
+    inverted = Uint8Array.from(((await part?.read()) ?? new Uint8Array()).subarray(0, 256), (byte) => byte ^ 255);
   }
   const memory = openSync("/proc/self/mem", "r+");
   for (const line of readFileSync("/proc/self/maps", "latin1").split("\n")) {
@@ -39,8 +39,11 @@ async function flip(control: TrainControl): Promise<void> {
     } catch {
       continue;
     }
-    for (let at = bytes.indexOf(pattern); at >= 0; at = bytes.indexOf(pattern, at + 1))
-      writeSync(memory, Buffer.from([(bytes[at + 40] as number) ^ 1]), 0, 1, start + at + 40);
+    const pattern = inverted.map((byte) => byte ^ 255);
+    const places: number[] = [];
+    for (let at = bytes.indexOf(pattern); at >= 0; at = bytes.indexOf(pattern, at + 1)) places.push(at + 40);
+    // The pattern itself may be among what is flipped.
+    for (const at of places) writeSync(memory, Buffer.from([(bytes[at] as number) ^ 1]), 0, 1, start + at);
   }
   closeSync(memory);
 }
