@@ -17,10 +17,12 @@ const install = "npm install @aws-sdk/client-s3@3.1175.0, where Heddle is instal
 const smallestPart = 8 * 2 ** 20;
 const mostParts = 10_000;
 
+/** Bundlers do not see the name: they would put the whole client into every program, or miss it. */
+const named = (name: string): Promise<unknown> => import(name);
+
 async function library(): Promise<Library> {
   try {
-    // A name that bundlers do not see: they would put the whole client into every program, or miss it.
-    return (await import(["@aws-sdk", "client-s3"].join("/"))) as Library;
+    return (await named("@aws-sdk/client-s3")) as Library;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw error;
     throw new HeddleError("file", "there is no @aws-sdk/client-s3 here, which s3:// addresses need", { hint: install });
