@@ -5,28 +5,29 @@
 import { createHash } from "node:crypto";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { CommitContent } from "../io/commit.ts";
+import { requires } from "../runtime/packages.ts";
 import { HeddleError } from "../util/errors.ts";
 import { ownVariables } from "../util/settings.ts";
 import type { Storage, StorageDriver, WriteOptions } from "./storage.ts";
 
 type Library = typeof import("@aws-sdk/client-s3");
 
-const install = "npm install @aws-sdk/client-s3@3.1175.0, where Heddle is installed";
+const install = "npm install @aws-sdk/client-s3@3.1175.0";
 
 /** Bytes of one part of an upload; S3 takes at most 10,000 parts of at least 5 MiB. */
 const smallestPart = 8 * 2 ** 20;
 const mostParts = 10_000;
 
-/** Bundlers do not see the name: they would put the whole client into every program, or miss it. */
-const named = (name: string): Promise<unknown> => import(name);
-
-async function library(): Promise<Library> {
-  try {
-    return (await named("@aws-sdk/client-s3")) as Library;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw error;
-    throw new HeddleError("file", "there is no @aws-sdk/client-s3 here, which s3:// addresses need", { hint: install });
+/** The client, as users have installed it: bundlers do not see its name, and put no copy of it into every program. */
+function library(): Library {
+  for (const load of requires()) {
+    try {
+      return load("@aws-sdk/client-s3") as Library;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "MODULE_NOT_FOUND") throw error;
+    }
   }
+  throw new HeddleError("file", "there is no @aws-sdk/client-s3 here, which s3:// addresses need", { hint: install });
 }
 
 /** The driver of `s3://` addresses. */
@@ -36,7 +37,7 @@ export const s3Driver: StorageDriver = {
     const [, bucket = "", prefix = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]+)(?:\/(.*))?$/.exec(address) ?? [];
     if (bucket === "" || /(^|\/)\.{0,2}(\/|$)/.test(prefix === "" ? "x" : prefix))
       throw new HeddleError("option", `"${address}" is not an address of S3`, { hint: "write s3://bucket/folder" });
-    const aws = await library();
+    const aws = library();
     // Other stores than Amazon's have no host for each bucket.
     const variables = ownVariables();
     const isOther = (variables["AWS_ENDPOINT_URL_S3"] ?? variables["AWS_ENDPOINT_URL"]) !== undefined;
