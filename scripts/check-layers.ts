@@ -74,6 +74,7 @@ const needNode: readonly string[] = [
   "adapters/keras/",
   "train/host.ts",
   "train/index.ts",
+  "train/checkpoint-folder.ts",
   "train/saver.ts",
   "train/plan-only.ts",
   "train/terminal.ts",

@@ -12,9 +12,10 @@ import { readSafetensors, savedBy } from "../io/safetensors.ts";
 import { modelMetadata } from "../io/saved-model.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { readEnvironment } from "../util/settings.ts";
+import { candidates, takeFolder } from "./checkpoint-folder.ts";
 import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.ts";
 import { planAndEnd } from "./plan-only.ts";
-import { candidates, makeSaver, takeFolder } from "./saver.ts";
+import { makeSaver } from "./saver.ts";
 import { makeReporter } from "./terminal.ts";
 
 export { csvLogger } from "./callbacks/csv-logger.ts";

@@ -1,27 +1,16 @@
-/** @module Checkpoints of a run: copied between two steps, written while the next steps run; the folder that they are in. */
+/** @module Checkpoints of a run: copied between two steps, written while the next steps run. */
 
 import { rmSync } from "node:fs";
-import { mkdir, rename, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { absolutePlace, isLocal, openStorage } from "../checkpoints/drivers.ts";
 import type { CheckpointState } from "../checkpoints/file.ts";
-import { lockFolder, seesLock } from "../checkpoints/lock.ts";
+import { seesLock } from "../checkpoints/lock.ts";
 import { commitParts, type PartsPlace, writePart } from "../checkpoints/parts.ts";
 import { Ages, type Best, type Retention } from "../checkpoints/retention.ts";
-import {
-  cleanCheckpoints,
-  listCheckpoints,
-  messageOf,
-  removeOld,
-  Search,
-  saveCheckpoint,
-  writeTest,
-} from "../checkpoints/series.ts";
+import { messageOf, removeOld, saveCheckpoint } from "../checkpoints/series.ts";
 import { below, type Storage, type WriteOptions } from "../checkpoints/storage.ts";
-import { checkpointFolderName, manifestName } from "../io/checkpoint-name.ts";
-import { type CommitFiles, commitFile, nodeFiles } from "../io/commit.ts";
-import { reasons } from "../io/read.ts";
+import { checkpointFolderName } from "../io/checkpoint-name.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { World } from "../runtime/world.ts";
@@ -29,10 +18,11 @@ import { HeddleError } from "../util/errors.ts";
 import { checkMatches, matching } from "../util/pattern.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { version } from "../util/version.ts";
+import { placeBelow, setAside } from "./checkpoint-folder.ts";
 import type { TrainStart } from "./history.ts";
-import type { Candidates, CheckpointSearch, Moment, Saver, SaverOptions } from "./host-interface.ts";
+import type { Moment, Saver, SaverOptions } from "./host-interface.ts";
 import { logsOf, watched } from "./logs.ts";
-import type { CheckpointOptions, Settings } from "./options.ts";
+import type { CheckpointOptions } from "./options.ts";
 import { exportPieces, exportState, historyOf, type Includes, type RunState } from "./state.ts";
 
 /** Where and when one series of checkpoints is written, and what is in it. */
@@ -377,8 +367,6 @@ const seriesOf = (checkpoint: CheckpointOptions, names: readonly string[]): Seri
   }),
 ];
 
-const placeBelow = (directory: string, name: string): string => below(absolutePlace(directory), name);
-
 /** Several series of checkpoints of one run. */
 class Savers implements Saver {
   private readonly savers: readonly Saver[];
@@ -418,111 +406,5 @@ class Savers implements Saver {
 
   removeTemporaries(): void {
     for (const saver of this.savers) saver.removeTemporaries();
-  }
-}
-
-/**
- * Takes the folder of the option `checkpoint` for this run, removes half-written files of killed runs, and tests whether checkpoints can
- * be written there. Rank 0 calls this function.
- *
- * @throws HeddleError `file` if another run writes to the folder, or it cannot be written to; `disk` if checkpoints do not fit
- */
-export async function takeFolder(
-  { checkpoint: options }: Pick<Settings, "checkpoint">,
-  { bytes, reporter, onLock }: CheckpointSearch,
-): Promise<void> {
-  if (options === undefined) return;
-  const { directory } = options;
-  const lock = await lockFolder(directory);
-  onLock(lock);
-  for (const place of [directory, ...Object.keys(options.parts ?? {}).map((name) => placeBelow(directory, name))])
-    for (const warning of await cleanCheckpoints(place, { alone: lock.exclusive })) reporter.warn(warning);
-  if (isLocal(directory)) await prepareFolder(directory, bytes);
-}
-
-/** The checkpoints at `resumeFrom`: a file, a folder of parts, or the folder of a run. Rank 0 calls this function. */
-export async function candidates(
-  { checkpoint, resumeFrom = "" }: Settings,
-  warn: (text: string) => void,
-): Promise<Candidates> {
-  const found = isLocal(resumeFrom) ? await stat(resumeFrom).catch(() => undefined) : undefined;
-  const storage = await openStorage(resumeFrom);
-  const isOne = found?.isFile() === true || (await storage.list("")).includes(manifestName);
-  if (isOne)
-    return {
-      next: async () => absolutePlace(resumeFrom),
-      refuse: (_path, error) => {
-        throw error;
-      },
-    };
-  if (isLocal(resumeFrom) && found === undefined && resumeFrom.endsWith(".safetensors"))
-    throw new HeddleError("file", `there is no checkpoint ${absolutePlace(resumeFrom)}`);
-  if (isLocal(resumeFrom) && found !== undefined)
-    for (const warning of await cleanCheckpoints(resumeFrom)) warn(warning);
-  const search = new Search(storage);
-  return {
-    next: async () => {
-      const path = await search.next();
-      if (path !== undefined) return path;
-      if (resumeFrom !== checkpoint?.directory && isLocal(resumeFrom) && found === undefined)
-        throw new HeddleError("checkpoint", `train: resume: there is nothing at ${absolutePlace(resumeFrom)}`);
-      warn(`no checkpoint in ${absolutePlace(resumeFrom)} yet: starting at the beginning`);
-      return undefined;
-    },
-    refuse: (path, error) => search.refuse(path, error),
-  };
-}
-
-/** Moves the checkpoints of an earlier run to a subfolder, so that the new run neither mixes with them nor removes them. */
-async function setAside(directory: string, warn: (text: string) => void): Promise<void> {
-  const earlier = await listCheckpoints(directory);
-  if (earlier.length === 0) return;
-  if (!isLocal(directory))
-    throw new HeddleError("checkpoint", `there are checkpoints of an earlier run at ${absolutePlace(directory)}`, {
-      hint: "resume that run, or choose another place: an object store cannot move them aside",
-    });
-  let number = 1;
-  while (await exists(join(directory, `earlier-${number}`))) number++;
-  const folder = join(absolutePlace(directory), `earlier-${number}`);
-  await mkdir(folder);
-  for (const { path, name } of earlier) await rename(path, join(folder, name));
-  const what = earlier.length === 1 ? "the checkpoint" : `the ${earlier.length} checkpoints`;
-  warn(`moved ${what} of an earlier run to ${folder}`);
-}
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
-
-/**
- * Tests before a training whether its checkpoints can be written: creates the folder, writes a small file there and
- * removes it.
- *
- * @param bytes size of a checkpoint
- * @throws HeddleError `disk` if the disk has no room, `file` if the folder cannot be created or written to.
- */
-export async function prepareFolder(
-  directory: string,
-  bytes: number,
-  options: { readonly files?: CommitFiles } = {},
-): Promise<void> {
-  const { files = nodeFiles } = options;
-  const path = join(absolutePlace(directory), writeTest);
-  try {
-    await commitFile(path, { bytes, chunks: [Uint8Array.of(0)] }, { files });
-    await files.remove(path);
-  } catch (error) {
-    if (error instanceof HeddleError) throw error;
-    const code = (error as NodeJS.ErrnoException).code ?? "";
-    throw new HeddleError(
-      "file",
-      `checkpoints cannot be written to ${absolutePlace(directory)}: ${reasons[code] ?? messageOf(error)}`,
-      {
-        hint: "give checkpoint.directory a folder that this user may write to",
-        cause: error,
-      },
-    );
   }
 }
