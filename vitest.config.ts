@@ -90,10 +90,10 @@ const engines = ["engines", "slurm", "mpi-transport", "ssh"].map((name) => `test
 const storage = ["test/storage/s3.test.ts"];
 
 /** Kills at random instants, hundreds of them: `npm run test:kills`; `test:processes` has fewer. */
-const kills = ["test/checkpoints/kill.test.ts"];
+const kills = ["test/checkpoints/kill.test.ts", "test/elastic/kills.test.ts"];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
-const grids = ["test/rewrite/ends-product.test.ts", "test/elastic/kills.test.ts"];
+const grids = ["test/rewrite/ends-product.test.ts"];
 
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
@@ -139,7 +139,16 @@ export default defineConfig({
       project("shared", {
         isolate: false,
         include: ["test/**/*.test.ts", "src/**/*.test.ts"],
-        exclude: [...configDefaults.exclude, ...elsewhere, ...alone, ...processes, ...hosts, ...engines, ...storage],
+        exclude: [
+          ...configDefaults.exclude,
+          ...elsewhere,
+          ...alone,
+          ...processes,
+          ...kills,
+          ...hosts,
+          ...engines,
+          ...storage,
+        ],
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),

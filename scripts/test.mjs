@@ -5,7 +5,7 @@
 //   npm test -- --only lint,types          several
 //   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
 //   npm run test:grids                     tables that test:processes takes a part of, whole: some three minutes
-//   npm run test:kills                     200 kills while a checkpoint is written in parts: some five minutes
+//   npm run test:kills                     200 kills while a checkpoint is written in parts, 100 in an elastic run: some ten minutes
 //   npm run test:storage                   checkpoints in an object store, which is installed into .heddle/storage
 //   npm run test:hosts                     runs on several hosts, as network namespaces; as root
 //   npm run test:engines                   runs under the engines that are installed here: MPI, Slurm, Ray, sshd; as root

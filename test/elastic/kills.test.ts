@@ -1,4 +1,4 @@
-/** One training through a hundred kills at random instants: its losses are those of an undisturbed run. A command of its own: npm run test:grids. */
+/** One training through a hundred kills at random instants: its losses are those of an undisturbed run. npm run test:kills. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
