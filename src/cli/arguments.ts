@@ -29,7 +29,9 @@ export function workerRange(text: string): WorkerRange {
   const [, least, most] = /^(?:(\d{1,4}):)?(\d{1,4})$/.exec(text) ?? [];
   const [low, high] = [Number(least ?? 1), Number(most)];
   if (low >= 1 && high >= low && high <= 1024) return { most: high, ...(least === undefined ? {} : { least: low }) };
-  throw new InvalidArgumentError("It must be a whole number from 1 to 1024, or two such as 2:8.");
+  throw new InvalidArgumentError(
+    "It must be a whole number from 1 to 1024, or two such as 2:8, of which the first is not the larger.",
+  );
 }
 
 /** A parser for a value that workers read from an environment variable. */

@@ -1,6 +1,8 @@
 /** @module `heddle checkpoint`: looks at the checkpoints of a training, verifies and compares them, and takes weights out of them. */
 
+import { existsSync } from "node:fs";
 import { Command } from "commander";
+import { isLocal } from "../checkpoints/drivers.ts";
 import { checkpointContent } from "../checkpoints/file.ts";
 import { loadCheckpoint, PartsCheckpoint } from "../checkpoints/open.ts";
 import {
@@ -17,6 +19,7 @@ import {
 import { savedBy } from "../io/safetensors.ts";
 import { writeWhole } from "../io/write.ts";
 import { bytesOf, formatType } from "../ir/shape.ts";
+import { HeddleError } from "../util/errors.ts";
 import { formatBytes, formatCount, formatTable } from "../util/text.ts";
 import type { CommandContext } from "./context.ts";
 import { exitStatus } from "./status.ts";
@@ -62,6 +65,7 @@ function addLs(command: Command): void {
     .argument("<place>", "the folder or address of a run")
     .option("--json", "print JSON")
     .action(async (place: string, flags: JsonFlag) => {
+      if (isLocal(place) && !existsSync(place)) throw new HeddleError("file", `there is nothing at ${place}`);
       const all = await summaries(place);
       if (flags.json === true) return json(all);
       if (all.length === 0) return console.log(`no checkpoints in ${place}`);

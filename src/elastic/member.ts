@@ -55,9 +55,9 @@ export class Member {
     return result;
   }
 
-  /** Begins training number `call` of this process; a worker that was started later waits until it is welcomed. */
-  async begin(call: number): Promise<void> {
-    reportToLauncher({ type: "training", call });
+  /** Begins training number `call` of this process, which takes multiples of `unit` workers; a worker that was started later waits until it is welcomed. */
+  async begin(call: number, unit: number): Promise<void> {
+    reportToLauncher({ type: "training", call, unit });
     if (!this.isNew) return;
     reportToLauncher({ type: "ready" });
     await this.takeUp();

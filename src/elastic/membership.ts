@@ -25,11 +25,13 @@ export type MembershipEvent =
   /** A worker that was started later has come as far as the training. */
   | { readonly type: "ready"; readonly worker: number }
   /** A member has begun a training; a script may have several, counted from 1. */
-  | { readonly type: "training"; readonly worker: number; readonly call: number }
+  | { readonly type: "training"; readonly worker: number; readonly call: number; readonly unit?: number }
   /** A member has the values of the training, as all do that were there from the start. */
   | { readonly type: "holds"; readonly worker: number }
   /** A member has ended a training with its result. */
   | { readonly type: "trained"; readonly worker: number }
+  /** The run is being stopped: nobody is started or welcomed any more. */
+  | { readonly type: "stopping" }
   /** The time for other members to say that an epoch is broken is over. */
   | { readonly type: "overdue"; readonly epoch: number };
 
@@ -71,6 +73,11 @@ export class Membership {
   private closed = false;
   /** Whether the members wait for newcomers, since there are too few. */
   private short = false;
+  /** Members take part in multiples of this number, as a mesh has them. */
+  private unit = 1;
+  /** Whether a member has begun a training, and whether one has ended before its training did. */
+  private begun = false;
+  private hasGap = false;
 
   constructor(limits: ElasticLimits, epoch = 0) {
     this.limits = limits;
@@ -101,17 +108,27 @@ export class Membership {
       case "ready":
         return this.arrived(event.worker);
       case "training":
-        this.past.delete(event.worker);
-        return event.call > 1 && this.ranks.includes(event.worker) ? this.close() : [];
+        return this.begins(event.worker, event.call, event.unit ?? 1);
       case "trained":
         this.past.add(event.worker);
         return this.close();
       case "holds":
         this.holders.add(event.worker);
         return [];
+      case "stopping":
+        return this.close();
       case "overdue":
         return this.overdue(event.epoch);
     }
+  }
+
+  private begins(worker: number, call: number, unit: number): MembershipAction[] {
+    this.past.delete(worker);
+    this.begun = true;
+    this.unit = unit;
+    const closing = call > 1 && this.ranks.includes(worker) ? this.close() : [];
+    const isOdd = this.ranks.length % unit !== 0;
+    return this.hasGap || isOdd ? [...closing, ...this.form()] : closing;
   }
 
   private ended(worker: number, how: "finished" | "failed" | "lost"): MembershipAction[] {
@@ -120,10 +137,15 @@ export class Membership {
     if (!isKnown) return [];
     this.ranks = this.ranks.filter((member) => member !== worker);
     this.broken.delete(worker);
-    if (how === "failed") return [{ type: "fail", reason: "a worker's own error ends the run" }];
+    if (how === "failed") return [{ type: "fail", reason: `an error of worker ${worker} ends the run` }];
     if (how === "finished") {
-      const actions = wasMember ? this.close() : [];
-      if (this.ranks.length === 0) return [...actions, { type: "finish" }];
+      const actions = wasMember && this.past.has(worker) ? this.close() : [];
+      if (this.ranks.length + this.coming.size + this.waiting.size === 0) return [...actions, { type: "finish" }];
+      if (wasMember && !this.past.has(worker)) {
+        // It has left before its training ended: the others do not wait for it.
+        this.hasGap = true;
+        return this.begun ? [...actions, ...this.form()] : actions;
+      }
       // The others can end their training without this worker only in an epoch of their own.
       return this.broken.size > 0 ? [...actions, ...this.form()] : actions;
     }
@@ -183,20 +205,29 @@ export class Membership {
 
   /** A new epoch of the members that are left and the newcomers that wait. */
   private form(): MembershipAction[] {
-    const members = [...this.ranks, ...this.waiting];
+    const all = [...this.ranks, ...this.waiting];
+    const members = all.slice(0, all.length - (all.length % this.unit));
+    if (members.length === 0 && all.length > 0) {
+      this.short = this.coming.size > 0;
+      return this.short ? [] : [{ type: "fail", reason: `${count(all.length)} left, and the mesh needs ${this.unit}` }];
+    }
     if (members.length === 0) return this.coming.size > 0 ? [] : [{ type: "fail", reason: "no worker is left" }];
     // Once a member has finished, the others only end what they have begun.
     if (members.length < this.limits.min && !this.closed) {
       this.short = this.coming.size > 0;
       if (this.short) return [];
-      const left = members.length === 1 ? "1 worker is" : `${members.length} workers are`;
-      return [{ type: "fail", reason: `${left} left, and the run needs ${this.limits.min}` }];
+      return [{ type: "fail", reason: `${count(members.length)} left, and the run needs ${this.limits.min}` }];
     }
     this.short = false;
+    this.hasGap = false;
     this.waiting.clear();
+    // They wait until there are enough for one more unit.
+    for (const spare of all.slice(members.length)) this.waiting.add(spare);
     this.broken.clear();
     this.ranks = members;
     this.current++;
     return [{ type: "announce", epoch: this.current, members }];
   }
 }
+
+const count = (workers: number): string => (workers === 1 ? "1 worker is" : `${workers} workers are`);

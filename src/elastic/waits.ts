@@ -1,6 +1,5 @@
 /** @module Waiting for what another rank puts into the store of a run, which in an elastic run may never come. */
 import { HeddleError } from "../util/errors.ts";
-import { readEnvironment } from "../util/settings.ts";
 import { elasticMember } from "./member.ts";
 
 /** What is needed of the store. */
@@ -12,14 +11,18 @@ interface Waiting {
 const slice = 0.25;
 
 /**
- * Waits for a key, at most `timeout` seconds; in an elastic run also no longer than this epoch lasts.
+ * Waits for a key, at most `timeout` seconds; in an elastic run also no longer than the epoch lasts.
  *
  * @throws the store's error after that time; HeddleError `aborted` if other workers are called
  */
-export async function getWhileTogether(store: Waiting, key: string, timeout: number, waitingFor: string) {
+export async function getWhileTogether(
+  store: Waiting,
+  key: string,
+  { timeout, epoch }: { readonly timeout: number; readonly epoch: number },
+  waitingFor: string,
+): Promise<string> {
   const member = elasticMember();
   if (member === undefined) return store.get(key, timeout, waitingFor);
-  const { epoch } = readEnvironment();
   const deadline = performance.now() + 1000 * timeout;
   for (;;) {
     if (member.newest > epoch)
@@ -36,10 +39,11 @@ export async function getWhileTogether(store: Waiting, key: string, timeout: num
 /** In an elastic run, waits until all ranks of the epoch are there: what they do together next does not wait long for one that is gone. */
 export async function meetInEpoch(
   store: Waiting & { set(key: string, value: string): Promise<void> },
-  { prefix, rank, size, timeout }: { prefix: string; rank: number; size: number; timeout: number },
+  place: { prefix: string; rank: number; size: number; timeout: number; epoch: number },
 ): Promise<void> {
   if (elasticMember() === undefined) return;
+  const { prefix, rank, size } = place;
   await store.set(`${prefix}/${rank}`, "here");
   for (let other = 0; other < size; other++)
-    await getWhileTogether(store, `${prefix}/${other}`, timeout, `rank ${other}`);
+    await getWhileTogether(store, `${prefix}/${other}`, place, `rank ${other}`);
 }

@@ -18,6 +18,8 @@ interface Exchanging {
   readonly size: number;
   /** Seconds. */
   readonly timeout: number;
+  /** Membership epoch. */
+  readonly epoch: number;
   /** What the store's keys begin with. */
   readonly prefix: string;
   /** Turns an error of the store into a HeddleError. */
@@ -27,7 +29,7 @@ interface Exchanging {
 /** Comparing and sharing texts among ranks, by the store. */
 export function exchangeOver(
   store: Store,
-  { rank, size, timeout, prefix, rethrow }: Exchanging,
+  { rank, size, timeout, epoch, prefix, rethrow }: Exchanging,
 ): Pick<World, "agree" | "together"> {
   let exchanges = 0;
   const key = (what: string, from: number): string => `${prefix}/${exchanges}/${what}/${from}`;
@@ -37,9 +39,12 @@ export function exchangeOver(
       await store.set(key(what, rank), text).catch(rethrow);
       for (let other = 0; other < size; other++) {
         if (other === rank) continue;
-        const answer = await getWhileTogether(store, key(what, other), timeout, `the ${what} of rank ${other}`).catch(
-          rethrow,
-        );
+        const answer = await getWhileTogether(
+          store,
+          key(what, other),
+          { timeout, epoch },
+          `the ${what} of rank ${other}`,
+        ).catch(rethrow);
         if (answer !== text) throw new HeddleError("mismatch", describeDifference(what, rank, text, other, answer));
       }
     },
@@ -47,7 +52,9 @@ export function exchangeOver(
       exchanges++;
       const tell = (outcome: Outcome): Promise<void> => store.set(key(what, 0), JSON.stringify(outcome)).catch(rethrow);
       if (rank !== 0)
-        return outcomeOf(await getWhileTogether(store, key(what, 0), timeout, `rank 0 and its ${what}`).catch(rethrow));
+        return outcomeOf(
+          await getWhileTogether(store, key(what, 0), { timeout, epoch }, `rank 0 and its ${what}`).catch(rethrow),
+        );
       const text = await work().catch(async (error: unknown) => {
         await tell(failedOutcome(error));
         throw error;

@@ -5,7 +5,7 @@ import { type ElasticLimits, Membership, type MembershipAction, type MembershipE
 import type { ElasticMessage } from "../launcher-messages/launcher.ts";
 import { listed } from "../util/text.ts";
 import type { Crew } from "./crew.ts";
-import { type StopRequest, type StopSignal, stopAll } from "./supervise.ts";
+import { type StopRequest, type StopSignal, statusOf, stopAll } from "./supervise.ts";
 import type { WorkerExit, WorkerProcess } from "./worker-process.ts";
 
 /** Time for the other members to say that an epoch is broken, before those who do not are killed. */
@@ -37,21 +37,21 @@ export interface ElasticOptions {
 /** Waits for the end of an elastic run. */
 export async function superviseElastic(crew: Crew, stop: StopRequest, options: ElasticOptions): Promise<ElasticEnd> {
   const run = new ElasticRun(crew, options);
-  const failed = await Promise.race([run.ended, stop.requested]);
-  if (failed === "finished") return { stoppedBy: undefined, forgiven: run.forgiven };
-  await stopAll(
-    crew.processes,
-    failed === "failed" ? "SIGTERM" : failed,
-    stop,
-    options.grace,
-    failed !== "failed" && options.saves,
-  );
-  return { stoppedBy: failed === "failed" ? undefined : failed, forgiven: new Set() };
+  const outcome = await Promise.race([run.ended, stop.requested]);
+  if (outcome === "finished") return { stoppedBy: undefined, forgiven: run.forgiven };
+  const isSignal = outcome !== "failed";
+  if (isSignal) run.stop();
+  await stopAll(crew.processes, isSignal ? outcome : "SIGTERM", stop, options.grace, isSignal && options.saves);
+  return { stoppedBy: isSignal ? outcome : undefined, forgiven: run.forgiven };
 }
 
 class ElasticRun {
   /** Workers whose loss did not end the run. */
   readonly forgiven = new Set<number>();
+  /** Workers whose loss the run has not got over yet. */
+  private readonly missed = new Set<number>();
+  private readonly trained = new Set<number>();
+  private begun = false;
   readonly ended: Promise<"finished" | "failed">;
   private readonly crew: Crew;
   private readonly options: ElasticOptions;
@@ -70,6 +70,11 @@ class ElasticRun {
     for (const worker of crew.processes) this.watch(worker);
   }
 
+  /** The run is being stopped: those who end now are not lost, and nobody is started. */
+  stop(): void {
+    this.take({ type: "stopping" });
+  }
+
   private watch(worker: WorkerProcess): void {
     worker.onElastic = (message) => this.heard(worker, message);
     void worker.ended.then((exit) => this.gone(worker, exit));
@@ -77,20 +82,23 @@ class ElasticRun {
 
   private heard({ rank: worker }: WorkerProcess, message: ElasticMessage): void {
     if (message.type === "broken" && message.epoch === this.membership.epoch && this.isMember(worker))
-      this.options.say(`${this.named(worker)} waits for the others: ${message.reason}`);
+      this.options.say(`worker ${worker} waits for the others: ${message.reason}`);
+    if (message.type === "training") {
+      this.begun = true;
+      this.trained.delete(worker);
+    }
+    if (message.type === "trained") this.trained.add(worker);
     this.take({ ...message, worker } as MembershipEvent);
   }
 
   private gone(worker: WorkerProcess, exit: WorkerExit): void {
     if (this.over) return;
-    const { rank } = worker;
+    const { rank, step } = worker;
     const how = howEnded(worker, exit);
-    if (how === "lost" && !worker.stopping) {
-      this.forgiven.add(rank);
-      this.options.say(
-        `${this.named(rank)} ${endOf(exit)}${worker.step === undefined ? "" : ` after the launch of step ${worker.step}`}`,
-      );
-    }
+    const isEarly = how === "finished" && !this.trained.has(rank) && this.begun;
+    if ((how === "lost" || isEarly) && !worker.stopping)
+      this.options.say(`worker ${rank} ${endOf(exit)}${step === undefined ? "" : ` after the launch of step ${step}`}`);
+    if (how === "lost") this.missed.add(rank);
     this.take({ type: "ended", worker: rank, how });
   }
 
@@ -115,11 +123,12 @@ class ElasticRun {
         const worker = this.process(action.worker);
         this.options.say(`worker ${action.worker} comes too late to take part, and is ended`);
         worker.stopping = true;
+        this.forgiven.add(action.worker);
         worker.kill("SIGTERM");
         break;
       }
       case "kill":
-        this.options.say(`${this.named(action.worker)} neither works nor says why, and is killed`);
+        this.options.say(`worker ${action.worker} neither works nor says why, and is killed`);
         this.process(action.worker).kill("SIGKILL");
         break;
       case "await":
@@ -139,7 +148,9 @@ class ElasticRun {
     this.options.onEpoch(epoch);
     const names = members.map(String);
     const who = members.length === 1 ? `worker ${names[0]}` : `workers ${listed(names, names.length)}`;
-    this.options.say(`going on with ${who} (epoch ${epoch})`);
+    this.options.say(`going on with ${who}`);
+    for (const worker of this.missed) this.forgiven.add(worker);
+    this.missed.clear();
     members.forEach((worker, rank) => {
       this.process(worker).send({ type: "membership", epoch, rank, size: members.length });
     });
@@ -154,11 +165,6 @@ class ElasticRun {
     return this.membership.members.includes(worker);
   }
 
-  /** Lines of a worker begin with its number, which stays what it is. */
-  private named(worker: number): string {
-    return `worker ${worker}`;
-  }
-
   private process(worker: number): WorkerProcess {
     return this.crew.processes.find(({ rank }) => rank === worker) as WorkerProcess;
   }
@@ -169,7 +175,8 @@ function howEnded(
   { error, stopping }: WorkerProcess,
   { code, startError }: WorkerExit,
 ): "finished" | "failed" | "lost" {
-  if (code === 0 && startError === undefined) return "finished";
+  const isAsked = stopping && code === statusOf("SIGUSR2");
+  if ((code === 0 || isAsked) && startError === undefined) return "finished";
   if (stopping || (error === undefined && startError === undefined)) return "lost";
   return error?.code !== undefined && consequences.has(error.code) ? "lost" : "failed";
 }

@@ -346,7 +346,16 @@ async function watch(
     crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;
     const straggler = stalls.stop();
-    if (stoppedBy !== undefined) return { status: stoppedStatus(processes, stoppedBy), failures: [], stoppedBy, size };
+    if (stoppedBy !== undefined)
+      return {
+        status: stoppedStatus(
+          processes.filter(({ rank }) => !forgiven.has(rank)),
+          stoppedBy,
+        ),
+        failures: [],
+        stoppedBy,
+        size,
+      };
     if (!isElastic) counted.push(...deserters(counted, processes, started));
     const plan = processes[0]?.plan;
     const ended = summarise(counted);

@@ -104,5 +104,10 @@ function before(events: readonly RunEvent[], rings: readonly Ring[], [first]: re
     parts.push(
       `${told.length} line${told.length === 1 ? "" : "s"} told of waiting, the last: ${told.at(-1)?.["text"]}`,
     );
+  const changes = events.filter(({ event }) => event === "membership");
+  if (changes.length > 0)
+    parts.push(
+      `${changes.length} line${changes.length === 1 ? "" : "s"} told of lost and new workers, the last: ${changes.at(-1)?.["line"]}`,
+    );
   return parts.length === 0 ? "Nothing was noted before." : `${capital(parts.join("; "))}.`;
 }

@@ -127,7 +127,9 @@ export async function stopAll(
 /** The status of a run that a signal stopped: that of SIGUSR2 if every training could save a checkpoint before its end, so that it can be resumed. */
 export function stoppedStatus(workers: readonly WorkerProcess[], signal: StopSignal): number {
   const left = statusOf("SIGUSR2");
-  const saved = workers.every(({ exit }) => exit?.code === left);
+  // A worker that has not come to a training yet is ended by the announcement itself.
+  const leaves = ({ exit }: WorkerProcess): boolean => exit?.code === left || exit?.signal === "SIGUSR2";
+  const saved = workers.some(({ exit }) => exit?.code === left) && workers.every(leaves);
   return signal === "SIGTERM" && saved ? left : statusOf(signal);
 }
 

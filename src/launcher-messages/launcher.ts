@@ -63,7 +63,7 @@ export interface PlanMessage {
 export type ElasticMessage =
   | { readonly type: "broken"; readonly epoch: number; readonly reason: string }
   | { readonly type: "ready" | "holds" | "trained" }
-  | { readonly type: "training"; readonly call: number };
+  | { readonly type: "training"; readonly call: number; readonly unit: number };
 
 /** The worker ends with this error. */
 export interface ErrorMessage {
@@ -114,7 +114,9 @@ export function parseWorkerMessage(value: unknown): WorkerMessage | undefined {
         ? (value as ElasticMessage)
         : undefined;
     case "training":
-      return Number.isSafeInteger(message["call"]) ? (value as ElasticMessage) : undefined;
+      return [message["call"], message["unit"]].every((number) => Number.isSafeInteger(number) && Number(number) > 0)
+        ? (value as ElasticMessage)
+        : undefined;
     case "temporary":
       return isTemporaryPath(message["path"]) && typeof message["done"] === "boolean"
         ? (value as TemporaryMessage)

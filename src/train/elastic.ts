@@ -11,6 +11,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree } from "../util/tree.ts";
 import { Regrouping } from "./ending.ts";
+import { host } from "./host.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { newestTogether } from "./shared-memory.ts";
@@ -23,6 +24,7 @@ import {
   type Restored,
   type RunState,
 } from "./state.ts";
+import type { StopRequest } from "./stop.ts";
 import type { ModelTypes, TrainState } from "./values.ts";
 
 /** The number of the training in this process. */
@@ -48,9 +50,25 @@ export class Elastic {
   /** Whether an epoch has ended: this training has begun before. */
   private hasMoved = false;
   private isFromMemory = false;
+  /** Whether the process was told that it will be ended. */
+  private isNoticed = false;
 
   constructor(member: Member) {
     this.member = member;
+  }
+
+  /** Calls back when the process is told that it will be ended, or at once if it was told in an earlier epoch. */
+  onNotice(stop: Pick<StopRequest, "onNotice">, leave: () => void): void {
+    stop.onNotice(() => {
+      this.isNoticed = true;
+      leave();
+    });
+    if (this.isNoticed) leave();
+  }
+
+  /** Whether this training goes on with other workers than it began with. */
+  get isContinued(): boolean {
+    return this.hasMoved;
   }
 
   /** Whether other workers are to take part from now on. */
@@ -62,16 +80,27 @@ export class Elastic {
   }
 
   /** Runs a training until it ends with its result, or with an error that is not the loss of a worker. */
-  async through<Result>(attempt: () => Promise<Result>): Promise<Result> {
-    await this.member.begin(++calls);
+  async through<Result>(unit: number, attempt: () => Promise<Result>): Promise<Result> {
+    const stopListening = host.process?.onNotice(() => {
+      this.isNoticed = true;
+    });
+    try {
+      await this.member.begin(++calls, unit);
+      return await this.repeated(attempt);
+    } finally {
+      stopListening?.();
+    }
+  }
+
+  private async repeated<Result>(attempt: () => Promise<Result>): Promise<Result> {
     for (;;) {
       try {
         const result = await attempt();
         this.member.says("trained");
         return result;
       } catch (error) {
-        if (!(error instanceof Regrouping) && !isLoss(error)) throw error;
-        if (error instanceof HeddleError) this.member.broken(error.message);
+        if (!(error instanceof Regrouping) && !(error instanceof Misfit) && !isLoss(error)) throw error;
+        if (error instanceof HeddleError || error instanceof Misfit) this.member.broken(error.message);
         await this.member.takeUp();
         this.hasMoved = true;
       } finally {
@@ -132,19 +161,27 @@ export class Elastic {
 const isWhole = (values: TrainState): boolean =>
   flattenTree(values, isTensor).leaves.every(({ value }) => value.layout.every(({ kind }) => kind === "replicate"));
 
+/** Thrown where the number of workers is no multiple of what the mesh needs: others are to take part. */
+class Misfit extends Error {}
+
+/** The devices of a mesh's axes other than `data`, of which a run has multiples. */
+export const unitOf = (mesh: Mesh): number =>
+  mesh.axes.reduce((product, { name, size }) => (name === "data" ? product : product * size), 1);
+
 /**
  * A mesh for so many workers: its axis `data` grows or shrinks, the others keep their sizes.
  *
- * @throws HeddleError `mesh` if the number is no multiple of the other axes' devices
+ * @throws HeddleError `mesh` if a mesh without `data` has another number of devices
  */
 export function fitted(mesh: Mesh, workers: number): Mesh {
-  const others = mesh.axes.reduce((product, { name, size }) => (name === "data" ? product : product * size), 1);
-  const has = mesh.axes.some(({ name }) => name === "data");
-  if (others === workers && !has) return mesh;
-  if (!has || workers % others !== 0)
-    throw new HeddleError("mesh", `an elastic run with ${workers} workers cannot use this mesh`, {
-      hint: `axes other than data take ${others} workers, and data takes what is left`,
+  const unit = unitOf(mesh);
+  if (!mesh.axes.some(({ name }) => name === "data")) {
+    if (unit === workers) return mesh;
+    throw new HeddleError("mesh", `an elastic run of ${workers} workers needs a mesh with the axis data`, {
+      hint: `the mesh given has ${unit} devices, and no axis that can grow or shrink`,
     });
-  const sizes = mesh.axes.map(({ name, size }) => [name, name === "data" ? workers / others : size] as const);
+  }
+  if (workers % unit !== 0) throw new Misfit(`${workers} workers are no multiple of the ${unit} that the mesh needs`);
+  const sizes = mesh.axes.map(({ name, size }) => [name, name === "data" ? workers / unit : size] as const);
   return makeMesh(Object.fromEntries(sizes));
 }

@@ -55,10 +55,13 @@ export class Rollback {
     return values;
   }
 
-  /** Goes back: sets the position to that of the copy, whose values it gives; undefined if the epoch has left out too many batches. */
-  goBack(position: RunPosition): TrainState | undefined {
+  /**
+   * Goes back: sets the position to that of the copy, whose values it gives; undefined if the epoch has left out too many of its batches, or
+   * all but one.
+   */
+  goBack(position: RunPosition, batches: number): TrainState | undefined {
     const { bad, kept, leftOut } = this;
-    if (bad === undefined || kept === undefined || leftOut.size >= mostLeftOut) return undefined;
+    if (bad === undefined || kept === undefined || leftOut.size >= Math.min(mostLeftOut, batches - 1)) return undefined;
     leftOut.add(bad.record.batch - 1);
     this.bad = undefined;
     position.steps = kept.steps;

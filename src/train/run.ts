@@ -231,7 +231,7 @@ export class Run {
   /** Restores the copy from before a step with a bad loss, whose batch is left out from now on. */
   private goBack(bad: BadStep): void {
     const { settings, reporter, runtime, elastic } = this.parts;
-    const kept = this.rollback?.goBack(this.position);
+    const kept = this.rollback?.goBack(this.position, settings.data.batchesPerEpoch);
     if (kept === undefined) throw tooManyBad(bad, settings);
     const before = this.values;
     this.values = this.copier.copy(kept);

@@ -63,6 +63,9 @@ export async function newestTogether(
   return memoryCheckpoint(path, { ...(told as OwnPieces["description"]), library: "" }, values);
 }
 
+/** Names of what compression has kept back: each device has a row of its own. */
+const unsent = "optimizer/compression.";
+
 /** The newest step of which the workers have every value whole. */
 function newestWhole(all: readonly Holding[], needed: ReadonlyMap<string, Needed>): number | undefined {
   const steps = [...new Set(all.flatMap(({ states }) => states.map(({ step }) => step)))].sort((a, b) => b - a);
@@ -76,6 +79,8 @@ function newestWhole(all: readonly Holding[], needed: ReadonlyMap<string, Needed
     }
     const types = new Map(piecesAt(all, step).map(({ name, type }) => [name, type]));
     return [...needed.keys()].every((name) => {
+      // What a lost worker had not sent is lost with it; the training goes on without.
+      if (name.startsWith(unsent)) return true;
       const type = types.get(name);
       return type !== undefined && sizes.get(name) === bytesOf(type);
     });

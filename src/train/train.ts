@@ -19,7 +19,7 @@ import { called } from "../util/source.ts";
 import { flattenTree } from "../util/tree.ts";
 import { agree } from "./agree.ts";
 import { namesIn } from "./columns.ts";
-import { Elastic, fitted } from "./elastic.ts";
+import { Elastic, fitted, unitOf } from "./elastic.ts";
 import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
@@ -76,7 +76,13 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const member = host.process?.member();
   if (member === undefined) return trainWith(given, givenTypes, undefined);
   const elastic = new Elastic(member);
-  return elastic.through(() => trainWith({ ...given, keepsValues: true }, givenTypes, elastic));
+  return elastic.through(workersOf(given), () => trainWith({ ...given, keepsValues: true }, givenTypes, elastic));
+}
+
+/** The number of workers of which an elastic training has multiples. */
+function workersOf({ mesh, pipeline }: Settings): number {
+  const wanted = mesh ?? environmentMesh() ?? (pipeline === undefined ? undefined : pipelineMesh(pipeline, 1));
+  return wanted === undefined ? 1 : unitOf(wanted);
 }
 
 /** Trains with the workers at hand. */
@@ -97,7 +103,8 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
     stop.onForced(() => reporter.stop());
     ending = new Ending(runtime, settings, types, elastic?.isCalled);
     const { leave } = ending;
-    stop.onNotice(leave);
+    if (elastic === undefined) stop.onNotice(leave);
+    else elastic.onNotice(stop, leave);
     const parts = { settings, types, runtime, reporter, signal: stop.signal, ending, elastic };
     const programs = new Programs(settings, types, runtime);
     const result = await trainOn({ ...parts, programs, feed: new Feed(runtime) }, stop);
@@ -204,7 +211,8 @@ async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promi
   const { reporter, settings, runtime } = parts;
   await agree(parts);
   host.process?.report({ type: "doing", what: "looking for checkpoints" });
-  if (reporter !== silentReporter) for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
+  if (reporter !== silentReporter && parts.elastic?.isContinued !== true)
+    for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
   let lock: FolderLock | undefined;
   try {
     const before = async (): Promise<void> =>
@@ -217,6 +225,10 @@ async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promi
       });
     const memory = await parts.elastic?.exchange(parts);
     const resumeFrom = memory === undefined ? (parts.elastic?.resumeFrom(settings) ?? settings.resumeFrom) : undefined;
+    if (memory === undefined && parts.elastic?.isContinued === true)
+      reporter.warn(
+        "a lost worker had the only copy of some values: the training goes back to its last checkpoint, or its beginning",
+      );
     const { restored, tag } = await restore({ ...parts, settings: { ...settings, resumeFrom } }, before);
     return await trainFrom(memory ?? restored, { tag, lock }, parts, stop);
   } finally {
@@ -277,7 +289,7 @@ async function beginRun(parts: RunParts, restored: Restored | undefined): Promis
 }
 
 /** Reports the plan of the training on rank 0. */
-function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "saver">): void {
+function summarise({ settings, runtime, programs, reporter, elastic }: Omit<RunParts, "saver">): void {
   const step = programs.step(settings.data.batchSizes[0] as number);
   const { plan, program } = step;
   if (runtime.rank === 0) host.process?.keep("plan.txt", () => printPlan(plan));
@@ -299,6 +311,7 @@ function summarise({ settings, runtime, programs, reporter }: Omit<RunParts, "sa
     run: { processes: runtime.world, executor: runtime.executor },
     memory,
   });
-  for (const line of lines) reporter.line(line);
+  // With other workers, their number and mesh alone are new.
+  for (const line of elastic?.isContinued === true ? lines.slice(0, 1) : lines) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, layoutAxes(settings.layoutRules)))) reporter.warn(line);
 }

@@ -11,6 +11,7 @@ const scenarios: [string, number, Omit<Scenario, "seed">][] = [
   ["cut links", 400, { min: 1, max: 3, restarts: 60, steps: 40, deaths: 0, cuts: 0.03, stalls: 0 }],
   ["stalls", 400, { min: 1, max: 3, restarts: 60, steps: 40, deaths: 0, cuts: 0, stalls: 0.02 }],
   ["all at once", 600, { min: 2, max: 6, restarts: 60, steps: 50, deaths: 0.02, cuts: 0.02, stalls: 0.01 }],
+  ["pairs", 600, { min: 2, max: 6, restarts: 60, unit: 2, steps: 50, deaths: 0.02, cuts: 0.01, stalls: 0 }],
   ["no replacement", 400, { min: 3, max: 6, restarts: 0, steps: 50, deaths: 0.01, cuts: 0, stalls: 0 }],
 ];
 
@@ -21,7 +22,7 @@ describe("elastic runs", () => {
     const reasons = new Set(outcomes.flatMap(({ reason }) => (reason === "" ? [] : [reason])));
     for (const reason of reasons)
       expect(reason).toMatch(
-        /left, and the run needs|no worker is left|no restart is left|was lost after its training/,
+        /left, and the run needs|no worker is left|no restart is left|was lost after its training|the mesh needs/,
       );
     if (scenario.deaths + scenario.cuts + scenario.stalls === 0) expect(finished).toBe(rounds * count);
     else expect(Math.max(...outcomes.map(({ epochs }) => epochs))).toBeGreaterThan(1);

@@ -12,6 +12,8 @@ export interface Scenario {
   readonly min: number;
   readonly max: number;
   readonly restarts: number;
+  /** Members take part in multiples of it; default 1. */
+  readonly unit?: number;
   /** Steps of the training. */
   readonly steps: number;
   /** The chance of a member's death, of a cut link and of a member that stops for good, in each step. */
@@ -64,6 +66,7 @@ class Simulation {
   private readonly workers: Worker[] = [];
   private readonly log: string[] = [];
   private readonly time = new VirtualTime();
+  private unitIsKnown = false;
   private outcome: { how: "finished" | "failed"; reason: string } | undefined;
   /** The newest step that any worker ever finished: none may be lost while a holder lives. */
   private readonly announced = new Map<number, string>();
@@ -79,6 +82,9 @@ class Simulation {
   }
 
   run(): Outcome {
+    const { unit = 1 } = this.scenario;
+    for (const { id } of this.workers)
+      this.send(`from ${id}`, () => this.tell({ type: "training", worker: id, call: 1, unit }));
     this.later(1, () => this.tick());
     try {
       this.time.run(200_000);
@@ -120,6 +126,7 @@ class Simulation {
   private tell(event: Parameters<Membership["take"]>[0]): void {
     if (this.outcome !== undefined) return;
     this.note(JSON.stringify(event));
+    this.unitIsKnown ||= event.type === "training";
     for (const action of this.membership.take(event)) this.act(action);
   }
 
@@ -130,6 +137,8 @@ class Simulation {
         const { epoch, members } = action;
         if (this.announced.has(epoch)) throw this.broken(`epoch ${epoch} was announced twice`);
         this.announced.set(epoch, members.join());
+        if (members.length % (this.scenario.unit ?? 1) !== 0 && this.unitIsKnown)
+          throw this.broken(`epoch ${epoch} has ${members.length} members`);
         if (new Set(members).size !== members.length || members.length > this.scenario.max)
           throw this.broken(`epoch ${epoch} has members ${members}`);
         for (const id of members) this.send(`to ${id}`, () => this.called(this.worker(id), epoch, members));

@@ -48,7 +48,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     store = await binding.NativeStore.connect({ host, port, secret, runId, timeout });
     attempt = await latestAttempt(store, `attempt/${epoch}/${name}`, attempt);
     if (attempt > 0) name = `${name}/${attempt}`;
-    await meetInEpoch(store, { prefix: `meeting/${epoch}/${name}`, rank, size, timeout });
+    await meetInEpoch(store, { prefix: `meeting/${epoch}/${name}`, rank, size, timeout, epoch });
     const joining = binding.NativeWorld.connect({
       ...{ runId, epoch, name, rank, size, host, port, secret, timeout },
       transport: options.transport ?? transport,
@@ -76,6 +76,7 @@ export async function joinWorld(options: WorldOptions): Promise<JoinedWorld> {
     rank,
     size,
     timeout,
+    epoch,
     prefix: `exchange/${epoch}/${name}`,
     rethrow: rethrowNative,
   });
