@@ -11,7 +11,11 @@ const script = fileURLToPath(new URL("../elastic/scripts/training.ts", import.me
 /** Rows: how the end is announced, flags, and what ends it. */
 const rows: [string, (folder: string) => string[], (pid: number, folder: string) => void][] = [
   ["SIGTERM with --grace", () => ["--workers", "2", "--grace", "20"], (pid) => process.kill(pid, "SIGTERM")],
-  ["SIGTERM, elastic", () => ["--workers", "1:2", "--grace", "20"], (pid) => process.kill(pid, "SIGTERM")],
+  [
+    "SIGTERM, elastic",
+    () => ["--workers", "1:2", "--restarts", "2", "--grace", "20"],
+    (pid) => process.kill(pid, "SIGTERM"),
+  ],
   [
     "a notice",
     (folder) => ["--workers", "1", "--notice", join(folder, "notice")],

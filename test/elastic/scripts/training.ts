@@ -18,6 +18,7 @@ async function meet(at: string): Promise<void> {
     if (what === "kill") process.kill(process.pid, "SIGKILL");
     if (what === "stop") process.kill(process.pid, "SIGSTOP");
     if (what === "exit") process.exit(7);
+    if (what === "leave") process.exit(0);
     if (what === "throw") throw new RangeError("a callback's own error");
     await sleep(1000);
   }

@@ -43,7 +43,12 @@ async function flip(control: TrainControl): Promise<void> {
     const places: number[] = [];
     for (let at = bytes.indexOf(pattern); at >= 0; at = bytes.indexOf(pattern, at + 1)) places.push(at + 40);
     // The pattern itself may be among what is flipped.
-    for (const at of places) writeSync(memory, Buffer.from([(bytes[at] as number) ^ 1]), 0, 1, start + at);
+    for (const at of places) {
+      // Memory may have been given to something else meanwhile.
+      const now = Buffer.alloc(pattern.length);
+      readSync(memory, now, 0, now.length, start + at - 40);
+      if (now.equals(pattern)) writeSync(memory, Buffer.from([(now[40] as number) ^ 1]), 0, 1, start + at);
+    }
   }
   closeSync(memory);
 }
@@ -55,7 +60,7 @@ const callbacks: Callbacks = {
     if (isOdd("restore") && step === 3) before = control.snapshot();
     if (isOdd("restore") && step === 5 && before !== undefined) control.restore(before);
     // A step that is under way may write the parameter after the flip.
-    if (isOdd("flip") && step >= 5) await flip(control);
+    if (isOdd("flip") && (every === false ? step === 5 : step >= 5)) await flip(control);
   },
 };
 const result = await train({
