@@ -41,12 +41,14 @@ export async function joinSame<Result>(store: Store, joiner: Joiner, joining: Pr
   if (!meshes.includes(mesh)) meshes.push(mesh);
   await store.set(key(epoch, rank), JSON.stringify({ size, meshes } satisfies Joining));
   let timer: NodeJS.Timeout | undefined;
+  let over = false;
   const different = new Promise<never>((_resolve, reject) => {
     const began = performance.now();
     const look = async (): Promise<void> => {
       const problem = await differenceIn(store, joiner, mesh, performance.now() - began > graceMilliseconds);
       if (problem !== undefined) reject(problem);
-      else timer = setTimeout(() => void look().catch(() => {}), lookMilliseconds);
+      // A look may be under way when the ranks have met: another one would keep the process alive.
+      else if (!over) timer = setTimeout(() => void look().catch(() => {}), lookMilliseconds);
     };
     // A store that is gone ends the joining.
     timer = setTimeout(() => void look().catch(() => {}), lookMilliseconds);
@@ -54,6 +56,7 @@ export async function joinSame<Result>(store: Store, joiner: Joiner, joining: Pr
   try {
     return await Promise.race([joining, different]);
   } finally {
+    over = true;
     clearTimeout(timer);
     joining.catch(() => {});
   }

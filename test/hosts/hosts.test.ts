@@ -301,7 +301,7 @@ describe("a link that is cut while ranks train", () => {
 });
 
 test("waiting workers of two hosts, and a driver on a third", async () => {
-  const variables = { HEDDLE_WORKERS_SECRET: "s" };
+  const variables = { HEDDLE_WORKERS_SECRET: "a secret of the tests" };
   const workers = [0, 1].map((host) =>
     heddle(["worker", "-l", `${network.address(host)}:4100`, "-t", "1"], variables, host),
   );
