@@ -66,7 +66,7 @@ export interface LaunchOptions {
   readonly timeout?: number;
   /** Seconds that workers get to end after they were asked to, before they are killed; default 5. If given, SIGTERM lets trainings save first. */
   readonly grace?: number;
-  /** Where a notice of the machine's end comes from, as {@link watchNotices} takes it; the notice is like SIGTERM, with a `grace` of 25. */
+  /** Where a notice of the machine's end comes from, `aws`, `gcp`, `azure` or the path of a file; the notice is like SIGTERM, with a `grace` of 25. */
   readonly notice?: string;
   /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
