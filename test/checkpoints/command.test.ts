@@ -58,7 +58,7 @@ describe("heddle checkpoint", () => {
     const { stdout: text } = await heddle("ls", folder, "--json");
     expect(JSON.parse(text)).toMatchObject([{ step: 3 }, { step: 2, files: 2, tensors: 6 }, { step: 1, bytes: 8 }]);
     const missing = await heddle("ls", join(folder, "none"));
-    expect(missing).toMatchObject({ status: 1, stderr: expect.stringContaining("there is nothing at") });
+    expect(missing).toMatchObject({ status: 2, stderr: expect.stringContaining("there is nothing at") });
   });
 
   test("show prints the newest of a folder, or one", async () => {
