@@ -3,7 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseRankProfile, type RankProfile } from "../executors/index.ts";
-import { type LaunchOptions, type LaunchResult, launchLocal } from "../launch/local.ts";
+import type { LaunchOptions, LaunchResult } from "../launch/launch-options.ts";
+import { launchLocal } from "../launch/local.ts";
 import { HeddleError } from "../util/errors.ts";
 import { exitStatus } from "./status.ts";
 

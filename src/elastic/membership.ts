@@ -14,6 +14,8 @@ export interface ElasticLimits {
   readonly max: number;
   /** How often a lost worker is replaced, or an epoch is formed again without a loss. */
   readonly restarts: number;
+  /** Whether workers can be started in the place of lost ones; default true. */
+  readonly replaces?: boolean;
 }
 
 /** What the launcher sees. */
@@ -78,6 +80,8 @@ export class Membership {
   /** Whether a member has begun a training, and whether one has ended before its training did. */
   private begun = false;
   private hasGap = false;
+  /** Whether a worker has finished the script, or the run is being stopped. */
+  private ends = false;
 
   constructor(limits: ElasticLimits, epoch = 0) {
     this.limits = limits;
@@ -98,6 +102,11 @@ export class Membership {
     return this.ranks;
   }
 
+  /** Whether a member that ends now leaves others behind: a training has begun, and the member's has not ended. */
+  isMissed(worker: number): boolean {
+    return this.begun && this.ranks.includes(worker) && !this.past.has(worker);
+  }
+
   /** Takes an event; gives what is to be done, in order. */
   take(event: MembershipEvent): MembershipAction[] {
     switch (event.type) {
@@ -116,6 +125,7 @@ export class Membership {
         this.holders.add(event.worker);
         return [];
       case "stopping":
+        this.ends = true;
         return this.close();
       case "overdue":
         return this.overdue(event.epoch);
@@ -123,41 +133,43 @@ export class Membership {
   }
 
   private begins(worker: number, call: number, unit: number): MembershipAction[] {
-    this.past.delete(worker);
+    // Others may have formed an epoch while it was past its training.
+    const isBack = this.past.delete(worker) && !this.ranks.includes(worker);
+    if (isBack) this.waiting.add(worker);
     this.begun = true;
     this.unit = unit;
     const closing = call > 1 && this.ranks.includes(worker) ? this.close() : [];
     const isOdd = this.ranks.length % unit !== 0;
-    return this.hasGap || isOdd ? [...closing, ...this.form()] : closing;
+    return this.hasGap || isOdd || isBack ? [...closing, ...this.form()] : closing;
   }
 
   private ended(worker: number, how: "finished" | "failed" | "lost"): MembershipAction[] {
-    const wasMember = this.ranks.includes(worker);
-    const isKnown = wasMember || this.coming.delete(worker) || this.waiting.delete(worker);
+    const isMissed = this.isMissed(worker);
+    const [wasMember, wasPast] = [this.ranks.includes(worker), this.past.delete(worker)];
+    const isKnown = wasMember || wasPast || this.coming.delete(worker) || this.waiting.delete(worker);
     if (!isKnown) return [];
     this.ranks = this.ranks.filter((member) => member !== worker);
     this.broken.delete(worker);
     if (how === "failed") return [{ type: "fail", reason: `an error of worker ${worker} ends the run` }];
-    if (how === "finished") {
-      const actions = wasMember && this.past.has(worker) ? this.close() : [];
-      if (this.ranks.length + this.coming.size + this.waiting.size === 0) return [...actions, { type: "finish" }];
-      if (wasMember && !this.past.has(worker)) {
-        // It has left before its training ended: the others do not wait for it.
-        this.hasGap = true;
-        return this.begun ? [...actions, ...this.form()] : actions;
-      }
-      // The others can end their training without this worker only in an epoch of their own.
-      return this.broken.size > 0 ? [...actions, ...this.form()] : actions;
-    }
-    if (this.past.has(worker)) return [{ type: "fail", reason: `worker ${worker} was lost after its training` }];
+    if (how === "finished") return this.finished(wasMember && !wasPast, isMissed);
+    if (wasPast) return [{ type: "fail", reason: `worker ${worker} was lost after its training` }];
     const started = this.replace();
     return [...started, ...(wasMember || this.short ? this.form() : [])];
+  }
+
+  /** A worker has finished; `isEarly`: it has left before its training ended, so that the others do not wait for it. */
+  private finished(isEarly: boolean, isMissed: boolean): MembershipAction[] {
+    this.ends = true;
+    if (this.ranks.length + this.past.size + this.coming.size + this.waiting.size === 0) return [{ type: "finish" }];
+    this.hasGap ||= isEarly;
+    // The others can end their training without this worker only in an epoch of their own.
+    return isMissed || this.broken.size > 0 ? this.form() : [];
   }
 
   /** Starts a worker in the place of a lost one. */
   private replace(): MembershipAction[] {
     const alive = this.ranks.length + this.coming.size + this.waiting.size;
-    if (this.closed || this.restarts === 0 || alive >= this.limits.max) return [];
+    if (this.closed || this.limits.replaces === false || this.restarts === 0 || alive >= this.limits.max) return [];
     this.restarts--;
     const worker = this.next++;
     this.coming.add(worker);
@@ -168,18 +180,30 @@ export class Membership {
     if (epoch !== this.current || !this.ranks.includes(worker) || this.broken.has(worker)) return [];
     const first = this.broken.size === 0;
     this.broken.add(worker);
-    if (this.broken.size < this.ranks.length) return first && !this.short ? [{ type: "await", epoch }] : [];
+    if (this.broken.size < this.working.length) return first && !this.short ? [{ type: "await", epoch }] : [];
     if (this.short) return [];
     // All live: a link was cut, or one was late. Without a bound this could go on for ever.
-    if (!this.closed && this.restarts === 0)
-      return [{ type: "fail", reason: "the workers cannot reach each other, and no restart is left" }];
-    if (!this.closed) this.restarts--;
+    if (!this.isEnding) {
+      if (this.restarts === 0)
+        return [{ type: "fail", reason: "the workers cannot reach each other, and no restart is left" }];
+      this.restarts--;
+    }
     return this.form();
   }
 
   private overdue(epoch: number): MembershipAction[] {
     if (epoch !== this.current || this.broken.size === 0) return [];
-    return this.ranks.filter((member) => !this.broken.has(member)).map((worker) => ({ type: "kill", worker }));
+    return this.working.filter((member) => !this.broken.has(member)).map((worker) => ({ type: "kill", worker }));
+  }
+
+  /** The members whose training has not ended. */
+  private get working(): readonly number[] {
+    return this.ranks.filter((member) => !this.past.has(member));
+  }
+
+  /** Whether a member is done with the training, so that the others only end what they have begun. */
+  private get isEnding(): boolean {
+    return this.ends || this.past.size > 0;
   }
 
   private arrived(worker: number): MembershipAction[] {
@@ -205,15 +229,15 @@ export class Membership {
 
   /** A new epoch of the members that are left and the newcomers that wait. */
   private form(): MembershipAction[] {
-    const all = [...this.ranks, ...this.waiting];
+    const all = [...this.working, ...this.waiting];
     const members = all.slice(0, all.length - (all.length % this.unit));
     if (members.length === 0 && all.length > 0) {
       this.short = this.coming.size > 0;
       return this.short ? [] : [{ type: "fail", reason: `${count(all.length)} left, and the mesh needs ${this.unit}` }];
     }
-    if (members.length === 0) return this.coming.size > 0 ? [] : [{ type: "fail", reason: "no worker is left" }];
-    // Once a member has finished, the others only end what they have begun.
-    if (members.length < this.limits.min && !this.closed) {
+    if (members.length === 0)
+      return this.coming.size + this.past.size > 0 ? [] : [{ type: "fail", reason: "no worker is left" }];
+    if (members.length < this.limits.min && !this.isEnding) {
       this.short = this.coming.size > 0;
       if (this.short) return [];
       return [{ type: "fail", reason: `${count(members.length)} left, and the run needs ${this.limits.min}` }];

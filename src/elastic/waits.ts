@@ -1,5 +1,6 @@
 /** @module Waiting for what another rank puts into the store of a run, which in an elastic run may never come. */
 import { HeddleError } from "../util/errors.ts";
+import { parseFault } from "../util/faults.ts";
 import { elasticMember } from "./member.ts";
 
 /** What is needed of the store. */
@@ -31,7 +32,8 @@ export async function getWhileTogether(
     try {
       return await store.get(key, Math.max(0.01, Math.min(slice, left)), waitingFor);
     } catch (error) {
-      if (left <= slice) throw error;
+      const isLate = parseFault((error as Error).message)?.kind === "timeout";
+      if (!isLate || left <= slice) throw error;
     }
   }
 }

@@ -50,8 +50,6 @@ class ElasticRun {
   readonly forgiven = new Set<number>();
   /** Workers whose loss the run has not got over yet. */
   private readonly missed = new Set<number>();
-  private readonly trained = new Set<number>();
-  private begun = false;
   readonly ended: Promise<"finished" | "failed">;
   private readonly crew: Crew;
   private readonly options: ElasticOptions;
@@ -63,7 +61,7 @@ class ElasticRun {
     this.crew = crew;
     this.options = options;
     const { limits, epoch } = options;
-    this.membership = new Membership(crew.add === undefined ? { ...limits, restarts: 0 } : limits, epoch);
+    this.membership = new Membership({ ...limits, replaces: crew.add !== undefined }, epoch);
     this.ended = new Promise((resolve) => {
       this.end = resolve;
     });
@@ -81,13 +79,9 @@ class ElasticRun {
   }
 
   private heard({ rank: worker }: WorkerProcess, message: ElasticMessage): void {
-    if (message.type === "broken" && message.epoch === this.membership.epoch && this.isMember(worker))
+    const { epoch, members } = this.membership;
+    if (message.type === "broken" && message.epoch === epoch && members.includes(worker))
       this.options.say(`worker ${worker} waits for the others: ${message.reason}`);
-    if (message.type === "training") {
-      this.begun = true;
-      this.trained.delete(worker);
-    }
-    if (message.type === "trained") this.trained.add(worker);
     this.take({ ...message, worker } as MembershipEvent);
   }
 
@@ -95,7 +89,7 @@ class ElasticRun {
     if (this.over) return;
     const { rank, step } = worker;
     const how = howEnded(worker, exit);
-    const isEarly = how === "finished" && !this.trained.has(rank) && this.begun;
+    const isEarly = how === "finished" && this.membership.isMissed(rank);
     if ((how === "lost" || isEarly) && !worker.stopping)
       this.options.say(`worker ${rank} ${endOf(exit)}${step === undefined ? "" : ` after the launch of step ${step}`}`);
     if (how === "lost") this.missed.add(rank);
@@ -159,10 +153,6 @@ class ElasticRun {
   private finish(how: "finished" | "failed"): void {
     this.over = true;
     this.end(how);
-  }
-
-  private isMember(worker: number): boolean {
-    return this.membership.members.includes(worker);
   }
 
   private process(worker: number): WorkerProcess {

@@ -13,8 +13,8 @@ import { flattenTree } from "../util/tree.ts";
 import { Regrouping } from "./ending.ts";
 import { host } from "./host.ts";
 import type { StateLayouts } from "./layouts.ts";
+import { newestTogether } from "./memory-of-workers.ts";
 import type { Settings } from "./options.ts";
-import { newestTogether } from "./shared-memory.ts";
 import {
   disposeState,
   exportHeld,

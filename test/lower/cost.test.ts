@@ -7,8 +7,9 @@ import { callCost, costOf, type LoweredStep, lowerProgram, numberedCalls } from 
 import { parseMesh } from "../../src/plan/index.ts";
 import { costOf as costOfProgram, type Program, type ProgramAxis, splitGraph } from "../../src/program/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
-import { resolveOptions, type TrainOptions } from "../../src/train/options.ts";
+import type { TrainOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
+import { resolveOptions } from "../../src/train/resolve-options.ts";
 import { mlpStep as smallStep } from "../plan/networks.ts";
 import { dataParallelStep } from "../program/graphs.ts";
 import { leNetGradient } from "../support/lenet.ts";

@@ -10,8 +10,8 @@ import { isOnStage, isTensor, replicate, type Tensor } from "../../src/functions
 import type { HostTensors } from "../../src/io/safetensors.ts";
 import { formatLayout, type Mesh, mesh, printLayouts, printPlan } from "../../src/plan/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
-import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
+import { resolveOptions } from "../../src/train/resolve-options.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";

@@ -5,8 +5,9 @@ import { checkMachine, type Machine } from "../../src/cost/index.ts";
 import { parseMesh } from "../../src/plan/index.ts";
 import { costOf } from "../../src/program/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
-import { resolveOptions, type TrainOptions } from "../../src/train/options.ts";
+import type { TrainOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
+import { resolveOptions } from "../../src/train/resolve-options.ts";
 
 const { machine, milliseconds } = JSON.parse(
   readFileSync(new URL("../fixtures/plans.json", import.meta.url), "utf8"),

@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import { costOfTasks, machineFor, tasksOf } from "../../src/cost/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { predictedMemory } from "../../src/train/memory.ts";
-import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
+import { resolveOptions } from "../../src/train/resolve-options.ts";
 
 const width = 256;
 const layers = 12;

@@ -3,7 +3,7 @@ import { data, layouts, losses, nn, type TrainOptions, train } from "heddle";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { mesh } from "../../src/plan/index.ts";
 import { batched } from "../../src/train/evaluate.ts";
-import { resolveOptions } from "../../src/train/options.ts";
+import { resolveOptions } from "../../src/train/resolve-options.ts";
 import { suspicions } from "../../src/train/suspicions.ts";
 import { bars, convnet, options } from "./synthetic.ts";
 

@@ -9,8 +9,8 @@ import { isTensor, replicate, type Tensors } from "../../src/functions/index.ts"
 import { trafficOf } from "../../src/plan/index.ts";
 import { modelTypes } from "../../src/train/functions.ts";
 import { nextAverage } from "../../src/train/kept.ts";
-import { resolveOptions } from "../../src/train/options.ts";
 import { planStep } from "../../src/train/programs.ts";
+import { resolveOptions } from "../../src/train/resolve-options.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { fixture } from "../fixtures/fixture.ts";
 import { missing } from "../native/evaluate.ts";

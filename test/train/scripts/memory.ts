@@ -9,8 +9,8 @@ import { deviceCount } from "../../../src/plan/index.ts";
 import { deviceBytes } from "../../../src/report/index.ts";
 import { modelTypes } from "../../../src/train/functions.ts";
 import { predictedMemory } from "../../../src/train/memory.ts";
-import { resolveOptions } from "../../../src/train/options.ts";
 import { pipelineMesh } from "../../../src/train/pipeline.ts";
+import { resolveOptions } from "../../../src/train/resolve-options.ts";
 
 const pipeline = { stages: { 0: 0, 2: 0, 4: 1 }, microBatches: 4 };
 export const cases: { readonly [name: string]: Partial<TrainOptions> } = {

@@ -66,29 +66,40 @@ export async function newestTogether(
 /** Names of what compression has kept back: each device has a row of its own. */
 const unsent = "optimizer/compression.";
 
+/** A piece, and the ranks that hold it. */
+interface HeldPiece {
+  readonly piece: Omit<PieceData, "bytes">;
+  readonly ranks: number[];
+}
+
+const keyOf = ({ name, start }: Pick<PieceData, "name" | "start">): string => `${name}@${start}`;
+
+/** The pieces of one step, by name and place. */
+function piecesAt(all: readonly Holding[], step: number): Map<string, HeldPiece> {
+  const found = new Map<string, HeldPiece>();
+  for (const [rank, { states }] of all.entries())
+    for (const piece of states.find((state) => state.step === step)?.pieces ?? []) {
+      const known = found.get(keyOf(piece));
+      if (known === undefined) found.set(keyOf(piece), { piece, ranks: [rank] });
+      else known.ranks.push(rank);
+    }
+  return found;
+}
+
 /** The newest step of which the workers have every value whole. */
 function newestWhole(all: readonly Holding[], needed: ReadonlyMap<string, Needed>): number | undefined {
   const steps = [...new Set(all.flatMap(({ states }) => states.map(({ step }) => step)))].sort((a, b) => b - a);
   return steps.find((step) => {
-    const sizes = new Map<string, number>();
-    const seen = new Set<string>();
-    for (const { name, type, start, shape } of piecesAt(all, step)) {
-      const key = `${name}@${start}`;
-      if (!seen.has(key)) sizes.set(name, (sizes.get(name) ?? 0) + bytesOf({ dtype: type.dtype, shape }));
-      seen.add(key);
+    const missing = new Map<string, number>();
+    for (const { piece } of piecesAt(all, step).values()) {
+      const { name, type, shape } = piece;
+      const before = missing.get(name) ?? bytesOf(type);
+      missing.set(name, before - bytesOf({ dtype: type.dtype, shape }));
     }
-    const types = new Map(piecesAt(all, step).map(({ name, type }) => [name, type]));
-    return [...needed.keys()].every((name) => {
-      // What a lost worker had not sent is lost with it; the training goes on without.
-      if (name.startsWith(unsent)) return true;
-      const type = types.get(name);
-      return type !== undefined && sizes.get(name) === bytesOf(type);
-    });
+    // What a lost worker had not sent is lost with it; the training goes on without.
+    return [...needed.keys()].every((name) => name.startsWith(unsent) || missing.get(name) === 0);
   });
 }
-
-const piecesAt = (all: readonly Holding[], step: number): readonly Omit<PieceData, "bytes">[] =>
-  all.flatMap(({ states }) => states.find((state) => state.step === step)?.pieces ?? []);
 
 /** Moves the pieces of one step to the workers that need parts of them. */
 async function gather(
@@ -99,16 +110,8 @@ async function gather(
   needed: ReadonlyMap<string, Needed>,
 ): Promise<Map<string, FilledValue>> {
   const values = new Map<string, { type: TensorType; boxes: FilledBox[] }>();
-  const held = new Map(own.map((piece) => [`${piece.name}@${piece.start}`, piece]));
-  const holders = new Map<string, { piece: Omit<PieceData, "bytes">; ranks: number[] }>();
-  for (const [rank, { states }] of all.entries())
-    for (const piece of states.find((state) => state.step === step)?.pieces ?? []) {
-      const key = `${piece.name}@${piece.start}`;
-      const known = holders.get(key);
-      if (known === undefined) holders.set(key, { piece, ranks: [rank] });
-      else known.ranks.push(rank);
-    }
-  for (const [key, { piece, ranks }] of holders) {
+  const held = new Map(own.map((piece) => [keyOf(piece), piece]));
+  for (const [key, { piece, ranks }] of piecesAt(all, step)) {
     const { name, type, start, shape } = piece;
     const { bytes: elementBytes } = dtypes[type.dtype];
     const mine = held.get(key)?.bytes;
