@@ -18,6 +18,8 @@ class Training {
   readonly child: ChildProcess;
   readonly pids = new Set<number>();
   newest = 0;
+  /** What it said last. */
+  tail = "";
   private text = "";
 
   constructor(program: string, args: readonly string[], env: { readonly [name: string]: string | undefined }) {
@@ -29,6 +31,7 @@ class Training {
     process.once("exit", () => this.child.kill("SIGKILL"));
     for (const stream of [this.child.stdout, this.child.stderr])
       stream?.on("data", (bytes: Buffer) => {
+        this.tail = (this.tail + bytes.toString()).slice(-2000);
         const lines = (this.text + bytes.toString()).split("\n");
         this.text = lines.pop() ?? "";
         for (const line of lines) {
@@ -41,7 +44,8 @@ class Training {
 
   async reached(step: number): Promise<void> {
     while (this.newest < step) {
-      if (this.child.exitCode !== null) throw new Error(`the training ended with status ${this.child.exitCode}`);
+      if (this.child.exitCode !== null)
+        throw new Error(`the training ended with status ${this.child.exitCode}:\n${this.tail}`);
       await sleep(2);
     }
   }
@@ -63,7 +67,7 @@ async function recovery(training: Training): Promise<number> {
   process.kill(pids.at(-1) as number, "SIGKILL");
   const started = performance.now();
   // Steps that had ended are still being told of.
-  await sleep(50);
+  await sleep(150);
   await training.reached(training.newest + 1);
   return performance.now() - started;
 }

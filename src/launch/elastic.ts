@@ -40,7 +40,7 @@ export async function superviseElastic(crew: Crew, stop: StopRequest, options: E
   const outcome = await Promise.race([run.ended, stop.requested]);
   if (outcome === "finished") return { stoppedBy: undefined, forgiven: run.forgiven };
   const isSignal = outcome !== "failed";
-  if (isSignal) run.stop();
+  if (isSignal) run.stop(options.saves);
   await stopAll(crew.processes, isSignal ? outcome : "SIGTERM", stop, options.grace, isSignal && options.saves);
   return { stoppedBy: isSignal ? outcome : undefined, forgiven: run.forgiven };
 }
@@ -68,9 +68,10 @@ class ElasticRun {
     for (const worker of crew.processes) this.watch(worker);
   }
 
-  /** The run is being stopped: those who end now are not lost, and nobody is started. */
-  stop(): void {
+  /** The run is being stopped: nobody is started; while trainings save, the others still go on without a worker that is lost. */
+  stop(saves: boolean): void {
     this.take({ type: "stopping" });
+    this.over = !saves;
   }
 
   private watch(worker: WorkerProcess): void {
@@ -93,6 +94,8 @@ class ElasticRun {
     if ((how === "lost" || isEarly) && !worker.stopping)
       this.options.say(`worker ${rank} ${endOf(exit)}${step === undefined ? "" : ` after the launch of step ${step}`}`);
     if (how === "lost") this.missed.add(rank);
+    // Asked to end, its training has ended, and it has left to the others nothing to do.
+    if (how === "finished" && worker.stopping) this.take({ type: "trained", worker: rank });
     this.take({ type: "ended", worker: rank, how });
   }
 
