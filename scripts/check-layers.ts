@@ -38,6 +38,7 @@ export const layers: readonly (readonly string[])[] = [
   ["tensor", "report"],
   ["functions"],
   ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression", "placed"],
+  ["consistency"],
   ["io"],
   ["checkpoints"],
   ["train", "parameter-server", "extend"],

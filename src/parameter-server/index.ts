@@ -1,5 +1,4 @@
-/** @module What reacts to arrivals: server devices, consistency policies, time for testing them. */
-export { type Grant, StaleSynchronous } from "./consistency.ts";
+/** @module What reacts to arrivals: server devices and the parameter server. */
 export { type HandlerFunction, ServerDevice } from "./device.ts";
 export {
   type Applied,
@@ -8,4 +7,3 @@ export {
   replayOnServer,
   trainOnServer,
 } from "./parameter-server.ts";
-export { VirtualTime } from "./virtual-time.ts";
