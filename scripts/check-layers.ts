@@ -65,6 +65,7 @@ const needNode: readonly string[] = [
   "executors/through-switch/",
   "executors/registered.ts",
   "runtime/packages.ts",
+  "data/file-ranges.ts",
   "data/idx-file.ts",
   "data/mnist.ts",
   "io/",

@@ -226,6 +226,17 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly checkReplicas?: number | false;
   /**
+   * How workers compare their data before the first step: `"sampled"` (default) by size and a sample of blocks, so that the start does not
+   * depend on the size of the data; `"whole"` by every value.
+   */
+  readonly compareData?: "sampled" | "whole";
+  /**
+   * Bytes of columns that this process may keep in memory besides arrays that you made: files that are read as a whole, and the copies
+   * from which native code gathers batches. Columns that do not fit are read by the rows of each batch. Default: a quarter of
+   * `HEDDLE_MEMORY`, or 1 GiB.
+   */
+  readonly dataMemory?: number;
+  /**
    * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
    * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */

@@ -59,6 +59,8 @@ const names: readonly (keyof TrainOptions)[] = [
   "ema",
   "compression",
   "checkReplicas",
+  "compareData",
+  "dataMemory",
 ];
 
 /** Checks what goes with the policy for bad losses. @throws HeddleError `option` */
@@ -94,6 +96,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   if (options.checkReplicas !== undefined && options.checkReplicas !== false)
     checkInteger("train", "checkReplicas", options.checkReplicas, 1);
+  oneOf("compareData", options.compareData ?? "sampled", ["sampled", "whole"]);
+  if (options.dataMemory !== undefined) checkNumber("train", "dataMemory", options.dataMemory, 0);
   oneOf("nan", nan, ["error", "continue", "skip", "rollback"]);
   checkBadLoss(options, nan);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
