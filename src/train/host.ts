@@ -16,6 +16,7 @@ import { candidates, takeFolder } from "./checkpoint-folder.ts";
 import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.ts";
 import { planAndEnd } from "./plan-only.ts";
 import { makeSaver } from "./saver.ts";
+import { joinPartners } from "./second-world.ts";
 import { makeReporter } from "./terminal.ts";
 
 export { csvLogger } from "./callbacks/csv-logger.ts";
@@ -65,6 +66,7 @@ const ownProcess: HostProcess = {
     }
   },
   member: elasticMember,
+  joinPartners,
   profiledSteps,
   planAndEnd,
 };

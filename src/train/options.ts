@@ -237,6 +237,12 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly dataMemory?: number;
   /**
+   * In an elastic run whose values are sharded, the number of steps after which workers take copies of each other's parts into their memory,
+   * beside the steps: a lost worker costs at most so many steps, without a file. Default 10; false: never. Where several workers
+   * have each part, no copies are taken.
+   */
+  readonly memoryCopies?: number | false;
+  /**
    * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
    * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
@@ -257,6 +263,7 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly accumulate: number;
   readonly initialEpoch: number;
   readonly checkReplicas: number | false;
+  readonly memoryCopies: number | false;
   /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];
