@@ -85,8 +85,15 @@ export class ClockTable {
     const entry = this.entry(worker);
     entry.waiting = false;
     entry.begun++;
-    this.refresh(worker, until);
+    entry.held = this.slowest;
+    entry.until = until;
     if (entry.begun === entry.done + 1) entry.at = this.now;
+  }
+
+  /** The worker leaves out the clocks before this one, if it has none under way. */
+  skip(worker: number, clock: number): void {
+    const entry = this.entry(worker);
+    if (entry.begun === entry.done && entry.done < clock) entry.begun = entry.done = clock;
   }
 
   /** The worker has a new copy. */

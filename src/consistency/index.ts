@@ -16,4 +16,12 @@ export {
   type WorkerRule,
 } from "./policy.ts";
 export { type PolicyKind, type PolicyNumber, policyKinds, policyNamed, registerPolicy, specForm } from "./registry.ts";
+export {
+  type SimulatedEvent,
+  type SimulatedModel,
+  type SimulationOptions,
+  type SimulationResult,
+  simulate,
+} from "./simulation.ts";
+export { TaskGraph } from "./task-graph.ts";
 export { VirtualTime } from "./virtual-time.ts";
