@@ -27,6 +27,8 @@ export interface Channel {
   onEnd(take: (error: HeddleError | undefined) => void): void;
   /** Milliseconds since the other side has sent anything. */
   readonly silence: number;
+  /** Refuses bodies of more bytes from now on, before there is memory for them. */
+  limit(bytes: number): void;
   /** What the other side said in its first frame. */
   readonly greeting: Frame["head"];
   /** Sets whether the link keeps this process alive; at first it does. */
@@ -201,6 +203,7 @@ class SocketChannel implements Channel {
   private ended: { error: HeddleError | undefined } | undefined;
   private readonly enders: ((error: HeddleError | undefined) => void)[] = [];
   private heard = performance.now();
+  private mostBody = maxBody;
 
   constructor(socket: Socket, reader: Reader, { peer, sealer, opener, own }: Greeted) {
     this.socket = socket;
@@ -240,6 +243,7 @@ class SocketChannel implements Channel {
     reader.want(8, (lengths) => {
       const [head, body] = [lengths.readUInt32LE(0), lengths.readUInt32LE(4)];
       if (head > maxHead) return this.refuse(`a head of ${head} bytes`);
+      if (body > this.mostBody) return this.refuse(`a body of ${body} bytes`);
       reader.want(head + body, (bytes) => {
         const frame = parseFrame(bytes, head);
         if (frame === undefined) return this.refuse("a head that is not a JSON object");
@@ -290,6 +294,10 @@ class SocketChannel implements Channel {
   onEnd(take: (error: HeddleError | undefined) => void): void {
     if (this.ended === undefined) this.enders.push(take);
     else take(this.ended.error);
+  }
+
+  limit(bytes: number): void {
+    this.mostBody = bytes;
   }
 
   hold(alive: boolean): void {
