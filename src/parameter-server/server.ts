@@ -312,7 +312,7 @@ class Server implements ParameterServer {
     const channel = await greet(socket, "worker", hello).catch(() => undefined);
     this.greeting.delete(socket);
     if (channel === undefined) return;
-    channel.limit(this.mostBytes);
+    channel.mostBody = this.mostBytes;
     const session: Session = { channel, peer, role: undefined, client: 0, incarnation: 0 };
     channel.onFrame((frame) => void this.take(session, frame));
     const watch = setInterval(() => {
@@ -345,7 +345,7 @@ class Server implements ParameterServer {
       if (!(request.type === "log" || (request.type === "snapshot" && request.copy))) await this.ready;
       if (this.broken !== undefined) throw this.broken;
       const { body: answer, ...fields } = await this.answer(session, request, bytes);
-      if (request.type === "create") channel.limit(this.mostBytes);
+      if (request.type === "create") channel.mostBody = this.mostBytes;
       this.sent += answer?.length ?? 0;
       channel.send({ n, ...fields }, answer);
     } catch (error) {

@@ -27,8 +27,8 @@ export interface Channel {
   onEnd(take: (error: HeddleError | undefined) => void): void;
   /** Milliseconds since the other side has sent anything. */
   readonly silence: number;
-  /** Refuses bodies of more bytes from now on, before there is memory for them. */
-  limit(bytes: number): void;
+  /** Bodies of more bytes are refused before there is memory for them. */
+  mostBody: number;
   /** What the other side said in its first frame. */
   readonly greeting: Frame["head"];
   /** Sets whether the link keeps this process alive; at first it does. */
@@ -203,7 +203,7 @@ class SocketChannel implements Channel {
   private ended: { error: HeddleError | undefined } | undefined;
   private readonly enders: ((error: HeddleError | undefined) => void)[] = [];
   private heard = performance.now();
-  private mostBody = maxBody;
+  mostBody = maxBody;
 
   constructor(socket: Socket, reader: Reader, { peer, sealer, opener, own }: Greeted) {
     this.socket = socket;
@@ -276,9 +276,8 @@ class SocketChannel implements Channel {
     if (this.ended !== undefined) return;
     const text = Buffer.from(JSON.stringify(head));
     if (body.length > maxBody) throw new HeddleError("link", `a message of ${body.length} bytes is too large`);
-    const lengths = Buffer.alloc(8);
-    lengths.writeUInt32LE(text.length, 0);
-    lengths.writeUInt32LE(body.length, 4);
+    // All processors that Heddle runs on are little-endian.
+    const lengths = Buffer.from(Uint32Array.of(text.length, body.length).buffer);
     this.socket.cork();
     const small = body.length < smallBody;
     const parts = small ? [Buffer.concat([lengths, text, body])] : [Buffer.concat([lengths, text]), body];
@@ -296,13 +295,8 @@ class SocketChannel implements Channel {
     else take(this.ended.error);
   }
 
-  limit(bytes: number): void {
-    this.mostBody = bytes;
-  }
-
   hold(alive: boolean): void {
-    if (alive) this.socket.ref();
-    else this.socket.unref();
+    this.socket[alive ? "ref" : "unref"]();
   }
 
   close(reason?: string): void {
