@@ -78,6 +78,7 @@ const needNode: readonly string[] = [
   "train/index.ts",
   "train/checkpoint-folder.ts",
   "train/saver.ts",
+  "train/on-servers.ts",
   "train/plan-only.ts",
   "train/terminal.ts",
   "train/callbacks/append.ts",

@@ -59,6 +59,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "ema",
   "compression",
   "checkReplicas",
+  "server",
 ];
 
 /** Checks what goes with the policy for bad losses. @throws HeddleError `option` */
