@@ -80,6 +80,7 @@ const needNode: readonly string[] = [
   "train/checkpoint-folder.ts",
   "train/saver.ts",
   "train/second-world.ts",
+  "train/on-servers.ts",
   "train/plan-only.ts",
   "train/terminal.ts",
   "train/callbacks/append.ts",

@@ -2,6 +2,7 @@
 import { bytesOf } from "../ir/shape.ts";
 import type { Begun, Statistics } from "./coordinator.ts";
 import { Link } from "./link.ts";
+import type { Rule } from "./requests.ts";
 import { concatenated } from "./shard-state.ts";
 import { bytesOfPieces, type Piece, type Shard } from "./shards.ts";
 
@@ -55,9 +56,10 @@ export class ServerClient {
     return { sent: sum(({ sent }) => sent), received: sum(({ received }) => received) };
   }
 
-  /** Says which shards there are. Resolves with the number of clocks of this worker that count as done. @throws HeddleError `mismatch` */
-  async open(shards: readonly Shard[]): Promise<number> {
+  /** Says which shards there are, and who waits for whom. Resolves with the number of clocks of this worker that count as done. @throws HeddleError `mismatch` */
+  async open(shards: readonly Shard[], rule: Rule): Promise<number> {
     this.shards = shards;
+    await this.first.ask({ type: "decide", rule: JSON.stringify(rule) });
     await this.each((link, shard) => link.ask({ type: "create", shard, spec: JSON.stringify(shards[shard]) }));
     const { worker: client, incarnation } = this;
     const { fields } = await this.first.ask({ type: "hello", role: "worker", client, incarnation });

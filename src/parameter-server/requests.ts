@@ -6,6 +6,8 @@ import { HeddleError } from "../util/errors.ts";
 export type Request =
   /** Who asks: the first request of every link. The answer has the clocks of a worker that count as done. */
   | HelloRequest
+  /** The policy, as JSON of {@link Rule}: once, later ones are compared. */
+  | { readonly type: "decide"; readonly rule: string }
   /** What a shard is, once; later ones are compared. */
   | { readonly type: "create"; readonly shard: number; readonly spec: string }
   /** First values of a shard: parameters, then states of the update rule. Does nothing if the shard has values. */
@@ -31,6 +33,24 @@ export type Request =
   | { readonly type: "snapshot"; readonly shard: number; readonly copy: boolean; readonly version: number }
   | { readonly type: "statistics" }
   | { readonly type: "ping" };
+
+/** Who waits for whom, and whether pushes of one step are summed or averaged. */
+export interface Rule {
+  readonly policy: string;
+  readonly merging?: "sum" | "mean" | undefined;
+}
+
+/** Reads a rule. @throws HeddleError `link` */
+export function parseRule(text: string): Rule {
+  try {
+    const { policy, merging } = JSON.parse(text) as Partial<Rule>;
+    const known = merging === undefined || merging === "sum" || merging === "mean";
+    if (typeof policy === "string" && known) return { policy, merging };
+  } catch {
+    // As malformed as any other.
+  }
+  throw new HeddleError("link", "a malformed policy");
+}
 
 /** Who asks. */
 export interface HelloRequest {
@@ -118,6 +138,7 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
     client: worker,
     incarnation: (value) => count(value),
   },
+  decide: { rule: text },
   create: { shard, spec: text },
   load: { shard, steps: (value) => count(value) },
   begin: { start: (value) => value === undefined || text(value) },

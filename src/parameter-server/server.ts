@@ -13,7 +13,7 @@ import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Coordinator, type Earlier } from "./coordinator.ts";
 import { Link } from "./link.ts";
-import { type Entry, isEntry, mostEntries, parseRequest, type Request } from "./requests.ts";
+import { type Entry, isEntry, mostEntries, parseRequest, parseRule, type Request } from "./requests.ts";
 import { ShardState } from "./shard-state.ts";
 
 /** Options of {@link serveParameters}. */
@@ -25,10 +25,6 @@ export interface ServerOptions {
   readonly secret: string;
   /** Number of workers. */
   readonly workers: number;
-  /** The policy, such as `"ssp:3"`; default `"bsp"`. */
-  readonly policy?: string | undefined;
-  /** Whether pushes of one step are summed or averaged; default as the policy says. */
-  readonly merging?: "sum" | "mean" | undefined;
   /** The number of servers that have each shard; default 2, or 1 where there is one server. */
   readonly copies?: number | undefined;
   /** Seconds without a sign of life, after which a worker counts as lost, and a server as gone for good; default 60. */
@@ -95,6 +91,8 @@ class Server implements ParameterServer {
   private recentBase = 0;
   private acknowledged: number[] = [];
   private acknowledgements: { readonly version: number; readonly resolve: () => void }[] = [];
+  private readonly gone = new Set<number>();
+  private rule: string | undefined;
   private begun: string | undefined;
   private beginWaits: ((start: string) => void)[] = [];
   private broken: HeddleError | undefined;
@@ -119,14 +117,14 @@ class Server implements ParameterServer {
     const [host, port] = splitAddress(servers[index] as string);
     const bound = await listen(this.server, host, port);
     this.address = `${host}:${bound}`;
-    this.ready = life === 0 ? Promise.resolve(this.decide()) : this.comeBack();
+    this.ready = life === 0 ? Promise.resolve() : this.comeBack();
     this.ready.catch((error: HeddleError) => {
       this.broken = error;
     });
-    if (life === 0) await this.ready;
   }
 
   lost(worker: number): void {
+    this.gone.add(worker);
     void this.ready.then(() => this.coordinator?.leave(worker, false)).catch(() => {});
   }
 
@@ -168,9 +166,13 @@ class Server implements ParameterServer {
   }
 
   /** Begins to decide, on server 0. */
-  private decide(earlier?: Earlier): void {
-    const { index, workers, policy = "bsp", merging } = this.options;
-    if (index !== 0) return;
+  private decide(text: string, earlier?: Earlier): void {
+    const { index, workers } = this.options;
+    const { policy, merging } = parseRule(text);
+    if (this.rule !== undefined && this.rule !== text)
+      throw new HeddleError("mismatch", `a worker has the policy ${text}, and the first worker had ${this.rule}`);
+    this.rule = text;
+    if (index !== 0 || this.coordinator !== undefined) return;
     const coordinator = new Coordinator(
       {
         workers,
@@ -187,6 +189,7 @@ class Server implements ParameterServer {
       void this.spread(coordinator, server).catch((error: HeddleError) => this.break(error));
     void this.follow(coordinator).catch((error: HeddleError) => this.break(error));
     for (let worker = 0; worker < workers; worker++) this.expect(worker);
+    for (const worker of this.gone) coordinator.leave(worker, false);
     void coordinator.finish().then(this.end, () => {});
   }
 
@@ -260,16 +263,17 @@ class Server implements ParameterServer {
         break;
       }
     }
-    if (this.others.length === 0) return this.decide();
     const logs = await Promise.all(this.others.map((server) => this.link(server).ask({ type: "log" })));
-    const read = logs.map(({ fields: { base, entries, start } }) => ({
+    const read = logs.map(({ fields: { base, entries, start, rule } }) => ({
+      rule,
       base: Number(base),
       entries: Array.isArray(entries) ? entries.filter(isEntry) : [],
       start,
     }));
     const start = read.find((one) => typeof one.start === "string")?.start;
     if (typeof start === "string") this.begin(start);
-    if (index === 0) this.decide(this.earlier(read));
+    const rule = read.find((one) => typeof one.rule === "string")?.rule;
+    if (typeof rule === "string") this.decide(rule, this.earlier(read));
   }
 
   private earlier(logs: readonly { readonly base: number; readonly entries: readonly Entry[] }[]): Earlier | undefined {
@@ -385,6 +389,10 @@ class Server implements ParameterServer {
         if (request.role !== "worker" || this.coordinator === undefined) return {};
         clearTimeout(this.graces.get(request.client));
         return { clock: this.coordinator.hello(request.client, request.incarnation) };
+      case "decide":
+        this.decide(request.rule);
+        if (fromWorker) await Promise.all(this.others.map((server) => this.link(server).ask(request)));
+        return {};
       case "create":
         this.create(request.shard, request.spec);
         if (fromWorker) await this.forward(request.shard, request);
@@ -412,7 +420,7 @@ class Server implements ParameterServer {
       case "apply":
         return { version: await this.applyAll(request.from, request.entries) };
       case "log":
-        return { base: this.recentBase, entries: this.recent, start: this.begun };
+        return { base: this.recentBase, entries: this.recent, start: this.begun, rule: this.rule };
       case "tally":
         return { sums: await this.decider.tally(client, request.epoch, request.sums) };
       case "leave":
@@ -446,9 +454,14 @@ class Server implements ParameterServer {
   }
 
   private get decider(): Coordinator {
-    if (this.coordinator === undefined)
-      throw new HeddleError("protocol", `server ${this.options.index} does not decide: server 0 does`);
-    return this.coordinator;
+    if (this.coordinator !== undefined) return this.coordinator;
+    const { index } = this.options;
+    throw new HeddleError(
+      "protocol",
+      index === 0
+        ? "server 0 does not know its policy yet, or not any more"
+        : `server ${index} does not decide: server 0 does`,
+    );
   }
 
   private create(shard: number, spec: string): void {

@@ -247,6 +247,20 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
   readonly compression?: Compressor | CompressionOptions | string;
+  /**
+   * Keep parameters and optimizer state on parameter servers: workers push gradients and pull parameters, and the policy says who waits for
+   * whom. `heddle run --servers 2` starts servers, `--servers 0` puts them on the workers; in a single process the server is in it. Default:
+   * under `heddle run --servers` true, else parameters are on the workers.
+   */
+  readonly server?: ServerTraining;
+}
+
+/** A training on parameter servers. */
+export interface ServerTraining {
+  /** Who waits for whom: the spec of a policy, such as `"bsp"`, `"ssp:3"` or `"async"`. Default that of `--policy`, or `"bsp"`. */
+  readonly policy?: string;
+  /** Whether the gradients of one step are summed or averaged; default as the policy says. */
+  readonly merging?: "sum" | "mean";
 }
 
 /** Options with defaults filled in. */

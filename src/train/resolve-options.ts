@@ -63,6 +63,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "compareData",
   "dataMemory",
   "memoryCopies",
+  "server",
 ];
 
 /** Checks what goes with the policy for bad losses. @throws HeddleError `option` */

@@ -87,11 +87,11 @@ describe.each([1, 2, 3])("%d servers", (count) => {
   test.each(["bsp", "ssp:1", "async"])(
     "%s: pushes are applied once, all workers see the sum at the end",
     async (policy) => {
-      const { client } = await started(count, { workers: 2, policy });
+      const { client } = await started(count, { workers: 2 });
       const shards = shardsFor(count);
       const work = async (worker: number): Promise<Bytes> => {
         const own = client(worker);
-        expect(await own.open(shards)).toBe(0);
+        expect(await own.open(shards, { policy })).toBe(0);
         if (worker === 0) await own.load(filled(0), new Map(), 0, "begun");
         expect(await own.start()).toBe("begun");
         let begun = await own.clock(0, 0);
@@ -115,10 +115,10 @@ describe.each([1, 2, 3])("%d servers", (count) => {
 });
 
 test("a worker that comes back goes on where the servers are; a push of an earlier life counts once", async () => {
-  const { client } = await started(2, { workers: 1, policy: "async" });
+  const { client } = await started(2, { workers: 1 });
   const shards = shardsFor(2);
   const first = client(0, 1);
-  await first.open(shards);
+  await first.open(shards, { policy: "async" });
   await first.load(filled(0), new Map(), 0, "begun");
   await first.clock(0, 0);
   await first.push(0, filled(-1), [1]);
@@ -126,7 +126,7 @@ test("a worker that comes back goes on where the servers are; a push of an earli
   // Sent, but not said to be done: the next life does this clock again.
   await first.push(1, filled(-100), [1]);
   const second = client(0, 2);
-  expect(await second.open(shards)).toBe(1);
+  expect(await second.open(shards, { policy: "async" })).toBe(1);
   await second.clock(1, 1);
   await second.push(1, filled(-10), [1]);
   await second.push(1, filled(-10), [1]);
