@@ -37,7 +37,7 @@ export const layers: readonly (readonly string[])[] = [
   ["chains"],
   ["tensor", "report"],
   ["functions"],
-  ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression", "placed"],
+  ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression", "placed", "matrix"],
   ["consistency"],
   ["io"],
   ["checkpoints"],
