@@ -69,6 +69,7 @@ const needNode: readonly string[] = [
   "data/file-ranges.ts",
   "data/idx-file.ts",
   "data/mnist.ts",
+  "data/records/workers.ts",
   "io/",
   "checkpoints/",
   "extend/index.ts",

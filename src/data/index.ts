@@ -3,3 +3,4 @@ export * from "./browser.ts";
 export { type FileValues, fileRanges } from "./file-ranges.ts";
 export { type IdxDatasetOptions, type IdxOptions, idx, readIdx, readIdxHeader } from "./idx-file.ts";
 export { type MnistOptions, mnist } from "./mnist.ts";
+export { onWorkers, type WorkerOptions } from "./records/workers.ts";
