@@ -1,5 +1,5 @@
-/** @module What reacts to arrivals: server devices, consistency policies, time for testing them. */
-export { type Grant, StaleSynchronous } from "./consistency.ts";
+/** @module What reacts to arrivals: server devices and the parameter server. */
+export { type Bytes, ServerClient } from "./client.ts";
 export { type HandlerFunction, ServerDevice } from "./device.ts";
 export {
   type Applied,
@@ -8,4 +8,5 @@ export {
   replayOnServer,
   trainOnServer,
 } from "./parameter-server.ts";
-export { VirtualTime } from "./virtual-time.ts";
+export { type ParameterServer, type ServerOptions, serveParameters } from "./server.ts";
+export { bytesOfPieces, type Shard, shardsOf } from "./shards.ts";

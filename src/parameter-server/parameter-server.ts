@@ -4,6 +4,7 @@
  * gives the same bits.
  */
 
+import { Consistency, type Grant, staleSynchronous } from "../consistency/index.ts";
 import { compileFunction, distribute, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import { typeOf } from "../ir/shape.ts";
@@ -13,7 +14,6 @@ import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, type TreeShape, unflattenTree } from "../util/tree.ts";
-import { type Grant, StaleSynchronous } from "./consistency.ts";
 import { ServerDevice } from "./device.ts";
 
 /** One event, in the order in which the server took it. */
@@ -59,7 +59,10 @@ export async function trainOnServer<Batch extends Tensors>(
 ): Promise<ParameterServerResult> {
   const { workers, clocks, staleness = 1 } = options;
   const server = new Server(options);
-  const policy = new StaleSynchronous(workers.length, staleness);
+  if (!(staleness === Infinity || (Number.isInteger(staleness) && staleness >= 0))) {
+    throw new HeddleError("option", `staleness must be a whole number of clocks or Infinity, got ${staleness}`);
+  }
+  const policy = new Consistency(staleSynchronous(staleness), { workers: workers.length });
   const waiting = new Map<number, (pulled: Snapshot) => void>();
   const grant = (grants: readonly Grant[]): void => {
     for (const { worker, clock } of grants) waiting.get(worker)?.(server.pull(worker, clock));

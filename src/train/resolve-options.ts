@@ -60,7 +60,10 @@ const names: readonly (keyof TrainOptions)[] = [
   "ema",
   "compression",
   "checkReplicas",
+  "compareData",
+  "dataMemory",
   "memoryCopies",
+  "server",
 ];
 
 /** Checks what goes with the policy for bad losses. @throws HeddleError `option` */
@@ -96,6 +99,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   oneOf("report", report, ["auto", "bar", "lines", "silent"]);
   if (options.checkReplicas !== undefined && options.checkReplicas !== false)
     checkInteger("train", "checkReplicas", options.checkReplicas, 1);
+  oneOf("compareData", options.compareData ?? "sampled", ["sampled", "whole"]);
+  if (options.dataMemory !== undefined) checkNumber("train", "dataMemory", options.dataMemory, 0);
   checkMemoryCopies(options.memoryCopies);
   oneOf("nan", nan, ["error", "continue", "skip", "rollback"]);
   checkBadLoss(options, nan);

@@ -1,5 +1,5 @@
 /** Consistency policies under virtual time: how far apart workers come, who waits for whom, what failures do. */
-import { StaleSynchronous, VirtualTime } from "heddle/parameter-server";
+import { Consistency, policyKinds, policyNamed, specForm, staleSynchronous, VirtualTime } from "heddle/consistency";
 import { describe, expect, test } from "vitest";
 import { randomFrom } from "../support/tensors.ts";
 
@@ -19,7 +19,7 @@ function simulate(
   leaves: { readonly worker: number; readonly at: number } = { worker: -1, at: 0 },
 ): Outcome {
   const time = new VirtualTime();
-  const policy = new StaleSynchronous(workers, staleness);
+  const policy = new Consistency(staleSynchronous(staleness), { workers });
   const done = new Array<number>(workers).fill(0);
   const order: string[] = [];
   let ahead = 0;
@@ -105,8 +105,28 @@ test("a worker that is gone is waited for no more", () => {
   expect(order.filter((entry) => entry.startsWith("0:"))).toHaveLength(10);
 });
 
+/** Pulls once and pushes so many times with the same copy. */
+function pushes(spec: string, times: number): void {
+  const policy = new Consistency(spec, { workers: 2 });
+  policy.pull(0);
+  for (let push = 0; push < times; push++) policy.push(0);
+}
+
+test("a copy serves as long as its bound holds", () => {
+  pushes("ssp:2", 3);
+  expect(() => pushes("bsp", 2)).toThrow(/is idle/);
+});
+
+test("every registered spec gives a policy of that spec", () => {
+  for (const kind of policyKinds()) {
+    const spec = [kind.name, ...(kind.numbers ?? []).map((number) => number.default ?? 2)].join(":");
+    expect(policyNamed(spec).spec).toBe(spec);
+    expect(specForm(kind)).toContain(kind.name);
+  }
+});
+
 describe("mistakes", () => {
-  const policy = (): StaleSynchronous => new StaleSynchronous(2, 1);
+  const policy = (): Consistency => new Consistency("ssp:1", { workers: 2 });
   test.each<[string, () => unknown, RegExp]>([
     ["a push without a pull", () => policy().push(0), /worker 0 pushes, but it is idle/],
     [
@@ -118,9 +138,15 @@ describe("mistakes", () => {
       },
       /worker 1 pulls, but it is working/,
     ],
-    ["a worker that is none", () => policy().pull(2), /worker 2 pulls, but it is not among the workers/],
-    ["no workers", () => new StaleSynchronous(0, 1), /at least one worker, got 0/],
-    ["a negative staleness", () => new StaleSynchronous(2, -1), /staleness must be a whole number of clocks/],
+    ["a worker that is not there", () => policy().pull(2), /worker 2 pulls, but it is not among the workers/],
+    ["no workers", () => new Consistency("bsp", { workers: 0 }), /at least one worker, got 0/],
+    ["a negative staleness", () => policyNamed("ssp:-1"), /'-1' for STALENESS: it must be a whole number from 0/],
+    ["a fraction", () => policyNamed("ssp:1.5"), /'1.5' for STALENESS/],
+    ["a missing number", () => policyNamed("ssp"), /'ssp' lacks STALENESS/],
+    ["too many numbers", () => policyNamed("bsp:1"), /'bsp:1' takes no numbers/],
+    ["a misspelt name", () => policyNamed("asink"), /there is no policy 'asink'/],
+    ["a worker that joins twice", () => policy().join(1), /worker 1 joins, but it is there/],
+    ["a push with a copy that is too old", () => pushes("ssp:2", 4), /worker 0 pushes, but it is idle/],
   ])("%s", (_what, act, message) => {
     expect(act).toThrow(message);
   });
