@@ -21,6 +21,7 @@ const processes = [
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/plan/processes.test.ts",
+  "test/quorum/etcd.test.ts",
   "test/native/remat.test.ts",
   "test/nn/layer-transforms.test.ts",
   "test/nn/sixteen-bits.test.ts",
