@@ -15,7 +15,7 @@ export {
   type Update,
   type WorkerRule,
 } from "./policy.ts";
-export { type PolicyKind, type PolicyNumber, policyKinds, policyNamed, registerPolicy, specForm } from "./registry.ts";
+export { type PolicyKind, policyKinds, policyNamed, registerPolicy } from "./registry.ts";
 export {
   type SimulatedEvent,
   type SimulatedModel,
@@ -23,5 +23,6 @@ export {
   type SimulationResult,
   simulate,
 } from "./simulation.ts";
+export { type SpecKind, type SpecNumber, specForm } from "./specs.ts";
 export { TaskGraph } from "./task-graph.ts";
 export { VirtualTime } from "./virtual-time.ts";
