@@ -7,6 +7,9 @@ export {
   columnDType,
   columnFromArray,
   columnFromLoader,
+  type ReadMoment,
+  type RowIndices,
+  type RowRange,
   rowElements,
   type Transform,
 } from "./column.ts";
@@ -23,3 +26,4 @@ export { gatherRows, type HostRows, hostGather, type RowGather } from "./gather.
 export { type IdxArray, type IdxHeader, parseIdx } from "./idx.ts";
 export { type Batch, defaultAhead, type LoaderOptions, loader } from "./loader.ts";
 export { type Order, order, shardSizes } from "./order.ts";
+export { columnFromRanges, type RangeSource } from "./ranges.ts";

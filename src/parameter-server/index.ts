@@ -1,4 +1,5 @@
 /** @module What reacts to arrivals: server devices and the parameter server. */
+export { type Bytes, ServerClient } from "./client.ts";
 export { type HandlerFunction, ServerDevice } from "./device.ts";
 export {
   type Applied,
@@ -7,3 +8,5 @@ export {
   replayOnServer,
   trainOnServer,
 } from "./parameter-server.ts";
+export { type ParameterServer, type ServerOptions, serveParameters } from "./server.ts";
+export { bytesOfPieces, type Shard, shardsOf } from "./shards.ts";

@@ -148,6 +148,27 @@ const table = {
     "the description of devices and links for plans, as JSON; `--machine` reads it from a file",
     "run",
   ),
+  servers: variable<readonly string[]>(
+    "HEDDLE_SERVERS",
+    {
+      legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
+      read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value.split(",") : undefined),
+    },
+    "addresses of the parameter servers of the run",
+    "run",
+  ),
+  server: variable(
+    "HEDDLE_SERVER",
+    wholeNumber(0, 65_535),
+    "the number of this process among the parameter servers",
+    "run",
+  ),
+  serve: variable("HEDDLE_SERVE", flag, "`1`: each worker is the parameter server of its number, too", "run"),
+  policy: variable(
+    "HEDDLE_POLICY",
+    text,
+    "who waits for whom in a training on parameter servers, such as `ssp:3`, if a program does not say it, like `--policy`",
+  ),
   throughSwitch: variable(
     "HEDDLE_SWITCH",
     text,
