@@ -1,6 +1,7 @@
 /** @module Consistency policies of parameter servers: who waits for whom, as state machines without clock or network. */
 export type { ClockTable, WorkerClock } from "./clocks.ts";
 export { type Action, Consistency, type ConsistencyOptions, type Grant } from "./consistency.ts";
+export * from "./gossip/index.ts";
 export * from "./policies/index.ts";
 export {
   byClock,
