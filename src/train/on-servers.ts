@@ -28,7 +28,7 @@ import { Programs } from "./programs.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
 import { gradientsOnly, type StepDone, type Training, type Updates } from "./updates.ts";
-import { keyType, type TrainState } from "./values.ts";
+import { keyType, type ModelTypes, type TrainState } from "./values.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
 export function isOnServers({ server }: Pick<Settings, "server">): boolean {
@@ -143,7 +143,7 @@ class ServerUpdates implements Updates {
     };
     const ownTypes = modelTypes(shared);
     this.own = { settings: shared, types: ownTypes, programs: new Programs(shared, ownTypes, runtime) };
-    const params = trainedPart(types.trained, types.state.params as Tensors);
+    const params = trainedTypes(types);
     this.shards = shardsOf(
       settings.optimizer,
       { params, slots: types.state.optimizer as Tensors, dtype: settings.dtype },
@@ -266,9 +266,7 @@ class ServerUpdates implements Updates {
     const { leaves, paths, shape } = flattenTree<TensorType>(types, isTensorType);
     return unflattenTree(
       shape,
-      leaves.map((type, index) =>
-        this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(bytesOf(type))),
-      ),
+      leaves.map((type, index) => this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(0))),
     ) as Tensors;
   }
 
@@ -277,6 +275,13 @@ class ServerUpdates implements Updates {
     buffer.write(bytes);
     return fromShards(this.runtime, [buffer], { shape, dtype }, replicated(meshOf(this.runtime)));
   }
+}
+
+/** Types of the trained parameters. */
+function trainedTypes({ trained, state }: ModelTypes): Tensors {
+  const { leaves, paths, shape } = flattenTree<TensorType>(state.params, isTensorType);
+  const parts = leaves.map((type, index) => (trained?.has(paths[index] as string) === false ? {} : type));
+  return unflattenTree(shape, parts) as Tensors;
 }
 
 function mapTypes(types: Tensors, map: (type: TensorType) => Tensor): Tensors {
