@@ -4,6 +4,7 @@ import { policyNamed } from "../consistency/index.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import {
   type Bytes,
   bytesOfPieces,
@@ -66,7 +67,8 @@ export function workerRuntime(settings: Settings): Runtime {
     throw new HeddleError("option", `train: the option server needs servers, which the ${world} workers do not have`, {
       hint: "heddle run --servers 2 starts two; --servers 0 puts the parameters on the workers",
     });
-  const executor = settings.executor;
+  reportToLauncher({ type: "join" });
+  const { executor } = settings;
   const runtime = localRuntime({ axes: mesh({ data: 1 }).axes, ...(executor === undefined ? {} : { executor }) });
   return { ...runtime, rank };
 }
