@@ -121,6 +121,7 @@ class ServerUpdates implements Updates {
   private readonly client: ServerClient;
   private readonly shards: readonly Shard[];
   private readonly policy: string;
+  private finished = false;
   private clock = 0;
   private version = 0;
 
@@ -159,12 +160,9 @@ class ServerUpdates implements Updates {
     const { world } = readEnvironment();
     const bytes = this.shards.map(({ params }) => bytesOfPieces(params));
     const total = bytes.reduce((sum, count) => sum + count, 0);
+    const many = servers.length === 1 ? "a server" : `${servers.length} servers`;
     const where =
-      own === undefined
-        ? `on ${servers.length} servers`
-        : servers.length === 1
-          ? "on a server in this process"
-          : "on the workers";
+      own === undefined ? `on ${many}` : servers.length === 1 ? "on a server in this process" : "on the workers";
     return [
       `parameters ${where}, policy ${this.policy}, ${world} workers: a clock of a worker pushes and pulls ${megabytes(total)} each`,
     ];
@@ -239,7 +237,9 @@ class ServerUpdates implements Updates {
     await this.client.leave(stop);
     this.version = await this.client.finish();
     const params = await this.pulled(values.params, this.version);
-    return this.state({ ...values, params });
+    const last = await this.state({ ...values, params });
+    this.finished = true;
+    return last;
   }
 
   async report(): Promise<{ readonly lines: readonly string[]; readonly record: object }> {
@@ -249,7 +249,10 @@ class ServerUpdates implements Updates {
 
   async close(): Promise<void> {
     this.client.close();
-    await this.place.own?.close();
+    const { own } = this.place;
+    // Other workers may still pull from this one.
+    if (this.finished) await own?.idle();
+    await own?.close();
   }
 
   /** All parameters, with those of the servers in a version; the ones before are disposed of. */
