@@ -72,6 +72,7 @@ const needNode: readonly string[] = [
   "data/idx-file.ts",
   "data/mnist.ts",
   "data/records/workers.ts",
+  "data/sources/",
   "io/",
   "checkpoints/",
   "extend/index.ts",
