@@ -203,10 +203,9 @@ export const targets: readonly Target[] = [
     name: "program",
     seeds: () => printed("program"),
     parse: (input) => verifyProgram(parseProgram(text(input))),
-    slower: 4,
   },
-  { name: "graph", seeds: () => printed("graph"), parse: (input) => parseGraph(text(input)), slower: 4 },
-  { name: "plan", seeds: () => printed("plan"), parse: (input) => parseAnyPlan(text(input)), slower: 4 },
+  { name: "graph", seeds: () => printed("graph"), parse: (input) => parseGraph(text(input)) },
+  { name: "plan", seeds: () => printed("plan"), parse: (input) => parseAnyPlan(text(input)) },
   {
     name: "layers",
     seeds: () => [
@@ -258,7 +257,6 @@ export const targets: readonly Target[] = [
         { Events: [{ EventType: "Preempt", NotBefore: "soon" }, null] },
       ].map(bytesOf),
     parse: notice,
-    slower: 4,
   },
   {
     name: "host messages",
