@@ -29,3 +29,18 @@ export { type Batch, defaultAhead, type LoaderOptions, loader } from "./loader.t
 export { type Order, order, shardSizes } from "./order.ts";
 export * as partition from "./partition/index.ts";
 export { columnFromRanges, type RangeSource } from "./ranges.ts";
+export type { OnBad, Outcome, RecordMoment, RemoteFunction, RowFunction } from "./records/apply.ts";
+export type {
+  BatchColumn,
+  BatchOf,
+  HostBatch,
+  ReadBatches,
+  RecordBatches,
+  RecordBatchOptions,
+} from "./records/batches.ts";
+export type { BatchValues } from "./records/collate.ts";
+export type { AnyRow, Piece, Values } from "./records/piece.ts";
+export { type ApplyOptions, type ReadRecords, type RecordShuffleOptions, Records } from "./records/records.ts";
+export { fromDataset, fromGenerator, fromRows, type MixOptions, mix } from "./records/sources.ts";
+export { balanced, type SplitOptions, split } from "./records/split.ts";
+export { type StreamedOptions, streamed, type ToDatasetOptions, toDataset } from "./records/to-dataset.ts";

@@ -192,6 +192,8 @@ export class Coordinator {
     if (clock !== done && clock !== done + 1)
       throw new HeddleError("protocol", `worker ${worker} ends clock ${clock} after ${done}`);
     if (clock === done + 1) {
+      // A server that came back does not know what the one before it granted; whatever let the worker begin is in the log.
+      if (before.begun === before.done && !before.waiting) this.settle(this.consistency.pull(worker, { at }));
       this.measureClock(worker, rows, at);
       this.settle(this.consistency.push(worker, told));
     }

@@ -4,6 +4,7 @@ import { policyNamed } from "../consistency/index.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import {
   type Bytes,
   bytesOfPieces,
@@ -28,7 +29,7 @@ import { Programs } from "./programs.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
 import { gradientsOnly, type StepDone, type Training, type Updates } from "./updates.ts";
-import { keyType, type TrainState } from "./values.ts";
+import { keyType, type ModelTypes, type TrainState } from "./values.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
 export function isOnServers({ server }: Pick<Settings, "server">): boolean {
@@ -66,7 +67,8 @@ export function workerRuntime(settings: Settings): Runtime {
     throw new HeddleError("option", `train: the option server needs servers, which the ${world} workers do not have`, {
       hint: "heddle run --servers 2 starts two; --servers 0 puts the parameters on the workers",
     });
-  const executor = settings.executor;
+  reportToLauncher({ type: "join" });
+  const { executor } = settings;
   const runtime = localRuntime({ axes: mesh({ data: 1 }).axes, ...(executor === undefined ? {} : { executor }) });
   return { ...runtime, rank };
 }
@@ -119,6 +121,7 @@ class ServerUpdates implements Updates {
   private readonly client: ServerClient;
   private readonly shards: readonly Shard[];
   private readonly policy: string;
+  private finished = false;
   private clock = 0;
   private version = 0;
 
@@ -143,7 +146,7 @@ class ServerUpdates implements Updates {
     };
     const ownTypes = modelTypes(shared);
     this.own = { settings: shared, types: ownTypes, programs: new Programs(shared, ownTypes, runtime) };
-    const params = trainedPart(types.trained, types.state.params as Tensors);
+    const params = trainedTypes(types);
     this.shards = shardsOf(
       settings.optimizer,
       { params, slots: types.state.optimizer as Tensors, dtype: settings.dtype },
@@ -157,12 +160,9 @@ class ServerUpdates implements Updates {
     const { world } = readEnvironment();
     const bytes = this.shards.map(({ params }) => bytesOfPieces(params));
     const total = bytes.reduce((sum, count) => sum + count, 0);
+    const many = servers.length === 1 ? "a server" : `${servers.length} servers`;
     const where =
-      own === undefined
-        ? `on ${servers.length} servers`
-        : servers.length === 1
-          ? "on a server in this process"
-          : "on the workers";
+      own === undefined ? `on ${many}` : servers.length === 1 ? "on a server in this process" : "on the workers";
     return [
       `parameters ${where}, policy ${this.policy}, ${world} workers: a clock of a worker pushes and pulls ${megabytes(total)} each`,
     ];
@@ -237,7 +237,9 @@ class ServerUpdates implements Updates {
     await this.client.leave(stop);
     this.version = await this.client.finish();
     const params = await this.pulled(values.params, this.version);
-    return this.state({ ...values, params });
+    const last = await this.state({ ...values, params });
+    this.finished = true;
+    return last;
   }
 
   async report(): Promise<{ readonly lines: readonly string[]; readonly record: object }> {
@@ -247,7 +249,10 @@ class ServerUpdates implements Updates {
 
   async close(): Promise<void> {
     this.client.close();
-    await this.place.own?.close();
+    const { own } = this.place;
+    // Other workers may still pull from this one.
+    if (this.finished) await own?.idle();
+    await own?.close();
   }
 
   /** All parameters, with those of the servers in a version; the ones before are disposed of. */
@@ -266,9 +271,7 @@ class ServerUpdates implements Updates {
     const { leaves, paths, shape } = flattenTree<TensorType>(types, isTensorType);
     return unflattenTree(
       shape,
-      leaves.map((type, index) =>
-        this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(bytesOf(type))),
-      ),
+      leaves.map((type, index) => this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(0))),
     ) as Tensors;
   }
 
@@ -277,6 +280,13 @@ class ServerUpdates implements Updates {
     buffer.write(bytes);
     return fromShards(this.runtime, [buffer], { shape, dtype }, replicated(meshOf(this.runtime)));
   }
+}
+
+/** Types of the trained parameters. */
+function trainedTypes({ trained, state }: ModelTypes): Tensors {
+  const { leaves, paths, shape } = flattenTree<TensorType>(state.params, isTensorType);
+  const parts = leaves.map((type, index) => (trained?.has(paths[index] as string) === false ? {} : type));
+  return unflattenTree(shape, parts) as Tensors;
 }
 
 function mapTypes(types: Tensors, map: (type: TensorType) => Tensor): Tensors {

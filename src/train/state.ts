@@ -142,12 +142,19 @@ export interface OwnPieces {
   readonly pieces: readonly PieceData[];
 }
 
-/** A copy of what this rank writes of a run: every piece of every value has one rank that writes it. */
+/** Memory of an earlier copy, by the names and places of pieces, for the next one: new memory costs more than the copy. */
+export type Staging = Map<string, Uint8Array>;
+
+/**
+ * A copy of what this rank writes of a run: every piece of every value has one rank that writes it. The copy is in the memory of `staging`,
+ * which is made at the first call.
+ */
 export async function exportPieces(
   settings: Settings,
   state: RunState,
   runtime: Runtime,
   includes = everything,
+  staging?: Staging,
 ): Promise<OwnPieces> {
   const { rank, world } = runtime;
   const all = named(state.values, includes);
@@ -159,7 +166,7 @@ export async function exportPieces(
   const rankOf = world === 1 ? () => 0 : (device: number) => device;
   const mesh = first === undefined ? { axes: [] } : meshOf(first.leaf.value.runtime);
   const own = piecesOf(placed, mesh, rankOf).filter((piece) => piece.rank === rank);
-  return copyPieces(settings, state, runtime, own);
+  return copyPieces(settings, state, runtime, own, staging);
 }
 
 /** A copy of all pieces that this rank's devices hold, of which other ranks may have copies. */
@@ -191,12 +198,17 @@ async function copyPieces(
   { values, key, position }: RunState,
   { local }: Runtime,
   places: readonly Place[],
+  staging: Staging = new Map(),
 ): Promise<OwnPieces> {
   const leaves = new Map(named(values).map(({ name, leaf }) => [name, leaf]));
   const copied = async ({ name, type, start, shape, device }: Place): Promise<PieceData> => {
     const shards = (leaves.get(name) as Tensor).value.shards;
     const shard = shards[local.length === 1 ? 0 : device] as DeviceBuffer;
-    return { name, type, start, shape, bytes: (await shard.read()).subarray(0, bytesOf({ dtype: type.dtype, shape })) };
+    const key = `${name}@${start.join()}`;
+    const before = staging.get(key);
+    const copy = await shard.read(before?.length === shard.bytes ? before : undefined);
+    staging.set(key, copy);
+    return { name, type, start, shape, bytes: copy.subarray(0, bytesOf({ dtype: type.dtype, shape })) };
   };
   return { description: await describe(settings, key, position), pieces: await Promise.all(places.map(copied)) };
 }

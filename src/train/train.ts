@@ -221,7 +221,8 @@ async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promi
   await agree(parts);
   host.process?.report({ type: "doing", what: "looking for checkpoints" });
   if (reporter !== silentReporter && parts.elastic?.isContinued !== true)
-    for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
+    for (const line of await suspicions(parts.updates?.whole.settings ?? settings, meshOf(runtime)))
+      reporter.warn(line);
   let lock: FolderLock | undefined;
   try {
     const before = async (): Promise<void> =>
