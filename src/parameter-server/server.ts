@@ -297,8 +297,9 @@ class Server implements ParameterServer {
   private earlier(log: { readonly base: number; readonly entries: readonly Entry[] } | undefined): Earlier | undefined {
     const state = this.shards.get(0);
     if (state === undefined || !state.isLoaded) return undefined;
-    const { base, entries } =
-      log === undefined || log.entries.length === 0 ? { base: state.version, entries: [] } : log;
+    // A server may have applied more since it told its log: then what it has is all that there is.
+    const known = log !== undefined && log.base + log.entries.length >= state.version;
+    const { base, entries } = known ? log : { base: state.version, entries: [] };
     return { base, entries, steps: state.steps, settled: (worker) => state.settledOf(worker) };
   }
 
