@@ -10,6 +10,7 @@ import { exitStatus } from "./status.ts";
 /** The commands by name, in the order of the help. Each is loaded when it is needed, since its modules take longer than Node's own start. */
 const commands: Readonly<Record<string, () => Promise<(context: CommandContext) => Command>>> = {
   run: async () => (await import("./run.ts")).runCommand,
+  script: async () => (await import("./script.ts")).scriptCommand,
   plan: async () => (await import("./plan.ts")).planCommand,
   export: async () => (await import("./export.ts")).exportCommand,
   profile: async () => (await import("./profile.ts")).profileCommand,

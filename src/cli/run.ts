@@ -78,6 +78,10 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "how often to start again after a failure, from the last checkpoint; with --workers 2:8 how many lost workers to replace (default: 0)",
       wholeNumber(0, 1_000_000),
     )
+    .option(
+      "--membership <address>",
+      "where an elastic run's epochs are kept, so that a launcher that stands by can take over, such as etcd://a:2379,b:2379/name (default: this process alone)",
+    )
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
     .option(
       "--executor <name>",

@@ -21,6 +21,8 @@ export interface LaunchOptions {
   readonly workers?: number;
   /** The run goes on without lost workers, as long as there are so many; `restarts` says how many are started in their place. */
   readonly minWorkers?: number;
+  /** Where the log of an elastic run's membership is, such as `etcd://a:2379,b:2379/name`; default this process alone. */
+  readonly membership?: string;
   /** Hosts of the workers, with their numbers of workers, such as `a,b:4`; default this machine. */
   readonly hosts?: string;
   /** The command that reaches a host, such as `ssh -p 2222 {host} {command}`; default by ssh. */

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Place, takePlace } from "../hosts/launchers.ts";
 import { runSecret } from "../hosts/secret.ts";
+import type { RunLog } from "../quorum/log.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment, unknownVariables } from "../util/settings.ts";
 import { version } from "../util/version.ts";
@@ -20,6 +21,7 @@ import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory, 
 import { type HostShare, shareHosts } from "./host-list.ts";
 import { checkOptions, type LaunchOptions, type LaunchResult } from "./launch-options.ts";
 import { nodeArguments } from "./loader.ts";
+import { closeMembership, openMembership } from "./membership-log.ts";
 import { watchNotices } from "./notices.ts";
 import { startOnHosts } from "./on-hosts.ts";
 import { freeAddresses, startParameterServers } from "./parameter-servers.ts";
@@ -62,6 +64,12 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   const before = restartsBefore();
   const stop = listenForStop(options.signal);
   let unwatch = (): void => {};
+  const leading = options.membership === undefined ? undefined : await openMembership(options, workers, stop);
+  if (leading !== undefined && "result" in leading) {
+    stop.dispose();
+    return leading.result;
+  }
+  let result: LaunchResult | undefined;
   try {
     if (options.notice !== undefined)
       unwatch = watchNotices(options.notice, (text) => {
@@ -69,14 +77,15 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
         stop.request("SIGTERM");
       });
     for (let restart = 0; ; restart++) {
-      const attempt = before + restart;
+      const attempt = leading?.epoch ?? before + restart;
       const started = attempt === 0 ? options : { ...options, resume: true };
-      const result = await launchOnce({ options: started, workers, shares, place, engine, attempt }, stop);
+      result = await launchOnce({ options: started, workers, shares, place, engine, attempt, log: leading?.log }, stop);
       const again = options.minWorkers === undefined ? (options.restarts ?? 0) : 0;
       if (result.failures.length === 0 || restart >= again) return result;
       options.onRestart?.(result, restart + 1);
     }
   } finally {
+    if (leading !== undefined) await closeMembership(leading.log, result);
     unwatch();
     stop.dispose();
   }
@@ -152,8 +161,10 @@ interface Wanted {
   readonly shares: readonly HostShare[] | undefined;
   readonly place: Place | undefined;
   readonly engine: Engine | undefined;
-  /** How often the run was started before. */
+  /** How often the run was started before; with a log of epochs, the first epoch. */
   readonly attempt: number;
+  /** The log of the membership, if a store of several machines has it. */
+  readonly log: RunLog | undefined;
 }
 
 async function launchIn(
@@ -201,7 +212,7 @@ const sayFor =
 /** Waits until the workers have ended, and ends them when one fails or a signal comes. */
 async function watch(
   crew: Crew,
-  { options, workers, size, started, runDirectory, attempt }: Watched,
+  { options, workers, size, started, runDirectory, attempt, log }: Watched,
   stop: ReturnType<typeof listenForStop>,
 ): Promise<LaunchResult> {
   const { processes } = crew;
@@ -247,10 +258,11 @@ async function watch(
     processes.forEach(observe);
     const saves = options.grace !== undefined || options.notice !== undefined;
     const grace = 1000 * (options.grace ?? (options.notice === undefined ? defaultGrace : noticeGrace));
-    const { stoppedBy, forgiven } = isElastic
+    const { stoppedBy, forgiven, lost } = isElastic
       ? await superviseElastic(crew, stop, {
           limits: { min: options.minWorkers as number, max: workers, restarts: options.restarts ?? 0 },
           epoch: attempt,
+          log,
           grace,
           saves,
           say: (line) => {
@@ -260,7 +272,8 @@ async function watch(
           onEpoch: (epoch) => setRecordsAside(runDirectory, epoch - 1),
           onStart: observe,
         })
-      : await superviseServed(crew, stop, { grace, saves, say });
+      : { ...(await superviseServed(crew, stop, { grace, saves, say })), lost: undefined };
+    if (lost !== undefined) return { status: 1, failures: [], size };
     const counted = failures.filter(({ rank }) => !forgiven.has(rank));
     crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;

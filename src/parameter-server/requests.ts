@@ -92,7 +92,6 @@ export interface Part {
 export interface RunningMean {
   readonly group: number;
   readonly scale: number;
-  readonly last: boolean;
 }
 
 type Check = (value: unknown) => boolean;
@@ -109,7 +108,7 @@ const number = (value: unknown): boolean => Number.isFinite(value);
 const worker = (value: unknown): boolean => count(value, mostWorkers);
 const part = (value: unknown): boolean => fits(value, { worker, clock: (value) => count(value), weight: number });
 const mean = (value: unknown): boolean =>
-  value === undefined || fits(value, { group: (value) => count(value), scale: number, last: flag });
+  value === undefined || fits(value, { group: (value) => count(value), scale: number });
 const entryTable: { readonly [type in Entry["type"]]: { readonly [field: string]: Check } } = {
   step: { parts: (value) => Array.isArray(value) && value.length <= mostWorkers && value.every(part), mean },
   drop: { worker, clock: (value) => count(value) },

@@ -234,8 +234,7 @@ export class ShardState {
     addScaled(types, fresh, sum, mean.scale);
     addScaled(types, fresh, applied, -1);
     addScaled(types, applied, fresh, 1);
-    if (mean.last) this.means.delete(mean.group);
-    else this.means.set(mean.group, { sum, applied });
+    this.means.set(mean.group, { sum, applied });
     return fresh;
   }
 

@@ -17,6 +17,7 @@ import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.t
 import { connectServers, isOnServers, workerRuntime } from "./on-servers.ts";
 import { planAndEnd } from "./plan-only.ts";
 import { makeSaver } from "./saver.ts";
+import { joinPartners } from "./second-world.ts";
 import { makeReporter } from "./terminal.ts";
 
 export { csvLogger } from "./callbacks/csv-logger.ts";
@@ -69,6 +70,7 @@ const ownProcess: HostProcess = {
   workerRuntime,
   connectServers,
   member: elasticMember,
+  joinPartners,
   profiledSteps,
   planAndEnd,
 };

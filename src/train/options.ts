@@ -226,6 +226,23 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly checkReplicas?: number | false;
   /**
+   * How workers compare their data before the first step: `"sampled"` (default) by size and a sample of blocks, so that the start does not
+   * depend on the size of the data; `"whole"` by every value.
+   */
+  readonly compareData?: "sampled" | "whole";
+  /**
+   * Bytes of columns that this process may keep in memory besides arrays that you made: files that are read as a whole, and the copies
+   * from which native code gathers batches. Columns that do not fit are read by the rows of each batch. Default: a quarter of
+   * `HEDDLE_MEMORY`, or 1 GiB.
+   */
+  readonly dataMemory?: number;
+  /**
+   * In an elastic run whose values are sharded, the number of steps after which workers take copies of each other's parts into their memory,
+   * beside the steps: a lost worker costs at most so many steps, without a file. Default 10; false: never. Where several workers
+   * have each part, no copies are taken.
+   */
+  readonly memoryCopies?: number | false;
+  /**
    * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
    * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
@@ -260,6 +277,7 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly accumulate: number;
   readonly initialEpoch: number;
   readonly checkReplicas: number | false;
+  readonly memoryCopies: number | false;
   /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];

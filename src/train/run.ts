@@ -83,13 +83,13 @@ export class Run {
     parts.saver?.start(parts.elastic?.fromMemory === true ? -1 : position.steps);
     for (const schedule of plateaus(parts.settings)) schedule.restart();
     for (const record of position.history) observe(parts.settings, record);
-    this.hold();
+    void this.hold();
   }
 
   /** In an elastic run, keeps the values for the case that a worker is lost. All steps must have ended. */
-  private hold(): void {
+  private async hold(): Promise<void> {
     const { values, key, position } = this;
-    this.parts.elastic?.hold({ values, key, position: copyOf(position) });
+    await this.parts.elastic?.hold({ values, key, position: copyOf(position) });
   }
 
   /**
@@ -251,7 +251,7 @@ export class Run {
     const before = this.values;
     this.values = this.copier.copy(kept);
     if (elastic === undefined) disposeState(before);
-    this.hold();
+    void this.hold();
     this.endAt = undefined;
     const { steps } = this.position;
     const rows = [...bad.rows];
@@ -331,7 +331,7 @@ export class Run {
         });
         const after = { steps: step + 1, batch: batch.step + 1, tally };
         if (!this.failed && this.rollback?.bad === undefined)
-          parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
+          await parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
         const ends = Object.keys(end).length === 0 ? alone && requested : await isAsked(end);
@@ -477,7 +477,7 @@ export class Run {
     position.epoch++;
     position.batch = 0;
     position.tally = new Tally();
-    this.hold();
+    await this.hold();
     reporter.endEpoch(record);
     if (runtime.rank === 0) host.process?.keep("metrics.jsonl", () => `${JSON.stringify(record)}\n`);
     await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));

@@ -115,7 +115,7 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
     if (elastic === undefined) stop.onNotice(leave);
     else elastic.onNotice(stop, leave);
     const parts = { settings, types, runtime, reporter, signal: stop.signal, ending, elastic, updates };
-    const result = await trainOn({ ...parts, programs, feed: new Feed(runtime) }, stop);
+    const result = await trainOn({ ...parts, programs, feed: new Feed(runtime, settings.dataMemory) }, stop);
     if (!ending.left) return result;
     reporter.stop();
     return host.process?.endBy("SIGUSR2") ?? result;
@@ -151,7 +151,7 @@ async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainRes
   const { signal } = new AbortController();
   const programs = new Programs(settings, types, runtime);
   const ending = new Ending(runtime, settings, types);
-  const feed = new Feed(runtime);
+  const feed = new Feed(runtime, settings.dataMemory);
   const parts = {
     settings,
     types,

@@ -6,12 +6,17 @@ import { type Tensors, zerosLike } from "../functions/index.ts";
 import type { Optimizer } from "../optim/index.ts";
 import { mapTensors } from "./accumulate.ts";
 import type { Tally } from "./history.ts";
-import type { RunParts } from "./parts.ts";
+import type { Settings } from "./options.ts";
+import type { Programs } from "./programs.ts";
 import type { RunState } from "./state.ts";
-import type { TrainState } from "./values.ts";
+import type { ModelTypes, TrainState } from "./values.ts";
 
 /** What depends on the settings. */
-export type Training = Pick<RunParts, "settings" | "types" | "programs">;
+export interface Training {
+  readonly settings: Settings;
+  readonly types: ModelTypes;
+  readonly programs: Programs;
+}
 
 /** A step whose gradients are pushed. */
 export interface StepDone {

@@ -90,6 +90,18 @@ const survived: [string, Run, RegExp, number][] = [
     /workers 0, 2/,
     2,
   ],
+  [
+    "sharded values come from another worker's memory",
+    { workers: 3, least: 2, kind: "sharded copies 4", faults: "kill:1@11" },
+    /resuming from the memory of rank \d, at epoch 2, batch 2\b/,
+    2,
+  ],
+  [
+    "partners die one after the other",
+    { workers: 4, least: 2, kind: "sharded copies 2", faults: "kill:3@11,kill:1@17", pause: 20 },
+    /workers 0, 1, 2\n.*workers 0, 2\n.*resuming from the memory of rank 0, at epoch [23]/s,
+    2,
+  ],
   ["a mesh of pairs", { workers: 4, least: 1, mesh: "data=2,model=2", faults: "kill:1@5" }, /workers 0, 2\n/, 2],
   ["a worker leaves early", { workers: 3, least: 1, faults: "leave:1@5" }, /worker 1 ended with exit status 0/, 2],
   ["in the second training", { workers: 3, least: 2, kind: "twice", faults: "kill:1@5" }, /workers 0, 2/, 2],

@@ -12,7 +12,9 @@ const [faults = "", kind = "plain", pause = "10", folder = "."] = process.argv.s
 const isFirst = process.env["HEDDLE_ELASTIC"] !== "new";
 
 async function meet(at: string): Promise<void> {
-  for (const fault of isFirst ? faults.split(",") : []) {
+  for (const [index, fault] of (isFirst ? faults.split(",") : []).entries()) {
+    // With copies, steps are done again: each fault has an epoch of its own.
+    if (kind.includes("copies") && process.env["HEDDLE_EPOCH"] !== String(index)) continue;
     const [, what, rank, when] = /^(\w+):(\d+)@(\w+)$/.exec(fault) ?? [];
     if (rank !== process.env["RANK"] || when !== at) continue;
     if (what === "kill") process.kill(process.pid, "SIGKILL");
@@ -37,10 +39,11 @@ const options: TrainOptions = {
   evaluate: data.fromArrays({ x: { shape: [rows, 6], data: x }, y: { shape: [rows], data: y } }),
   loss: losses.softmaxCrossEntropy,
   optimizer: optim.adam({ learningRate: 0.01 }),
-  epochs: Number(/\d+/.exec(kind)?.[0] ?? 4),
+  epochs: Number(/^plain (\d+)/.exec(kind)?.[1] ?? 4),
   dtype: "f64",
   report: "lines",
   ...(kind.includes("sharded") ? { layout: layouts.fullySharded() } : {}),
+  ...(kind.includes("copies") ? { memoryCopies: Number(/copies (\d+)/.exec(kind)?.[1]) } : {}),
   ...(kind.includes("checkpoint") ? { checkpoint: { directory: join(folder, "checkpoints"), every: 2 } } : {}),
   callbacks: [
     {
