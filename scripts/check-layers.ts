@@ -86,6 +86,7 @@ const needNode: readonly string[] = [
   "train/saver.ts",
   "train/second-world.ts",
   "train/on-servers.ts",
+  "train/replay.ts",
   "train/plan-only.ts",
   "train/terminal.ts",
   "train/callbacks/append.ts",
