@@ -38,9 +38,7 @@ interface Pipeline {
   toColourspace(space: "b-w" | "srgb"): Pipeline;
   removeAlpha(): Pipeline;
   raw(): Pipeline;
-  toBuffer(options: {
-    readonly resolveWithObject: true;
-  }): Promise<{
+  toBuffer(options: { readonly resolveWithObject: true }): Promise<{
     readonly data: Buffer;
     readonly info: { readonly width: number; readonly height: number; readonly channels: number };
   }>;
