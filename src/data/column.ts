@@ -1,4 +1,4 @@
-/** @module A column: one tensor whose first dim counts the rows of a dataset, loaded when it is first needed. */
+/** @module A column: one tensor whose first dim counts the rows of a dataset; its values are read when they are needed. */
 
 import { converted, type NumberArray, ofNested } from "../functions/create.ts";
 import { isTensor } from "../functions/index.ts";
@@ -21,6 +21,23 @@ export interface Transform {
   readonly offset?: number;
 }
 
+/** Row numbers: 32 bits where they suffice, else doubles, which hold every row that a dataset may have. */
+export type RowIndices = Int32Array | Float64Array;
+
+/** Consecutive rows. */
+export interface RowRange {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** When rows are read: rows that are made of records may differ by epoch. */
+export interface ReadMoment {
+  /** Counted from 0. */
+  readonly epoch: number;
+  /** The run's seed. */
+  readonly seed: number;
+}
+
 /** One column of a dataset. */
 export interface Column {
   readonly name: string;
@@ -29,8 +46,23 @@ export interface Column {
   /** Dtype as stored. */
   readonly dtype: DType;
   readonly transform: Transform | undefined;
-  /** The stored values, row-major: read once, then the same array every time. Callers must not change it. */
+  /**
+   * All stored values, row-major, in an array that callers must not change: the same array every time, for a column with `read` as
+   * long as someone holds the array. It suits columns that fit into memory.
+   */
   load(): Promise<TypedArray>;
+  /**
+   * The stored values of the chosen rows, one after another, without reading the others. Absent where the values are in memory, or can
+   * only be read as a whole.
+   */
+  readonly read?: (rows: RowIndices, moment?: ReadMoment) => Promise<TypedArray>;
+  /** Whether the rows have other values in each epoch, as those of a stream may: then they are never kept. Default false. */
+  readonly byEpoch?: boolean;
+  /**
+   * What the values of these rows are recognised by: two columns with the same text have the same values. `whole` reads every
+   * value; without it, a sample of blocks is enough. Absent: the values themselves are hashed.
+   */
+  readonly identity?: (rows: RowRange, whole: boolean) => Promise<string>;
 }
 
 /** Values of a column for {@link columnFromArray}. */
@@ -115,7 +147,8 @@ export function columnFromLoader(column: Omit<Column, "load">, read: () => Promi
   return Object.freeze({ ...column, transform: checkedTransform(column.name, column.transform), load });
 }
 
-function checkedTransform(name: string, transform: Transform | undefined): Transform | undefined {
+/** A copy of a transform, checked. */
+export function checkedTransform(name: string, transform: Transform | undefined): Transform | undefined {
   if (transform === undefined) return undefined;
   if (!isDType(transform.dtype)) {
     throw new HeddleError("dtype", `column "${name}": the transform's dtype "${transform.dtype}" is unknown`);
@@ -156,13 +189,13 @@ function storedValues(name: string, source: ArrayColumn): Stored {
   if (stored.data !== data) return { data: converted(what, dtype, stored.data), dtype };
   if (arrayKind(dtypes[dtype].create(0)) !== arrayKind(data))
     throw new HeddleError("dtype", `${what} is ${dtype}, but its values are given as ${arrayKind(data)}`);
-  if (dtype === "bool") checkBools(name, stored.data);
+  if (dtype === "bool") checkBools(what, stored.data);
   return { data: stored.data, dtype };
 }
 
-/** Stored truth values are used unconverted, so each must be 0 or 1. */
-function checkBools(name: string, values: TypedArray): void {
+/** Stored truth values are used unconverted, so each must be 0 or 1. `first` is the index of the first value. */
+export function checkBools(what: string, values: TypedArray, first = 0): void {
   const index = values.findIndex((value: number) => value > 1);
   if (index < 0) return;
-  throw new HeddleError("dtype", `column "${name}": element ${index} is ${values[index]}; a bool is stored as 0 or 1`);
+  throw new HeddleError("dtype", `${what}: element ${first + index} is ${values[index]}; a bool is stored as 0 or 1`);
 }

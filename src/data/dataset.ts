@@ -14,12 +14,14 @@ import type { Plain } from "../util/text.ts";
 import {
   type ArrayColumn,
   type Column,
+  checkedTransform,
   columnFromArray,
-  columnFromLoader,
   isColumn,
+  type RowIndices,
+  type RowRange,
   type Transform,
 } from "./column.ts";
-import { checkCount, largestLength, order, shardSizes } from "./order.ts";
+import { checkCount, largestBatch, largestLength, order, shardSizes } from "./order.ts";
 
 /** Options of {@link Dataset.shuffle}. */
 export interface ShuffleOptions {
@@ -52,13 +54,13 @@ export interface BatchRows {
   /** Batch of the epoch, counted from 0. */
   readonly step: number;
   /** Source rows of the whole batch, in order. */
-  readonly rows: Int32Array;
+  readonly rows: RowIndices;
   /** Number of rows of each rank: as even as possible, the first ranks have one more; the sum is `rows.length`. */
   readonly sizes: readonly number[];
   /** Position in the batch of this rank's first row. */
   readonly start: number;
   /** Source rows of this rank: a view of `rows`. */
-  readonly local: Int32Array;
+  readonly local: RowIndices;
 }
 
 type RowStep =
@@ -72,6 +74,8 @@ interface Description {
   readonly length: number;
   readonly batchSize: number | undefined;
   readonly dropRemainder: boolean;
+  /** The part of each batch that is read; default all of it. */
+  readonly part?: { readonly rank: number; readonly ranks: number };
 }
 
 /** An immutable dataset; every method returns a new one. Made by `data.fromArrays`, `data.idx` or `data.mnist`. */
@@ -116,8 +120,9 @@ export class Dataset {
     const { length, dropRemainder } = this.description;
     const size = this.#batchSize();
     const remainder = dropRemainder ? 0 : length % size;
-    if (length < size) return [remainder];
-    return remainder === 0 ? [size] : [size, remainder];
+    const sizes = length < size ? [remainder] : remainder === 0 ? [size] : [size, remainder];
+    const { rank, ranks } = this.description.part ?? { rank: 0, ranks: 1 };
+    return sizes.map((rows) => shardSizes(rows, ranks)[rank] as number);
   }
 
   /** Reads the rows in random order, which depends on seed and epoch, with a new order in each epoch. Comes before `batch()`. */
@@ -153,14 +158,14 @@ export class Dataset {
   transform(name: string, transform: Transform): Dataset {
     const column = this.columns.get(name);
     if (column === undefined) throw new HeddleError("data", `transform: ${this.name} has no column "${name}"`);
-    const transformed = columnFromLoader({ ...column, transform }, () => column.load());
-    return this.#with("transform", { columns: new Map([...this.columns, [name, transformed]]) });
+    const changed = Object.freeze({ ...column, transform: checkedTransform(name, transform) });
+    return this.#with("transform", { columns: new Map([...this.columns, [name, changed]]) });
   }
 
   /** Groups rows into global batches of `size`; the last may be short. Throws when there is no batch at all. */
   batch(size: number, options: BatchOptions = {}): Dataset {
     checkOptions("batch", options, ["dropRemainder"]);
-    checkCount("batch: size", size, largestLength, 1);
+    checkCount("batch: size", size, largestBatch, 1);
     const dropRemainder = options.dropRemainder ?? false;
     const batched = this.#with("batch", { batchSize: size, dropRemainder });
     if (batched.batchesPerEpoch === 0) {
@@ -170,6 +175,11 @@ export class Dataset {
     return batched;
   }
 
+  /** The same batches, of which only the rows of a rank are read, as {@link Dataset.batchRows} shares them. Comes after `batch()`. @internal */
+  share(rank: number, ranks: number): Dataset {
+    return ranks === 1 ? this : new Dataset({ ...this.description, part: { rank, ranks } });
+  }
+
   /** The source row at position `index` of an epoch. `seed` is the run's, default 0. */
   rowAt(epoch: number, index: number, seed = 0): number {
     return this.#rowFinder(epoch, seed)(index);
@@ -177,23 +187,27 @@ export class Dataset {
 
   /** The rows of batch `step` of `epoch`, and the part of `rank`. Throws when there is no such batch. */
   batchRows(epoch: number, step: number, options: BatchRowsOptions = {}): BatchRows {
-    const { rank = 0, ranks = 1, seed = 0 } = options;
+    const { part = { rank: 0, ranks: 1 } } = this.description;
+    const { rank = part.rank, ranks = part.ranks, seed = 0 } = options;
     checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
     checkCount("step", step, this.batchesPerEpoch - 1);
-    checkCount("ranks", ranks, largestLength, 1);
+    checkCount("ranks", ranks, largestBatch, 1);
     checkCount("rank", rank, ranks - 1);
     const first = step * this.#batchSize();
     const find = this.#rowFinder(epoch, seed);
-    const rows = new Int32Array(Math.min(this.#batchSize(), this.length - first));
+    const count = Math.min(this.#batchSize(), this.length - first);
+    const rows = this.sourceLength > largestBatch ? new Float64Array(count) : new Int32Array(count);
     for (let index = 0; index < rows.length; index++) rows[index] = find(first + index);
     const sizes = shardSizes(rows.length, ranks);
     const start = sizes.slice(0, rank).reduce((sum, size) => sum + size, 0);
-    return { epoch, step, rows, sizes, start, local: rows.subarray(start, start + (sizes[rank] as number)) };
+    const local = rows.subarray(start, start + (sizes[rank] as number));
+    return { epoch, step, rows: this.description.part === undefined ? rows : local, sizes, start, local };
   }
 
-  /** Reads every column that is not in memory yet. Optional: gathering rows loads columns, too. */
+  /** Reads every column that is in memory as a whole, and is not there yet. Optional: gathering rows reads columns, too. */
   async load(): Promise<void> {
-    await Promise.all([...this.columns.values()].map((column) => column.load()));
+    const whole = [...this.columns.values()].filter((column) => column.read === undefined);
+    await Promise.all(whole.map((column) => column.load()));
   }
 
   /**
@@ -213,8 +227,14 @@ export class Dataset {
     return { name, columns, chain, length, batchSize: batchSize ?? null, dropRemainder };
   }
 
+  /** Number of rows of the columns. */
+  get sourceLength(): number {
+    const [column] = this.columns.values();
+    return column?.shape[0] as number;
+  }
+
   /** The rows of the columns that the dataset can come to, whatever the order: all from `first` on, `count` of them. */
-  get sourceRows(): { readonly first: number; readonly count: number } {
+  get sourceRows(): RowRange {
     const { steps, length } = this.description;
     const ordered = steps.findIndex((step) => step.kind === "shuffle");
     const fixed = ordered < 0 ? steps : steps.slice(0, ordered);

@@ -3,12 +3,13 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { constants, createGunzip, gunzipSync } from "node:zlib";
-import { isInteger } from "../ir/dtype.ts";
+import { dtypes, isInteger } from "../ir/dtype.ts";
 import { formatShape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord } from "../util/options.ts";
 import { type Column, columnFromLoader, type Transform } from "./column.ts";
 import { type Dataset, fromColumns } from "./dataset.ts";
+import { fileRanges } from "./file-ranges.ts";
 import {
   checkIdxSize,
   defaultIdxLimit,
@@ -18,6 +19,7 @@ import {
   idxError,
   parseIdxHeader,
 } from "./idx.ts";
+import { columnFromRanges } from "./ranges.ts";
 
 /** Options of {@link readIdx}. */
 export interface IdxOptions {
@@ -60,6 +62,18 @@ export async function readIdx(path: string, options: IdxOptions = {}): Promise<I
     throw (error as NodeJS.ErrnoException).syscall === undefined ? error : unreadable(path, error);
   } finally {
     await handle.close();
+  }
+}
+
+/** Whether a file begins as gzip does. */
+function compressedFile(path: string): boolean {
+  const file = openSync(path, "r");
+  try {
+    const start = new Uint8Array(2);
+    readSync(file, start, 0, 2, 0);
+    return isGzip(start);
+  } finally {
+    closeSync(file);
   }
 }
 
@@ -185,6 +199,13 @@ function fileColumn(
   transform: Transform | undefined,
   maxBytes: number | undefined,
 ): Column {
+  const { shape, dtype, elementBytes, headerBytes } = header;
+  // A compressed file has no place for a row: it is read as a whole.
+  if (!compressedFile(path)) {
+    const short = elementBytes === dtypes[dtype].bytes ? undefined : ("i16" as const);
+    const values = { start: headerBytes, dtype, short, bigEndian: true };
+    return columnFromRanges({ name, shape, dtype, transform }, fileRanges("idx", path, { shape, ...values }));
+  }
   return columnFromLoader({ name, shape: header.shape, dtype: header.dtype, transform }, async () => {
     const read = await readIdx(path, maxBytes === undefined ? {} : { maxBytes });
     if (read.dtype !== header.dtype || read.data.length * read.data.BYTES_PER_ELEMENT !== header.dataBytes) {

@@ -98,8 +98,9 @@ async function gatherBatch<Handle>(
   options: LoaderOptions<Handle>,
 ): Promise<Batch<Handle>> {
   const names = [...dataset.columns.keys()];
+  const moment = { epoch: rows.epoch, seed: options.seed ?? 0 };
   const settled = await Promise.allSettled(
-    [...dataset.columns.values()].map(async (column) => options.gather(column, rows.local)),
+    [...dataset.columns.values()].map(async (column) => options.gather(column, rows.local, moment)),
   );
   const handles = settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
   const failed = settled.findIndex((result) => result.status === "rejected");

@@ -18,8 +18,10 @@ export interface Order {
   at(index: number): number;
 }
 
-/** Largest number of rows: row indices have 32 bits. */
-export const largestLength = 2 ** 31 - 1;
+/** Largest number of rows in a batch: its indices have 32 bits. */
+export const largestBatch = 2 ** 31 - 1;
+/** Largest number of rows of a dataset: the halves of the permutation's network have 26 bits at most, and shapes hold 2^48 values. */
+export const largestLength = 2 ** 48;
 
 const rounds = 24;
 /** Networks over fewer bits reach too few permutations; cycle walking within 256 costs little for tiny datasets. */
@@ -32,28 +34,30 @@ const orderDomain = 0x80000000;
  *
  * @param seed a non-negative safe integer
  * @param epoch counted from 0
- * @param length number of rows, at most 2^31 - 1
+ * @param length number of rows, at most 2^48
  * @param ordinal distinguishes several shuffles of one dataset; default 0
  */
 export function order(seed: number, epoch: number, length: number, ordinal = 0): Order {
   checkCount("seed", seed, Number.MAX_SAFE_INTEGER);
   checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
   checkCount("length", length, largestLength);
-  const bits = Math.max(fewestBits, 32 - Math.clz32(Math.max(length - 1, 0)));
+  const bits = Math.max(fewestBits, bitsOf(Math.max(length - 1, 0)));
   const leftBits = bits >>> 1;
   const rightBits = bits - leftBits;
   const leftMask = 2 ** leftBits - 1;
   const rightMask = 2 ** rightBits - 1;
+  const rightSize = 2 ** rightBits;
   const keys = roundKeys(seed, epoch, ordinal);
 
   function encipher(value: number): number {
-    let left = value >>> rightBits;
-    let right = value & rightMask;
+    // Arithmetic, not shifts: a row may need more than 32 bits, each half needs fewer.
+    let left = Math.floor(value / rightSize);
+    let right = value - left * rightSize;
     for (let round = 0; round < rounds; round += 2) {
       left ^= mix(right ^ (keys[round] as number)) & leftMask;
       right ^= mix(left ^ (keys[round + 1] as number)) & rightMask;
     }
-    return ((left << rightBits) | right) >>> 0;
+    return left * rightSize + right;
   }
 
   return {
@@ -68,6 +72,10 @@ export function order(seed: number, epoch: number, length: number, ordinal = 0):
     },
   };
 }
+
+/** Number of bits of a whole number. */
+const bitsOf = (value: number): number =>
+  value < 2 ** 32 ? 32 - Math.clz32(value) : 64 - Math.clz32(Math.floor(value / 2 ** 32));
 
 function roundKeys(seed: number, epoch: number, ordinal: number): Uint32Array {
   const keys = new Uint32Array(rounds);
@@ -101,7 +109,7 @@ export function checkCount(what: string, value: number, highest: number, lowest 
  */
 export function shardSizes(count: number, ranks: number): number[] {
   checkCount("count", count, Number.MAX_SAFE_INTEGER);
-  checkCount("ranks", ranks, largestLength, 1);
+  checkCount("ranks", ranks, largestBatch, 1);
   const base = Math.floor(count / ranks);
   const longer = count % ranks;
   return Array.from({ length: ranks }, (_unused, rank) => base + (rank < longer ? 1 : 0));

@@ -17,17 +17,25 @@ export async function agree({ settings, runtime, programs, types, elastic }: Omi
   if (runtime.processes === undefined) return;
   const { data, epochs, seed, evaluate, optimizer } = settings;
   host.process?.report({ type: "doing", what: "reading data" });
+  const contents = (what: string, dataset: Dataset): Promise<string[]> =>
+    datasetLines(
+      what,
+      dataset,
+      columnNames(settings, dataset),
+      seed,
+      elastic?.digests,
+      settings.compareData === "whole",
+    );
   const lines = [
-    ...(await datasetLines("data", data, columnNames(settings, data), seed, elastic?.digests)),
-    ...(evaluate === undefined
-      ? []
-      : await datasetLines("evaluate", evaluate, columnNames(settings, evaluate), seed, elastic?.digests)),
+    ...(await contents("data", data)),
+    ...(evaluate === undefined ? [] : await contents("evaluate", evaluate)),
     `epochs: ${epochs}`,
     `seed: ${seed}`,
     `metrics: ${Object.keys(types.metrics).join(", ")}`,
     `optimizer: ${optimizer.name}`,
     `nan: ${settings.nan}, spike ${settings.spike}, rollback ${settings.rollback}`,
     `checkReplicas: ${settings.checkReplicas}`,
+    `memoryCopies: ${settings.memoryCopies}`,
     `machine: ${JSON.stringify(settings.machine ?? runtime.machine ?? null)}`,
     ...sampledSteps(epochs * data.batchesPerEpoch).map(
       (step) => `learning rate of step ${step}: ${learningRatesAt(optimizer, step).values.join(", ")}`,
@@ -39,23 +47,31 @@ export async function agree({ settings, runtime, programs, types, elastic }: Omi
   await runtime.processes.agree("program", lines.join("\n"));
 }
 
-/** A dataset's description, and a hash of the rows of each column that a run reads; hashes in `known` are taken from there. */
+/** A column in memory with more bytes is compared by a sample of blocks, as one in a file is. */
+const smallBytes = 2 ** 26;
+const sampledBlocks = 64;
+const blockBytes = 2 ** 16;
+
+/** A dataset's description, and what the rows of each column that a run reads are recognised by; hashes in `known` are taken from there. */
 export async function datasetLines(
   what: string,
   dataset: Dataset,
   columns: readonly string[],
   seed: number,
   known = new Map<string, string>(),
+  whole = false,
 ): Promise<string[]> {
   const described = Object.entries(dataset.describe(seed)).map(
     ([name, value]) => `${what}: ${name} ${canonicalJson(value)}`,
   );
   const hash = async (name: string): Promise<string> => {
     const column = dataset.columns.get(name) as Column;
+    const { first, count } = dataset.sourceRows;
+    if (column.identity !== undefined) return host.sha256(utf8(await column.identity({ first, count }, whole)));
     const { buffer, byteOffset, byteLength } = await column.load();
     const rowBytes = byteLength / Math.max(column.shape[0] as number, 1);
-    const { first, count } = dataset.sourceRows;
-    return host.sha256(new Uint8Array(buffer, byteOffset + first * rowBytes, count * rowBytes));
+    const bytes = new Uint8Array(buffer, byteOffset + first * rowBytes, count * rowBytes);
+    return host.sha256(whole ? bytes : sampled(bytes));
   };
   const digests = columns.map(async (name) => {
     const line = `${what}: contents of column "${name}"`;
@@ -64,6 +80,19 @@ export async function datasetLines(
     return `${line} ${digest.slice(0, 16)}`;
   });
   return [...described, ...(await Promise.all(digests))];
+}
+
+const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+/** Bytes that a hash of many bytes is made of: blocks from the first to the last, equally far apart. */
+function sampled(bytes: Uint8Array): Uint8Array {
+  if (bytes.length <= smallBytes) return bytes;
+  const sample = new Uint8Array(sampledBlocks * blockBytes);
+  for (let block = 0; block < sampledBlocks; block++) {
+    const from = Math.floor((block * (bytes.length - blockBytes)) / (sampledBlocks - 1));
+    sample.set(bytes.subarray(from, from + blockBytes), block * blockBytes);
+  }
+  return sample;
 }
 
 /** The first step, the powers of two, and the last step: different schedules differ early or late. */

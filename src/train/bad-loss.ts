@@ -1,4 +1,5 @@
 /** @module Losses that are bad: not finite, or far above the last ones. */
+import type { RowIndices } from "../data/browser.ts";
 import { HeddleError } from "../util/errors.ts";
 import { describeStep } from "../util/faults.ts";
 import { badValue } from "./bad-values.ts";
@@ -18,7 +19,7 @@ export interface BadStep {
   /** The mean of the last losses, if the loss is too far above it. */
   readonly mean: number | undefined;
   /** The rows of the data in the batch. */
-  readonly rows: Int32Array;
+  readonly rows: RowIndices;
 }
 
 /** The last losses: their mean, so that the reported loss does not jump, and what is far above it. */

@@ -1,7 +1,18 @@
 /** @module Feeds batches to the devices of a run: each device's rows of each column, gathered ahead of the step. */
-import { type Batch, type Column, type Dataset, hostGather, loader, rowElements } from "../data/browser.ts";
+import {
+  type Batch,
+  type Column,
+  type Dataset,
+  gatherRows,
+  hostGather,
+  loader,
+  type ReadMoment,
+  type RowIndices,
+  rowElements,
+} from "../data/browser.ts";
 import { fromShards, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
+import { bytesOf } from "../ir/shape.ts";
 import {
   coordinatesOf,
   deviceCount,
@@ -19,6 +30,7 @@ import {
 import { batchAxes } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
+import { DataBudget } from "./data-budget.ts";
 import { columnType } from "./functions.ts";
 
 /**
@@ -67,11 +79,11 @@ export interface FedBatch {
   /** Rows of the whole batch. */
   readonly rows: number;
   /** For each row of the batch the row of the data. */
-  readonly sources: Int32Array;
+  readonly sources: RowIndices;
   /** The first row of each device's shard; a single 0 if each device has the whole batch. */
   readonly starts: readonly number[];
-  /** The stored values of a column; undefined until they have been read. */
-  readonly stored: (column: string) => TypedArray | undefined;
+  /** The stored values of a row of the batch; undefined for a row that another process has. */
+  readonly stored: (column: string, row: number) => TypedArray | undefined;
   readonly columns: { readonly [name: string]: Tensor };
   /** Frees the memory; runs that were queued with the batch may still read it. */
   release(): void;
@@ -87,21 +99,35 @@ export interface FeedOptions {
   readonly signal?: AbortSignal;
 }
 
-/** One buffer per local device. */
-type Shards = readonly DeviceBuffer[];
+/** A column's part of a batch. */
+interface Shards {
+  /** One per local device. */
+  readonly buffers: readonly DeviceBuffer[];
+  /** The stored values of a row of the batch, as {@link FedBatch.stored}. */
+  readonly row: (position: number) => TypedArray | undefined;
+}
+
+/** The rows of one device: where they begin in the batch, and which rows of the data they are. */
+interface Part {
+  readonly from: number;
+  readonly rows: RowIndices;
+}
 
 /** Feeds the local devices of a runtime. */
 export class Feed {
   private readonly runtime: Runtime;
   private readonly mesh: Mesh;
-  /** Whole columns in device memory, if the executor gathers rows there. */
-  private readonly resident = new WeakMap<Column, Promise<DeviceBuffer>>();
-  /** The values of the columns that have been read. */
+  /** Whole columns in device memory, if the executor gathers rows there; undefined for columns that do not fit the budget. */
+  private readonly resident = new WeakMap<Column, Promise<DeviceBuffer | undefined>>();
+  /** The values of the columns that have been read as a whole. */
   private readonly loaded = new WeakMap<Column, TypedArray>();
+  private readonly budget: DataBudget;
 
-  constructor(runtime: Runtime) {
+  /** `dataMemory` is the option of `train`. */
+  constructor(runtime: Runtime, dataMemory?: number) {
     this.runtime = runtime;
     this.mesh = meshOf(runtime);
+    this.budget = new DataBudget(dataMemory);
   }
 
   /** The batches of an epoch from a step on. Leaving the loop early releases the batches that were read ahead. */
@@ -124,14 +150,16 @@ export class Feed {
     rows: number,
   ): AsyncGenerator<FedBatch, void, undefined> {
     const layout = batchLayout(this.mesh, rows);
-    const split = (chosen: Int32Array): Int32Array[] =>
-      this.runtime.local.map(({ coordinates }) =>
-        chosen.subarray(...rowsAt(layout, this.mesh, chosen.length, coordinates)),
-      );
+    const split = (chosen: RowIndices): Part[] =>
+      this.runtime.local.map(({ coordinates }) => {
+        const [from, to] = rowsAt(layout, this.mesh, chosen.length, coordinates);
+        return { from, rows: chosen.subarray(from, to) };
+      });
     const { epoch = 0, seed, signal } = options;
     const only = new Set(options.columns);
     const batches = loader<Shards>(dataset, {
-      gather: (column, chosen) => (only.has(column.name) ? this.gather(column, split(chosen)) : Promise.resolve([])),
+      gather: async (column, chosen, moment) =>
+        only.has(column.name) ? this.gather(column, split(chosen), moment) : { buffers: [], row: () => undefined },
       release: disposeAll,
       epoch,
       seed,
@@ -149,14 +177,14 @@ export class Feed {
     const rows = batch.rows.length;
     const columns = names.map((name): [string, Tensor] => {
       const type = columnType(dataset.columns.get(name) as Column, rows);
-      return [name, fromShards(this.runtime, batch.columns.get(name) as Shards, type, layout)];
+      return [name, fromShards(this.runtime, (batch.columns.get(name) as Shards).buffers, type, layout)];
     });
     return {
       step: batch.step,
       rows,
       sources: batch.rows,
       starts: this.starts(layout, rows),
-      stored: (name) => this.loaded.get(dataset.columns.get(name) as Column),
+      stored: (name, row) => batch.columns.get(name)?.row(row),
       columns: Object.fromEntries(columns),
       release: () => shards.forEach(disposeAll),
     };
@@ -168,43 +196,91 @@ export class Feed {
     return [...new Set(Array.from({ length: deviceCount(this.mesh) }, (_unused, device) => first(device)))];
   }
 
-  private async gather(column: Column, parts: readonly Int32Array[]): Promise<Shards> {
+  private async gather(column: Column, parts: readonly Part[], moment: ReadMoment | undefined): Promise<Shards> {
     const { executor } = this.runtime;
-    const rowBytes = rowElements(column) * dtypes[column.dtype].bytes;
-    const targets = parts.map((rows, device) => executor.allocate(rows.length * rowBytes, device));
-    this.loaded.set(column, await column.load());
-    if (executor.gatherRows === undefined) {
-      await Promise.all(
-        parts.map(async (rows, index) => targets[index]?.write(bytesOf(column, (await hostGather(column, rows)).data))),
-      );
-      return targets;
-    }
+    const width = rowElements(column);
+    const rowBytes = width * dtypes[column.dtype].bytes;
     const source = await this.residentColumn(column);
-    await Promise.all(
-      parts.map((rows, index) => executor.gatherRows?.(source, rowBytes, rows, targets[index] as DeviceBuffer)),
+    const buffers = parts.map(({ rows }, device) => executor.allocate(rows.length * rowBytes, device));
+    const values = this.loaded.get(column);
+    if (source !== undefined) {
+      await Promise.all(
+        parts.map(({ rows }, index) =>
+          executor.gatherRows?.(source, rowBytes, Int32Array.from(rows), buffers[index] as DeviceBuffer),
+        ),
+      );
+    }
+    // Devices of this process may have the same rows, which are read once.
+    const read = new Map<string, Promise<TypedArray>>();
+    const gathered = await Promise.all(
+      source !== undefined
+        ? []
+        : parts.map(async ({ from, rows }, index) => {
+            const key = `${from} ${rows.length}`;
+            const reading = read.get(key) ?? hostRows(column, values, rows, moment);
+            read.set(key, reading);
+            const data = await reading;
+            buffers[index]?.write(storedBytes(column, data));
+            return data;
+          }),
     );
-    return targets;
+    const row = (position: number): TypedArray | undefined => {
+      const index = parts.findIndex(({ from, rows }) => position >= from && position < from + rows.length);
+      const { from, rows } = parts[index] ?? { from: 0, rows: [] };
+      const at = position - from;
+      if (index < 0) return undefined;
+      const data = gathered[index];
+      const [array, first] = data === undefined ? [values, rows[at] as number] : [data, at];
+      return array?.subarray(first * width, (first + 1) * width);
+    };
+    return { buffers, row };
   }
 
-  private residentColumn(column: Column): Promise<DeviceBuffer> {
+  /** A whole column in device memory, if the executor gathers rows there and the budget allows it. */
+  private residentColumn(column: Column): Promise<DeviceBuffer | undefined> {
     let buffer = this.resident.get(column);
     if (buffer === undefined) {
-      buffer = column.load().then((data) => {
-        const bytes = bytesOf(column, data);
-        const memory = this.runtime.executor.allocate(bytes.byteLength);
-        memory.write(bytes);
-        return memory;
-      });
+      buffer = this.keep(column);
       this.resident.set(column, buffer);
       // The next batch tries a failed read again.
       buffer.catch(() => this.resident.delete(column));
     }
     return buffer;
   }
+
+  /** Reads a column as a whole where that is the only way, or where the budget allows it; copies it where the budget allows that, too. */
+  private async keep(column: Column): Promise<DeviceBuffer | undefined> {
+    const { executor } = this.runtime;
+    const gathers = executor.gatherRows !== undefined;
+    const { kept, copied } = this.budget.take(column, gathers);
+    if (!kept) return undefined;
+    try {
+      const data = await column.load();
+      this.loaded.set(column, data);
+      if (!copied) return undefined;
+      const memory = executor.allocate(bytesOf(column));
+      memory.write(storedBytes(column, data));
+      return memory;
+    } catch (error) {
+      if (copied || column.read !== undefined) this.budget.giveBack(column, gathers);
+      throw error;
+    }
+  }
 }
 
-const bytesOf = ({ dtype }: Column, data: TypedArray): Uint8Array => dtypes[dtype].bytesOf(data);
+/** Rows of a column: of the values that were kept, or read now. */
+async function hostRows(
+  column: Column,
+  kept: TypedArray | undefined,
+  rows: RowIndices,
+  moment: ReadMoment | undefined,
+): Promise<TypedArray> {
+  if (kept !== undefined && column.read !== undefined) return gatherRows(column, kept, rows);
+  return (await hostGather(column, rows, moment)).data;
+}
 
-function disposeAll(shards: Shards): void {
-  for (const shard of shards) shard.dispose();
+const storedBytes = ({ dtype }: Column, data: TypedArray): Uint8Array => dtypes[dtype].bytesOf(data);
+
+function disposeAll({ buffers }: Shards): void {
+  for (const buffer of buffers) buffer.dispose();
 }

@@ -36,9 +36,8 @@ function inBatch(fault: OutsideIndex, batch: FedBatch, { accumulate, data, input
   if (width === 0 || iterations.length !== (parts === 1 ? 0 : 1)) return fault;
   const inPart = Math.floor(position / width) * parts + (part ?? 0);
   const offset = position % width;
-  const stored = batch.stored(name);
   const valueIn = (row: number): number | bigint | undefined =>
-    stored?.[(batch.sources[row] as number) * width + offset] as number | bigint | undefined;
+    batch.stored(name, row)?.[offset] as number | bigint | undefined;
   const isRefused = (value: number | bigint | undefined): boolean => value !== undefined && clamped(value) === index;
   const rows = batch.starts.map((start) => start + inPart).filter((row) => row < batch.sources.length);
   const found = rows.find((row) => isRefused(valueIn(row)));

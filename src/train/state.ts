@@ -11,7 +11,7 @@ import { distribute, fromShards, isTensor, meshOf, replicate, type Tensor } from
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
-import { type Layout, replicated } from "../plan/index.ts";
+import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -182,6 +182,13 @@ export async function exportHeld(settings: Settings, state: RunState, runtime: R
     return [...boxes.values()];
   });
   return copyPieces(settings, state, runtime, held);
+}
+
+/** Names of the values of which a device has the only copy of its part. */
+export function soleNames(values: TrainState, { axes }: Mesh): ReadonlySet<string> {
+  const isSole = ({ value }: Tensor): boolean =>
+    axes.every(({ size }, axis) => size === 1 || value.layout[axis]?.kind !== "replicate");
+  return new Set(named(values).flatMap(({ name, leaf }) => (isSole(leaf) ? [name] : [])));
 }
 
 type Place = Omit<Piece, "rank">;

@@ -10,6 +10,8 @@ import type { Settings } from "./options.ts";
 
 /** Datasets with more rows are not searched for a warning. */
 const mostRows = 1_000_000;
+/** Columns with more rows are not, either: the search takes a byte for each. */
+const mostSourceRows = 2 ** 26;
 
 /** The warnings, one line each. Reads the input columns, which the training reads anyway. */
 export async function suspicions(settings: Settings, mesh: Mesh): Promise<string[]> {
@@ -71,11 +73,20 @@ async function overlapLine({ data, evaluate, input, seed }: Settings): Promise<s
 async function sharedRows(data: Dataset, evaluate: Dataset, input: string, seed: number): Promise<number> {
   if (Math.max(data.length, evaluate.length) > mostRows) return 0;
   const [trained, held] = [data, evaluate].map((dataset) => dataset.columns.get(input) as Column) as [Column, Column];
+  // Columns that are read by their rows share rows only if they read the same file.
+  const isRead = trained.read !== undefined || held.read !== undefined;
+  if (isRead) return trained.read === held.read ? sharedAt(data, evaluate, trained, 0, seed) : 0;
   const [trainedValues, heldValues] = await Promise.all([trained.load(), held.load()]);
   const rowBytes = trainedValues.byteLength / (trained.shape[0] as number);
   if (trainedValues.buffer !== heldValues.buffer || heldValues.byteLength / (held.shape[0] as number) !== rowBytes)
     return 0;
   const distance = (heldValues.byteOffset - trainedValues.byteOffset) / rowBytes;
+  return sharedAt(data, evaluate, trained, distance, seed);
+}
+
+/** The number of rows that two datasets share, where row `i` of the one is row `i + distance` of the other. */
+function sharedAt(data: Dataset, evaluate: Dataset, trained: Column, distance: number, seed: number): number {
+  if ((trained.shape[0] as number) > mostSourceRows) return 0;
   const seen = new Uint8Array(trained.shape[0] as number);
   // Every epoch has the same rows, possibly in another order.
   for (const row of rowsOf(data, seed)) seen[row] = 1;

@@ -112,7 +112,7 @@ describe("order", () => {
     [-1, 0, 5, "seed"],
     [1.5, 0, 5, "seed"],
     [0, -1, 5, "epoch"],
-    [0, 0, 2 ** 31, "length"],
+    [0, 0, 2 ** 48 + 1, "length"],
   ])("refuses seed %d, epoch %d, length %d", (seed, epoch, length, word) => {
     expect(() => order(seed, epoch, length)).toThrow(word);
   });
