@@ -94,6 +94,15 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "train by this plan, as heddle plan --layouts or --graph printed it, edited or not (docs/plans.md)",
     )
     .addOption(compressionFlag())
+    .option(
+      "--servers <number>",
+      "parameter servers, to which workers push gradients; 0: on the workers (docs/parameter-server.md)",
+      wholeNumber(0, 1024),
+    )
+    .option(
+      "--policy <spec>",
+      "who waits for whom on servers, where the file does not say it, such as bsp, ssp:3 or async",
+    )
     .addOption(machineFlag())
     .option(
       "--on <addresses>",

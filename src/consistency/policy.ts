@@ -124,7 +124,7 @@ export function byClock<Payload>(
   clocks: ClockTable,
   merging: Merging,
 ): Settled<Payload> {
-  const whole = arrived.filter(({ clock }) => clock < clocks.slowest || clocks.size === 0);
+  const whole = arrived.filter(({ clock }) => clock < clocks.slowest);
   const order = [...new Set(whole.map(({ clock }) => clock))].sort((left, right) => left - right);
   const steps = order.map((clock) =>
     together(

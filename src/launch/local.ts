@@ -24,11 +24,12 @@ import { nodeArguments } from "./loader.ts";
 import { closeMembership, openMembership } from "./membership-log.ts";
 import { watchNotices } from "./notices.ts";
 import { startOnHosts } from "./on-hosts.ts";
+import { freeAddresses, startParameterServers } from "./parameter-servers.ts";
 import { describeFailures, orderFailures, type WorkerFailure } from "./report.ts";
 import { restartsBefore } from "./restarts.ts";
 import { StallWatch } from "./stalls.ts";
 import { type Store, startNativeStore } from "./store.ts";
-import { defaultGrace, listenForStop, type StopSignal, statusOf, stoppedStatus, supervise } from "./supervise.ts";
+import { defaultGrace, listenForStop, type StopSignal, statusOf, stoppedStatus, superviseServed } from "./supervise.ts";
 import { checkEngine, startWithEngine } from "./with-engine.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
@@ -184,7 +185,7 @@ async function launchIn(
     const run = { ...options, ...elastic, size: workers, epoch: attempt };
     if (engine !== undefined) crew = await startWithEngine(engine, shares, run, stop.requested);
     else if (shares !== undefined) crew = await startOnHosts(shares, run, stop.requested);
-    else crew = await startHere(runDirectory, run, place);
+    else crew = await startHere(runDirectory, run, place, sayFor(options));
   } catch (error) {
     if (early === undefined) throw error;
     return { status: statusOf(early), failures: [], stoppedBy: early, size };
@@ -200,6 +201,14 @@ interface Watched extends Wanted {
   readonly runDirectory: string;
 }
 
+/** Prints lines of the launcher to the error stream. */
+const sayFor =
+  ({ quiet }: LaunchOptions) =>
+  (text: string): void => {
+    // A progress bar stands in the line; it is drawn again.
+    if (quiet !== true) process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}heddle: ${text}\n`);
+  };
+
 /** Waits until the workers have ended, and ends them when one fails or a signal comes. */
 async function watch(
   crew: Crew,
@@ -208,10 +217,7 @@ async function watch(
 ): Promise<LaunchResult> {
   const { processes } = crew;
   const events = new EventLog(runDirectory);
-  const say = (text: string): void => {
-    // A progress bar stands in the line; it is drawn again.
-    if (options.quiet !== true) process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}heddle: ${text}\n`);
-  };
+  const say = sayFor(options);
   const stalls = new StallWatch(runDirectory, processes, events, say);
   // When the launcher ends, for any reason, the workers end, too.
   process.once("exit", crew.kill);
@@ -242,6 +248,7 @@ async function watch(
           startError,
         });
       });
+      void worker.ended.then(() => crew.servers?.lost(worker.rank));
       void worker.ended.then(({ code }) => {
         // In an elastic run the others go on in an epoch of their own.
         if (code !== 0 || worker.stopping || isElastic) return;
@@ -265,7 +272,7 @@ async function watch(
           onEpoch: (epoch) => setRecordsAside(runDirectory, epoch - 1),
           onStart: observe,
         })
-      : { stoppedBy: await supervise(processes, stop, grace, saves), forgiven: new Set<number>(), lost: undefined };
+      : { ...(await superviseServed(crew, stop, { grace, saves, say })), lost: undefined };
     if (lost !== undefined) return { status: 1, failures: [], size };
     const counted = failures.filter(({ rank }) => !forgiven.has(rank));
     crew.failed ||= stoppedBy !== undefined || counted.length > 0;
@@ -311,6 +318,7 @@ async function startHere(
   runDirectory: string,
   options: LaunchOptions & { readonly size: number; readonly epoch: number },
   place: Place | undefined,
+  say: (text: string) => void,
 ): Promise<Crew> {
   const { size: workers } = options;
   const { runId = "default", epoch, host = "127.0.0.1", port = 0, localWorld = 1, timeout = 60 } = readEnvironment();
@@ -323,20 +331,35 @@ async function startHere(
     first === 0
       ? await openStore(options, place === undefined ? workers : place.size, { ...meeting, port })
       : undefined;
+  const serve = options.servers === 0;
+  const serverAddresses =
+    options.servers === undefined ? undefined : await freeAddresses(serve ? workers : options.servers);
   const run = {
     ...options,
     ...meeting,
+    serverAddresses,
+    serve,
     size: place?.size ?? workers,
     masterPort: store?.port ?? (place === undefined ? (options.port ?? 0) : port),
     runDirectory,
   };
   const localSize = place === undefined ? workers : localWorld;
-  const threads = options.threads ?? threadsPerWorker(usableCores().usable, localSize);
+  const threads = options.threads ?? threadsPerWorker(usableCores().usable, localSize + (options.servers ?? 0));
   const processes: WorkerProcess[] = [];
+  const servers =
+    serverAddresses === undefined || options.plan !== undefined
+      ? undefined
+      : startParameterServers({
+          addresses: serve ? [] : serverAddresses,
+          environment: workerEnvironment(run, { rank: 0, localRank: 0, localSize, threads }, process.env),
+          say,
+        });
   const crew: Crew = {
     processes,
     failed: false,
+    ...(servers === undefined ? {} : { servers }),
     kill: () => {
+      servers?.kill();
       for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
     },
     // Workers of other launchers may still read what rank 0 has told them.

@@ -32,6 +32,8 @@ interface Step {
 export interface MatrixProgram {
   /** The operators with their results' sizes, for people. */
   readonly text: string;
+  /** Dtypes and sizes of the inputs, whose numbers come before those of the operators. */
+  readonly inputs: string;
   /** Roughly how many floating-point operations a run takes. */
   readonly work: number;
   runs: number;
@@ -55,9 +57,8 @@ const mostPrograms = 4096;
 
 const programs = new Map<string, MatrixProgram>();
 
-/** The programs that were made in this process, the most time first. */
-export const matrixPrograms = (): readonly MatrixProgram[] =>
-  [...programs.values()].sort((a, b) => b.milliseconds - a.milliseconds);
+/** The programs that were made in this process, in the order in which they were made. */
+export const matrixPrograms = (): readonly MatrixProgram[] => [...programs.values()];
 
 /** Whether expressions keep what they were computed from, for a gradient. */
 let recording = 0;
@@ -126,7 +127,8 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
   if (program === undefined) {
     if (programs.size >= mostPrograms) programs.clear();
     program = {
-      text: lines.join("\n"),
+      text: lines.map((line, index) => `${leaves.length + index} = ${line}`).join("\n"),
+      inputs: leaves.map(typeText).join(" "),
       work: pending.reduce((sum, expression) => sum + workOf(expression), 0),
       runs: 0,
       compiles: 0,

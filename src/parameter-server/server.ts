@@ -5,6 +5,7 @@
  * server that comes back takes its shards from the others that have them, and server 0 its log.
  */
 import { createServer, type Socket } from "node:net";
+import { join } from "node:path";
 import { type Channel, type Frame, greet } from "../executors/remote/channel.ts";
 import { errorHead } from "../executors/remote/messages.ts";
 import { listen } from "../executors/remote/worker.ts";
@@ -15,6 +16,7 @@ import { Coordinator, type Earlier } from "./coordinator.ts";
 import { Link } from "./link.ts";
 import { type Entry, isEntry, mostEntries, parseRequest, parseRule, type Request } from "./requests.ts";
 import { ShardState } from "./shard-state.ts";
+import { logTo, updateLogFile } from "./update-log.ts";
 
 /** Options of {@link serveParameters}. */
 export interface ServerOptions {
@@ -32,6 +34,8 @@ export interface ServerOptions {
   /** Number of this life of the server: 0 at first, and more each time that it is started again. */
   readonly life?: number | undefined;
   readonly threads?: number | undefined;
+  /** The folder of the run, in which server 0 logs updates; default none. */
+  readonly folder?: string | undefined;
 }
 
 /** A running server. */
@@ -40,8 +44,13 @@ export interface ParameterServer {
   readonly address: string;
   /** Says that a worker is lost for good: nobody waits for it. */
   lost(worker: number): void;
+  /** Resolves when the server has its shards again, after it was started again. */
+  readonly ready: Promise<void>;
   /** Resolves when all workers have left, on server 0. */
   readonly done: Promise<void>;
+  /** Resolves when no worker has a link to it. */
+  idle(): Promise<void>;
+  /** Ends the server: what it has is lost, unless others have copies. */
   close(): Promise<void>;
 }
 
@@ -84,7 +93,9 @@ class Server implements ParameterServer {
   private readonly graces = new Map<number, NodeJS.Timeout>();
   private readonly server = createServer((socket) => void this.accept(socket));
   private readonly greeting = new Set<Socket>();
-  private ready: Promise<void> = Promise.resolve();
+  private readonly workerLinks = new Set<Session>();
+  private readonly idleWaits: (() => void)[] = [];
+  ready: Promise<void> = Promise.resolve();
   private coordinator: Coordinator | undefined;
   /** The newest entries of the log, from `recentBase` on. */
   private recent: Entry[] = [];
@@ -128,6 +139,10 @@ class Server implements ParameterServer {
     void this.ready.then(() => this.coordinator?.leave(worker, false)).catch(() => {});
   }
 
+  async idle(): Promise<void> {
+    while (this.workerLinks.size > 0) await new Promise<void>((resolve) => this.idleWaits.push(resolve));
+  }
+
   async close(): Promise<void> {
     this.closed = true;
     for (const timer of this.graces.values()) clearTimeout(timer);
@@ -167,7 +182,7 @@ class Server implements ParameterServer {
 
   /** Begins to decide, on server 0. */
   private decide(text: string, earlier?: Earlier): void {
-    const { index, workers } = this.options;
+    const { index, workers, folder } = this.options;
     const { policy, merging } = parseRule(text);
     if (this.rule !== undefined && this.rule !== text)
       throw new HeddleError("mismatch", `a worker has the policy ${text}, and the first worker had ${this.rule}`);
@@ -180,6 +195,7 @@ class Server implements ParameterServer {
         merging,
         committed: (version) => this.committed(version),
         now: () => performance.now() / 1000,
+        record: folder === undefined ? undefined : logTo(join(folder, updateLogFile)),
       },
       earlier,
     );
@@ -251,18 +267,7 @@ class Server implements ParameterServer {
   /** Takes the shards of this server from the others that have them, and on server 0 the log. */
   private async comeBack(): Promise<void> {
     const { index, servers } = this.options;
-    for (const shard of servers.keys()) {
-      const hosts = this.hosts(shard);
-      if (!hosts.includes(index)) continue;
-      for (const host of hosts.filter((other) => other !== index)) {
-        const { fields, body } = await this.link(host).ask({ type: "snapshot", shard, copy: true, version: 0 });
-        if (typeof fields["spec"] !== "string") continue;
-        const state = new ShardState(fields["spec"], this.runtime);
-        if (typeof fields["known"] === "string") state.restore(fields["known"], body);
-        this.shards.set(shard, state);
-        break;
-      }
-    }
+    // The log comes first: pushes that it names are in what follows.
     const logs = await Promise.all(this.others.map((server) => this.link(server).ask({ type: "log" })));
     const read = logs.map(({ fields: { base, entries, start, rule } }) => ({
       rule,
@@ -270,31 +275,37 @@ class Server implements ParameterServer {
       entries: Array.isArray(entries) ? entries.filter(isEntry) : [],
       start,
     }));
+    for (const shard of servers.keys()) if (this.hosts(shard).includes(index)) await this.takeCopy(shard);
     const start = read.find((one) => typeof one.start === "string")?.start;
     if (typeof start === "string") this.begin(start);
+    const [newest] = [...read].sort((a, b) => b.base + b.entries.length - a.base - a.entries.length);
+    const isWhole = this.shards.size > 0 && [...this.shards.values()].every(({ isLoaded }) => isLoaded);
+    // Workers may have gone on because of these entries, which are now on this server again.
+    if (newest !== undefined && newest.entries.length > 0 && isWhole) await this.applyAll(newest.base, newest.entries);
     const rule = read.find((one) => typeof one.rule === "string")?.rule;
-    if (typeof rule === "string") this.decide(rule, this.earlier(read));
+    if (typeof rule === "string") this.decide(rule, this.earlier(newest));
   }
 
-  private earlier(logs: readonly { readonly base: number; readonly entries: readonly Entry[] }[]): Earlier | undefined {
+  /** Takes a shard from the first server that has it. */
+  private async takeCopy(shard: number): Promise<void> {
+    for (const host of this.hosts(shard)) {
+      if (host === this.options.index || this.shards.get(shard)?.isLoaded === true) continue;
+      const { fields, body } = await this.link(host).ask({ type: "snapshot", shard, copy: true, version: 0 });
+      if (typeof fields["spec"] !== "string") continue;
+      const state = new ShardState(fields["spec"], this.runtime);
+      if (typeof fields["known"] === "string") state.restore(fields["known"], body);
+      this.shards.set(shard, state);
+    }
+  }
+
+  /** What the server that decided before has left; undefined if no shard has values yet. */
+  private earlier(log: { readonly base: number; readonly entries: readonly Entry[] } | undefined): Earlier | undefined {
     const state = this.shards.get(0);
     if (state === undefined || !state.isLoaded) return undefined;
-    const [log] = [...logs].sort((a, b) => b.base + b.entries.length - a.base - a.entries.length);
-    const { base, entries } = log ?? { base: state.version, entries: [] };
-    const later = entries.slice(Math.max(0, state.version - base));
-    const settled = new Map<number, number>();
-    const settle = (worker: number, clock: number): void =>
-      void settled.set(worker, Math.max(settled.get(worker) ?? state.settledOf(worker), clock + 1));
-    for (const entry of later) {
-      if (entry.type === "step") for (const { worker, clock } of entry.parts) settle(worker, clock);
-      if (entry.type === "drop") settle(entry.worker, entry.clock);
-    }
-    return {
-      base: entries.length === 0 ? state.version : base,
-      entries,
-      steps: state.steps + later.filter(({ type }) => type === "step").length,
-      settled: (worker) => settled.get(worker) ?? state.settledOf(worker),
-    };
+    // A server may have applied more since it told its log: then what it has is all that there is.
+    const known = log !== undefined && log.base + log.entries.length >= state.version;
+    const { base, entries } = known ? log : { base: state.version, entries: [] };
+    return { base, entries, steps: state.steps, settled: (worker) => state.settledOf(worker) };
   }
 
   /** A worker that does not come, or does not come back, is given up. */
@@ -326,6 +337,8 @@ class Server implements ParameterServer {
     channel.onEnd(() => {
       clearInterval(watch);
       const { role, client } = session;
+      this.workerLinks.delete(session);
+      for (const resolve of this.idleWaits.splice(0)) resolve();
       if (role === "worker" && this.lives.get(`worker ${client}`) === session.incarnation) this.expect(client);
     });
   }
@@ -367,6 +380,7 @@ class Server implements ParameterServer {
       if (known !== undefined && request.incarnation < known)
         throw new HeddleError("protocol", `${name} has a newer life than the one that asks`);
       this.lives.set(name, request.incarnation);
+      if (request.role === "worker") this.workerLinks.add(session);
       Object.assign(session, { role: request.role, client: request.client, incarnation: request.incarnation });
       return;
     }
@@ -419,8 +433,10 @@ class Server implements ParameterServer {
         return { ...(await this.decider.clock(client, request.clock, request.rows)) };
       case "apply":
         return { version: await this.applyAll(request.from, request.entries) };
-      case "log":
-        return { base: this.recentBase, entries: this.recent, start: this.begun, rule: this.rule };
+      case "log": {
+        const { base, log: entries } = this.coordinator ?? { base: this.recentBase, log: this.recent };
+        return { base, entries, start: this.begun, rule: this.rule };
+      }
       case "tally":
         return { sums: await this.decider.tally(client, request.epoch, request.sums) };
       case "leave":

@@ -4,6 +4,7 @@ import { policyNamed } from "../consistency/index.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import {
   type Bytes,
   bytesOfPieces,
@@ -17,7 +18,7 @@ import { describeStatistics } from "../parameter-server/report.ts";
 import { mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -25,10 +26,11 @@ import { modelTypes } from "./functions.ts";
 import { Tally } from "./history.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
 import { Programs } from "./programs.ts";
+import { contents } from "./replay.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
 import { gradientsOnly, type StepDone, type Training, type Updates } from "./updates.ts";
-import { keyType, type TrainState } from "./values.ts";
+import { keyType, type ModelTypes, type TrainState } from "./values.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
 export function isOnServers({ server }: Pick<Settings, "server">): boolean {
@@ -37,8 +39,9 @@ export function isOnServers({ server }: Pick<Settings, "server">): boolean {
 }
 
 function checkServer(server: ServerTraining): void {
-  checkOptions("train: server", server, ["policy", "merging"]);
-  const { policy, merging } = server;
+  checkOptions("train: server", server, ["policy", "merging", "replay"]);
+  const { policy, merging, replay } = server;
+  if (replay !== undefined) checkPlace("train", "server.replay", replay, "file");
   if (policy !== undefined) policyNamed(policy);
   if (merging !== undefined && merging !== "sum" && merging !== "mean")
     throw new HeddleError("option", `train: server.merging must be "sum" or "mean", got ${shown(merging)}`);
@@ -66,14 +69,15 @@ export function workerRuntime(settings: Settings): Runtime {
     throw new HeddleError("option", `train: the option server needs servers, which the ${world} workers do not have`, {
       hint: "heddle run --servers 2 starts two; --servers 0 puts the parameters on the workers",
     });
-  const executor = settings.executor;
+  reportToLauncher({ type: "join" });
+  const { executor } = settings;
   const runtime = localRuntime({ axes: mesh({ data: 1 }).axes, ...(executor === undefined ? {} : { executor }) });
   return { ...runtime, rank };
 }
 
 /** Connects this worker to the servers. */
 export async function connectServers(whole: Training, runtime: Runtime): Promise<Updates> {
-  const { servers: addresses, world, secret, timeout, serve = false } = readEnvironment();
+  const { servers: addresses, world, secret, timeout, serve = false, runDirectory } = readEnvironment();
   const { rank } = runtime;
   const key = secret ?? randomBytes(32).toString("hex");
   const alone = addresses === undefined;
@@ -85,6 +89,7 @@ export async function connectServers(whole: Training, runtime: Runtime): Promise
           secret: key,
           workers: world,
           timeout,
+          folder: runDirectory,
         })
       : undefined;
   const servers = addresses ?? [(own as ParameterServer).address];
@@ -119,6 +124,7 @@ class ServerUpdates implements Updates {
   private readonly client: ServerClient;
   private readonly shards: readonly Shard[];
   private readonly policy: string;
+  private finished = false;
   private clock = 0;
   private version = 0;
 
@@ -143,7 +149,7 @@ class ServerUpdates implements Updates {
     };
     const ownTypes = modelTypes(shared);
     this.own = { settings: shared, types: ownTypes, programs: new Programs(shared, ownTypes, runtime) };
-    const params = trainedPart(types.trained, types.state.params as Tensors);
+    const params = trainedTypes(types);
     this.shards = shardsOf(
       settings.optimizer,
       { params, slots: types.state.optimizer as Tensors, dtype: settings.dtype },
@@ -157,12 +163,9 @@ class ServerUpdates implements Updates {
     const { world } = readEnvironment();
     const bytes = this.shards.map(({ params }) => bytesOfPieces(params));
     const total = bytes.reduce((sum, count) => sum + count, 0);
+    const many = servers.length === 1 ? "a server" : `${servers.length} servers`;
     const where =
-      own === undefined
-        ? `on ${servers.length} servers`
-        : servers.length === 1
-          ? "on a server in this process"
-          : "on the workers";
+      own === undefined ? `on ${many}` : servers.length === 1 ? "on a server in this process" : "on the workers";
     return [
       `parameters ${where}, policy ${this.policy}, ${world} workers: a clock of a worker pushes and pulls ${megabytes(total)} each`,
     ];
@@ -237,7 +240,9 @@ class ServerUpdates implements Updates {
     await this.client.leave(stop);
     this.version = await this.client.finish();
     const params = await this.pulled(values.params, this.version);
-    return this.state({ ...values, params });
+    const last = await this.state({ ...values, params });
+    this.finished = true;
+    return last;
   }
 
   async report(): Promise<{ readonly lines: readonly string[]; readonly record: object }> {
@@ -247,7 +252,10 @@ class ServerUpdates implements Updates {
 
   async close(): Promise<void> {
     this.client.close();
-    await this.place.own?.close();
+    const { own } = this.place;
+    // Other workers may still pull from this one.
+    if (this.finished) await own?.idle();
+    await own?.close();
   }
 
   /** All parameters, with those of the servers in a version; the ones before are disposed of. */
@@ -266,9 +274,7 @@ class ServerUpdates implements Updates {
     const { leaves, paths, shape } = flattenTree<TensorType>(types, isTensorType);
     return unflattenTree(
       shape,
-      leaves.map((type, index) =>
-        this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(bytesOf(type))),
-      ),
+      leaves.map((type, index) => this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(0))),
     ) as Tensors;
   }
 
@@ -279,19 +285,16 @@ class ServerUpdates implements Updates {
   }
 }
 
+/** Types of the trained parameters. */
+function trainedTypes({ trained, state }: ModelTypes): Tensors {
+  const { leaves, paths, shape } = flattenTree<TensorType>(state.params, isTensorType);
+  const parts = leaves.map((type, index) => (trained?.has(paths[index] as string) === false ? {} : type));
+  return unflattenTree(shape, parts) as Tensors;
+}
+
 function mapTypes(types: Tensors, map: (type: TensorType) => Tensor): Tensors {
   const { leaves, shape } = flattenTree<TensorType>(types, isTensorType);
   return unflattenTree(shape, leaves.map(map)) as Tensors;
-}
-
-/** The bytes of the tensors of a tree, by path. */
-async function contents(tree: Tensors): Promise<Bytes> {
-  const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
-  const read = leaves.map(({ value }) => (value.shards[0] as { read(): Promise<Uint8Array> }).read());
-  const bytes = await Promise.all(read);
-  return new Map(
-    paths.map((path, index) => [path, (bytes[index] as Uint8Array).subarray(0, bytesOf(leaves[index] as Tensor))]),
-  );
 }
 
 const megabytes = (bytes: number): string =>
