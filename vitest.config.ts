@@ -17,6 +17,7 @@ const processes = [
   "test/comm/collectives.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
+  "test/elastic/iterations.test.ts",
   "test/elastic/process.test.ts",
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",

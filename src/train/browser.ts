@@ -20,6 +20,14 @@ export type {
   TrainEnd,
   TrainStart,
 } from "./history.ts";
+export {
+  type Iterated,
+  type IterateOptions,
+  type IterationPlace,
+  iterate,
+  type LeftParts,
+  type StatePart,
+} from "./iterate.ts";
 export { type Logs, logsOf } from "./logs.ts";
 export type { NamedLosses, WeightedLoss } from "./losses.ts";
 export type {

@@ -107,7 +107,7 @@ export function oddRanks(values: readonly string[]): {
 }
 
 /** A text of every rank. No other collective may be running. */
-async function gatherTexts(processes: World, text: string, label: string): Promise<string[]> {
+export async function gatherTexts(processes: World, text: string, label: string): Promise<string[]> {
   const own = new TextEncoder().encode(text);
   const sizes = await processes.allGather(new Uint8Array(Uint32Array.of(own.length).buffer), `sizes of ${label}`);
   const lengths = [...new Uint32Array(sizes.slice().buffer)];

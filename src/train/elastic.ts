@@ -32,6 +32,9 @@ import type { ModelTypes, TrainState } from "./values.ts";
 /** The number of the training in this process. */
 let calls = 0;
 
+/** The number of the next training, or of an iterative program. */
+export const nextCall = (): number => ++calls;
+
 /** A training on the workers at hand. */
 interface Here {
   readonly settings: Settings;
@@ -92,7 +95,7 @@ export class Elastic {
       this.isNoticed = true;
     });
     try {
-      await this.member.begin(++calls, unit);
+      await this.member.begin(nextCall(), unit);
       return await this.repeated(attempt);
     } finally {
       stopListening?.();

@@ -8,6 +8,7 @@ import { bytesOf, range, sameType, sizeOf, type TensorType } from "../ir/shape.t
 import type { Runtime } from "../runtime/devices.ts";
 import type { World } from "../runtime/world.ts";
 import { HeddleError } from "../util/errors.ts";
+import { gatherTexts } from "./drift.ts";
 import type { OwnPieces } from "./state.ts";
 
 /** What a worker's devices need of a value. */
@@ -45,7 +46,8 @@ export async function newestTogether(
       pieces: pieces.map(({ bytes: _bytes, ...piece }) => piece),
     })),
   };
-  const all = world === undefined ? [holding] : await shared(world, holding);
+  const texts = world && (await gatherTexts(world, JSON.stringify(holding), "what the workers hold"));
+  const all = texts?.map((text) => JSON.parse(text) as Holding) ?? [holding];
   const step = newestWhole(all, needed);
   if (step === undefined) return undefined;
   const holders = range(all.length).filter((other) => all[other]?.states.some((state) => state.step === step));
@@ -134,20 +136,6 @@ async function gather(
     for (const target of value.boxes) fillFrom(target, { start, shape, bytes }, elementBytes);
   }
   return values;
-}
-
-/** What each rank says, in order of the ranks. */
-async function shared<Said>(world: World, own: Said): Promise<Said[]> {
-  const text = new TextEncoder().encode(JSON.stringify(own));
-  const lengths = await world.allGather(new Uint8Array(Uint32Array.of(text.length).buffer), "lengths");
-  const sizes = [...new Uint32Array(lengths.slice().buffer)];
-  const most = Math.max(...sizes);
-  const padded = new Uint8Array(most);
-  padded.set(text);
-  const all = await world.allGather(padded, "what the workers hold");
-  return sizes.map(
-    (size, rank) => JSON.parse(new TextDecoder().decode(all.subarray(rank * most, rank * most + size))) as Said,
-  );
 }
 
 async function broadcastJson<Said>(world: World, source: number, own: Said | undefined): Promise<Said> {
