@@ -14,7 +14,7 @@ export function serveCommand({ finish }: CommandContext): Command {
     .summary("a parameter server of heddle run --servers")
     .description("Keeps parameters for heddle run --servers, which starts this command.")
     .action(async () => {
-      const { servers, server: index, secret, world, timeout, epoch, threads } = readEnvironment();
+      const { servers, server: index, secret, world, timeout, epoch, threads, runDirectory } = readEnvironment();
       if (servers === undefined || index === undefined || secret === undefined || process.send === undefined)
         throw new HeddleError("launcher", "heddle serve is started by heddle run --servers");
       const lost: number[] = [];
@@ -25,7 +25,16 @@ export function serveCommand({ finish }: CommandContext): Command {
       // Workers save and pull after Ctrl-C. A server ends when its launcher ends it, or is gone.
       process.on("SIGINT", () => {});
       const gone = new Promise((resolve) => process.once("disconnect", resolve));
-      const server = await serveParameters({ servers, index, secret, workers: world, timeout, life: epoch, threads });
+      const server = await serveParameters({
+        servers,
+        index,
+        secret,
+        workers: world,
+        timeout,
+        life: epoch,
+        threads,
+        folder: runDirectory,
+      });
       tell = (worker) => server.lost(worker);
       for (const worker of lost) tell(worker);
       await gone;

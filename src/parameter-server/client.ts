@@ -69,8 +69,7 @@ export class ServerClient {
   /** Gives first values to servers that have none, and tells the other workers where the run begins. */
   async load(params: Bytes, slots: Bytes, steps: number, start: string): Promise<void> {
     await this.each((link, index, shard) => {
-      const body = concatenated([...cut(shard.params, params), ...cut(shard.slots, slots)]);
-      return link.ask({ type: "load", shard: index, steps }, body);
+      return link.ask({ type: "load", shard: index, steps }, stateOf(shard, params, slots));
     });
     await this.first.ask({ type: "begin", start });
   }
@@ -152,6 +151,22 @@ export class ServerClient {
     return Promise.all(this.links.map((link, index) => ask(link, index, this.shards[index] as Shard)));
   }
 }
+
+/** The bytes of a shard: pieces of parameters, then of states. */
+export const stateOf = (
+  { params, slots }: Pick<Shard, "params" | "slots">,
+  ofParams: Bytes,
+  ofSlots: Bytes,
+): Uint8Array => concatenated([...cut(params, ofParams), ...cut(slots, ofSlots)]);
+
+/** The values in the bytes of the only shard; of states there may be none. */
+export const splitState = (
+  { params, slots }: Shard,
+  bytes: Uint8Array,
+): { readonly params: Bytes; readonly slots: Bytes } => ({
+  params: joined([params], [bytes]),
+  slots: joined([slots], [bytes.subarray(bytesOfPieces(params))]),
+});
 
 const rowBytes = ({ type, rows }: Piece): number => bytesOf(type) / Math.max(1, rows);
 

@@ -5,6 +5,7 @@
 import { Consistency } from "../consistency/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Entry } from "./requests.ts";
+import type { LogLine } from "./update-log.ts";
 
 /** The answer to a worker that may begin a clock. */
 export interface Begun {
@@ -25,6 +26,8 @@ export interface CoordinatorOptions {
   readonly committed: (version: number) => Promise<void>;
   /** Seconds on a steady clock. */
   readonly now: () => number;
+  /** Takes what happens, for the log in the folder of the run. */
+  readonly record?: ((line: LogLine) => void) | undefined;
 }
 
 /** What a server that decided before has left: its log, and the clocks that the log has named. */
@@ -127,6 +130,7 @@ export class Coordinator {
       },
     });
     checkWorkerRule(options.policy, this.consistency.policy.worker);
+    options.record?.({ workers: options.workers, policy: options.policy });
     this.isSecond = earlier !== undefined;
     if (earlier === undefined) return;
     this.base = earlier.base;
@@ -300,6 +304,7 @@ export class Coordinator {
       this.begunAt.set(worker, { steps: this.steps, at });
       this.waiting.delete(worker);
       if (waiting === undefined) continue;
+      this.options.record?.({ begin: { worker, clock: waiting.clock, version } });
       this.measureWait(worker, at - waiting.since);
       void this.options.committed(version).then(() => waiting.resolve({ version, stop: this.stopped }));
     }
@@ -319,6 +324,7 @@ export class Coordinator {
   }
 
   private append(entry: Entry): void {
+    this.options.record?.({ index: this.version, entry });
     this.log.push(entry);
     const wake = this.wake;
     this.wake = () => {};

@@ -5,6 +5,7 @@
  * server that comes back takes its shards from the others that have them, and server 0 its log.
  */
 import { createServer, type Socket } from "node:net";
+import { join } from "node:path";
 import { type Channel, type Frame, greet } from "../executors/remote/channel.ts";
 import { errorHead } from "../executors/remote/messages.ts";
 import { listen } from "../executors/remote/worker.ts";
@@ -15,6 +16,7 @@ import { Coordinator, type Earlier } from "./coordinator.ts";
 import { Link } from "./link.ts";
 import { type Entry, isEntry, mostEntries, parseRequest, parseRule, type Request } from "./requests.ts";
 import { ShardState } from "./shard-state.ts";
+import { logTo, updateLogFile } from "./update-log.ts";
 
 /** Options of {@link serveParameters}. */
 export interface ServerOptions {
@@ -32,6 +34,8 @@ export interface ServerOptions {
   /** Number of this life of the server: 0 at first, and more each time that it is started again. */
   readonly life?: number | undefined;
   readonly threads?: number | undefined;
+  /** The folder of the run, in which server 0 logs updates; default none. */
+  readonly folder?: string | undefined;
 }
 
 /** A running server. */
@@ -178,7 +182,7 @@ class Server implements ParameterServer {
 
   /** Begins to decide, on server 0. */
   private decide(text: string, earlier?: Earlier): void {
-    const { index, workers } = this.options;
+    const { index, workers, folder } = this.options;
     const { policy, merging } = parseRule(text);
     if (this.rule !== undefined && this.rule !== text)
       throw new HeddleError("mismatch", `a worker has the policy ${text}, and the first worker had ${this.rule}`);
@@ -191,6 +195,7 @@ class Server implements ParameterServer {
         merging,
         committed: (version) => this.committed(version),
         now: () => performance.now() / 1000,
+        record: folder === undefined ? undefined : logTo(join(folder, updateLogFile)),
       },
       earlier,
     );
@@ -297,8 +302,9 @@ class Server implements ParameterServer {
   private earlier(log: { readonly base: number; readonly entries: readonly Entry[] } | undefined): Earlier | undefined {
     const state = this.shards.get(0);
     if (state === undefined || !state.isLoaded) return undefined;
-    const { base, entries } =
-      log === undefined || log.entries.length === 0 ? { base: state.version, entries: [] } : log;
+    // A server may have applied more since it told its log: then what it has is all that there is.
+    const known = log !== undefined && log.base + log.entries.length >= state.version;
+    const { base, entries } = known ? log : { base: state.version, entries: [] };
     return { base, entries, steps: state.steps, settled: (worker) => state.settledOf(worker) };
   }
 

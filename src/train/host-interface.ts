@@ -19,7 +19,7 @@ import type { Settings } from "./options.ts";
 import type { Reporter } from "./progress.ts";
 import type { RunState } from "./state.ts";
 import type { Training, Updates } from "./updates.ts";
-import type { ModelTypes } from "./values.ts";
+import type { ModelTypes, TrainState } from "./values.ts";
 
 /** What {@link HostFiles.takeFolder} needs besides the settings. */
 export interface CheckpointSearch {
@@ -134,6 +134,8 @@ export interface HostProcess {
   isOnServers(settings: Settings): boolean;
   /** The device of a worker of such a training. @throws HeddleError `option` for options that do not go with servers */
   workerRuntime(settings: Settings): Runtime;
+  /** Repeats such a training from the log at `server.replay`. */
+  replayed(whole: Training, runtime: Runtime, first: RunState): Promise<TrainState>;
   /** Connects a worker to its servers. */
   connectServers(whole: Training, runtime: Runtime): Promise<Updates>;
   /** Adds text to a file in the folder of the run, if the run has one. */

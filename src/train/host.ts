@@ -16,6 +16,7 @@ import { candidates, takeFolder } from "./checkpoint-folder.ts";
 import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.ts";
 import { connectServers, isOnServers, workerRuntime } from "./on-servers.ts";
 import { planAndEnd } from "./plan-only.ts";
+import { readUpdateLog, replayed } from "./replay.ts";
 import { makeSaver } from "./saver.ts";
 import { joinPartners } from "./second-world.ts";
 import { makeReporter } from "./terminal.ts";
@@ -69,6 +70,8 @@ const ownProcess: HostProcess = {
   isOnServers,
   workerRuntime,
   connectServers,
+  replayed: (whole, runtime, first) =>
+    replayed(readUpdateLog(whole.settings.server?.replay as string), whole, runtime, first),
   member: elasticMember,
   joinPartners,
   profiledSteps,

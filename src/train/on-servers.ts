@@ -18,7 +18,7 @@ import { describeStatistics } from "../parameter-server/report.ts";
 import { mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -26,6 +26,7 @@ import { modelTypes } from "./functions.ts";
 import { Tally } from "./history.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
 import { Programs } from "./programs.ts";
+import { contents } from "./replay.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
 import { gradientsOnly, type StepDone, type Training, type Updates } from "./updates.ts";
@@ -38,8 +39,9 @@ export function isOnServers({ server }: Pick<Settings, "server">): boolean {
 }
 
 function checkServer(server: ServerTraining): void {
-  checkOptions("train: server", server, ["policy", "merging"]);
-  const { policy, merging } = server;
+  checkOptions("train: server", server, ["policy", "merging", "replay"]);
+  const { policy, merging, replay } = server;
+  if (replay !== undefined) checkPlace("train", "server.replay", replay, "file");
   if (policy !== undefined) policyNamed(policy);
   if (merging !== undefined && merging !== "sum" && merging !== "mean")
     throw new HeddleError("option", `train: server.merging must be "sum" or "mean", got ${shown(merging)}`);
@@ -75,7 +77,7 @@ export function workerRuntime(settings: Settings): Runtime {
 
 /** Connects this worker to the servers. */
 export async function connectServers(whole: Training, runtime: Runtime): Promise<Updates> {
-  const { servers: addresses, world, secret, timeout, serve = false } = readEnvironment();
+  const { servers: addresses, world, secret, timeout, serve = false, runDirectory } = readEnvironment();
   const { rank } = runtime;
   const key = secret ?? randomBytes(32).toString("hex");
   const alone = addresses === undefined;
@@ -87,6 +89,7 @@ export async function connectServers(whole: Training, runtime: Runtime): Promise
           secret: key,
           workers: world,
           timeout,
+          folder: runDirectory,
         })
       : undefined;
   const servers = addresses ?? [(own as ParameterServer).address];
@@ -292,16 +295,6 @@ function trainedTypes({ trained, state }: ModelTypes): Tensors {
 function mapTypes(types: Tensors, map: (type: TensorType) => Tensor): Tensors {
   const { leaves, shape } = flattenTree<TensorType>(types, isTensorType);
   return unflattenTree(shape, leaves.map(map)) as Tensors;
-}
-
-/** The bytes of the tensors of a tree, by path. */
-async function contents(tree: Tensors): Promise<Bytes> {
-  const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
-  const read = leaves.map(({ value }) => (value.shards[0] as { read(): Promise<Uint8Array> }).read());
-  const bytes = await Promise.all(read);
-  return new Map(
-    paths.map((path, index) => [path, (bytes[index] as Uint8Array).subarray(0, bytesOf(leaves[index] as Tensor))]),
-  );
 }
 
 const megabytes = (bytes: number): string =>

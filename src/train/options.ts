@@ -261,6 +261,11 @@ export interface ServerTraining {
   readonly policy?: string;
   /** Whether the gradients of one step are summed or averaged; default as the policy says. */
   readonly merging?: "sum" | "mean";
+  /**
+   * Repeats a training from its log, `updates.jsonl` in the folder of the run, in this process alone, with the other options as they were: the
+   * parameters have the same bits. There are no metrics, callbacks or checkpoints. Learning rates are those of the schedule.
+   */
+  readonly replay?: string;
 }
 
 /** Options with defaults filled in. */

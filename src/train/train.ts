@@ -27,6 +27,7 @@ import { checkCompressed, forMesh } from "./for-mesh.ts";
 import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
+import type { HostProcess } from "./host-interface.ts";
 import { layoutAxes } from "./layouts.ts";
 import { trainingMemory } from "./memory.ts";
 import { noFiles } from "./no-files.ts";
@@ -106,6 +107,7 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
     host.process?.report({ type: "doing", what: "compiling" });
     const onMesh = forMesh(given, givenTypes, meshOf(runtime));
     const whole = { ...onMesh, programs: new Programs(onMesh.settings, onMesh.types, runtime) };
+    if (given.server?.replay !== undefined) return await replay({ ...whole, runtime, signal: stop.signal });
     if (onServers) updates = await host.process?.connectServers(whole, runtime);
     const { settings, types, programs } = updates?.own ?? whole;
     if (runtime.rank === 0) reporter = await reporterFor(settings);
@@ -141,6 +143,25 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
  */
 export function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
   return called(() => prepared(options));
+}
+
+/** Repeats a training on servers from its log. */
+async function replay(
+  known: Pick<RunParts, "settings" | "types" | "programs" | "runtime" | "signal">,
+): Promise<TrainResult> {
+  const { settings, types, runtime } = known;
+  const ending = new Ending(runtime, settings, types);
+  const parts = {
+    ...known,
+    reporter: silentReporter,
+    ending,
+    feed: new Feed(runtime),
+    saver: undefined,
+    elastic: undefined,
+  };
+  const first = await firstState(parts, undefined);
+  const values = await (host.process as HostProcess).replayed(known, runtime, first);
+  return resultOf(new Run(parts, values, first.key, first.position), parts);
 }
 
 async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
