@@ -37,7 +37,7 @@ const processes = [
   "test/executors/remote.test.ts",
   "test/tensor/compose.test.ts",
   "test/testing/runner.test.ts",
-  "test/train/checkpoint-kill.test.ts",
+  "test/checkpoints/file-kill.test.ts",
   "test/train/drift.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",

@@ -71,6 +71,7 @@ const needNode: readonly string[] = [
   "data/file-ranges.ts",
   "data/idx-file.ts",
   "data/mnist.ts",
+  "data/records/store.ts",
   "data/records/workers.ts",
   "data/sources/",
   "io/",

@@ -3,6 +3,7 @@ export * from "./browser.ts";
 export { type FileValues, fileRanges } from "./file-ranges.ts";
 export { type IdxDatasetOptions, type IdxOptions, idx, readIdx, readIdxHeader } from "./idx-file.ts";
 export { type MnistOptions, mnist } from "./mnist.ts";
+export { type StoredOptions, stored } from "./records/store.ts";
 export { onWorkers, type WorkerOptions } from "./records/workers.ts";
 export { type ArrowOptions, arrow } from "./sources/arrow.ts";
 export type { Places } from "./sources/bytes.ts";

@@ -183,13 +183,14 @@ class ElasticRun {
 /** An error of the worker's own ends the run; an error about others, or none, means that the worker is lost. */
 function howEnded(
   { error, stopping }: WorkerProcess,
-  { code, startError }: WorkerExit,
+  { code, startError, hostLost = false }: WorkerExit,
 ): "finished" | "failed" | "lost" {
+  if (hostLost) return "lost";
   const isAsked = stopping && code === statusOf("SIGUSR2");
   if ((code === 0 || isAsked) && startError === undefined) return "finished";
   if (stopping || (error === undefined && startError === undefined)) return "lost";
   return error?.code !== undefined && consequences.has(error.code) ? "lost" : "failed";
 }
 
-const endOf = ({ signal, code }: WorkerExit): string =>
-  signal === null ? `ended with exit status ${code}` : `was killed by ${signal}`;
+const endOf = ({ signal, code, hostLost = false }: WorkerExit): string =>
+  hostLost ? "is lost with its host" : signal === null ? `ended with exit status ${code}` : `was killed by ${signal}`;

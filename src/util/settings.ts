@@ -127,11 +127,7 @@ const table = {
     byteCount,
     "bytes that this process may use; a program that needs more is refused before it runs",
   ),
-  dmlLibrary: variable(
-    "HEDDLE_DML_LIBRARY",
-    text,
-    "folders of DML functions for `heddle script`, like its option `--library`; between folders stands the separator of `PATH`",
-  ),
+  dmlLibrary: variable("HEDDLE_DML_LIBRARY", text, "folders of DML functions for `heddle script`, like `--library`"),
   resume: variable("HEDDLE_RESUME", flag, "`1`: resume from the newest checkpoint, like `--resume`"),
   quiet: variable("HEDDLE_QUIET", flag, "`1`: trainings report nothing, whatever their options say, like `--quiet`"),
   timeout: variable("HEDDLE_TIMEOUT", wholeNumber(1, 86_400), "seconds that a worker waits for another"),
@@ -213,11 +209,7 @@ const table = {
     "run",
   ),
   secret: variable("HEDDLE_SECRET", text, "the secret with which workers authenticate", "run"),
-  secretFile: variable(
-    "HEDDLE_SECRET_FILE",
-    text,
-    "a file with that secret, for processes that another launcher starts",
-  ),
+  secretFile: variable("HEDDLE_SECRET_FILE", text, "a file with that secret, for processes of another launcher"),
   networkInterface: variable(
     "HEDDLE_INTERFACE",
     text,

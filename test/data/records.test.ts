@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, expectTypeOf, test } from "vitest";
+import { afterAll, describe, expect, expectTypeOf, test } from "vitest";
 import {
   type BatchOf,
   balanced,
@@ -7,11 +10,14 @@ import {
   fromDataset,
   fromGenerator,
   fromRows,
+  hostGather,
+  loader,
   mix,
   onWorkers,
   type ReadRecords,
   type Records,
   split,
+  stored,
   streamed,
   toDataset,
 } from "../../src/data/index.ts";
@@ -353,6 +359,38 @@ test("classes in balance: each as often, every record of the largest once", asyn
   expect([found.length, found.filter((x) => x < 10).length]).toEqual([180, 90]);
   expect(sorted(found.filter((x) => x >= 10))).toEqual(range(10, 100));
   await expect(balanced(streamedNumbers(9), () => 1)).rejects.toThrow(/cannot pick/);
+});
+
+describe("stored", () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-stored-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  let reads = 0;
+  const records = (count: number): Records<{ x: Float32Array; y: number }> =>
+    fromGenerator(() => {
+      reads++;
+      return range(0, count).map((x) => ({ x: Float32Array.of(x, -x), y: x }));
+    });
+
+  test("is made once, and reads the rows of a batch", async () => {
+    const made = await stored(records(500), join(folder, "made"), { dtypes: { y: "i32" } });
+    const again = await stored(records(500), join(folder, "made"), { dtypes: { y: "i32" } });
+    expect(reads).toBe(1);
+    for (const dataset of [made, again])
+      for await (const { rows, columns } of loader(dataset.shuffle().batch(100), { gather: hostGather })) {
+        expect(Array.from(columns.get("y")?.data ?? [])).toEqual([...rows]);
+        expect(Array.from(columns.get("x")?.data ?? [])).toEqual([...rows].flatMap((row) => [row, -row]));
+      }
+  });
+
+  test("a folder with other records is refused, one that was left unfinished is written anew", async () => {
+    await expect(stored(records(500), join(folder, "made"), { version: "2" })).rejects.toThrow(/holds other records/);
+    const place = join(folder, "failed");
+    const failing = records(100).map((row) => (row.y === 70 ? ({ ...row, x: [1] } as never) : row));
+    await expect(stored(failing, place)).rejects.toThrow(/record 70\D|column "x"/);
+    expect((await stored(records(10), place)).length).toBe(10);
+    writeFileSync(join(place, "records.json"), '{"heddle":"records 1","columns":[{"file":"../x"}]}');
+    await expect(stored(records(10), place)).rejects.toThrow(/not a list of stored columns/);
+  });
 });
 
 test("the rows of a dataset are records, in the dataset's order", async () => {

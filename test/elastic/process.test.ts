@@ -24,14 +24,17 @@ interface Run {
   readonly restarts?: number;
   readonly timeout?: number;
   readonly mesh?: string;
+  /** Hosts, which are this machine. */
+  readonly hosts?: string;
 }
 
-async function run({ faults = "", kind = "plain", pause = 10, workers, least, restarts, timeout, mesh }: Run) {
+async function run({ faults = "", kind = "plain", pause = 10, workers, least, restarts, timeout, mesh, hosts }: Run) {
   const folder = mkdtempSync(join(tmpdir(), "heddle-test-"));
   const flag = (name: string, value: string | number | undefined): string[] =>
     value === undefined ? [] : [name, String(value)];
   const range = least === undefined ? workers : `${least}:${workers}`;
   const flags = [...flag("--restarts", restarts), ...flag("--timeout", timeout), ...flag("--mesh", mesh)];
+  if (hosts !== undefined) flags.push("--hosts", hosts, "--shell", "env HERE={host} {command}");
   const args = ["run", script, "--workers", String(range), "--threads", "1", ...flags, "--"];
   try {
     const { status, output } = await finished([...args, faults, kind, String(pause), folder], { TMPDIR: folder });
@@ -68,6 +71,18 @@ const survived: [string, Run, RegExp, number][] = [
     "a lost worker is replaced",
     { workers: 2, least: 1, restarts: 1, faults: "kill:1@3", pause: 200 },
     /workers 0, 2/,
+    2,
+  ],
+  [
+    "a lost worker of another host is replaced",
+    { workers: 2, least: 1, restarts: 1, faults: "kill:1@3", pause: 200, hosts: "alpha:1,beta:1" },
+    /workers 0, 2/,
+    2,
+  ],
+  [
+    "a worker of a lost host is replaced on another",
+    { workers: 2, least: 1, restarts: 1, faults: "host:1@3", pause: 200, hosts: "alpha:1,beta:1" },
+    /worker 1 is lost with its host.*workers 0, 2/s,
     2,
   ],
   ["the last one is joined", { workers: 2, least: 2, restarts: 1, faults: "kill:0@3" }, /workers 1, 2/, 2],

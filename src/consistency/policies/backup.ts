@@ -35,8 +35,8 @@ function firstOfStep(spec: string, wanted: (clocks: ClockTable) => number): Poli
     mayBegin: ({ begun }) => begun <= step,
     skipsTo: () => step,
     settle<Payload>(arrived: readonly Update<Payload>[], clocks: ClockTable, merging: "sum" | "mean") {
-      // Clocks only grow, so a policy that begins in the middle of a training starts with the slowest worker.
-      step = Math.max(step, clocks.slowest);
+      // A policy that begins in the middle of a training starts with the slowest worker.
+      if (step < 0) step = clocks.slowest;
       const steps: Step<Payload>[] = [];
       for (;;) {
         const own = arrived.filter(({ clock }) => clock === step);

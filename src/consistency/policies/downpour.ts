@@ -11,8 +11,8 @@ export const downpour = (fetchEvery: number, pushEvery: number): Policy => ({
   worker: { ...plainWorker, fetchEvery, pushEvery, local: true },
   merging: "sum",
   mayBegin: () => true,
-  // The worker's local steps say when it fetches, not its clock.
-  until: () => Infinity,
+  // Apart from pushes, the worker's local steps say when it fetches, not its clock.
+  ...(fetchEvery !== pushEvery && { until: () => Infinity }),
 });
 
 registerPolicy({

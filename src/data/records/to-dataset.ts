@@ -106,7 +106,16 @@ export async function streamed<Row extends object>(
     const whole = (): Promise<TypedArray> => read(Float64Array.from({ length }, (_unused, row) => row));
     const identity = async (): Promise<string> => fingerprint(records.describe());
     const { transform } = transformOf(column, options as ToDatasetOptions);
-    return Object.freeze({ name: column, shape: [length, ...inner], dtype, transform, load: whole, read, identity });
+    return Object.freeze({
+      name: column,
+      shape: [length, ...inner],
+      dtype,
+      transform,
+      load: whole,
+      read,
+      byEpoch: true,
+      identity,
+    });
   });
   return fromColumns(name, columns);
 }

@@ -276,6 +276,15 @@ export function filesOf(what: string, places: Places): string[] {
   });
 }
 
+/** The size of a file of this machine in a text that describes it; nothing for a file elsewhere, or none. */
+export function sizeText(name: string): string {
+  try {
+    return /^\w+:\/\//.test(name) ? "" : ` ${statSync(name).size}`;
+  } catch {
+    return "";
+  }
+}
+
 const filePath = (url: URL): string => decodeURIComponent(url.pathname).replace(/^\/(?=[A-Za-z]:)/, "");
 
 /** Files that match a pattern: `*` and `?` within a name, `**` for any folders. */

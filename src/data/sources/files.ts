@@ -8,7 +8,7 @@ import type { Epoch, Node } from "../records/node.ts";
 import { cut, type Piece } from "../records/piece.ts";
 import { Records } from "../records/records.ts";
 import { concatenated } from "../records/steps.ts";
-import { type ByteFile, filesOf, openBytes, type Places } from "./bytes.ts";
+import { type ByteFile, filesOf, openBytes, type Places, sizeText } from "./bytes.ts";
 
 /** Options that all files of records take. */
 export interface FileOptions {
@@ -85,7 +85,7 @@ function opened<Options extends FileOptions>(
 
 function fileNode(what: string, files: readonly Opened[]): Node {
   return {
-    chain: [`${what} ${files.map(({ name }) => name).join(" ")}`],
+    chain: [`${what} ${files.map(({ name }) => `${name}${sizeText(name)}`).join(" ")}`],
     length: undefined,
     async *read({ from, signal }) {
       let left = from;

@@ -1,6 +1,6 @@
 /**
  * A small training in f64 whose workers fail as the arguments say, such as `kill:1@5` (rank 1 in step 5 of the first workers) or
- * `stop:1@5`, `exit:1@5`, `throw:1@5`, `kill:0@start`, `kill:0@end`. The last argument is a folder, where rank 0 writes `result.json`.
+ * `stop:1@5`, `host:1@5`, `exit:1@5`, `throw:1@5`, `kill:0@start`, `kill:0@end`. The last argument is a folder, where rank 0 writes `result.json`.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,6 +18,8 @@ async function meet(at: string): Promise<void> {
     const [, what, rank, when] = /^(\w+):(\d+)@(\w+)$/.exec(fault) ?? [];
     if (rank !== process.env["RANK"] || when !== at) continue;
     if (what === "kill") process.kill(process.pid, "SIGKILL");
+    // The agent of the worker's host.
+    if (what === "host") process.kill(process.ppid, "SIGKILL");
     if (what === "stop") process.kill(process.pid, "SIGSTOP");
     if (what === "exit") process.exit(7);
     if (what === "leave") process.exit(0);

@@ -1,6 +1,6 @@
 /** Saves checkpoints one after another into the folder given, until it is killed. Each holds its step everywhere. */
 import { latestCheckpoint, saveCheckpoint } from "../../src/checkpoints/index.ts";
-import { stateOfStep } from "./checkpoint-state.ts";
+import { stateOfStep } from "./file-state.ts";
 
 const folder = process.argv[2] as string;
 const { checkpoint } = await latestCheckpoint(folder);

@@ -24,7 +24,7 @@ import { checkpointFileName } from "../../src/io/checkpoint-name.ts";
 import { type CommitFile, type CommitFiles, nodeFiles, removeStaleTemporaries } from "../../src/io/commit.ts";
 import { encodeSafetensors, readSafetensors, saveSafetensors } from "../../src/io/safetensors.ts";
 import { HeddleError } from "../../src/util/errors.ts";
-import { expectWhole, stateOfStep } from "./checkpoint-state.ts";
+import { expectWhole, stateOfStep } from "./file-state.ts";
 
 const root = mkdtempSync(join(tmpdir(), "heddle-checkpoint-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

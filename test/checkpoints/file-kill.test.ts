@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { latestCheckpoint } from "../../src/checkpoints/index.ts";
-import { expectWhole } from "./checkpoint-state.ts";
+import { expectWhole } from "./file-state.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-kill-"));
 let child: ChildProcessByStdio<null, Readable, null> | undefined;
@@ -17,7 +17,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const program = fileURLToPath(new URL("./checkpoint-child.ts", import.meta.url));
+const program = fileURLToPath(new URL("./file-kill-child.ts", import.meta.url));
 
 /** Starts a writer, kills it after `delay` milliseconds of writing, and returns what it said. */
 async function writeUntilKilled(delay: number): Promise<{ start: number; saved: number }> {
