@@ -5,15 +5,10 @@ import { localRuntime } from "../executors/runtime.ts";
 import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
-import {
-  type Bytes,
-  bytesOfPieces,
-  type ParameterServer,
-  ServerClient,
-  type Shard,
-  serveParameters,
-} from "../parameter-server/index.ts";
+import { type Bytes, ServerClient } from "../parameter-server/client.ts";
 import { describeStatistics } from "../parameter-server/report.ts";
+import { type ParameterServer, serveParameters } from "../parameter-server/server.ts";
+import { bytesOfPieces, type Shard } from "../parameter-server/shards.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";

@@ -7,16 +7,10 @@ import { distribute, fromShards, isTensor, meshOf, type Tensor, type Tensors } f
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
-import {
-  type Bytes,
-  joinedParams,
-  joinedState,
-  parseUpdateLog,
-  type Shard,
-  ShardState,
-  stateOf,
-  type UpdateLog,
-} from "../parameter-server/index.ts";
+import { type Bytes, joinedParams, joinedState, stateOf } from "../parameter-server/client.ts";
+import { ShardState } from "../parameter-server/shard-state.ts";
+import type { Shard } from "../parameter-server/shards.ts";
+import { parseUpdateLog, type UpdateLog } from "../parameter-server/update-log.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";

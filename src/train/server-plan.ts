@@ -3,7 +3,7 @@
 import type { Tensors } from "../functions/index.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { isTensorType } from "../ir/shape.ts";
-import { bytesOfPieces, type Shard, shardsOf } from "../parameter-server/index.ts";
+import { bytesOfPieces, type Shard, shardsOf } from "../parameter-server/shards.ts";
 import { deviceCount, type Machine, type Mesh, machineFor, mesh } from "../plan/index.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
