@@ -10,7 +10,6 @@ const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta
 const processes = [
   "test/native/donation-all.test.ts",
   "test/native/instruction-sets.test.ts",
-  "test/native/long-sum-grid.test.ts",
   "test/native/memory.test.ts",
   "test/cache/process.test.ts",
   "test/checkpoints/kill.test.ts",
@@ -21,7 +20,10 @@ const processes = [
   "test/elastic/process.test.ts",
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
+  "test/parameter-server/kills.test.ts",
+  "test/parameter-server/process.test.ts",
   "test/plan/processes.test.ts",
+  "test/quorum/etcd.test.ts",
   "test/native/remat.test.ts",
   "test/nn/layer-transforms.test.ts",
   "test/nn/sixteen-bits.test.ts",
@@ -35,7 +37,7 @@ const processes = [
   "test/executors/remote.test.ts",
   "test/tensor/compose.test.ts",
   "test/testing/runner.test.ts",
-  "test/train/checkpoint-kill.test.ts",
+  "test/checkpoints/file-kill.test.ts",
   "test/train/drift.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",
@@ -90,10 +92,10 @@ const engines = ["engines", "slurm", "mpi-transport", "ssh"].map((name) => `test
 const storage = ["test/storage/s3.test.ts"];
 
 /** Kills at random instants, hundreds of them: `npm run test:kills`; `test:processes` has fewer. */
-const kills = ["test/checkpoints/kill.test.ts", "test/elastic/kills.test.ts"];
+const kills = ["test/checkpoints/kill.test.ts", "test/elastic/kills.test.ts", "test/parameter-server/kills.test.ts"];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
-const grids = ["test/rewrite/ends-product.test.ts"];
+const grids = ["test/rewrite/ends-product.test.ts", "test/native/long-sum-grid.test.ts"];
 
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
@@ -145,6 +147,7 @@ export default defineConfig({
           ...alone,
           ...processes,
           ...kills,
+          ...grids,
           ...hosts,
           ...engines,
           ...storage,
@@ -152,7 +155,7 @@ export default defineConfig({
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
-      project("processes", { globalSetup, include: processes, provide: { step: 5 }, sequence: { groupOrder: 2 } }),
+      project("processes", { globalSetup, include: processes, provide: { step: 10 }, sequence: { groupOrder: 2 } }),
       project("hosts", { globalSetup, include: hosts, testTimeout: 180_000, sequence: { groupOrder: 3 } }),
       project("engines", {
         globalSetup: "test/engines/setup.mjs",

@@ -2,6 +2,7 @@
 // virtual environment, .heddle/xla; nothing else on the machine changes.
 //
 //   npm run test:xla                    all of it
+//   npm run test:xla -- --every 3       each third row of the tables in other dtypes and of batched inputs
 //   npm run test:xla -- graphs -t LeNet arguments go to vitest
 
 import { join } from "node:path";
@@ -13,6 +14,10 @@ import { SetupError, setup } from "./setup.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 async function main(args) {
+  const at = args.indexOf("--every");
+  const every = at < 0 ? "1" : args[at + 1];
+  if (!/^[1-9]\d*$/.test(every)) throw new SetupError("--every takes a whole number of at least 1");
+  const rest = at < 0 ? args : args.toSpliced(at, 2);
   await setup({ only: ["packages"] });
   const python = await pythonEnvironment({
     name: "xla",
@@ -22,8 +27,8 @@ async function main(args) {
   const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
   const { status } = await run(
     process.execPath,
-    [vitest, "run", "--root", root, "--config", "test/xla/vitest.config.ts", ...args],
-    { cwd: root, env: { ...process.env, HEDDLE_XLA_PYTHON: python } },
+    [vitest, "run", "--root", root, "--config", "test/xla/vitest.config.ts", ...rest],
+    { cwd: root, env: { ...process.env, HEDDLE_XLA_PYTHON: python, XLA_EVERY: every } },
   );
   return status;
 }

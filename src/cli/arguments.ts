@@ -7,7 +7,7 @@ import { allVariables, readEnvironment } from "../util/settings.ts";
 
 /** The flag of compressed gradients, of `heddle run` and `heddle plan`. */
 export const compressionFlag = (): Option =>
-  new Option("--compression <name>", "compress gradients, where the file does not say how, such as by topK");
+  new Option("--compression <how>", "compress gradients, where the file does not say how, such as topK:ratio=0.01");
 
 /** A parser for whole numbers in a range. */
 export function wholeNumber(lowest: number, highest: number): (text: string) => number {

@@ -10,6 +10,7 @@ import { exitStatus } from "./status.ts";
 /** The commands by name, in the order of the help. Each is loaded when it is needed, since its modules take longer than Node's own start. */
 const commands: Readonly<Record<string, () => Promise<(context: CommandContext) => Command>>> = {
   run: async () => (await import("./run.ts")).runCommand,
+  script: async () => (await import("./script.ts")).scriptCommand,
   plan: async () => (await import("./plan.ts")).planCommand,
   export: async () => (await import("./export.ts")).exportCommand,
   profile: async () => (await import("./profile.ts")).profileCommand,
@@ -21,6 +22,10 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
   doctor: async () => (await import("./doctor.ts")).doctorCommand,
   bench: async () => (await import("./bench.ts")).benchCommand,
 };
+
+/** The command that `heddle run --servers` starts. */
+const internal = "serve";
+const serve = async () => (await import("./serve.ts")).serveCommand;
 
 const examples = `
 Examples:
@@ -79,7 +84,7 @@ function watchOutput(): { readonly signal: AbortSignal } {
 
 /** The commands that a command line needs: the named one, or all. */
 const namesFor = (first: string | undefined): readonly string[] =>
-  first !== undefined && Object.hasOwn(commands, first) ? [first] : Object.keys(commands);
+  first !== undefined && (first === internal || Object.hasOwn(commands, first)) ? [first] : Object.keys(commands);
 
 /** The command with some of its subcommands. */
 async function heddleCommand(context: CommandContext, names: readonly string[]): Promise<Command> {
@@ -90,9 +95,9 @@ async function heddleCommand(context: CommandContext, names: readonly string[]):
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists the commands)")
     .enablePositionalOptions();
-  const makers = await Promise.all(names.map((name) => commands[name]?.()));
+  const makers = await Promise.all(names.map((name) => (name === internal ? serve() : commands[name]?.())));
   for (const command of makers.flatMap((make) => make?.(context) ?? [])) {
-    program.addCommand(command.copyInheritedSettings(program));
+    program.addCommand(command.copyInheritedSettings(program), { hidden: command.name() === internal });
     command.showHelpAfterError(`(heddle ${command.name()} --help says what it takes)`);
   }
   program.addCommand(agentCommand(context), { hidden: true });

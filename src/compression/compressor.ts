@@ -71,8 +71,10 @@ export interface CompressorKind {
   readonly name: string;
   /** What it does, in a sentence. */
   readonly doc: string;
-  /** The compressor with its default options. */
-  readonly make: () => Compressor;
+  /** The compressor, with its default options where none are given. */
+  make(options?: object): Compressor;
+  /** Whether `make` takes options, and checks them; default false. */
+  readonly takesOptions?: boolean;
 }
 
 const kinds = new Map<string, CompressorKind>();
@@ -95,12 +97,21 @@ export function registerCompressor(kind: CompressorKind): void {
 /** All registered kinds, in the order in which they were registered. */
 export const compressorKinds = (): readonly CompressorKind[] => [...kinds.values()];
 
-/** The registered compressor of this name. @throws HeddleError `option` if there is none, `argument` for another value */
-export function compressorNamed(name: string): Compressor {
+/**
+ * The registered compressor of this name, with its default options where none are given.
+ *
+ * @throws HeddleError `option` if there is none or it does not take these options, `argument` for another value
+ */
+export function compressorNamed(name: string, options: object = {}): Compressor {
   if (typeof name !== "string")
     throw new HeddleError("argument", `compressorNamed: takes the name of a compressor, got ${shown(name)}`);
   const kind = kinds.get(name);
-  if (kind !== undefined) return kind.make();
+  if (kind !== undefined) {
+    const [first] = Object.keys(options);
+    if (first === undefined) return kind.make();
+    if (kind.takesOptions === true) return kind.make(options);
+    throw new HeddleError("option", `the compressor '${name}' has no option '${first}'`);
+  }
   const near = nearest(name, [...kinds.keys()]);
   throw new HeddleError("option", `there is no compressor '${name}'`, {
     hint: near === undefined ? `there are ${listed([...kinds.keys()])}` : `did you mean '${near}'?`,

@@ -13,7 +13,7 @@ import { type Compressor, compressorNamed } from "./compressor.ts";
 
 /** How gradients are compressed between devices. */
 export interface CompressionOptions {
-  /** The compressor, such as `compression.topK({ ratio: 0.01 })`, or the name of a registered one. */
+  /** The compressor, such as `compression.topK({ ratio: 0.01 })`, or the name of a registered compressor. */
   readonly by: Compressor | string;
   /** Whether what is not sent is added to the next gradient; default: as the compressor needs it. */
   readonly feedback?: boolean;
@@ -78,12 +78,35 @@ export function wishedCompression(given?: Compressor | CompressionOptions | stri
   return wish === undefined ? undefined : compressionOf(wish);
 }
 
+/** The number or truth value that a word says; any other word is itself. */
+const valueOf = (word: string): unknown => {
+  const number = Number(word);
+  if (word !== "" && !Number.isNaN(number)) return number;
+  return word === "true" || word === "false" ? word === "true" : word;
+};
+
+/** Reads a name with options, such as `topK:ratio=0.01,momentum=0.9`: those of compression, all others of the compressor. */
+function spelled(text: string, what: string): CompressionOptions {
+  const [name = "", ...rest] = text.split(":");
+  const shared: Record<string, unknown> = {};
+  const own: Record<string, unknown> = {};
+  for (const pair of rest.join(":").split(",").filter(Boolean)) {
+    const [, key = "", word = ""] = /^(\w+)=(.*)$/.exec(pair) ?? [];
+    if (key === "" || key === "by")
+      throw new HeddleError("option", `${what}: '${pair}' in '${text}' is no option with a value`, {
+        hint: "write a name and options, such as topK:ratio=0.01,momentum=0.9",
+      });
+    Object.assign((names as readonly string[]).includes(key) ? shared : own, { [key]: valueOf(word) });
+  }
+  return { ...shared, by: compressorNamed(name, own) };
+}
+
 /** Checks the option and fills in defaults. @throws HeddleError `option` */
 export function compressionOf(
   given: Compressor | CompressionOptions | string,
   what = "train: compression",
 ): Compression {
-  const options: CompressionOptions = isCompressor(given) || typeof given === "string" ? { by: given } : given;
+  const options = typeof given === "string" ? spelled(given, what) : isCompressor(given) ? { by: given } : given;
   if (!isRecord(options))
     throw new HeddleError("option", `${what}: is a compressor or { by }, got ${shown(given)}`, {
       hint: "write compression.topK({ ratio: 0.01 })",

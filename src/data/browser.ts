@@ -1,4 +1,5 @@
 /** @module Data in memory: the part of this folder that runs in a browser. */
+export * as batchSizes from "./batch-sizes/index.ts";
 export { type BatchesOptions, batches } from "./batches.ts";
 export { type LengthBucketOptions, type LengthBuckets, lengthBuckets, type SequenceBatch } from "./buckets.ts";
 export {
@@ -26,6 +27,7 @@ export { gatherRows, type HostRows, hostGather, type RowGather } from "./gather.
 export { type IdxArray, type IdxHeader, parseIdx } from "./idx.ts";
 export { type Batch, defaultAhead, type LoaderOptions, loader } from "./loader.ts";
 export { type Order, order, shardSizes } from "./order.ts";
+export * as partition from "./partition/index.ts";
 export { columnFromRanges, type RangeSource } from "./ranges.ts";
 export type { OnBad, Outcome, RecordMoment, RemoteFunction, RowFunction } from "./records/apply.ts";
 export type {

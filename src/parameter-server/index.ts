@@ -1,11 +1,6 @@
-/** @module What reacts to arrivals: server devices, consistency policies, time for testing them. */
-export { type Grant, StaleSynchronous } from "./consistency.ts";
-export { type HandlerFunction, ServerDevice } from "./device.ts";
-export {
-  type Applied,
-  type ParameterServerOptions,
-  type ParameterServerResult,
-  replayOnServer,
-  trainOnServer,
-} from "./parameter-server.ts";
-export { VirtualTime } from "./virtual-time.ts";
+/** @module Parameter servers: what keeps parameters and their update rule for the workers of a training, and the links to it. */
+export { type Bytes, ServerClient, splitState, stateOf } from "./client.ts";
+export { type ParameterServer, type ServerOptions, serveParameters } from "./server.ts";
+export { ShardState } from "./shard-state.ts";
+export { bytesOfPieces, type Shard, shardsOf } from "./shards.ts";
+export { parseUpdateLog, type UpdateLog, updateLogFile } from "./update-log.ts";

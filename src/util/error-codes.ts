@@ -28,6 +28,7 @@ export const errorCodes = {
   condition: 'the condition of an `if`, `?:`, `&&` or loop outside of "use heddle" is a tensor, which is always true',
   assertion: "`expectClose` of `heddle/testing` found values that differ",
   autograph: "control flow on tensors that cannot be compiled",
+  script: "a DML script ended with `stop` or an assertion that does not hold, or asks for what Heddle does not have",
   syntax: "a file that Heddle compiles cannot be parsed",
   gradient: "an operation has no derivative here",
   batch: "an operation has no batched form",

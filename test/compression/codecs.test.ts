@@ -157,3 +157,27 @@ function furthest(left: readonly number[], right: readonly number[]): number {
   expect(left.length).toBe(right.length);
   return left.reduce((most, x, index) => Math.max(most, Math.abs(x - (right[index] as number))), 0);
 }
+
+describe("by a name with options", () => {
+  test.each([
+    { text: "topK", want: { by: { name: "topK" }, momentum: 0 } },
+    { text: "topK:ratio=0.5,momentum=0.9,warmup=2", want: { by: { name: "topK" }, momentum: 0.9, warmup: 2 } },
+    { text: "int8:rounding=stochastic,block=64,feedback=false", want: { by: { name: "int8" }, feedback: false } },
+    { text: "sign:only=**.weight,least=8", want: { by: { name: "sign" }, only: "**.weight" } },
+  ])("$text", ({ text, want }) => expect(compressionOf(text)).toMatchObject(want));
+
+  test("the compressor gets its options", () => {
+    const sent = (text: string) => compressionOf(text).by.initial?.({ shape: [8, 8], dtype: "f32" }, random.key(1));
+    expect(Object.values(sent("powerSgd:rank=3") ?? {}).map(({ shape }) => shape)).toEqual([[8, 3]]);
+  });
+
+  test.each([
+    { text: "topK:ration=1", error: "compression.topK: unknown option 'ration'" },
+    { text: "topK:ratio=2", error: "compression.topK: ratio" },
+    { text: "sign:ratio=1", error: "the compressor 'sign' has no option 'ratio'" },
+    { text: "topK:0.01", error: "'0.01' in 'topK:0.01' is no option with a value" },
+    { text: "topK:by=sign", error: "'by=sign' in" },
+    { text: "topk:ratio=1", error: "there is no compressor 'topk'" },
+    { text: "topK:momentum=x", error: "momentum" },
+  ])("$text is refused", ({ text, error }) => expect(() => compressionOf(text)).toThrow(error));
+});

@@ -3,8 +3,9 @@
  * training: a step needs all members of its epoch, and changes each member that hears of its end; a member that does not, tells the launcher and
  * waits, and an epoch begins with the newest step that a member holds.
  */
+
+import { VirtualTime } from "../../src/consistency/virtual-time.ts";
 import { Membership, type MembershipAction } from "../../src/elastic/membership.ts";
-import { VirtualTime } from "../../src/parameter-server/virtual-time.ts";
 
 /** A run to simulate. */
 export interface Scenario {

@@ -1,7 +1,7 @@
 /**
  * Rules come to an end, over the product that `ends.test.ts` takes samples of: every row of the op table among convolutions
  * that bring in every order of one, two and three spatial dims. Nothing is run: each use of a rule is checked to lower its order.
- * `npm run test:grids` takes the whole product; `npm run test:processes` a fifth of the orders of three dims, in turns for the rows of an op.
+ * `npm run test:grids` takes the whole product; `npm run test:processes` a tenth of the orders of three dims, in turns for the rows of an op.
  */
 import { describe, expect, inject, it } from "vitest";
 import { type PassReport, passesBeforePlanning, runPasses } from "../../src/compile/index.ts";

@@ -53,5 +53,6 @@ export function countSketch(options: CountSketchOptions = {}): Compressor {
 registerCompressor({
   name: "countSketch",
   doc: "the hundredth that is largest by a count sketch of the sum",
-  make: () => countSketch(),
+  make: countSketch,
+  takesOptions: true,
 });

@@ -53,4 +53,9 @@ export function int8(options: Int8Options = {}): Compressor {
   };
 }
 
-registerCompressor({ name: "int8", doc: "8-bit integers with a scale for each block of 256", make: () => int8() });
+registerCompressor({
+  name: "int8",
+  doc: "8-bit integers with a scale for each block of 256",
+  make: int8,
+  takesOptions: true,
+});

@@ -54,4 +54,9 @@ export function powerSgd(options: PowerSgdOptions = {}): Compressor {
   };
 }
 
-registerCompressor({ name: "powerSgd", doc: "factors of rank 2 by a power iteration", make: () => powerSgd() });
+registerCompressor({
+  name: "powerSgd",
+  doc: "factors of rank 2 by a power iteration",
+  make: powerSgd,
+  takesOptions: true,
+});

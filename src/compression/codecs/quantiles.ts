@@ -148,10 +148,12 @@ export function sketchMl(options: SketchMlOptions = {}): Compressor {
 registerCompressor({
   name: "quantiles",
   doc: "a byte for each element: sign and bucket of equal numbers of elements",
-  make: () => quantiles(),
+  make: quantiles,
+  takesOptions: true,
 });
 registerCompressor({
   name: "sketchMl",
   doc: "the largest hundredth, with buckets in MinMaxSketches",
-  make: () => sketchMl(),
+  make: sketchMl,
+  takesOptions: true,
 });

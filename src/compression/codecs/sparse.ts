@@ -68,9 +68,15 @@ export function randomK(options: ShareOptions = {}): Compressor {
   };
 }
 
-registerCompressor({ name: "topK", doc: "the largest hundredth of the elements, with indices", make: () => topK() });
+registerCompressor({
+  name: "topK",
+  doc: "the largest hundredth of the elements, with indices",
+  make: topK,
+  takesOptions: true,
+});
 registerCompressor({
   name: "randomK",
   doc: "a random hundredth of the elements, the same on all devices",
-  make: () => randomK(),
+  make: randomK,
+  takesOptions: true,
 });

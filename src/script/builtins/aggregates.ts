@@ -1,0 +1,192 @@
+/** @module Builtins that aggregate all elements, rows or columns. */
+
+import {
+  type AggregateName,
+  type Axis,
+  aggregate,
+  binary,
+  cumulative,
+  dense,
+  type Matrix,
+  unary,
+} from "../../matrix/index.ts";
+import { builtin } from "../builtin.ts";
+import { double, int, Scalar } from "../values.ts";
+
+const of = (matrix: Matrix): Scalar => new Scalar("double", matrix);
+
+builtin("sum", "X", "the sum of all elements: a scalar", (args) => of(args.matrix("X").sum()));
+builtin("mean avg", "X weights?", "the mean of all elements, which may have weights: a scalar", (args) => {
+  const x = args.matrix("X");
+  if (!args.has("weights")) return of(x.mean());
+  const weights = args.matrix("weights");
+  return of(x.mul(weights).sum().div(weights.sum()));
+});
+builtin("prod", "X", "the product of all elements: a scalar", (args) => of(args.matrix("X").prod()));
+builtin("trace", "X", "the sum of the diagonal: a scalar", (args) => {
+  const x = args.matrix("X");
+  const mask = binary("eq", countUp(x.rows), countUp(x.columns).T);
+  return of(x.mul(mask).sum());
+});
+
+const countUp = (count: number): Matrix =>
+  dense(
+    Float64Array.from({ length: count }, (_unused, index) => index),
+    count,
+    1,
+  );
+
+/** Sample variances divide by the number of elements less one. */
+const sample = { ddof: 1 } as const;
+
+builtin("var", "X", "the sample variance of all elements: a scalar", (args) =>
+  of(args.matrix("X").var(undefined, sample)),
+);
+builtin("sd", "X", "the sample standard deviation of all elements: a scalar", (args) =>
+  of(args.matrix("X").std(undefined, sample)),
+);
+
+for (const [word, axis, size] of [
+  ["row", 1, "nrow(X) x 1"],
+  ["col", 0, "1 x ncol(X)"],
+] as const satisfies readonly (readonly [string, Axis, string])[]) {
+  const over = (name: string, doc: string, apply: (x: Matrix) => Matrix): void =>
+    builtin(`${word}${name}`, "X", `${doc} of each ${axis === 1 ? "row" : "column"}: ${size}`, (args) =>
+      apply(args.matrix("X")),
+    );
+  for (const [name, apply] of [
+    ["Sums", "sum"],
+    ["Means", "mean"],
+    ["Mins", "min"],
+    ["Maxs", "max"],
+    ["Prods", "prod"],
+  ] as const satisfies readonly (readonly [string, AggregateName])[])
+    over(name, apply, (x) => aggregate(apply, x, axis));
+  over("Vars", "the sample variance", (x) => x.var(axis, sample));
+  over("Sds", "the sample standard deviation", (x) => x.std(axis, sample));
+  if (axis === 0) continue;
+  over("IndexMax", "the position, from 1, of the last largest element", (x) => lastPosition(x, "max"));
+  over("IndexMin", "the position, from 1, of the last smallest element", (x) => lastPosition(x, "min"));
+}
+builtin("rowIndexMaxs", "X", "as rowIndexMax: nrow(X) x 1", (args) => lastPosition(args.matrix("X"), "max"));
+
+/** Of equal extremes SystemDS takes the last. */
+function lastPosition(x: Matrix, name: "min" | "max"): Matrix {
+  const positions = countUp(x.columns).add(1).T;
+  return aggregate("max", binary("eq", x, aggregate(name, x, 1)).mul(positions), 1);
+}
+
+for (const name of ["cumsum", "cumprod", "cummin", "cummax"] as const)
+  builtin(name, "X", "the aggregate of each column down to each row: the size of X", (args) =>
+    cumulative(name, args.matrix("X"), 0),
+  );
+builtin("rowcumsum", "X", "sums along each row: the size of X", (args) => cumulative("cumsum", args.matrix("X"), 1));
+
+builtin("cumsumprod", "X", "of two columns a, b: c[i] = a[i] + b[i] * c[i-1], nrow(X) x 1", (args) => {
+  const x = args.matrix("X");
+  const [data, last] = [x.dataSync(), { value: 0 }];
+  const sums = Float64Array.from({ length: x.rows }, (_unused, row) => {
+    last.value = (data[2 * row] as number) + (data[2 * row + 1] as number) * last.value;
+    return last.value;
+  });
+  return dense(sums, x.rows, 1);
+});
+
+builtin(
+  "moment centralMoment",
+  "X weights? order?",
+  "the central moment of a column, of an order: a scalar",
+  (args) => {
+    const x = args.matrix("X");
+    const isWeighted = args.all.length > 2;
+    const order = isWeighted ? args.number("order") : args.has("order") ? args.number("order") : args.number("weights");
+    if (!isWeighted) return of(unary("abs", x.mul(0)).add(x.sub(x.mean()).pow(order)).mean());
+    const weights = args.matrix("weights");
+    const mean = x.mul(weights).sum().div(weights.sum());
+    return of(x.sub(mean).pow(order).mul(weights).sum().div(weights.sum()));
+  },
+);
+
+builtin("cov", "X Y weights?", "the sample covariance of two columns: a scalar", (args) => {
+  const [x, y] = [args.matrix("X"), args.matrix("Y")];
+  const weights = args.has("weights") ? args.matrix("weights") : x.mul(0).add(1);
+  const total = weights.sum();
+  const centred = (z: Matrix): Matrix => z.sub(z.mul(weights).sum().div(total));
+  return of(centred(x).mul(centred(y)).mul(weights).sum().div(total.sub(1)));
+});
+
+builtin("countDistinct countDistinctApprox", "X", "the number of different elements: a scalar", (args) =>
+  int(new Set(args.matrix("X").dataSync()).size),
+);
+
+builtin(
+  "quantile",
+  "X weights? p?",
+  "the value below which a share p of a column lies: a scalar, or as many rows as p",
+  (args) => {
+    const isWeighted = args.all.length > 2;
+    const wanted = args.value(isWeighted || args.has("p") ? "p" : "weights");
+    const sorted = sortedWith(args.matrix("X"), isWeighted ? args.matrix("weights") : undefined);
+    if (wanted instanceof Scalar) return double(quantileOf(sorted, wanted.number));
+    const shares = args.matrix(isWeighted || args.has("p") ? "p" : "weights");
+    return dense(
+      shares.dataSync().map((share) => quantileOf(sorted, share)),
+      shares.rows,
+      1,
+    );
+  },
+);
+builtin("median", "X weights?", "the middle element of a column: a scalar", (args) =>
+  double(quantileOf(sortedWith(args.matrix("X"), args.has("weights") ? args.matrix("weights") : undefined), 0.5)),
+);
+builtin(
+  "interQuartileMean",
+  "X weights?",
+  "the mean of the elements between the quartiles of a column: a scalar",
+  (args) =>
+    double(interQuartileMean(sortedWith(args.matrix("X"), args.has("weights") ? args.matrix("weights") : undefined))),
+);
+
+/** Elements in order, with their weights. */
+type Weighted = readonly (readonly [value: number, weight: number])[];
+
+function sortedWith(x: Matrix, weights?: Matrix): Weighted {
+  const by = weights?.dataSync();
+  return [...x.dataSync()]
+    .map((value, index) => [value, by?.[index] ?? 1] as const)
+    .filter(([, weight]) => weight > 0)
+    .sort(([a], [b]) => a - b);
+}
+
+const totalOf = (sorted: Weighted): number => sorted.reduce((sum, [, weight]) => sum + weight, 0);
+
+/** The element at which the weights so far reach a count. */
+function elementAt(sorted: Weighted, count: number): number {
+  let reached = 0;
+  for (const [value, weight] of sorted) {
+    reached += weight;
+    if (reached >= count) return value;
+  }
+  return sorted.at(-1)?.[0] ?? Number.NaN;
+}
+
+/** X[ceil(p n)]; where p n splits an even number of elements in halves, the mean of the two around it. */
+function quantileOf(sorted: Weighted, share: number): number {
+  const total = totalOf(sorted);
+  const position = share * total;
+  const at = Math.max(1, Math.ceil(position));
+  if (share === 0.5 && total % 2 === 0) return (elementAt(sorted, at) + elementAt(sorted, at + 1)) / 2;
+  return elementAt(sorted, at);
+}
+
+function interQuartileMean(sorted: Weighted): number {
+  const total = totalOf(sorted);
+  const [low, high] = [0.25 * total, 0.75 * total];
+  let [reached, sum] = [0, 0];
+  for (const [value, weight] of sorted) {
+    const inside = Math.min(reached + weight, high) - Math.max(reached, low);
+    if (inside > 0) sum += inside * value;
+    reached += weight;
+  }
+  return sum / (high - low);
+}

@@ -1,0 +1,13 @@
+/** @module All builtin functions of DML, by kind. */
+
+import "./aggregates.ts";
+import "./construct.ts";
+import "./control.ts";
+import "./distributions.ts";
+import "./elementwise.ts";
+import "./files.ts";
+import "./layers.ts";
+import "./lists.ts";
+import "./reorganize.ts";
+import "./selection.ts";
+import "./systems.ts";

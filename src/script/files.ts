@@ -1,0 +1,283 @@
+/** @module Files of scripts: csv, text (row column value), mm (Matrix Market), libsvm, and the metadata beside them. */
+
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { dense, entries, Matrix } from "../matrix/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { boolean, double, Frame, int, kindOf, Scalar, string, type Value } from "./values.ts";
+
+/** What is said about a file, in the call or in its metadata. */
+export interface FileFacts {
+  readonly format: string | undefined;
+  readonly dataType: string | undefined;
+  readonly valueType: string | undefined;
+  readonly rows: number | undefined;
+  readonly columns: number | undefined;
+  readonly header: boolean | undefined;
+  readonly separator: string | undefined;
+}
+
+/** Below this share of entries a matrix that is given by entries keeps them. */
+const sparseShare = 0.1;
+const smallSize = 4096;
+
+const missingFile = (path: string): HeddleError => new HeddleError("file", `read: there is no file ${path}`);
+
+/** The facts of `path.mtd`. */
+function metadataOf(path: string): Partial<FileFacts> {
+  const file = `${path}.mtd`;
+  if (!existsSync(file)) return {};
+  let data: Record<string, unknown>;
+  try {
+    data = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;
+  } catch (error) {
+    throw new HeddleError("format", `read: ${file} is not JSON`, { cause: error });
+  }
+  const text = (name: string) => (data[name] === undefined ? {} : { [name]: String(data[name]) });
+  return {
+    ...text("format"),
+    ...(data.data_type === undefined ? {} : { dataType: String(data.data_type) }),
+    ...(data.value_type === undefined ? {} : { valueType: String(data.value_type) }),
+    ...(data.rows === undefined ? {} : { rows: Number(data.rows) }),
+    ...(data.cols === undefined ? {} : { columns: Number(data.cols) }),
+    ...(data.header === undefined ? {} : { header: data.header === true || data.header === "true" }),
+    ...(data.sep === undefined ? {} : { separator: String(data.sep) }),
+  };
+}
+
+/** Reads a value. @throws HeddleError `file` for a file that is not there; `format` with the line that is malformed */
+export function readFileValue(path: string, said: FileFacts): Value {
+  const stored = metadataOf(path);
+  const facts = {
+    ...stored,
+    ...Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined)),
+  } as Partial<FileFacts>;
+  if (!existsSync(path)) throw missingFile(path);
+  const text = readFileSync(path, "utf8");
+  const type =
+    facts.dataType ??
+    (facts.valueType !== undefined && facts.rows === undefined && facts.format === undefined ? "scalar" : "matrix");
+  if (type === "scalar") return scalarOf(text.trim(), facts.valueType ?? "string");
+  const isMarket = text.startsWith("%%MatrixMarket");
+  const format = facts.format ?? (isMarket ? "mm" : path.endsWith(".csv") ? "csv" : "text");
+  if (type === "frame") {
+    if (format !== "csv") throw new HeddleError("format", `read: a frame is read from csv, not from ${format}`);
+    return frameOf(text, facts);
+  }
+  switch (format) {
+    case "csv":
+      return csvMatrix(path, text, facts);
+    case "text":
+      return cellMatrix(path, linesOf(text), facts.rows, facts.columns);
+    case "mm":
+      return marketMatrix(path, text);
+    case "libsvm":
+      return libsvmMatrix(path, text, facts);
+    default:
+      throw new HeddleError("format", `read: the format "${format}" is not there`, {
+        hint: "csv, text, mm and libsvm are",
+      });
+  }
+}
+
+function scalarOf(text: string, type: string): Scalar {
+  if (/^(double|fp64)$/i.test(type)) return double(Number(text));
+  if (/^int/i.test(type)) return int(Number(text));
+  return /^bool/i.test(type) ? boolean(/^true$/i.test(text)) : string(text);
+}
+
+const linesOf = (text: string): readonly (readonly [line: number, text: string])[] =>
+  text
+    .split("\n")
+    .flatMap((line, index) => (line.trim() === "" ? [] : [[index + 1, line.replace(/\r$/, "")] as const]));
+
+const malformed = (path: string, line: number, what: string): HeddleError =>
+  new HeddleError("format", `read: ${path}:${line}: ${what}`);
+
+function numberOf(path: string, line: number, word: string): number {
+  const text = word.trim();
+  if (text === "") return 0;
+  const value = Number(text);
+  if (Number.isNaN(value) && text !== "NaN" && text !== "NA") throw malformed(path, line, `"${text}" is not a number`);
+  return value;
+}
+
+function csvMatrix(path: string, text: string, { header, separator = ",", rows, columns }: Partial<FileFacts>): Matrix {
+  const lines = linesOf(text).slice(header === true ? 1 : 0);
+  const width = lines[0]?.[1].split(separator).length ?? columns ?? 0;
+  const data = new Float64Array(lines.length * width);
+  lines.forEach(([line, row], index) => {
+    const words = row.split(separator);
+    if (words.length !== width)
+      throw malformed(path, line, `${words.length} columns, where the first row has ${width}`);
+    words.forEach((word, column) => {
+      data[index * width + column] = numberOf(path, line, word);
+    });
+  });
+  if ((rows ?? -1) > 0 && rows !== lines.length)
+    throw malformed(path, lines.length, `${lines.length} rows, where ${rows} are said`);
+  return dense(data, lines.length, width);
+}
+
+/** A line of csv; quotes hold separators. */
+function fieldsOf(line: string, separator: string): string[] {
+  const fields: string[] = [];
+  let [field, quoted] = ["", false];
+  for (let index = 0; index < line.length; index++) {
+    const letter = line[index] as string;
+    if (letter === '"' && quoted && line[index + 1] === '"') {
+      field += letter;
+      index++;
+    } else if (letter === '"') quoted = !quoted;
+    else if (letter === separator && !quoted) {
+      fields.push(field);
+      field = "";
+    } else field += letter;
+  }
+  return [...fields, field];
+}
+
+function frameOf(text: string, { header, separator = "," }: Partial<FileFacts>): Frame {
+  const lines = linesOf(text).map(([, line]) => fieldsOf(line, separator));
+  const names = header === true ? lines.shift() : undefined;
+  const width = lines[0]?.length ?? names?.length ?? 0;
+  return new Frame(
+    Array.from({ length: width }, (_unused, column) => lines.map((line) => line[column] ?? "")),
+    names,
+  );
+}
+
+function cellMatrix(
+  path: string,
+  lines: readonly (readonly [number, string])[],
+  rows?: number,
+  columns?: number,
+): Matrix {
+  const [i, j, values]: [number[], number[], number[]] = [[], [], []];
+  for (const [line, text] of lines) {
+    const words = text.trim().split(/\s+/);
+    if (words.length !== 3) throw malformed(path, line, "a line has row, column and value");
+    i.push(numberOf(path, line, words[0] as string) - 1);
+    j.push(numberOf(path, line, words[1] as string) - 1);
+    values.push(numberOf(path, line, words[2] as string));
+  }
+  const most = (places: readonly number[]): number =>
+    places.reduce((largest, place) => Math.max(largest, place + 1), 0);
+  return ofCells(values, i, j, rows ?? most(i), columns ?? most(j));
+}
+
+function ofCells(
+  values: readonly number[],
+  i: readonly number[],
+  j: readonly number[],
+  rows: number,
+  columns: number,
+): Matrix {
+  if (rows * columns > smallSize && values.length < sparseShare * rows * columns)
+    return entries(values, i, j, [rows, columns]);
+  const data = new Float64Array(rows * columns);
+  values.forEach((value, index) => {
+    const [row, column] = [i[index] as number, j[index] as number];
+    if (row < 0 || row >= rows || column < 0 || column >= columns)
+      throw new HeddleError("shape", `read: the place ${row + 1}, ${column + 1} is outside of ${rows}x${columns}`);
+    data[row * columns + column] = value;
+  });
+  return dense(data, rows, columns);
+}
+
+function marketMatrix(path: string, text: string): Matrix {
+  const lines = linesOf(text);
+  const banner = lines[0]?.[1].toLowerCase().split(/\s+/) ?? [];
+  const [size, ...cells] = lines.slice(1).filter(([, line]) => !line.startsWith("%"));
+  if (size === undefined || !/^(coordinate|array)$/.test(banner[2] ?? "") || banner[3] === "complex")
+    throw malformed(path, 1, "only real matrices of Matrix Market are read");
+  const [rows = 0, columns = 0] = size[1].trim().split(/\s+/).map(Number);
+  if (banner[2] === "array")
+    return dense(
+      Float64Array.from(cells, ([line, word]) => numberOf(path, line, word)),
+      columns,
+      rows,
+    ).T;
+  const isPattern = banner[3] === "pattern";
+  const full = cells.map(([line, cell]) => [line, isPattern ? `${cell} 1` : cell] as const);
+  const mirrored = /symmetric$/.test(banner[4] ?? "")
+    ? full.flatMap(([line, cell]) => {
+        const [i, j, value] = cell.trim().split(/\s+/) as [string, string, string];
+        const sign = banner[4] === "skew-symmetric" ? "-" : "";
+        return i === j
+          ? [[line, cell] as const]
+          : [[line, cell] as const, [line, `${j} ${i} ${sign}${value}`.replace("--", "")] as const];
+      })
+    : full;
+  return cellMatrix(path, mirrored, rows, columns);
+}
+
+/** The label in the last column, as SystemDS has it. */
+function libsvmMatrix(path: string, text: string, { columns }: Partial<FileFacts>): Matrix {
+  const [i, j, values]: [number[], number[], number[]] = [[], [], []];
+  const lines = linesOf(text);
+  const rows = lines.map(([line, row]) =>
+    row
+      .trim()
+      .split(/\s+/)
+      .map((word) => word.split(":").map((part) => numberOf(path, line, part))),
+  );
+  const width =
+    columns ?? 1 + rows.reduce((most, row) => Math.max(most, ...row.slice(1).map(([at]) => at as number)), 0);
+  rows.forEach(([label, ...features], row) => {
+    for (const [at, value] of [...features, [width, label?.[0] ?? 0]] as [number, number][]) {
+      i.push(row);
+      j.push(at - 1);
+      values.push(value);
+    }
+  });
+  return ofCells(values, i, j, rows.length, width);
+}
+
+/** Writes a value and its metadata. @throws HeddleError `file`; `format` for a format that is not there */
+export function writeFileValue(
+  path: string,
+  value: Value,
+  { format, header, separator }: { readonly format: string; readonly header: boolean; readonly separator: string },
+): void {
+  const facts = value instanceof Scalar ? {} : { rows: sizeOf(value)[0], cols: sizeOf(value)[1], format };
+  const type = value instanceof Scalar ? "scalar" : value instanceof Frame ? "frame" : "matrix";
+  const valueType =
+    value instanceof Scalar ? (value.type === "int" ? "int" : value.type) : type === "frame" ? "string" : "double";
+  const csv = format === "csv" ? { header, sep: separator } : {};
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, textOfValue(value, format, header, separator));
+    writeFileSync(
+      `${path}.mtd`,
+      `${JSON.stringify({ data_type: type, value_type: valueType, ...facts, ...csv }, null, 2)}\n`,
+    );
+  } catch (error) {
+    if (error instanceof HeddleError) throw error;
+    throw new HeddleError("file", `write: ${path}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+const sizeOf = (value: Value): readonly [number, number] =>
+  value instanceof Frame ? [value.rows, value.columns.length] : value instanceof Matrix ? value.shape : [1, 1];
+
+function textOfValue(value: Value, format: string, header: boolean, separator: string): string {
+  if (value instanceof Scalar) return `${value.text}\n`;
+  if (value instanceof Frame) {
+    const rows = Array.from({ length: value.rows }, (_unused, row) =>
+      value.columns.map((column) => column[row]).join(separator),
+    );
+    return `${[...(header ? [value.names.join(separator)] : []), ...rows].join("\n")}\n`;
+  }
+  if (!(value instanceof Matrix)) throw new HeddleError("argument", `write: cannot take ${kindOf(value)}`);
+  const rows = value.arraySync();
+  if (format === "csv") {
+    const names = Array.from({ length: value.columns }, (_unused, column) => `C${column + 1}`).join(separator);
+    return `${[...(header ? [names] : []), ...rows.map((row) => row.join(separator))].join("\n")}\n`;
+  }
+  const cells = rows.flatMap((row, i) => row.flatMap((cell, j) => (cell === 0 ? [] : [`${i + 1} ${j + 1} ${cell}`])));
+  if (format === "text") return cells.map((cell) => `${cell}\n`).join("");
+  if (format === "mm")
+    return `%%MatrixMarket matrix coordinate real general\n${value.rows} ${value.columns} ${cells.length}\n${cells.map((cell) => `${cell}\n`).join("")}`;
+  throw new HeddleError("format", `write: the format "${format}" is not there`, { hint: "csv, text and mm are" });
+}

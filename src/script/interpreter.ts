@@ -1,0 +1,476 @@
+/**
+ * @module Runs scripts. Statements make lazy matrices; a value that control flow reads, and the end of an iteration of a loop, ask for
+ * what the function reads later, as one program (`heddle/matrix`).
+ */
+
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, isAbsolute, join, resolve } from "node:path";
+import { evaluate, type Matrix } from "../matrix/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
+import "./builtins/index.ts";
+import { part, type Range, replaced } from "./indexing.ts";
+import { operate, operateUnary } from "./operators.ts";
+import { parseScript } from "./parser.ts";
+import {
+  type Argument,
+  type Block,
+  type FunctionDefinition,
+  formatPlace,
+  type IndexRange,
+  type Place,
+  type ScriptFile,
+  type Statement,
+  type Target,
+  type Term,
+} from "./syntax.ts";
+import {
+  asMatrix,
+  asScalar,
+  boolean,
+  double,
+  int,
+  kindOf,
+  List,
+  pendingWithin,
+  Scalar,
+  string,
+  type Value,
+} from "./values.ts";
+
+/** Options of {@link runScript}. */
+export interface ScriptOptions {
+  /** Values of `$name`, or of `$1`, `$2`, …; they are read as numbers and booleans where they look like them. */
+  readonly parameters?: Readonly<Record<string, string>>;
+  /** Folders of DML functions: a function `f` that is not there is `m_f` of the file `f.dml` in one of them. */
+  readonly library?: readonly string[];
+  /** Gets each printed line; default: the output. */
+  readonly print?: (line: string) => void;
+  /** The folder to which the script's paths are relative; default the current one. */
+  readonly folder?: string;
+  /** The first seed of random functions that get none, default 0: a script gives the same numbers each time. */
+  readonly seed?: number;
+}
+
+/** A file whose functions can be called, with the namespaces that it sources. */
+interface Unit {
+  readonly file: ScriptFile;
+  readonly namespaces: Map<string, Unit>;
+}
+
+interface Frame {
+  readonly unit: Unit;
+  readonly variables: Map<string, Value>;
+  readonly reads: ReadonlySet<string>;
+}
+
+const constants: Readonly<Record<string, number>> = {
+  Inf: Infinity,
+  inf: Infinity,
+  NaN: Number.NaN,
+  nan: Number.NaN,
+  PI: Math.PI,
+  pi: Math.PI,
+};
+
+/** A run of scripts: their files, library and output. */
+export class Interpreter implements Host {
+  private readonly units = new Map<string, Unit>();
+  private readonly libraryUnits = new Map<string, Unit | undefined>();
+  private readonly options: ScriptOptions;
+  private folder: string;
+  private seeds: number;
+  private frames: Frame[] = [];
+
+  constructor(options: ScriptOptions = {}) {
+    this.options = options;
+    this.folder = resolve(options.folder ?? ".");
+    this.seeds = options.seed ?? 0;
+  }
+
+  /** Runs a script's text; gives its variables. @throws HeddleError with file, line and column of the script */
+  run(source: string, path: string): ReadonlyMap<string, Value> {
+    const unit = this.unitOf(source, path);
+    const frame: Frame = { unit, variables: new Map(), reads: unit.file.reads };
+    this.within(frame, () => this.block(unit.file.body));
+    return frame.variables;
+  }
+
+  /** The functions of a text, to be called with {@link Interpreter.call}. */
+  load(source: string, path: string): void {
+    const unit = this.unitOf(source, path);
+    this.frames = [{ unit, variables: new Map(), reads: unit.file.reads }];
+    for (const statement of unit.file.body) if (statement.kind === "source") this.statement(statement);
+  }
+
+  print(line: string): void {
+    (this.options.print ?? console.log)(line);
+  }
+
+  path(name: string): string {
+    return isAbsolute(name) ? name : join(this.folder, name);
+  }
+
+  seed(): number {
+    return this.seeds++;
+  }
+
+  has(name: string): boolean {
+    return this.frame.variables.has(name);
+  }
+
+  call(name: string, args: readonly Given[]): readonly Value[] {
+    const found = this.functionOf(name);
+    if (found !== undefined) return this.callDefined(found.definition, found.unit, args);
+    const builtin = builtinOf(name);
+    if (builtin !== undefined) {
+      const result = builtin.run(new Args(builtin, args), this);
+      return Array.isArray(result) ? (result as readonly Value[]) : [result as Value];
+    }
+    const library = this.libraryFunction(name);
+    if (library !== undefined) return this.callDefined(library.definition, library.unit, args);
+    throw new HeddleError("argument", `there is no function '${name}'`, {
+      hint:
+        (this.options.library ?? []).length === 0
+          ? "functions of SystemDS that are written in DML are taken from --library DIR or HEDDLE_DML_LIBRARY"
+          : `it is no builtin that Heddle has, and there is no ${name}.dml in ${(this.options.library ?? []).join(", ")}`,
+    });
+  }
+
+  private get frame(): Frame {
+    return this.frames.at(-1) as Frame;
+  }
+
+  private within<Result>(frame: Frame, body: () => Result): Result {
+    this.frames.push(frame);
+    try {
+      return body();
+    } finally {
+      this.frames.pop();
+    }
+  }
+
+  private unitOf(source: string, path: string): Unit {
+    return { file: parseScript(source, path), namespaces: new Map() };
+  }
+
+  /** A function of this file, of a namespace, or of the file of the caller that a name is passed on from, as for `eval`. */
+  private functionOf(name: string): { readonly definition: FunctionDefinition; readonly unit: Unit } | undefined {
+    const [space, own] = name.includes("::") ? (name.split("::") as [string, string]) : [undefined, name];
+    for (let index = this.frames.length - 1; index >= 0; index--) {
+      const { unit } = this.frames[index] as Frame;
+      const where = space === undefined ? unit : unit.namespaces.get(space);
+      const definition = where?.file.functions.get(own);
+      if (where !== undefined && definition !== undefined) return { definition, unit: where };
+      if (index === this.frames.length - 1 && builtinOf(name) !== undefined) return undefined;
+    }
+    return undefined;
+  }
+
+  private libraryFunction(name: string): { readonly definition: FunctionDefinition; readonly unit: Unit } | undefined {
+    const plain = name.replace(/^m_/, "");
+    if (!this.libraryUnits.has(plain)) {
+      const path = (this.options.library ?? []).map((folder) => resolve(folder, `${plain}.dml`)).find(existsSync);
+      this.libraryUnits.set(plain, path === undefined ? undefined : this.sourced(path));
+    }
+    const unit = this.libraryUnits.get(plain);
+    const definition = unit?.file.functions.get(`m_${plain}`) ?? unit?.file.functions.get(plain);
+    return unit === undefined || definition === undefined ? undefined : { definition, unit };
+  }
+
+  private sourced(path: string): Unit {
+    const known = this.units.get(path);
+    if (known !== undefined) return known;
+    const unit = this.unitOf(readFileSync(path, "utf8"), path);
+    this.units.set(path, unit);
+    // Only functions of a sourced file count, and the files that they source.
+    this.within({ unit, variables: new Map(), reads: unit.file.reads }, () => {
+      for (const statement of unit.file.body) if (statement.kind === "source") this.statement(statement);
+    });
+    return unit;
+  }
+
+  /** A sourced file: below the current folder, below the file that sources it, or below a folder around either or the library. */
+  private findSource(path: string, from: string): string {
+    const starts = [
+      this.folder,
+      dirname(resolve(this.folder, from)),
+      ...(this.options.library ?? []).map((one) => resolve(one)),
+    ];
+    for (const start of starts)
+      for (let folder = start; ; folder = dirname(folder)) {
+        const candidate = resolve(folder, path);
+        if (existsSync(candidate)) return candidate;
+        if (dirname(folder) === folder) break;
+      }
+    throw new HeddleError(
+      "file",
+      `source: there is no file ${path} below ${starts.join(", ")} or a folder around them`,
+    );
+  }
+
+  private callDefined(definition: FunctionDefinition, unit: Unit, args: readonly Given[]): readonly Value[] {
+    const { name, parameters, results, body, reads } = definition;
+    const frame: Frame = { unit, variables: new Map(), reads };
+    const names = new Set(parameters.map((parameter) => parameter.name));
+    let position = 0;
+    for (const { name: own, value } of args) {
+      const at = own ?? parameters[position++]?.name;
+      if (at === undefined || !names.has(at))
+        throw new HeddleError(
+          "argument",
+          `${name}: ${own === undefined ? "got too many arguments" : `there is no argument '${own}'`}`,
+          {
+            hint: `it takes ${[...names].join(", ")}`,
+          },
+        );
+      frame.variables.set(at, converted(value, parameters.find((one) => one.name === at)?.type ?? ""));
+    }
+    return this.within(frame, () => {
+      for (const { name: own, byDefault, type } of parameters) {
+        if (frame.variables.has(own)) continue;
+        if (byDefault === undefined) throw new HeddleError("argument", `${name}: the argument '${own}' is missing`);
+        frame.variables.set(own, converted(this.value(byDefault), type));
+      }
+      this.block(body);
+      return results.map(({ name: result, type }) => {
+        const value = frame.variables.get(result);
+        if (value === undefined)
+          throw new HeddleError("argument", `${name}: the result '${result}' got no value`, {
+            where: formatPlace(definition.at),
+          });
+        return converted(value, type);
+      });
+    });
+  }
+
+  private block(body: Block): void {
+    for (const statement of body) placed(statement.at, () => this.statement(statement));
+  }
+
+  private statement(statement: Statement): void {
+    switch (statement.kind) {
+      case "assign":
+        this.assign(statement.target, statement.adds, this.value(statement.value));
+        return;
+      case "results":
+        this.assignResults(statement.targets, statement.value);
+        return;
+      case "call":
+        this.results(statement.value);
+        return;
+      case "if":
+        this.block(this.truth(statement.test) ? statement.then : statement.otherwise);
+        return;
+      case "while":
+        while (this.truth(statement.test)) {
+          this.block(statement.body);
+          this.endBlock();
+        }
+        return;
+      case "for":
+        this.loop(statement);
+        return;
+      case "source": {
+        const path = this.findSource(statement.path, this.frame.unit.file.path);
+        this.frame.unit.namespaces.set(statement.as, this.sourced(path));
+        return;
+      }
+      case "setwd":
+        this.folder = this.path(statement.path);
+    }
+  }
+
+  private loop({ variable, from, to, body }: Statement & { readonly kind: "for" }): void {
+    const start = this.value(from);
+    const list =
+      to === undefined
+        ? start instanceof List
+          ? start.items
+          : [...asMatrix(start).dataSync()].map((number) => (Number.isInteger(number) ? int(number) : double(number)))
+        : rangeOf(asScalar(start), asScalar(this.value(to)));
+    for (const item of list) {
+      this.frame.variables.set(variable, item);
+      this.block(body);
+      this.endBlock();
+    }
+  }
+
+  /** The values that the function reads somewhere, computed together. */
+  private endBlock(wanted: readonly Matrix[] = []): void {
+    const { variables, reads } = this.frame;
+    const pending = [...wanted];
+    for (const [name, value] of variables) if (reads.has(name)) pending.push(...pendingWithin(value));
+    evaluate(...pending);
+  }
+
+  private assign({ name, ranges }: Target, adds: boolean, value: Value): void {
+    const { variables } = this.frame;
+    if (ranges === undefined) {
+      variables.set(name, adds ? operate("+", this.variable(name), value) : value);
+      return;
+    }
+    const at = ranges.map((range) => this.range(range));
+    const old = this.variable(name);
+    variables.set(name, replaced(old, at, adds ? operate("+", part(old, at), value) : value));
+  }
+
+  private assignResults(targets: readonly Target[], term: Term): void {
+    const values = this.results(term);
+    if (values.length < targets.length)
+      throw new HeddleError("argument", `there are ${values.length} results for ${targets.length} variables`);
+    targets.forEach(({ name }, index) => {
+      this.frame.variables.set(name, values[index] as Value);
+    });
+  }
+
+  private variable(name: string): Value {
+    const value = this.frame.variables.get(name);
+    if (value !== undefined) return value;
+    const constant = constants[name];
+    if (constant !== undefined) return double(constant);
+    throw new HeddleError("argument", `the variable '${name}' has no value`);
+  }
+
+  private results(term: Term): readonly Value[] {
+    if (term.kind !== "call") return [this.value(term)];
+    return placed(term.at, () => {
+      if (term.name === "ifdef") return [this.orDefault(term.args)];
+      return this.call(
+        term.name,
+        term.args.map(({ name, value }) => ({ name, value: this.value(value) })),
+      );
+    });
+  }
+
+  /** `ifdef($name, value)` */
+  private orDefault([given, otherwise]: readonly Argument[]): Value {
+    if (given?.value.kind !== "parameter" || otherwise === undefined)
+      throw new HeddleError("argument", "ifdef: takes a parameter $name and a default");
+    const text = this.options.parameters?.[given.value.name];
+    return text === undefined ? this.value(otherwise.value) : literal(text);
+  }
+
+  private truth(term: Term): boolean {
+    const scalar = asScalar(this.value(term));
+    if (scalar.lazy !== undefined) this.endBlock([scalar.lazy]);
+    return scalar.type === "string" ? scalar.text.toLowerCase() === "true" : scalar.number !== 0;
+  }
+
+  private range(range: IndexRange): Range {
+    if (range.kind === "all") return undefined;
+    if (range.kind === "one") {
+      const at = asScalar(this.value(range.at));
+      if (at.type === "string") return at.text;
+      const index = this.position(at);
+      return [index, index];
+    }
+    return [this.position(asScalar(this.value(range.from))), this.position(asScalar(this.value(range.to)))];
+  }
+
+  private position(scalar: Scalar): number {
+    if (scalar.lazy !== undefined) this.endBlock([scalar.lazy]);
+    return wholeOf(scalar.number);
+  }
+
+  private value(term: Term): Value {
+    switch (term.kind) {
+      case "int":
+        return int(term.value);
+      case "double":
+        return double(term.value);
+      case "string":
+        return string(term.value);
+      case "boolean":
+        return boolean(term.value);
+      case "name":
+        return placed(term.at, () => this.variable(term.name));
+      case "parameter": {
+        const text = this.options.parameters?.[term.name];
+        if (text !== undefined) return literal(text);
+        throw new HeddleError("argument", `the parameter $${term.name} has no value`, {
+          where: formatPlace(term.at),
+          hint: /^\d/.test(term.name) ? "give it with -args" : `give it with -nvargs ${term.name}=…`,
+        });
+      }
+      case "unary":
+        return placed(term.at, () => operateUnary(term.op, this.value(term.operand)));
+      case "binary": {
+        const left = this.value(term.left);
+        const right = this.value(term.right);
+        return placed(term.at, () => operate(term.op, left, right));
+      }
+      case "index":
+        return placed(term.at, () =>
+          part(
+            this.variable(term.name),
+            term.ranges.map((range) => this.range(range)),
+          ),
+        );
+      case "call": {
+        const [value] = this.results(term);
+        if (value === undefined)
+          throw new HeddleError("argument", `${term.name} gives no value`, { where: formatPlace(term.at) });
+        return value;
+      }
+    }
+  }
+}
+
+/** The whole numbers of a range, upwards or downwards. */
+function rangeOf(from: Scalar, to: Scalar): Scalar[] {
+  const [start, end] = [from.number, to.number];
+  const step = start <= end ? 1 : -1;
+  const make = from.type === "double" && !Number.isInteger(start) ? double : int;
+  return Array.from({ length: Math.floor(Math.abs(end - start) + 1e-10) + 1 }, (_unused, index) =>
+    make(start + index * step),
+  );
+}
+
+/** A parameter of the command line: a number or a boolean where it looks like one. */
+function literal(text: string): Scalar {
+  if (/^[+-]?\d+$/.test(text)) return int(Number(text));
+  if (/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) return double(Number(text));
+  return /^(TRUE|FALSE)$/i.test(text) ? boolean(text.toUpperCase() === "TRUE") : string(text);
+}
+
+/** A value as the type that a parameter or a result declares. */
+function converted(value: Value, type: string): Value {
+  if (/^(double|int|integer|boolean|string)$/.test(type)) {
+    const scalar = asScalar(value);
+    const wanted = (type === "integer" ? "int" : type) as Scalar["type"];
+    if (scalar.type === wanted) return scalar;
+    if (wanted === "string") return string(scalar.text);
+    if (wanted === "double")
+      return scalar.lazy === undefined ? double(scalar.number) : new Scalar("double", scalar.lazy);
+    return scalar.lazy !== undefined || scalar.type === "string"
+      ? scalar
+      : new Scalar(wanted, wanted === "int" ? wholeOf(scalar.number) : scalar.number !== 0);
+  }
+  if (type === "matrix" && value instanceof Scalar)
+    throw new HeddleError("argument", `a matrix is expected, got ${kindOf(value)}`, { hint: "write as.matrix(x)" });
+  return value;
+}
+
+/** Runs `body`; an error that has no place in the script gets this one. */
+function placed<Result>(at: Place, body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    if (error instanceof HeddleError && !error.isPlaced) throw error.at(formatPlace(at));
+    if (error instanceof RangeError)
+      throw new HeddleError("memory", error.message, { where: formatPlace(at), cause: error });
+    throw error;
+  }
+}
+
+/**
+ * Runs a DML script.
+ *
+ * @param source the script's text
+ * @param path its path, which errors name
+ * @returns its variables at the end
+ * @throws HeddleError with file, line and column of the script
+ */
+export const runScript = (source: string, path: string, options: ScriptOptions = {}): ReadonlyMap<string, Value> =>
+  new Interpreter(options).run(source, path);

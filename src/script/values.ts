@@ -1,0 +1,159 @@
+/** @module Values of scripts: scalars, which may be lazy, matrices, frames and lists. */
+
+import { dense, Matrix, matrix } from "../matrix/index.ts";
+import { HeddleError } from "../util/errors.ts";
+
+/** The types of scalars. */
+export type ScalarType = "int" | "double" | "boolean" | "string";
+
+/** A scalar: a value of the host, or a 1x1 matrix that is not computed before it is needed. */
+export class Scalar {
+  readonly type: ScalarType;
+  private held: number | string | Matrix;
+
+  constructor(type: ScalarType, held: number | string | boolean | Matrix) {
+    this.type = type;
+    this.held = typeof held === "boolean" ? Number(held) : held;
+  }
+
+  /** The 1x1 matrix of a scalar that is not computed yet. */
+  get lazy(): Matrix | undefined {
+    return this.held instanceof Matrix ? this.held : undefined;
+  }
+
+  /** The value: a string, or a number (a boolean is 0 or 1). */
+  get value(): number | string {
+    if (this.held instanceof Matrix) this.held = this.held.itemSync();
+    return this.held;
+  }
+
+  get number(): number {
+    const { value } = this;
+    if (typeof value === "number") return value;
+    if (/^\s*$/.test(value) || Number.isNaN(Number(value)))
+      throw new HeddleError("argument", `"${value}" is not a number`);
+    return Number(value);
+  }
+
+  get text(): string {
+    const { value, type } = this;
+    if (typeof value === "string") return value;
+    if (type === "boolean") return value === 0 ? "FALSE" : "TRUE";
+    return type === "int" ? String(value) : formatDouble(value);
+  }
+
+  get matrix(): Matrix {
+    return this.lazy ?? matrix([[this.number]]);
+  }
+}
+
+/** Columns of text. */
+export class Frame {
+  readonly columns: readonly (readonly string[])[];
+  readonly names: readonly string[];
+  readonly schema: readonly string[];
+  readonly rows: number;
+
+  constructor(columns: readonly (readonly string[])[], names?: readonly string[], schema?: readonly string[]) {
+    this.columns = columns;
+    this.names = names ?? columns.map((_column, index) => `C${index + 1}`);
+    this.schema = schema ?? columns.map(() => "STRING");
+    this.rows = columns[0]?.length ?? 0;
+  }
+}
+
+/** Values, which may have names. */
+export class List {
+  readonly items: readonly Value[];
+  readonly names: readonly (string | undefined)[];
+
+  constructor(items: readonly Value[], names: readonly (string | undefined)[] = []) {
+    this.items = items;
+    this.names = names;
+  }
+
+  /** The value of a name. */
+  named(name: string): Value | undefined {
+    const at = this.names.indexOf(name);
+    return at < 0 ? undefined : this.items[at];
+  }
+}
+
+/** A value of a script. */
+export type Value = Scalar | Matrix | Frame | List;
+
+export const int = (value: number): Scalar => new Scalar("int", value);
+export const double = (value: number | Matrix): Scalar => new Scalar("double", value);
+export const boolean = (value: boolean | Matrix): Scalar => new Scalar("boolean", value);
+export const string = (value: string): Scalar => new Scalar("string", value);
+
+/** What a value is, for messages. */
+export function kindOf(value: Value): string {
+  if (value instanceof Scalar)
+    return value.type === "string" ? `the string "${value.text}"` : `a scalar (${value.type})`;
+  if (value instanceof Matrix) return `a matrix of ${value.rows}x${value.columns}`;
+  return value instanceof Frame ? `a frame of ${value.rows}x${value.columns.length}` : "a list";
+}
+
+/** A double as Java writes it: `1.0`, `1.0E-4`. */
+export function formatDouble(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "Infinity" : "-Infinity";
+  const size = Math.abs(value);
+  if (value === 0) return Object.is(value, -0) ? "-0.0" : "0.0";
+  if (size >= 1e-3 && size < 1e7) return Number.isInteger(value) ? `${value}.0` : String(value);
+  const [digits = "", power = ""] = value.toExponential().split("e");
+  return `${digits.includes(".") ? digits : `${digits}.0`}E${Number(power)}`;
+}
+
+/** A value as a matrix. @throws HeddleError `argument` for text, frames of text and longer lists */
+export function asMatrix(value: Value): Matrix {
+  if (value instanceof Matrix) return value;
+  if (value instanceof Scalar) return value.matrix;
+  if (value instanceof List && value.items.length === 1) return asMatrix(value.items[0] as Value);
+  if (value instanceof List && value.items.every((item) => item instanceof Scalar))
+    return matrix(value.items.map((item) => [(item as Scalar).number]));
+  if (value instanceof Frame) return matrixOfFrame(value);
+  throw new HeddleError("argument", `as.matrix: cannot take ${kindOf(value)}`);
+}
+
+const cellNumber = (text: string): number => {
+  if (text === "" || text === "NaN") return text === "" ? 0 : Number.NaN;
+  if (/^(true|false)$/i.test(text)) return Number(text.toLowerCase() === "true");
+  const value = Number(text);
+  if (Number.isNaN(value)) throw new HeddleError("argument", `as.matrix: "${text}" is not a number`);
+  return value;
+};
+
+function matrixOfFrame({ columns, rows }: Frame): Matrix {
+  const data = new Float64Array(rows * columns.length);
+  columns.forEach((column, j) => {
+    column.forEach((text, i) => {
+      data[i * columns.length + j] = cellNumber(text);
+    });
+  });
+  return dense(data, rows, columns.length);
+}
+
+/** A value as a scalar. @throws HeddleError `argument` unless there is one element */
+export function asScalar(value: Value): Scalar {
+  if (value instanceof Scalar) return value;
+  if (value instanceof Matrix && value.size === 1) return double(value);
+  if (value instanceof List && value.items.length === 1) return asScalar(value.items[0] as Value);
+  if (value instanceof Frame && value.rows === 1 && value.columns.length === 1)
+    return scalarOfCell(value.columns[0]?.[0] ?? "", value.schema[0] as string);
+  throw new HeddleError("argument", `as.scalar: cannot take ${kindOf(value)}`);
+}
+
+function scalarOfCell(text: string, schema: string): Scalar {
+  if (/^(INT64|INT32|FP64|FP32)$/.test(schema))
+    return new Scalar(schema.startsWith("INT") ? "int" : "double", Number(text));
+  return string(text);
+}
+
+/** Matrices within a value that are not computed yet. */
+export function pendingWithin(value: Value): readonly Matrix[] {
+  if (value instanceof Matrix) return value.isComputed ? [] : [value];
+  if (value instanceof Scalar) return value.lazy === undefined || value.lazy.isComputed ? [] : [value.lazy];
+  return value instanceof List ? value.items.flatMap(pendingWithin) : [];
+}

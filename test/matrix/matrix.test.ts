@@ -1,0 +1,364 @@
+import { grad, type Tensor, tensor } from "heddle";
+import {
+  aggregate,
+  binary,
+  cholesky,
+  concatenate,
+  cumulative,
+  dense,
+  det,
+  diag,
+  eigh,
+  entries,
+  evaluate,
+  eye,
+  flip,
+  gradient,
+  inv,
+  lu,
+  type Matrix,
+  matrix,
+  matrixPrograms,
+  ones,
+  qr,
+  rand,
+  seq,
+  solve,
+  svd,
+  table,
+  triangle,
+  unary,
+  where,
+} from "heddle/matrix";
+import { expect, test } from "vitest";
+
+const a = (): Matrix =>
+  matrix([
+    [4, 1, -2],
+    [1, 3, 0],
+    [-2, 0, 5],
+  ]);
+const x = (): Matrix =>
+  matrix([
+    [1, -2],
+    [0, 3],
+    [5, 4],
+  ]);
+const near = (actual: Matrix, expected: readonly (readonly number[])[]): void => {
+  const rows = actual.arraySync();
+  expect(actual.shape).toEqual([expected.length, expected[0]?.length ?? 0]);
+  rows.forEach((row, i) => {
+    row.forEach((value, j) => {
+      expect(value).toBeCloseTo(expected[i]?.[j] as number, 10);
+    });
+  });
+};
+
+const rows: readonly (readonly [string, () => Matrix, readonly (readonly number[])[]])[] = [
+  [
+    "add a row",
+    () => x().add(matrix([[10, 20]])),
+    [
+      [11, 18],
+      [10, 23],
+      [15, 24],
+    ],
+  ],
+  [
+    "a number on the left",
+    () => binary("sub", 1, x()),
+    [
+      [0, 3],
+      [1, -2],
+      [-4, -3],
+    ],
+  ],
+  [
+    "pow",
+    () => x().pow(2),
+    [
+      [1, 4],
+      [0, 9],
+      [25, 16],
+    ],
+  ],
+  [
+    "mod of negatives",
+    () => binary("mod", x(), 3),
+    [
+      [1, 1],
+      [0, 0],
+      [2, 1],
+    ],
+  ],
+  [
+    "compare",
+    () => binary("gt", x(), 0),
+    [
+      [1, 0],
+      [0, 1],
+      [1, 1],
+    ],
+  ],
+  [
+    "matmul",
+    () => x().T.matmul(x()),
+    [
+      [26, 18],
+      [18, 29],
+    ],
+  ],
+  ["sum", () => x().sum(), [[11]]],
+  ["sums of columns", () => x().sum(0), [[6, 5]]],
+  ["means of rows", () => x().mean(1), [[-0.5], [1.5], [4.5]]],
+  ["variance", () => x().var(0, { ddof: 1 }), [[7, 31 / 3]]],
+  ["largest", () => aggregate("max", x(), 0), [[5, 4]]],
+  ["where largest", () => x().argmax(0), [[2, 2]]],
+  [
+    "cumsum",
+    () => cumulative("cumsum", x(), 0),
+    [
+      [1, -2],
+      [1, 1],
+      [6, 5],
+    ],
+  ],
+  ["slice", () => x().slice([1, 3], [1, 2]), [[3], [4]]],
+  [
+    "update",
+    () => x().update(matrix([[7, 8]]), 1, 0),
+    [
+      [1, -2],
+      [7, 8],
+      [5, 4],
+    ],
+  ],
+  [
+    "take",
+    () => x().take([2, 0]),
+    [
+      [5, 4],
+      [1, -2],
+    ],
+  ],
+  ["take columns", () => x().take([1], 1), [[-2], [3], [4]]],
+  [
+    "concatenate",
+    () => concatenate([x(), ones(3, 1)], 1),
+    [
+      [1, -2, 1],
+      [0, 3, 1],
+      [5, 4, 1],
+    ],
+  ],
+  [
+    "flip",
+    () => flip(x()),
+    [
+      [5, 4],
+      [0, 3],
+      [1, -2],
+    ],
+  ],
+  [
+    "reshape",
+    () => x().reshape(2, 3),
+    [
+      [1, -2, 0],
+      [3, 5, 4],
+    ],
+  ],
+  [
+    "diag",
+    () => diag(diag(a())),
+    [
+      [4, 0, 0],
+      [0, 3, 0],
+      [0, 0, 5],
+    ],
+  ],
+  [
+    "triangle",
+    () => triangle(a(), "upper", 1),
+    [
+      [0, 1, -2],
+      [0, 0, 0],
+      [0, 0, 0],
+    ],
+  ],
+  ["seq keeps a last number off by rounding", () => seq(0, 0.3, 0.1), [[0], [0.1], [0.2], [0.3]]],
+  [
+    "where",
+    () => where(binary("gt", x(), 0), x(), 0),
+    [
+      [1, 0],
+      [0, 3],
+      [5, 4],
+    ],
+  ],
+  [
+    "table",
+    () => table(ones(3, 1), [0, 1, 1], [0, 1, 1], [2, 2]),
+    [
+      [1, 0],
+      [0, 2],
+    ],
+  ],
+  ["solve", () => a().matmul(solve(a(), x())), x().arraySync()],
+  ["inv", () => a().matmul(inv(a())), eye(3).arraySync()],
+  ["cholesky", () => cholesky(a()).matmul(cholesky(a()).T), a().arraySync()],
+  ["det", () => det(a()), [[43]]],
+  ["eigh", () => eigh(a()).vectors.mul(eigh(a()).values.T).matmul(eigh(a()).vectors.T), a().arraySync()],
+  ["svd", () => svd(x()).u.mul(svd(x()).s.T).matmul(svd(x()).v.T), x().arraySync()],
+  ["qr", () => qr(x()).q.matmul(qr(x()).r), x().arraySync()],
+  [
+    "lu",
+    () =>
+      lu(a())
+        .p.matmul(a())
+        .sub(lu(a()).l.matmul(lu(a()).u)),
+    eye(3).mul(0).arraySync(),
+  ],
+  ["round", () => unary("roundHalfUp", matrix([0.5, -0.5, 1.5, 2.5])), [[1], [0], [2], [3]]],
+];
+
+test.each(rows)("%s", (_name, make, expected) => {
+  near(make(), expected);
+});
+
+test("a program is compiled for its structure and sizes, not for the numbers in it", () => {
+  const before = matrixPrograms().length;
+  for (const scale of [2, 3, 4, 5, 6])
+    near(
+      x()
+        .mul(scale)
+        .slice([scale % 2, 3])
+        .sum(),
+      [[scale * (scale % 2 ? 12 : 11)]],
+    );
+  // Slices of two and of three rows.
+  expect(matrixPrograms().length - before).toBe(2);
+});
+
+test("the interpreter of the first runs and the compiled program agree", () => {
+  const values = Array.from({ length: 6 }, (_unused, run) =>
+    unary("sigmoid", rand(5, 4, { seed: 7 }).sub(run * 0))
+      .sum()
+      .itemSync(),
+  );
+  for (const value of values) expect(value).toBeCloseTo(values[0] as number, 12);
+});
+
+test("entries stay entries through transposes, multiples and sums, and give the products of the dense matrix", () => {
+  const sparse = entries([2, 3, 1], [0, 2, 2], [1, 0, 0], [3, 2]);
+  near(sparse, [
+    [0, 2],
+    [0, 0],
+    [4, 0],
+  ]);
+  expect([sparse.format, sparse.T.format, sparse.T.mul(3).format, sparse.nonzeros]).toEqual([
+    "entries",
+    "entries",
+    "entries",
+    3,
+  ]);
+  near(sparse.T.mul(3), [
+    [0, 0, 12],
+    [6, 0, 0],
+  ]);
+  near(
+    sparse.matmul(
+      matrix([
+        [1, 2],
+        [3, 4],
+      ]),
+    ),
+    [
+      [6, 8],
+      [0, 0],
+      [4, 8],
+    ],
+  );
+  near(sparse.sum(1), [[2], [0], [4]]);
+  near(sparse.sum(0), [[4, 2]]);
+  near(sparse.add(1), [
+    [1, 3],
+    [1, 1],
+    [5, 1],
+  ]);
+});
+
+test("a loop of the user: linear regression by conjugate gradient", async () => {
+  const data = rand(50, 4, { seed: 3, distribution: "normal" });
+  const truth = matrix([1, -2, 0.5, 3]);
+  const y = data.matmul(truth);
+  let w = ones(4, 1).mul(0);
+  let r = data.T.matmul(y).mul(-1);
+  let p = r.mul(-1);
+  let norm = r.pow(2).sum();
+  evaluate(r, p, norm);
+  const made = new Set<number>();
+  for (let step = 0; step < 20 && (await norm.item()) > 1e-18; step++) {
+    const q = data.T.matmul(data.matmul(p));
+    const rate = norm.div(p.mul(q).sum());
+    w = w.add(rate.mul(p));
+    r = r.add(rate.mul(q));
+    const before = norm;
+    norm = r.pow(2).sum();
+    p = norm.div(before).mul(p).sub(r);
+    evaluate(w, r, p, norm);
+    made.add(matrixPrograms().length);
+  }
+  near(w, truth.arraySync());
+  // The first step takes a lazy zero; all others run one program.
+  expect(made.size).toBeLessThanOrEqual(2);
+});
+
+test("gradients: of matrices, through loops that read values, and within grad of tensors", () => {
+  const features = matrix([
+    [1, 2],
+    [-1, 0.5],
+    [0.3, -2],
+  ]);
+  const loss = (w: Matrix): Matrix => {
+    let value = features.matmul(w);
+    while (value.sum().itemSync() < 10) value = value.mul(1.5).add(w.sum());
+    return unary("sigmoid", value).pow(2).sum();
+  };
+  const w = matrix([0.7, 0.4]);
+  const { value, gradients } = gradient(loss, [w]);
+  expect(value.itemSync()).toBeCloseTo(loss(w).itemSync(), 12);
+  const eps = 1e-6;
+  for (const index of [0, 1]) {
+    const moved = (by: number): number => {
+      const data = Float64Array.from(w.dataSync());
+      data[index] = (data[index] as number) + by;
+      return loss(dense(data, 2, 1)).itemSync();
+    };
+    expect(gradients[0]?.dataSync()[index]).toBeCloseTo((moved(eps) - moved(-eps)) / (2 * eps), 6);
+  }
+  const slope = grad((t: Tensor) => matrix(t).pow(3).sum().tensor().reshape([]))(tensor([1, 2], { dtype: "f64" }));
+  expect([...slope.dataSync()]).toEqual([3, 12]);
+});
+
+test.each([
+  ["matmul: 3x2 and 3x2 do not fit", () => x().matmul(x())],
+  ["add: 3x2 and 3x3 do not fit", () => x().add(a())],
+  ["slice: rows 1 to 4 are outside of 0 to 3", () => x().slice([1, 4])],
+  ["det: takes a square matrix, got 3x2", () => det(x())],
+  ["max: there are no elements in 0x2", () => aggregate("max", x().slice([0, 0]))],
+  ['takes a matrix or a number, got "a"', () => binary("add", x(), "a" as never)],
+  [
+    "singular",
+    () =>
+      solve(
+        matrix([
+          [1, 2],
+          [2, 4],
+        ]),
+        matrix([1, 2]),
+      ).dataSync(),
+  ],
+])("%s", (message, run) => {
+  expect(run).toThrow(message);
+});
