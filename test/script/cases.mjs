@@ -287,7 +287,6 @@ export const cases = [
     'A = stableMarriage(matrix("1 2 3 2 1 3 3 1 2", 3, 3), matrix("1 2 3 3 1 2 2 3 1", 3, 3))',
     "A",
   ),
-  one("statsNA", "A = statsNA(N[, 1], 4, FALSE)", "A"),
   one("steplm", "[A, B] = steplm(X = X, y = y, verbose = FALSE)", "A", "B"),
   one("stratstats", "A = stratstats(X = X[, 1 : 2], Y = X[, 3 : 4], S = y3)", "A"),
   one("symmetricDifference", "A = symmetricDifference(K[, 1], K[1 : 5, 2])", "A"),
@@ -312,3 +311,7 @@ export const cases = [
     "B",
   ),
 ];
+
+/** The whole script of a case, which writes its results to a folder. */
+export const scriptOf = ({ call, results }, folder) =>
+  `${prelude}\n${call}\n${results.map((name) => `write(${name}, "${folder}/${name}.csv", format="csv")`).join("\n")}\n`;
