@@ -20,7 +20,10 @@ const processes = [
   "test/elastic/process.test.ts",
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
+  "test/parameter-server/kills.test.ts",
+  "test/parameter-server/process.test.ts",
   "test/plan/processes.test.ts",
+  "test/quorum/etcd.test.ts",
   "test/native/remat.test.ts",
   "test/nn/layer-transforms.test.ts",
   "test/nn/sixteen-bits.test.ts",
@@ -34,7 +37,7 @@ const processes = [
   "test/executors/remote.test.ts",
   "test/tensor/compose.test.ts",
   "test/testing/runner.test.ts",
-  "test/train/checkpoint-kill.test.ts",
+  "test/checkpoints/file-kill.test.ts",
   "test/train/drift.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",
@@ -89,7 +92,7 @@ const engines = ["engines", "slurm", "mpi-transport", "ssh"].map((name) => `test
 const storage = ["test/storage/s3.test.ts"];
 
 /** Kills at random instants, hundreds of them: `npm run test:kills`; `test:processes` has fewer. */
-const kills = ["test/checkpoints/kill.test.ts", "test/elastic/kills.test.ts"];
+const kills = ["test/checkpoints/kill.test.ts", "test/elastic/kills.test.ts", "test/parameter-server/kills.test.ts"];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
 const grids = ["test/rewrite/ends-product.test.ts", "test/native/long-sum-grid.test.ts"];

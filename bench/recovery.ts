@@ -31,7 +31,7 @@ class Training {
     process.once("exit", () => this.child.kill("SIGKILL"));
     for (const stream of [this.child.stdout, this.child.stderr])
       stream?.on("data", (bytes: Buffer) => {
-        this.tail = (this.tail + bytes.toString()).slice(-2000);
+        this.tail = (this.tail + bytes.toString()).slice(-20_000);
         const lines = (this.text + bytes.toString()).split("\n");
         this.text = lines.pop() ?? "";
         for (const line of lines) {

@@ -1,60 +1,41 @@
 /**
- * A parameter server with two workers that may be one clock apart, and its log replayed to the same bits.
+ * A training whose parameters are on parameter servers, and its log replayed to the same bits.
  *
- *     npx heddle run examples/parameter-server.ts     # 120 updates: y = 3.00 x - 1.99, and the same bits again; 3 s
+ *     npx heddle run examples/parameter-server.ts                                       # the same bits; 3 s
+ *     npx heddle run examples/parameter-server.ts --workers 3 --servers 2 --policy async
  *
- * Server and workers are devices of this one process (with --workers n each process would run the whole of it).
+ * Alone, the server is in the one process. With more workers, --policy says who waits for whom: bsp, ssp:3, async, …
  */
-import { optim, type Tensor, type Tensors, tensor, valueAndGrad } from "heddle";
-import { replayOnServer, trainOnServer } from "heddle/parameter-server";
-import { localRuntime } from "heddle/runtime";
+import { data, isTensor, losses, nn, optim, type Tensor, train } from "heddle";
 
-/** Points on the line 3x - 2, others for each worker and clock. */
-function batch(worker: number, clock: number): { x: Tensor; y: Tensor } {
-  const x = Float32Array.from({ length: 16 }, (_unused, index) => Math.sin(index + 3 * worker + 7 * clock));
-  return {
-    x: tensor(x, { shape: [16, 1] }),
-    y: tensor(
-      x.map((value) => 3 * value - 2),
-      { shape: [16, 1] },
-    ),
-  };
-}
+/** Points in the plane, and whether they are in a ring. */
+const rows = 600;
+const x = Float32Array.from({ length: 2 * rows }, (_unused, index) => 1.5 * Math.sin(index * index + index));
+const y = Int32Array.from({ length: rows }, (_unused, row) => {
+  const radius = Math.hypot(x[2 * row] as number, x[2 * row + 1] as number);
+  return radius > 0.7 && radius < 1.4 ? 1 : 0;
+});
+const points = data.fromArrays({ x: { shape: [rows, 2], data: x }, y: { shape: [rows], data: y } });
 
-const squaredError = (params: Tensors, { x, y }: { x: Tensor; y: Tensor }): Tensor => {
-  const { weight, bias } = params as { weight: Tensor; bias: Tensor };
-  const error = x.matmul(weight).add(bias).sub(y);
-  return error.mul(error).mean();
-};
-
-// Three devices of this machine; `heddle run --on` and remoteRuntime put them into other processes.
-const device = () => localRuntime({ threads: 1 });
 const options = {
-  params: { weight: tensor([[0]]), bias: tensor([0]) },
-  optimizer: optim.adam({ learningRate: 0.1 }),
-  gradient: (params: Tensors, points: { x: Tensor; y: Tensor }) => {
-    const { value, grad } = valueAndGrad(squaredError)(params, points);
-    return { loss: value, grads: grad };
-  },
-  batch,
-  server: device(),
-  workers: [device(), device()],
-  clocks: 60,
-  staleness: 1,
+  model: nn.sequential(nn.linear(32), nn.tanh(), nn.linear(32), nn.tanh(), nn.linear(2)),
+  data: points.shuffle().batch(30),
+  loss: losses.softmaxCrossEntropy,
+  optimizer: optim.adam({ learningRate: 0.02 }),
+  epochs: 15,
 };
+const result = await train({ ...options, server: {} });
+const { metrics } = await result.evaluate(points.batch(rows));
+result.print(`${(100 * (metrics["accuracy"] as number)).toFixed(1)} % of the points are right`);
 
-const { params, log, losses } = await trainOnServer(options);
-const { weight, bias } = params as { weight: Tensor; bias: Tensor };
-console.log(
-  `after ${losses.length} updates: y = ${(await weight.item()).toFixed(2)} x ${(await bias.item()).toFixed(2)}`,
-);
-console.log(
-  `first events: ${log
-    .slice(0, 6)
-    .map(({ kind, worker, clock }) => `${kind} ${worker}:${clock}`)
-    .join(", ")}`,
-);
-
-const replayed = await replayOnServer(options, log);
-const same = (await (replayed.params as { weight: Tensor }).weight.item()) === (await weight.item());
-console.log(`the log, replayed, gives ${same ? "the same bits" : "other bits"}`);
+// The log in the folder of the run has which gradients were computed from which parameters, and the order of the updates.
+const folder = process.env["HEDDLE_RUN_DIR"];
+if (result.rank === 0 && folder !== undefined) {
+  const again = await train({ ...options, server: { replay: `${folder}/updates.jsonl` } });
+  const bits = async (params: unknown): Promise<string> => {
+    const leaves = Object.values(params as object).flatMap((layer: object) => Object.values(layer)) as Tensor[];
+    return JSON.stringify(await Promise.all(leaves.filter(isTensor).map(async (leaf) => [...(await leaf.data())])));
+  };
+  const same = (await bits(again.params)) === (await bits(result.params));
+  result.print(`the log, replayed, gives ${same ? "the same bits" : "other bits"}`);
+}

@@ -1,5 +1,5 @@
 /** @module What all kinds of Heddle's peer share: the data file as tensors, and timing. */
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readSync } from "node:fs";
 import type { connect, Tensor } from "heddle";
 import type { ParameterShape } from "../kinds/index.ts";
 import type { Spec } from "./link.ts";
@@ -14,22 +14,26 @@ export interface Tree {
 /** Makes a tensor of the data file's numbers. */
 export type Place = (values: Float32Array | Int32Array, shape: readonly number[], name: string) => Tensor;
 
+/** Numbers on their way into tensors, which copy them: a process reads its file more than once, and a table may be large. */
+let scratch = new ArrayBuffer(0);
+
 /** The data file, cut into tensors: `whole` places parameters, `split` what a step takes. */
 export function readTensors(
   spec: Spec,
   whole: Place,
   split: Place,
 ): { params: Tree; inputs: Tensor[]; integers: Tensor[] } {
-  const bytes = readFileSync(spec.data);
-  let offset = bytes.byteOffset;
+  const file = openSync(spec.data, "r");
   const floats = (
     [name, shape]: ParameterShape,
     place: Place,
     Numbers: typeof Float32Array | typeof Int32Array,
   ): Tensor => {
     const length = shape.reduce((product, size) => product * size, 1);
-    offset += 4 * length;
-    return place(new Numbers(bytes.buffer as ArrayBuffer, offset - 4 * length, length), shape, name);
+    if (scratch.byteLength < 4 * length) scratch = new ArrayBuffer(4 * length);
+    const numbers = new Numbers(scratch, 0, length);
+    readSync(file, numbers);
+    return place(numbers, shape, name);
   };
   const params: Record<string, unknown> = {};
   for (const parameter of spec.parameters) {
@@ -42,7 +46,9 @@ export function readTensors(
     parent[path.at(-1) as string] = floats(parameter, whole, Float32Array);
   }
   const inputs = spec.inputs.map((input) => floats(input, split, Float32Array));
-  return { params: params as Tree, inputs, integers: spec.integers.map((input) => floats(input, split, Int32Array)) };
+  const integers = spec.integers.map((input) => floats(input, split, Int32Array));
+  closeSync(file);
+  return { params: params as Tree, inputs, integers };
 }
 
 /** Runs `count` launches with a few queued; the time of each is measured from the end of the previous one. */

@@ -1,5 +1,5 @@
 /** @module Heddle's peer for trainings: one compiled step with donated state, in one process or in several. */
-import { distribute, layouts, optim, random, type Tensor, valueAndGrad } from "heddle";
+import { distribute, layouts, optim, random, Tensor, valueAndGrad } from "heddle";
 import { type Layout, replicated, shard, shardedOn } from "heddle/plan";
 import { compileFunction } from "heddle/tensor";
 import type { TrainingSizes } from "../kinds/index.ts";
@@ -60,8 +60,20 @@ function stepOf(spec: Spec, optimizer: Optimizer, dropout: boolean) {
   };
 }
 
-/** A training from the initial weights: launches a step, and returns a function that waits for its loss. */
-function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => () => Promise<number> {
+/** A training: launches a step, and returns a function that waits for its loss. */
+interface Started {
+  readonly launch: () => () => Promise<number>;
+  /** Frees what the training holds. */
+  readonly end: () => void;
+}
+
+function disposeAll(tree: Tensor | Tree): void {
+  if (tree instanceof Tensor) tree.dispose();
+  else for (const part of Object.values(tree)) disposeAll(part);
+}
+
+/** A training from the initial weights. */
+function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): Started {
   const optimizer = optimizerOf(spec.optimizer as OptimizerSettings);
   const whole = replicated({ axes: runtime.axes });
   const stored = storedLayouts(spec, runtime);
@@ -74,7 +86,11 @@ function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => ()
     outputLayouts: stored,
     donate: [0, 1],
   });
-  return () => {
+  const end = (): void => {
+    for (const held of [params, slots.optimizer, slots.network, key, count, ...batch.inputs, ...batch.integers])
+      disposeAll(held);
+  };
+  const launch = (): (() => Promise<number>) => {
     const results = compiled.run(params, slots, key, count, batch);
     const used = count;
     params = results.params as Tree;
@@ -86,21 +102,23 @@ function startTraining(spec: Spec, runtime: Runtime, dropout: boolean): () => ()
       return loss;
     };
   };
+  return { launch, end };
 }
 
 export function training(spec: Spec, runtime: Runtime): Peer {
-  let launch: ReturnType<typeof startTraining> | undefined;
+  let started: Started | undefined;
   return {
     versions: {},
     async check() {
-      const next = startTraining(spec, runtime, false);
+      const { launch, end } = startTraining(spec, runtime, false);
       const losses: number[] = [];
-      for (let step = 0; step < 3; step++) losses.push(await next()());
+      for (let step = 0; step < 3; step++) losses.push(await launch()());
+      end();
       return losses;
     },
     steps(count) {
-      launch ??= startTraining(spec, runtime, true);
-      return timed(count, 2, launch);
+      started ??= startTraining(spec, runtime, true);
+      return timed(count, 2, started.launch);
     },
   };
 }

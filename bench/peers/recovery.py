@@ -9,9 +9,13 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+# The store is the agent's and outlives a restart: without a prefix, restarted ranks read the addresses of the processes before them, and fail.
+own = os.environ["TORCHELASTIC_USE_AGENT_STORE"] != "True" and rank == 0
+store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), None, own)
+store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
+dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
 print(f"pid {os.getpid()}", flush=True)
-rank, world = dist.get_rank(), dist.get_world_size()
 model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 step = 0
 if os.path.exists(sys.argv[1]):

@@ -38,8 +38,8 @@ export function localStorage(folder: string, files: CommitFiles = nodeFiles): St
       const cut = () => new HeddleError("format", `${path(name)} ends before byte ${size}`);
       return {
         bytes: size,
-        read: async (offset, length, signal) => {
-          const bytes = new Uint8Array(length);
+        read: async (offset, length, signal, into) => {
+          const bytes = into ?? new Uint8Array(length);
           try {
             await fill(handle, bytes, offset, cut, { signal });
           } catch (error) {

@@ -96,32 +96,46 @@ export class PartsCheckpoint implements OpenCheckpoint {
     const { chunk } = this.manifest;
     let index = -1;
     let bytes = new Uint8Array();
+    let verify = (): void => {};
     for (const run of sharedRuns(piece, wanted, elementBytes)) {
       for (let done = 0; done < run.bytes; ) {
         const at = run.from + done;
-        if (Math.floor(at / chunk) !== index) {
-          index = Math.floor(at / chunk);
-          bytes = await this.chunkOf(name, piece, index);
+        const wantedIndex = Math.floor(at / chunk);
+        const start = at - wantedIndex * chunk;
+        const size = Math.min(chunk, piece.bytes - wantedIndex * chunk);
+        const length = Math.min(run.bytes - done, size - start);
+        if (length === size) {
+          // A whole chunk is read into its place, while the one before it is hashed.
+          const reading = this.chunkOf(piece, wantedIndex, target.subarray(run.to + done, run.to + done + size));
+          reading.catch(() => undefined);
+          verify();
+          const found = await reading;
+          verify = () => this.check(name, piece, wantedIndex, found);
+        } else {
+          if (wantedIndex !== index) {
+            index = wantedIndex;
+            if (bytes.length < size) bytes = new Uint8Array(size);
+            this.check(name, piece, index, await this.chunkOf(piece, index, bytes.subarray(0, size)));
+          }
+          target.set(bytes.subarray(start, start + length), run.to + done);
         }
-        const start = at - index * chunk;
-        const length = Math.min(run.bytes - done, bytes.length - start);
-        target.set(bytes.subarray(start, start + length), run.to + done);
         done += length;
       }
     }
+    verify();
   }
 
-  private async chunkOf(name: string, piece: StoredPiece, index: number): Promise<Uint8Array<ArrayBuffer>> {
-    const { chunk } = this.manifest;
-    const offset = index * chunk;
+  /** Reads a chunk of a piece into `target`, which has its size. */
+  private async chunkOf(piece: StoredPiece, index: number, target: Uint8Array): Promise<Uint8Array> {
     const file = await this.opened(piece.file);
-    const bytes = await file.read(piece.offset + offset, Math.min(chunk, piece.bytes - offset), this.signal);
-    if (createHash("sha256").update(bytes).digest("hex") !== piece.sha256[index])
-      throw new HeddleError(
-        "checkpoint",
-        `${below(this.path, piece.file)}: tensor "${name}" does not match its SHA-256`,
-      );
-    return bytes as Uint8Array<ArrayBuffer>;
+    const bytes = await file.read(piece.offset + index * this.manifest.chunk, target.length, this.signal, target);
+    if (bytes !== target) target.set(bytes);
+    return target;
+  }
+
+  private check(name: string, piece: StoredPiece, index: number, bytes: Uint8Array): void {
+    if (createHash("sha256").update(bytes).digest("hex") === piece.sha256[index]) return;
+    throw new HeddleError("checkpoint", `${below(this.path, piece.file)}: tensor "${name}" does not match its SHA-256`);
   }
 
   /** Verifies everything, also what nobody would read. @throws HeddleError `checkpoint`, `format` or `file` naming what is damaged */
@@ -131,9 +145,15 @@ export class PartsCheckpoint implements OpenCheckpoint {
       if (createHash("sha256").update(bytes).digest("hex") !== sha256)
         throw new HeddleError("checkpoint", `${below(this.path, name)}: its header does not match its SHA-256`);
     }
-    for (const [name, { pieces }] of this.manifest.tensors)
+    const { chunk, tensors } = this.manifest;
+    let buffer = new Uint8Array();
+    for (const [name, { pieces }] of tensors)
       for (const piece of pieces)
-        for (let index = 0; index < piece.sha256.length; index++) await this.chunkOf(name, piece, index);
+        for (let index = 0; index < piece.sha256.length; index++) {
+          const size = Math.min(chunk, piece.bytes - index * chunk);
+          if (buffer.length < size) buffer = new Uint8Array(size);
+          this.check(name, piece, index, await this.chunkOf(piece, index, buffer.subarray(0, size)));
+        }
   }
 
   private opened(name: string): Promise<StoredFile> {

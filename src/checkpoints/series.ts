@@ -100,17 +100,28 @@ export async function listCheckpoints(folder: string): Promise<readonly ListedCh
 }
 
 /** The checkpoints in a place, newest first. A folder without a manifest is none. */
-export async function listIn(storage: Storage): Promise<ListedCheckpoint[]> {
-  const found: ListedCheckpoint[] = [];
+export const listIn = async (storage: Storage): Promise<ListedCheckpoint[]> => (await stepsIn(storage)).checkpoints;
+
+/** What is in a place: checkpoints, and folders of steps that have no manifest, each newest first. */
+export async function stepsIn(
+  storage: Storage,
+): Promise<{ readonly checkpoints: ListedCheckpoint[]; readonly unfinished: ListedCheckpoint[] }> {
+  const checkpoints: ListedCheckpoint[] = [];
+  const unfinished: ListedCheckpoint[] = [];
   for (const name of await storage.list("")) {
     const folderStep = checkpointFolderStep(name);
     const step = folderStep ?? checkpointStep(name);
     if (step === undefined) continue;
-    if (folderStep !== undefined && !(await storage.list(name)).includes(manifestName)) continue;
-    found.push({ step, name, path: below(storage.place, name), inParts: folderStep !== undefined });
+    const isWhole = folderStep === undefined || (await storage.list(name)).includes(manifestName);
+    const found = { step, name, path: below(storage.place, name), inParts: folderStep !== undefined };
+    (isWhole ? checkpoints : unfinished).push(found);
   }
-  return found.sort((left, right) => right.step - left.step);
+  const newestFirst = (left: ListedCheckpoint, right: ListedCheckpoint): number => right.step - left.step;
+  return { checkpoints: checkpoints.sort(newestFirst), unfinished: unfinished.sort(newestFirst) };
 }
+
+/** What a folder without a manifest is. */
+export const unfinishedProblem = `it has no ${manifestName}, so its save has not finished`;
 
 /** The result of {@link latestCheckpoint}. */
 export interface LatestCheckpoint {
@@ -200,7 +211,7 @@ export const writeTest = "write-test";
 
 /**
  * Removes from a folder what killed processes left: half-written files and, if nobody else writes there, folders without a manifest.
- * Returns problems, which do no harm, as sentences for the user.
+ * Returns what was removed or passed over, and problems, which do no harm, as sentences for the user.
  */
 export async function cleanCheckpoints(
   folder: string,
@@ -209,13 +220,13 @@ export async function cleanCheckpoints(
   try {
     const only = (name: string): boolean => name === writeTest || checkpointStep(name) !== undefined;
     if (isLocal(folder)) await removeStaleTemporaries(absolutePlace(folder), { ...options, only });
-    if (options.alone !== true) return [];
     const storage = await openStorage(folder);
-    for (const name of await storage.list("")) {
-      if (checkpointFolderStep(name) === undefined) continue;
-      if (!(await storage.list(name)).includes(manifestName)) await storage.remove(name);
+    const warnings: string[] = [];
+    for (const { name, path } of (await stepsIn(storage)).unfinished) {
+      if (options.alone === true) await storage.remove(name);
+      warnings.push(`${options.alone === true ? "removed" : "passed over"} ${path}: ${unfinishedProblem}`);
     }
-    return [];
+    return warnings;
   } catch (error) {
     return codeOf(error) === "ENOENT" ? [] : [`cannot remove half-written files: ${messageOf(error)}`];
   }

@@ -7,8 +7,8 @@ import { HeddleError } from "../util/errors.ts";
 /** An open file. */
 export interface StoredFile {
   readonly bytes: number;
-  /** `length` bytes from `offset` on. @throws HeddleError `format` if the file ends before, `file` if it cannot be read */
-  read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array>;
+  /** `length` bytes from `offset` on, in `into` (of that length) if the driver fills it, else in new memory. @throws HeddleError `format` if the file ends before, `file` if it cannot be read */
+  read(offset: number, length: number, signal?: AbortSignal, into?: Uint8Array): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 

@@ -4,9 +4,9 @@ import { dtypes, isFloat } from "../ir/dtype.ts";
 import { bytesOf, formatType, sameType, type TensorType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkMatches, matching, type Pattern } from "../util/pattern.ts";
-import { absolutePlace } from "./drivers.ts";
+import { absolutePlace, openStorage } from "./drivers.ts";
 import { openCheckpoint, type PartsCheckpoint } from "./open.ts";
-import { listCheckpoints, messageOf } from "./series.ts";
+import { listCheckpoints, messageOf, stepsIn, unfinishedProblem } from "./series.ts";
 import type { OpenCheckpoint } from "./types.ts";
 
 /** What a checkpoint holds, without its values; `problem` for one that cannot be opened. */
@@ -45,10 +45,11 @@ export async function withCheckpoint<Result>(
   }
 }
 
-/** Summaries of the checkpoints in the folder of a run, newest first. */
+/** Summaries of the checkpoints in the folder of a run, newest first; saves that have not finished come after them. */
 export async function summaries(place: string): Promise<Summary[]> {
   const all: Summary[] = [];
-  for (const { path, step } of await listCheckpoints(place)) {
+  const { checkpoints, unfinished } = await stepsIn(await openStorage(place));
+  for (const { path, step } of checkpoints) {
     try {
       const known = await withCheckpoint(path, async ({ description, entries, ...checkpoint }) => ({
         files: "manifest" in checkpoint ? (checkpoint as PartsCheckpoint).manifest.files.size : 1,
@@ -62,7 +63,7 @@ export async function summaries(place: string): Promise<Summary[]> {
       all.push({ path, step, problem: messageOf(error) });
     }
   }
-  return all;
+  return [...all, ...unfinished.map(({ path, step }) => ({ path, step, problem: `${path}: ${unfinishedProblem}` }))];
 }
 
 /** Reads and verifies everything at a place; what is wrong with each checkpoint, undefined for nothing. */

@@ -56,9 +56,9 @@ for (const measurement of measurements) {
   const [name = "", bytes = "4"] = measurement.split(":");
   const [length, call] = (calls[name] as (typeof calls)[string])(Number(bytes));
   const x = zeros([length]);
-  const large = Number(bytes) >= 2 ** 20;
-  // Many small sums, so that the start of the program is no part of their time.
-  const times = large ? 4 : name !== "allReduce" ? 50 : Number(bytes) > 4096 ? 200 : 2000;
+  // Many sums, so that the start of the program, which the loops of the peers do without, is hardly part of their time.
+  const most = name === "allReduce" ? 2000 : Number(bytes) < 2 ** 20 ? 50 : 4;
+  const times = Math.min(most, Math.max(4, Math.round(2 ** 26 / Number(bytes))));
   const program = comm.perDevice(repeated(name, call, times), { name });
   const inProgram = (await timed(() => comm.work(program(x)).wait())) / times;
   const alone = await timed(async () => {

@@ -1,16 +1,18 @@
-/** @module `heddle bench collectives`: collectives beside Gloo and MPI, in turns, on this machine. */
+/** @module `heddle bench`: collectives beside Gloo and MPI, in turns, on this machine. */
 import { spawn } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Argument, Command } from "commander";
+import { Command } from "commander";
 import { HeddleError } from "../util/errors.ts";
 import { nearest } from "../util/options.ts";
 import { ownVariables } from "../util/settings.ts";
 import { formatBytes, formatTime } from "../util/text.ts";
 import { wholeNumber } from "./arguments.ts";
 import { glooPeer, type Missing, mpiPeers, outputOf, type Peer, peerFolder } from "./bench-peers.ts";
+import { benchPoliciesCommand } from "./bench-policies.ts";
 import type { CommandContext } from "./context.ts";
 import { exitStatus } from "./status.ts";
+import { aligned } from "./table.ts";
 
 /** Bytes that each rank sends at least, as a share of the size, times the number of ranks: bus bandwidth divides by what no algorithm saves. */
 const shares: { readonly [collective: string]: (ranks: number) => number } = {
@@ -59,8 +61,16 @@ export interface Measured {
 
 const kinds = ["heddle", "gloo", "mpi"];
 
-/** The `bench` command. */
-export function benchCommand({ finish }: CommandContext): Command {
+/** The `bench` command: each thing that is timed is a command of its own. */
+export function benchCommand(context: CommandContext): Command {
+  return new Command("bench")
+    .summary("time collectives, compare policies")
+    .description("Times collectives beside Gloo and MPI, or compares policies of consistency.")
+    .addCommand(benchCollectivesCommand(context))
+    .addCommand(benchPoliciesCommand(context));
+}
+
+function benchCollectivesCommand({ finish }: CommandContext): Command {
   const list = (what: string, allowed: readonly string[]) => (text: string) => {
     const names = text.split(",");
     const unknown = names.find((name) => !allowed.includes(name));
@@ -69,9 +79,8 @@ export function benchCommand({ finish }: CommandContext): Command {
     const hint = suggestion === undefined ? `there are ${allowed.join(", ")}` : `did you mean '${suggestion}'?`;
     throw new HeddleError("option", `bench: there is no ${what} '${unknown}'`, { hint });
   };
-  return new Command("bench")
+  return new Command("collectives")
     .summary("time collectives beside Gloo and MPI")
-    .addArgument(new Argument("<what>", "what is timed").choices(["collectives"]))
     .description(
       "Times collectives between processes of this machine, in turns with Gloo (PyTorch) and MPI where they are.",
     )
@@ -86,7 +95,7 @@ export function benchCommand({ finish }: CommandContext): Command {
     .option("--peers <names>", `of ${kinds.join(", ")}`, list("peer", kinds), kinds)
     .option("--json", "machine-readable")
     .addHelpText("after", notes)
-    .action(async (_what: string, flags: Flags) => {
+    .action(async (flags: Flags) => {
       const { measured, missing } = await measure(flags);
       if (flags.json === true) console.log(JSON.stringify({ workers: flags.workers, measured, missing }, null, 2));
       else console.log(formatMeasured(measured, missing, flags.workers));
@@ -184,17 +193,8 @@ export function formatMeasured(measured: readonly Measured[], missing: readonly 
           gigabytes(bus),
         ]),
     );
-    return `${collective}, ${workers} workers\n${aligned([["size", "", "time", "alg GB/s", "bus GB/s"], ...rows])}`;
+    return `${collective}, ${workers} workers\n${aligned([["size", "", "time", "alg GB/s", "bus GB/s"], ...rows], [1])}`;
   });
   const told = missing.map((one) => `${one.name} was not measured: ${one.missing}`);
   return [...blocks, ...(told.length === 0 ? [] : [told.join("\n")])].join("\n\n");
-}
-
-function aligned(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] as readonly string[]).map((_cell, column) =>
-    Math.max(...rows.map((row) => (row[column] as string).length)),
-  );
-  const cell = (text: string, column: number): string =>
-    column === 1 ? text.padEnd(widths[column] as number) : text.padStart(widths[column] as number);
-  return rows.map((row) => row.map(cell).join("  ").trimEnd()).join("\n");
 }

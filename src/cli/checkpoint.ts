@@ -25,8 +25,8 @@ import type { CommandContext } from "./context.ts";
 import { exitStatus } from "./status.ts";
 
 const notes = `
-A place is the folder of a run, a checkpoint in it (a file, or a folder of parts), or an address such as s3://bucket/run. Where one
-checkpoint is meant, the folder of a run means its newest.
+A run is its folder, or an address such as s3://bucket/run; a checkpoint is a file in it, or a folder of parts. Where one checkpoint is
+meant, the folder of a run means its newest; verify takes all of a run.
 
 Examples:
   heddle checkpoint ls run
@@ -62,7 +62,7 @@ function addLs(command: Command): void {
   command
     .command("ls")
     .description("Lists the checkpoints of a run, newest first.")
-    .argument("<place>", "the folder or address of a run")
+    .argument("<run>", "the folder or address of a run")
     .option("--json", "print JSON")
     .action(async (place: string, flags: JsonFlag) => {
       if (isLocal(place) && !existsSync(place)) throw new HeddleError("file", `there is nothing at ${place}`);
@@ -91,7 +91,7 @@ function addShow(command: Command): void {
   command
     .command("show")
     .description("Shows what a checkpoint holds: position, seed, data, and the type and size of each value.")
-    .argument("<place>", "a checkpoint, or the folder of a run for its newest")
+    .argument("<checkpoint>", "a checkpoint, or the folder of a run for its newest")
     .option("--json", "print JSON")
     .action(async (place: string, flags: JsonFlag) => {
       await withCheckpoint(place, async (checkpoint) => {
@@ -139,8 +139,8 @@ function addDiff(command: Command, { finish }: CommandContext): void {
   command
     .command("diff")
     .description("Compares the values of two checkpoints. Exit status 1 if they differ.")
-    .argument("<a>", "a checkpoint, or the folder of a run for its newest")
-    .argument("<b>", "another")
+    .argument("<checkpoint>", "a checkpoint, or the folder of a run for its newest")
+    .argument("<other>", "another one")
     .option("--json", "print JSON")
     .action(async (left: string, right: string, flags: JsonFlag) => {
       const found = await withCheckpoint(left, (a) => withCheckpoint(right, (b) => differences(a, b)));
@@ -168,7 +168,7 @@ function addExport(command: Command): void {
     .description(
       "Writes the weights of a checkpoint as one safetensors file, or a whole checkpoint of parts as one file.",
     )
-    .argument("<place>", "a checkpoint, or the folder of a run for its newest")
+    .argument("<checkpoint>", "a checkpoint, or the folder of a run for its newest")
     .requiredOption("-o, --output <path>", "the file to write")
     .option("--only <patterns...>", `patterns of values, such as params.head ${rest}`)
     .option("--whole", "write a checkpoint in one file, from which a training resumes")

@@ -23,6 +23,10 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
   bench: async () => (await import("./bench.ts")).benchCommand,
 };
 
+/** The command that `heddle run --servers` starts. */
+const internal = "serve";
+const serve = async () => (await import("./serve.ts")).serveCommand;
+
 const examples = `
 Examples:
   heddle run train.ts --workers 4            the file in four processes, as with torchrun
@@ -80,7 +84,7 @@ function watchOutput(): { readonly signal: AbortSignal } {
 
 /** The commands that a command line needs: the named one, or all. */
 const namesFor = (first: string | undefined): readonly string[] =>
-  first !== undefined && Object.hasOwn(commands, first) ? [first] : Object.keys(commands);
+  first !== undefined && (first === internal || Object.hasOwn(commands, first)) ? [first] : Object.keys(commands);
 
 /** The command with some of its subcommands. */
 async function heddleCommand(context: CommandContext, names: readonly string[]): Promise<Command> {
@@ -91,9 +95,9 @@ async function heddleCommand(context: CommandContext, names: readonly string[]):
     .addHelpText("after", examples)
     .showHelpAfterError("(heddle --help lists the commands)")
     .enablePositionalOptions();
-  const makers = await Promise.all(names.map((name) => commands[name]?.()));
+  const makers = await Promise.all(names.map((name) => (name === internal ? serve() : commands[name]?.())));
   for (const command of makers.flatMap((make) => make?.(context) ?? [])) {
-    program.addCommand(command.copyInheritedSettings(program));
+    program.addCommand(command.copyInheritedSettings(program), { hidden: command.name() === internal });
     command.showHelpAfterError(`(heddle ${command.name()} --help says what it takes)`);
   }
   program.addCommand(agentCommand(context), { hidden: true });

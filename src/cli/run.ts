@@ -78,6 +78,10 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "how often to start again after a failure, from the last checkpoint; with --workers 2:8 how many lost workers to replace (default: 0)",
       wholeNumber(0, 1_000_000),
     )
+    .option(
+      "--membership <address>",
+      "where an elastic run's epochs are kept, so that a launcher that stands by can take over, such as etcd://a:2379,b:2379/name (default: this process alone)",
+    )
     .option("-t, --threads <number>", "threads of each worker (default: the cores, shared out)", wholeNumber(1, 1024))
     .option(
       "--executor <name>",
@@ -90,6 +94,15 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "train by this plan, as heddle plan --layouts or --graph printed it, edited or not (docs/plans.md)",
     )
     .addOption(compressionFlag())
+    .option(
+      "--servers <number>",
+      "parameter servers, to which workers push gradients; 0: on the workers (docs/parameter-server.md)",
+      wholeNumber(0, 1024),
+    )
+    .option(
+      "--policy <spec>",
+      "who waits for whom on servers, where the file does not say it, such as bsp, ssp:3 or async",
+    )
     .addOption(machineFlag())
     .option(
       "--on <addresses>",

@@ -45,14 +45,18 @@ export function replicatedValue(runtime: Runtime, type: TensorType, data: TypedA
 /** Splits host data of the whole value into the parts of the local devices. */
 export function distributedValue(runtime: Runtime, type: TensorType, wanted: Layout, data: TypedArray): Value {
   const layout = resolved(type, wanted, meshOf(runtime));
+  // What lies in the array as in memory is not copied in JavaScript first: a table may be large.
+  const isWhole =
+    layout.every(({ kind }) => kind !== "shard") && data.constructor === dtypes[type.dtype].create(0).constructor;
   const shards = runtime.local.map(({ coordinates }, index) => {
     if (!holdsPart(layout, coordinates)) return nothing;
     const local = localType(type, layout, meshOf(runtime), coordinates);
     const buffer = runtime.executor.allocate(bytesOf(local), index);
-    const part = dtypes[type.dtype].create(sizeOf(local.shape));
-    eachOfPart({ type, layout, runtime }, coordinates, local.shape, (linear, offset) => {
+    const part = isWhole ? data : dtypes[type.dtype].create(sizeOf(local.shape));
+    const place = (linear: number, offset: number): void => {
       part[linear] = data[offset] as number;
-    });
+    };
+    if (!isWhole) eachOfPart({ type, layout, runtime }, coordinates, local.shape, place);
     buffer.write(dtypes[type.dtype].bytesOf(part));
     return buffer;
   });

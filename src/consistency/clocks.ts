@@ -30,6 +30,8 @@ const newShare = 0.3;
 export class ClockTable {
   private readonly entries = new Map<number, Entry>();
   private floor = 0;
+  /** Clocks that the fastest worker ever has finished. */
+  private top = 0;
   /** The time of the newest event, in seconds. */
   now = 0;
 
@@ -43,7 +45,7 @@ export class ClockTable {
     return this.entries.size;
   }
 
-  /** Clocks that the slowest live worker has finished. Never falls; stays as it is when the last worker leaves. */
+  /** Clocks that the slowest live worker has finished. Never falls. Without workers: those of the fastest that was there. */
   get slowest(): number {
     for (const { done } of this.entries.values()) if (done === this.floor) return this.floor;
     if (this.entries.size > 0) {
@@ -72,7 +74,8 @@ export class ClockTable {
   /** Removes a worker. */
   delete(worker: number): void {
     this.entries.delete(worker);
-    this.floor = this.slowest;
+    // What the last worker leaves is whole: who comes later begins after it.
+    this.floor = this.entries.size === 0 ? this.top : this.slowest;
   }
 
   /** The worker waits. */
@@ -85,8 +88,15 @@ export class ClockTable {
     const entry = this.entry(worker);
     entry.waiting = false;
     entry.begun++;
-    this.refresh(worker, until);
+    entry.held = this.slowest;
+    entry.until = until;
     if (entry.begun === entry.done + 1) entry.at = this.now;
+  }
+
+  /** The worker leaves out the clocks before this one, if it has none under way. */
+  skip(worker: number, clock: number): void {
+    const entry = this.entry(worker);
+    if (entry.begun === entry.done && entry.done < clock) entry.begun = entry.done = clock;
   }
 
   /** The worker has a new copy. */
@@ -107,6 +117,7 @@ export class ClockTable {
     const seconds = this.now - entry.at;
     entry.seconds = Number.isNaN(entry.seconds) ? seconds : entry.seconds + newShare * (seconds - entry.seconds);
     entry.at = this.now;
+    this.top = Math.max(this.top, entry.done + 1);
     return entry.done++;
   }
 

@@ -16,6 +16,8 @@ export interface Grant {
   readonly clock: number;
   /** Clocks that the slowest worker has finished: the copy has all updates of earlier clocks. */
   readonly slowest: number;
+  /** The worker's own clocks that have arrived: a worker that applies its updates to its copy applies those from here on again. */
+  readonly own: number;
   /** The last clock that the worker may begin with this copy, without another pull. */
   readonly until: number;
 }
@@ -52,6 +54,8 @@ export class Consistency<Payload = undefined> {
   private events = 0;
   /** The most clocks in flight that a policy has allowed: workers hear of a change late. */
   private outstanding: number;
+  /** Whether a policy has let workers pull in the middle of a clock. */
+  private refreshes: boolean;
 
   /**
    * @param policy a policy, or its spec: `"bsp"`, `"ssp:3"`
@@ -66,6 +70,7 @@ export class Consistency<Payload = undefined> {
       throw new HeddleError("option", `there must be at least one worker, got ${shown(workers)}`);
     this.current = asPolicy(policy);
     this.outstanding = this.current.worker.outstanding;
+    this.refreshes = fetchesApart(this.current);
     this.act = act;
     this.merging = merging;
     const all = Array.isArray(workers) ? (workers as number[]) : Array.from({ length: workers as number }).keys();
@@ -91,9 +96,10 @@ export class Consistency<Payload = undefined> {
 
   /** A worker requests the parameters. Returns the workers that may have them now. @throws HeddleError `protocol` */
   pull(worker: number, told: Told<Payload> = {}): Grant[] {
-    const { begun, done, waiting } = this.expect(worker, "pulls");
-    if (waiting) throw new HeddleError("protocol", `worker ${worker} pulls, but it is waiting`);
-    if (begun - done >= this.outstanding)
+    const entry = this.expect(worker, "pulls");
+    if (entry.waiting) throw new HeddleError("protocol", `worker ${worker} pulls, but it is waiting`);
+    if (told.refresh === true) return this.refresh(entry, told);
+    if (entry.begun - entry.done >= this.outstanding)
       throw new HeddleError("protocol", `worker ${worker} pulls, but it is working`);
     this.tick(told);
     this.clocks.wait(worker);
@@ -138,7 +144,17 @@ export class Consistency<Payload = undefined> {
     this.tick(told);
     this.current = next;
     this.outstanding = Math.max(this.outstanding, next.worker.outstanding);
+    this.refreshes ||= fetchesApart(next);
     return this.release(this.clocks.slowest);
+  }
+
+  /** A copy that begins no clock. */
+  private refresh(entry: WorkerClock, told: Told<Payload>): Grant[] {
+    if (!this.refreshes) throw new HeddleError("protocol", `worker ${entry.worker} refreshes, but pulls begin clocks`);
+    this.tick(told);
+    const copy = this.copyFor(entry);
+    this.clocks.refresh(entry.worker, copy.until);
+    return [copy];
   }
 
   private tick({ at }: Told<Payload>): void {
@@ -157,12 +173,8 @@ export class Consistency<Payload = undefined> {
     const grants: Grant[] = [];
     for (const worker of this.waiting) {
       const entry = this.clocks.get(worker) as WorkerClock;
-      const { worker: rule } = this.current;
-      if (entry.begun - entry.done >= rule.outstanding || !this.current.mayBegin(entry, this.clocks)) continue;
-      const grant = this.copyFor(entry);
-      this.clocks.begin(worker, grant.until);
-      this.current.began?.(entry, this.clocks);
-      grants.push(grant);
+      const grant = this.grant(entry);
+      if (grant !== undefined) grants.push(grant);
     }
     if (grants.length > 0) {
       const granted = new Set(grants.map(({ worker }) => worker));
@@ -170,6 +182,17 @@ export class Consistency<Payload = undefined> {
     }
     if (this.clocks.slowest > slowestBefore) this.send(grants);
     return grants;
+  }
+
+  private grant(entry: WorkerClock): Grant | undefined {
+    const { current, clocks } = this;
+    const { worker, begun, done } = entry;
+    if (begun - done >= current.worker.outstanding || !current.mayBegin(entry, clocks)) return undefined;
+    if (current.skipsTo !== undefined) clocks.skip(worker, current.skipsTo(clocks));
+    const grant = this.copyFor(entry);
+    clocks.begin(worker, grant.until);
+    current.began?.(entry, clocks);
+    return grant;
   }
 
   private settle(): void {
@@ -195,8 +218,10 @@ export class Consistency<Payload = undefined> {
 
   private copyFor(entry: WorkerClock): Grant {
     const until = this.current.until?.(entry, this.clocks) ?? entry.begun;
-    return { worker: entry.worker, clock: entry.begun, slowest: this.clocks.slowest, until };
+    return { worker: entry.worker, clock: entry.begun, slowest: this.clocks.slowest, own: entry.done, until };
   }
 }
+
+const fetchesApart = ({ worker }: Policy): boolean => worker.fetchEvery !== worker.pushEvery;
 
 const asPolicy = (policy: Policy | string): Policy => (typeof policy === "string" ? policyNamed(policy) : policy);

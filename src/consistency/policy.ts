@@ -11,6 +11,8 @@ export interface Told<Payload = undefined> {
   readonly samples?: number;
   /** The update itself: handed back in the step that applies it. */
   readonly payload?: Payload;
+  /** Of a pull: it begins no clock, and is answered at once. For workers whose rule fetches apart from pushes. */
+  readonly refresh?: boolean;
 }
 
 /** An update that arrived. */
@@ -29,9 +31,9 @@ export interface Step<Payload = unknown> {
   readonly parts: readonly { readonly update: Update<Payload>; readonly weight: number }[];
   /**
    * For a running mean: the server keeps one sum per `group`, adds the weighted parts to it, and applies `scale` times the new sum
-   * less what the group's steps have applied so far. `last`: no step of the group comes any more.
+   * less what the group's steps have applied so far.
    */
-  readonly mean?: { readonly group: number; readonly scale: number; readonly last: boolean };
+  readonly mean?: { readonly group: number; readonly scale: number };
 }
 
 /** What a policy makes of arrived updates. What is in neither list stays and is asked for again after the next event. */
@@ -45,7 +47,7 @@ export interface Settled<Payload = unknown> {
 
 /** What a worker does between a pull and a push, as data. */
 export interface WorkerRule {
-  /** Local steps between two pulls. */
+  /** Local steps between two pulls. Where it differs from {@link WorkerRule.pushEvery}, pulls after the first are refreshes. */
   readonly fetchEvery: number;
   /** Local steps between two pushes: a clock is that many steps. */
   readonly pushEvery: number;
@@ -76,6 +78,8 @@ export interface Policy {
   mayBegin(worker: WorkerClock, clocks: ClockTable): boolean;
   /** The last clock that a worker which begins now may begin with the same copy. Default: the clock that it begins. */
   until?(worker: WorkerClock, clocks: ClockTable): number;
+  /** The clock that a worker begins if it is behind it: what it has missed is left out. Default: the one after its last. */
+  skipsTo?(clocks: ClockTable): number;
   /** Steps of the updates that have arrived and wait, oldest first. Default: {@link eachAlone}. */
   settle?<Payload>(arrived: readonly Update<Payload>[], clocks: ClockTable, merging: Merging): Settled<Payload>;
   /** Workers that are sent new parameters without a pull when the slowest clock advances. Default: none. */
@@ -114,7 +118,7 @@ export function together<Payload>(updates: readonly Update<Payload>[], merging: 
   return { parts: updates.map((update) => ({ update, weight: merging === "sum" ? 1 : update.samples / total })) };
 }
 
-/** One step for each finished clock, of all updates of that clock, and of older ones. */
+/** One step for each clock that all live workers have finished, of all updates of that clock. */
 export function byClock<Payload>(
   arrived: readonly Update<Payload>[],
   clocks: ClockTable,

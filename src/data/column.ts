@@ -56,6 +56,8 @@ export interface Column {
    * only be read as a whole.
    */
   readonly read?: (rows: RowIndices, moment?: ReadMoment) => Promise<TypedArray>;
+  /** Whether the rows have other values in each epoch, as those of a stream may: then they are never kept. Default false. */
+  readonly byEpoch?: boolean;
   /**
    * What the values of these rows are recognised by: two columns with the same text have the same values. `whole` reads every
    * value; without it, a sample of blocks is enough. Absent: the values themselves are hashed.

@@ -74,6 +74,8 @@ interface Description {
   readonly length: number;
   readonly batchSize: number | undefined;
   readonly dropRemainder: boolean;
+  /** The part of each batch that is read; default all of it. */
+  readonly part?: { readonly rank: number; readonly ranks: number };
 }
 
 /** An immutable dataset; every method returns a new one. Made by `data.fromArrays`, `data.idx` or `data.mnist`. */
@@ -118,8 +120,9 @@ export class Dataset {
     const { length, dropRemainder } = this.description;
     const size = this.#batchSize();
     const remainder = dropRemainder ? 0 : length % size;
-    if (length < size) return [remainder];
-    return remainder === 0 ? [size] : [size, remainder];
+    const sizes = length < size ? [remainder] : remainder === 0 ? [size] : [size, remainder];
+    const { rank, ranks } = this.description.part ?? { rank: 0, ranks: 1 };
+    return sizes.map((rows) => shardSizes(rows, ranks)[rank] as number);
   }
 
   /** Reads the rows in random order, which depends on seed and epoch, with a new order in each epoch. Comes before `batch()`. */
@@ -172,6 +175,11 @@ export class Dataset {
     return batched;
   }
 
+  /** The same batches, of which only the rows of a rank are read, as {@link Dataset.batchRows} shares them. Comes after `batch()`. @internal */
+  share(rank: number, ranks: number): Dataset {
+    return ranks === 1 ? this : new Dataset({ ...this.description, part: { rank, ranks } });
+  }
+
   /** The source row at position `index` of an epoch. `seed` is the run's, default 0. */
   rowAt(epoch: number, index: number, seed = 0): number {
     return this.#rowFinder(epoch, seed)(index);
@@ -179,7 +187,8 @@ export class Dataset {
 
   /** The rows of batch `step` of `epoch`, and the part of `rank`. Throws when there is no such batch. */
   batchRows(epoch: number, step: number, options: BatchRowsOptions = {}): BatchRows {
-    const { rank = 0, ranks = 1, seed = 0 } = options;
+    const { part = { rank: 0, ranks: 1 } } = this.description;
+    const { rank = part.rank, ranks = part.ranks, seed = 0 } = options;
     checkCount("epoch", epoch, Number.MAX_SAFE_INTEGER);
     checkCount("step", step, this.batchesPerEpoch - 1);
     checkCount("ranks", ranks, largestBatch, 1);
@@ -191,7 +200,8 @@ export class Dataset {
     for (let index = 0; index < rows.length; index++) rows[index] = find(first + index);
     const sizes = shardSizes(rows.length, ranks);
     const start = sizes.slice(0, rank).reduce((sum, size) => sum + size, 0);
-    return { epoch, step, rows, sizes, start, local: rows.subarray(start, start + (sizes[rank] as number)) };
+    const local = rows.subarray(start, start + (sizes[rank] as number));
+    return { epoch, step, rows: this.description.part === undefined ? rows : local, sizes, start, local };
   }
 
   /** Reads every column that is in memory as a whole, and is not there yet. Optional: gathering rows reads columns, too. */

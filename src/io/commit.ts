@@ -96,6 +96,7 @@ export interface CommitOptions {
 export interface CommitContent {
   /** Size of the whole file. */
   readonly bytes: number;
+  /** A chunk stays as it is while the next one is made. */
   readonly chunks: Iterable<Uint8Array>;
   /** Bytes to write over earlier ones, called after the last chunk: a hash in a header. */
   readonly patch?: () => { readonly position: number; readonly bytes: Uint8Array };
@@ -151,18 +152,23 @@ export async function commitFile(path: string, content: CommitContent, options: 
 
 async function writeAll(files: CommitFiles, path: string, content: CommitContent, signal?: AbortSignal): Promise<void> {
   const file = await files.create(path);
+  let writing = Promise.resolve();
   try {
     let position = 0;
+    // A chunk is made, and hashed, while the one before it is written.
     for (const chunk of content.chunks) {
+      await writing;
       signal?.throwIfAborted();
-      await file.write(chunk, position);
+      writing = file.write(chunk, position);
       position += chunk.length;
     }
+    await writing;
     const patch = content.patch?.();
     if (patch !== undefined) await file.write(patch.bytes, patch.position);
     signal?.throwIfAborted();
     await file.sync();
   } finally {
+    await writing.catch(() => undefined);
     await file.close();
   }
 }

@@ -23,7 +23,15 @@ export {
 export { onnxOps } from "../adapters/onnx/ops.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host-tensors.ts";
 export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
-export { decodeNpy, encodeNpy, type ReadNpyOptions, readNpy, writeNpy } from "./npy.ts";
+export {
+  decodeNpy,
+  encodeNpy,
+  type NpyColumnOptions,
+  npyColumn,
+  type ReadNpyOptions,
+  readNpy,
+  writeNpy,
+} from "./npy.ts";
 export {
   decodeNpz,
   encodeNpz,

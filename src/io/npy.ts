@@ -3,6 +3,7 @@
  * as a literal of a Python dict with `descr`, `fortran_order` and `shape`, then the values. The header is read by a
  * parser of just that, and its sizes are checked before anything is allocated; arrays of objects (pickles) are refused.
  */
+import { type Column, columnFromRanges, fileRanges, type Transform } from "../data/index.ts";
 import { type DType, dtypes, isDType, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { formatShape, type Shape, sizeOf, stridesOf } from "../ir/shape.ts";
@@ -12,6 +13,7 @@ import { checkRecognised } from "../util/recognise.ts";
 import { called } from "../util/source.ts";
 import { bytesOfHost, checkHost, largestRank, type TensorOrHost, toHost } from "./host-tensors.ts";
 import { parsePythonDict } from "./python-literal.ts";
+import { openFile, readPart } from "./read.ts";
 import { readWhole } from "./read-file.ts";
 import { writeBytes } from "./write.ts";
 
@@ -77,7 +79,8 @@ function headerText(bytes: Uint8Array, file: string): { text: string; end: numbe
   }
 }
 
-function parseHeader(bytes: Uint8Array, file: string): NpyHeader {
+/** Reads and checks a header; `size` is the size of the whole file, of which `bytes` may be the start. */
+function parseHeader(bytes: Uint8Array, file: string, size = bytes.length): NpyHeader {
   const { text, end } = headerText(bytes, file);
   const fields = parsePythonDict(text, (problem) => malformed(file, `header ${problem}`));
   const names = [...fields.keys()].sort().join(", ");
@@ -90,8 +93,8 @@ function parseHeader(bytes: Uint8Array, file: string): NpyHeader {
   if (sizes.some((size) => size < 0)) throw malformed(file, `shape ${formatShape(sizes)} has a negative size`);
   const elements = parseDescr(descr, file);
   const wanted = sizes.reduce((product, size) => product * BigInt(size), BigInt(bytesOfElement(elements)));
-  if (wanted !== BigInt(bytes.length - end)) {
-    const found = bytes.length - end;
+  if (wanted !== BigInt(size - end)) {
+    const found = size - end;
     throw malformed(
       file,
       `${elements.short ?? elements.dtype}${formatShape(sizes)} takes ${wanted} bytes, ${found} are there`,
@@ -211,6 +214,42 @@ export function readNpy(path: string, options: ReadNpyOptions = {}): Promise<Hos
   return called(async () => {
     checkOptions("readNpy", options, ["signal"]);
     return decodeNpy(await readWhole("readNpy", path, options), path);
+  });
+}
+
+/** Options of {@link npyColumn}. */
+export interface NpyColumnOptions {
+  /** What the model sees of the values; default the values. */
+  readonly transform?: Transform;
+}
+
+/**
+ * A column of a dataset whose values stay in an npy file: the rows of a batch are read alone, so the file may be larger than memory. The
+ * header is read now.
+ *
+ * @example const dataset = data.fromColumns("numbers", [await io.npyColumn("x", "x.npy"), await io.npyColumn("y", "y.npy")]);
+ * @throws as {@link readNpy}; `format` for values in the order of columns, whose rows do not lie together
+ */
+export function npyColumn(name: string, path: string, options: NpyColumnOptions = {}): Promise<Column> {
+  return called(async () => {
+    checkOptions("npyColumn", options, ["transform"]);
+    const file = await openFile("npyColumn", path);
+    try {
+      const { size } = await file.stat();
+      const bytes = await readPart(file, 0, Math.min(size, largestHeader + 12));
+      const { fortran, shape, start, dtype, short, bigEndian } = parseHeader(bytes, path, size);
+      if (shape.length === 0)
+        throw new HeddleError("shape", `npyColumn: ${path} is a scalar; the first dim counts rows`);
+      if (fortran && shape.length > 1)
+        throw new HeddleError("format", `npyColumn: ${path} has its values column by column`, {
+          hint: "save numpy.ascontiguousarray(x), or read it whole with readNpy",
+        });
+      const values = { shape, dtype, start, short, bigEndian };
+      const { transform } = options;
+      return columnFromRanges({ name, shape, dtype, transform }, fileRanges("npyColumn", path, values));
+    } finally {
+      await file.close();
+    }
   });
 }
 

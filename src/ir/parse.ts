@@ -91,7 +91,7 @@ class GraphReader {
     try {
       return apply(opNamed(name), inputs, attrs);
     } catch (error) {
-      throw error instanceof HeddleError ? this.error(error.plain) : error;
+      throw this.error(error instanceof HeddleError ? error.plain : `'${name}' does not take these attributes`);
     }
   }
 

@@ -1,9 +1,12 @@
 /** @module The workers of a run, wherever they are. */
+import type { ParameterServers } from "./parameter-servers.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
 /** The started workers. */
 export interface Crew {
   readonly processes: readonly WorkerProcess[];
+  /** The parameter servers of the run, if there are any; also where the workers are the servers. */
+  readonly servers?: ParameterServers;
   /** Whether the run has failed, so that nothing waits for workers any more. */
   failed: boolean;
   /** Whether a signal has stopped the run: then nobody looks for its records. */

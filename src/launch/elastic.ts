@@ -3,6 +3,7 @@
 import { consequences } from "../elastic/losses.ts";
 import { type ElasticLimits, Membership, type MembershipAction, type MembershipEvent } from "../elastic/membership.ts";
 import type { ElasticMessage } from "../launcher-messages/launcher.ts";
+import type { RunLog } from "../quorum/log.ts";
 import { listed } from "../util/text.ts";
 import type { Crew } from "./crew.ts";
 import { type StopRequest, type StopSignal, statusOf, stopAll } from "./supervise.ts";
@@ -16,6 +17,8 @@ export interface ElasticEnd {
   readonly stoppedBy: StopSignal | undefined;
   /** Workers whose loss did not end the run. */
   readonly forgiven: ReadonlySet<number>;
+  /** Why this launcher leads the run no more; its workers are killed. */
+  readonly lost: string | undefined;
 }
 
 /** Options of {@link superviseElastic}. */
@@ -23,6 +26,8 @@ export interface ElasticOptions {
   readonly limits: ElasticLimits;
   /** The epoch of the first members. */
   readonly epoch: number;
+  /** Where each epoch is written before it is announced; undefined: nowhere. */
+  readonly log: RunLog | undefined;
   /** Milliseconds of {@link stopAll}. */
   readonly grace: number;
   readonly saves: boolean;
@@ -37,12 +42,21 @@ export interface ElasticOptions {
 /** Waits for the end of an elastic run. */
 export async function superviseElastic(crew: Crew, stop: StopRequest, options: ElasticOptions): Promise<ElasticEnd> {
   const run = new ElasticRun(crew, options);
-  const outcome = await Promise.race([run.ended, stop.requested]);
-  if (outcome === "finished") return { stoppedBy: undefined, forgiven: run.forgiven };
+  const lost = options.log?.lost.then((reason) => ({ reason })) ?? new Promise<never>(() => {});
+  const outcome = await Promise.race([run.ended, stop.requested, lost]);
+  const end = { stoppedBy: undefined, forgiven: run.forgiven, lost: undefined };
+  if (outcome === "finished") return end;
+  if (typeof outcome === "object") {
+    options.say(`${outcome.reason}: the workers are ended, so that another launcher can go on`);
+    run.stop(false);
+    crew.kill();
+    await Promise.all(crew.processes.map(({ ended }) => ended));
+    return { ...end, lost: outcome.reason };
+  }
   const isSignal = outcome !== "failed";
   if (isSignal) run.stop(options.saves);
   await stopAll(crew.processes, isSignal ? outcome : "SIGTERM", stop, options.grace, isSignal && options.saves);
-  return { stoppedBy: isSignal ? outcome : undefined, forgiven: run.forgiven };
+  return { ...end, stoppedBy: isSignal ? outcome : undefined };
 }
 
 class ElasticRun {
@@ -107,7 +121,7 @@ class ElasticRun {
   private act(action: MembershipAction): void {
     switch (action.type) {
       case "announce":
-        this.announce(action.epoch, action.members);
+        void this.announce(action.epoch, action.members);
         break;
       case "start": {
         const worker = this.crew.add?.(action.worker) as WorkerProcess;
@@ -141,7 +155,10 @@ class ElasticRun {
     }
   }
 
-  private announce(epoch: number, members: readonly number[]): void {
+  /** Announces an epoch as soon as the log has it. */
+  private async announce(epoch: number, members: readonly number[]): Promise<void> {
+    const { log } = this.options;
+    if (log !== undefined && !(await log.append({ type: "epoch", epoch, members }))) return;
     this.options.onEpoch(epoch);
     const names = members.map(String);
     const who = members.length === 1 ? `worker ${names[0]}` : `workers ${listed(names, names.length)}`;
@@ -166,13 +183,14 @@ class ElasticRun {
 /** An error of the worker's own ends the run; an error about others, or none, means that the worker is lost. */
 function howEnded(
   { error, stopping }: WorkerProcess,
-  { code, startError }: WorkerExit,
+  { code, startError, hostLost = false }: WorkerExit,
 ): "finished" | "failed" | "lost" {
+  if (hostLost) return "lost";
   const isAsked = stopping && code === statusOf("SIGUSR2");
   if ((code === 0 || isAsked) && startError === undefined) return "finished";
   if (stopping || (error === undefined && startError === undefined)) return "lost";
   return error?.code !== undefined && consequences.has(error.code) ? "lost" : "failed";
 }
 
-const endOf = ({ signal, code }: WorkerExit): string =>
-  signal === null ? `ended with exit status ${code}` : `was killed by ${signal}`;
+const endOf = ({ signal, code, hostLost = false }: WorkerExit): string =>
+  hostLost ? "is lost with its host" : signal === null ? `ended with exit status ${code}` : `was killed by ${signal}`;

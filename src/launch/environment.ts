@@ -26,6 +26,12 @@ export interface RunEnvironment {
   readonly timeout?: number | undefined;
   /** The mesh, if the file names none. */
   readonly mesh?: string | undefined;
+  /** Addresses of the parameter servers. */
+  readonly serverAddresses?: readonly string[] | undefined;
+  /** Whether the workers are the parameter servers. */
+  readonly serve?: boolean | undefined;
+  /** Who waits for whom on parameter servers, if the file does not say it. */
+  readonly policy?: string | undefined;
   /** The compressor of gradients, if the file names none. */
   readonly compression?: string | undefined;
   /** The machine description for plans, as JSON: devices and links. */
@@ -72,6 +78,7 @@ export function workerEnvironment(
     ["HEDDLE_TIMEOUT", run.timeout?.toString()],
     ["HEDDLE_MESH", run.mesh],
     ["HEDDLE_COMPRESSION", run.compression],
+    ["HEDDLE_POLICY", run.policy],
     ["HEDDLE_MACHINE", run.machine],
     ["HEDDLE_WORKERS", run.on],
     ["HEDDLE_PLAN", run.plan],
@@ -92,6 +99,9 @@ export function workerEnvironment(
     // These describe the launcher's process, not the workers.
     HEDDLE_ALONE: "0",
     HEDDLE_WORKER: "",
+    HEDDLE_SERVERS: run.serverAddresses?.join(",") ?? "",
+    HEDDLE_SERVER: "",
+    HEDDLE_SERVE: run.serve === true ? "1" : "0",
     HEDDLE_EPOCH: String(run.epoch ?? 0),
     HEDDLE_SECRET: run.secret,
     HEDDLE_THREADS: String(threads),

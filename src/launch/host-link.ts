@@ -178,13 +178,13 @@ export class HostLink {
   }
 
   /** Ends everything that waits for the host, and its workers. */
-  private fail(error: HeddleError): void {
+  private fail(error: HeddleError, hostLost = false): void {
     this.failure ??= error;
     for (const { reject } of this.waiting.splice(0)) reject(error);
     for (const seat of this.seats.values()) {
       if (seat.exit !== undefined) continue;
       seat.message({ type: "error", message: error.message, code: error.code });
-      seat.end({ code: 1, signal: null, at: performance.now() });
+      seat.end({ code: 1, signal: null, at: performance.now(), hostLost });
     }
   }
 
@@ -193,6 +193,6 @@ export class HostLink {
     const text = said.length === 0 ? "" : `: ${said.join("; ")}`;
     const late = performance.now() - this.heard > 1000 * this.timeout ? ` (no sign of life for ${this.timeout} s)` : "";
     const { name, hint } = this.carrier;
-    if (!this.over) this.fail(new HeddleError("world", `${name} is lost, ${why}${late}${text}`, { hint }));
+    if (!this.over) this.fail(new HeddleError("world", `${name} is lost, ${why}${late}${text}`, { hint }), true);
   }
 }

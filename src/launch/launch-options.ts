@@ -1,6 +1,7 @@
 /** @module The options of a run, checked, and its result. */
 import { existsSync, statSync } from "node:fs";
 import { extname } from "node:path";
+import { policyNamed } from "../consistency/index.ts";
 import type { ProfileRequest } from "../executors/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
@@ -20,6 +21,8 @@ export interface LaunchOptions {
   readonly workers?: number;
   /** The run goes on without lost workers, as long as there are so many; `restarts` says how many are started in their place. */
   readonly minWorkers?: number;
+  /** Where the log of an elastic run's membership is, such as `etcd://a:2379,b:2379/name`; default this process alone. */
+  readonly membership?: string;
   /** Hosts of the workers, with their numbers of workers, such as `a,b:4`; default this machine. */
   readonly hosts?: string;
   /** The command that reaches a host, such as `ssh -p 2222 {host} {command}`; default by ssh. */
@@ -49,6 +52,10 @@ export interface LaunchOptions {
   readonly notice?: string;
   /** The mesh, if the file names none, such as `data=2,model=2`. */
   readonly mesh?: string;
+  /** Number of parameter servers; 0: the workers are servers, too. Default: none. */
+  readonly servers?: number;
+  /** Who waits for whom in a training on parameter servers, if the file does not say it, such as `ssp:3`. */
+  readonly policy?: string;
   /** The compressor of gradients, if the file names none, such as `topK`. */
   readonly compression?: string;
   /** The machine description for plans, as JSON: devices and links. */
@@ -97,6 +104,8 @@ export interface LaunchResult {
   readonly unusedPlan?: string | undefined;
 }
 
+const flagOf = { hosts: "--hosts", with: "--with", on: "--on", minWorkers: "the least number of --workers" } as const;
+
 /** The file name extensions of programs. */
 const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
 
@@ -123,4 +132,10 @@ export function checkOptions(options: LaunchOptions, workers: number): void {
   check("timeout", timeout, 1, 86_400);
   check("grace", grace, 0, 86_400);
   check("restarts", restarts, 0, 1_000_000);
+  check("servers", options.servers, 0, 1024);
+  if (options.policy !== undefined) policyNamed(options.policy);
+  if (options.servers === undefined) return;
+  for (const name of ["hosts", "with", "on", "minWorkers"] as const)
+    if (options[name] !== undefined)
+      throw new HeddleError("option", `--servers starts servers on this machine: leave out ${flagOf[name]}`);
 }

@@ -50,12 +50,19 @@ export async function startLinked(
   const first = linked.find(({ places }) => places.some(({ rank }) => rank === 0)) as Linked;
   const masterPort = await first.link.openStore({ type: "store", ...store });
   const run: RunEnvironment = { ...options, masterHost, masterPort, runId, secret, runDirectory: "" };
-  const processes: readonly WorkerProcess[] = linked
+  const processes: WorkerProcess[] = linked
     .flatMap((agent) => startWorkers(agent, run, options))
     .sort((a, b) => a.rank - b.rank);
+  const room = new Room(linked, processes);
   const crew: Crew = {
     processes,
     failed: false,
+    // Its rank and the number of workers are told when it is welcomed.
+    add: (worker) => {
+      const [process] = startWorkers(room.take(worker), { ...run, elastic: "new", size: worker + 1 }, options);
+      processes.push(process as WorkerProcess);
+      return process as WorkerProcess;
+    },
     kill: () => {
       for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
     },
@@ -64,6 +71,44 @@ export async function startLinked(
       linked.flatMap(({ link: { host, records } }) => (records === undefined ? [] : [`${host}:${records}`])),
   };
   return crew;
+}
+
+/** Where the agents have room for workers in the place of lost ones. */
+class Room {
+  private readonly linked: readonly Linked[];
+  private readonly processes: readonly WorkerProcess[];
+  private readonly lost = new Set<HostLink>();
+  private readonly homes = new Map<number, { readonly link: HostLink; readonly localRank: number }>();
+
+  constructor(linked: readonly Linked[], processes: readonly WorkerProcess[]) {
+    this.linked = linked;
+    this.processes = processes;
+    for (const { link, places } of linked) {
+      void link.gone.then(() => this.lost.add(link));
+      for (const { rank, localRank } of places) this.homes.set(rank, { link, localRank });
+    }
+  }
+
+  /** The place of a new worker: a free one of the agent that misses most workers, of those that are there. */
+  take(worker: number): Linked {
+    const here = this.linked.filter(({ link }) => !this.lost.has(link));
+    const [agent] = [...(here.length === 0 ? this.linked : here)].sort((a, b) => this.free(b) - this.free(a));
+    const { link, places } = agent as Linked;
+    const taken = this.localRanks(link);
+    const place = places.find(({ localRank }) => !taken.includes(localRank)) ?? (places.at(-1) as WorkerPlace);
+    this.homes.set(worker, { link, localRank: place.localRank });
+    return { link, places: [{ ...place, rank: worker }] };
+  }
+
+  private free({ link, places }: Linked): number {
+    return places.length - this.localRanks(link).length;
+  }
+
+  /** The places of an agent's living workers. */
+  private localRanks(link: HostLink): number[] {
+    const alive = this.processes.filter(({ gone }) => !gone).map(({ rank }) => this.homes.get(rank));
+    return alive.flatMap((home) => (home?.link === link ? [home.localRank] : []));
+  }
 }
 
 function startWorkers({ link, places }: Linked, run: RunEnvironment, options: LinkedOptions): WorkerProcess[] {

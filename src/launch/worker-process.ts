@@ -17,6 +17,8 @@ export interface WorkerExit {
   readonly at: number;
   /** Why the process could not be started. */
   readonly startError?: string;
+  /** Whether the worker's host is lost, and the worker with it. */
+  readonly hostLost?: boolean;
   /** What the worker was doing, if another host's launcher says so. */
   readonly position?: Position;
 }

@@ -38,6 +38,9 @@ export interface MeshOptions {
   readonly shares?: { readonly [axis: string]: readonly number[] };
 }
 
+/** What reads a plan has lists of all devices. */
+const mostDevices = 2 ** 20;
+
 /**
  * Makes a mesh: `mesh({ data: 2, model: 4 })`.
  *
@@ -65,6 +68,8 @@ export function mesh(sizes: { readonly [axis: string]: number }, options: MeshOp
     if (!Number.isInteger(size) || size < 1)
       throw new HeddleError("mesh", `mesh axis '${name}' cannot have ${size} devices`);
   }
+  if (deviceCount({ axes }) > mostDevices)
+    throw new HeddleError("mesh", `a mesh has at most ${mostDevices} devices, not ${deviceCount({ axes })}`);
   return { axes };
 }
 

@@ -7,7 +7,6 @@ export * from "./parse.ts";
 export * from "./print.ts";
 export * from "./program.ts";
 export { cutPlan, type DeviceProgram } from "./programs.ts";
-export * from "./server.ts";
 export { type SplitOptions, splitGraph } from "./split.ts";
 export { verifyTransfers } from "./transfers.ts";
 export * from "./verify.ts";

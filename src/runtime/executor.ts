@@ -12,8 +12,8 @@ export interface DeviceBuffer {
   readonly ready: boolean;
   /** Copies data from the host. No queued run may use the buffer. */
   write(data: Uint8Array): void;
-  /** A copy of the contents, once the runs that write them are done; rejects with the error of such a run. */
-  read(): Promise<Uint8Array>;
+  /** A copy of the contents, once the runs that write them are done; rejects with the error of such a run. `into` has their length, and may be used. */
+  read(into?: Uint8Array): Promise<Uint8Array>;
   /** Like `read`, blocking. */
   readSync(): Uint8Array;
   /**

@@ -9,8 +9,7 @@ import { formatType, type TensorType } from "../ir/shape.ts";
 import * as ops from "../ops/index.ts";
 import { formatLayout } from "../plan/layout.ts";
 import type { Runtime } from "../runtime/devices.ts";
-import { canonicalJson, type Plain } from "../util/text.ts";
-import { isRecord } from "../util/tree.ts";
+import { flattenTree, isLike, isRecord, type TreeShape, treeKey } from "../util/tree.ts";
 import { Cache } from "./cache.ts";
 import { traceFunction } from "./tracing.ts";
 import { hasParts, type MemoryView, memoryViews, Permuted, valueAt } from "./views.ts";
@@ -51,8 +50,7 @@ export function runEager(
   // Numbers begin anew, so no entry may be left.
   if (textNumbers.size + operands.length > mostTypes)
     [typeNumbers, textNumbers, entries] = [new WeakMap(), new Map(), new Cache(512)];
-  let called = name;
-  for (const value of trimmed(statics)) called += `|${canonicalJson(plainOf(value))}`;
+  let called = keyOf(name, statics);
   let number = 1;
   let values = operands;
   // The order of dims of operands that are read by strides.
@@ -92,6 +90,23 @@ export function runEager(
   return result === undefined ? runCompiled(entry.compiled, values) : [result];
 }
 
+/** The last arguments of functions, and their texts: to make and to find a new text takes as long as a small kernel. */
+const lastKeys = new Map<string, { readonly shape: TreeShape; readonly text: string }>();
+/** What may change behind its identity; most such arguments are mistakes, which the call reports. */
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !isRecord(value);
+
+/** A text of a name and its static arguments. */
+function keyOf(name: string, statics: readonly unknown[]): string {
+  const last = lastKeys.get(name);
+  if (last !== undefined && isLike(last.shape, statics, isObject, [])) return last.text;
+  const { shape, leaves } = flattenTree(statics, isObject);
+  const text = [name, treeKey(shape), ...leaves].join("|");
+  if (lastKeys.size > mostTypes) lastKeys.clear();
+  if (leaves.length === 0) lastKeys.set(name, { shape, text });
+  return text;
+}
+
 /** The arguments without trailing undefined ones, so that defaults apply. */
 export function trimmed(statics: readonly unknown[]): readonly unknown[] {
   let length = statics.length;
@@ -113,13 +128,4 @@ function typeNumber(type: TensorType): number {
   textNumbers.set(text, number);
   typeNumbers.set(type, number);
   return number;
-}
-
-/** Static arguments as plain data that keeps all numbers distinct. */
-function plainOf(value: unknown): Plain {
-  if (value === undefined) return "@undefined";
-  if (Array.isArray(value)) return value.map(plainOf);
-  // An object of a class is a mistake, which the call reports.
-  if (!isRecord(value)) return (typeof value === "object" && value !== null ? String(value) : value) as Plain;
-  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plainOf(field)]));
 }

@@ -2,7 +2,7 @@
 import type { Value } from "../compile/value.ts";
 import { sameType, type TensorType } from "../ir/shape.ts";
 import { sameLayout } from "../plan/index.ts";
-import { isRecord, type TreeShape } from "../util/tree.ts";
+import { isLike, type TreeShape } from "../util/tree.ts";
 import { isTensor, type Tensor } from "./tensor.ts";
 
 /** What a call was compiled for, and what it gave. */
@@ -23,7 +23,9 @@ export class LastCall<Entry> {
   /** The tensors among the arguments of a call; undefined where it differs in more than contents, or has no tensor. */
   leavesOf(inputs: readonly unknown[]): Tensor[] | undefined {
     const leaves: Tensor[] = [];
-    return collect(this.shape, inputs, leaves) && leaves.length > 0 && this.likeBefore(leaves) ? leaves : undefined;
+    return isLike(this.shape, inputs, isTensor, leaves) && leaves.length > 0 && this.likeBefore(leaves)
+      ? leaves
+      : undefined;
   }
 
   private likeBefore(leaves: readonly Tensor[]): boolean {
@@ -36,32 +38,4 @@ export class LastCall<Entry> {
     }
     return true;
   }
-}
-
-/** Whether a tree has this structure, with the same static parts; adds its leaves. */
-function collect(shape: TreeShape, tree: unknown, leaves: Tensor[]): boolean {
-  switch (shape.kind) {
-    case "leaf":
-      return isTensor(tree) && leaves.push(tree) > 0;
-    case "static":
-      return !isTensor(tree) && Object.is(tree, shape.value);
-    case "array":
-      return Array.isArray(tree) && tree.length === shape.items.length && all(shape.items, tree, leaves);
-    case "record": {
-      if (!isRecord(tree)) return false;
-      const keys = Object.keys(tree);
-      if (keys.length !== shape.keys.length) return false;
-      for (let index = 0; index < keys.length; index++) {
-        const key = keys[index] as string;
-        if (key !== shape.keys[index] || !collect(shape.items[index] as TreeShape, tree[key], leaves)) return false;
-      }
-      return true;
-    }
-  }
-}
-
-function all(shapes: readonly TreeShape[], trees: readonly unknown[], leaves: Tensor[]): boolean {
-  for (let index = 0; index < shapes.length; index++)
-    if (!collect(shapes[index] as TreeShape, trees[index], leaves)) return false;
-  return true;
 }

@@ -238,7 +238,8 @@ export function operateAll<Statics extends readonly unknown[]>(
   operands: readonly TensorLike[],
   ...statics: Statics
 ): Tensor[] {
-  return speakingAs(speakerNow() ?? speakerOf(name), () => operateNamed(name, build, operands, statics));
+  const speaker = speakerOf(name);
+  return speakingAs(speakerNow() ?? speaker, () => operateNamed(name, speaker.name, build, operands, statics));
 }
 
 /** The elements, for a check of values; undefined for a traced tensor, and for one that is not all in this process. */
@@ -272,11 +273,11 @@ function checkOperands(name: string, operands: readonly unknown[]): void {
 
 function operateNamed(
   name: string,
+  called: string,
   build: (...inputs: never[]) => Node | readonly Node[],
   operands: readonly TensorLike[],
   statics: readonly unknown[],
 ): Tensor[] {
-  const called = speakerOf(name).name;
   checkOperands(called, operands);
   const apply = (nodes: readonly ops.Operand[]): readonly Node[] => {
     try {

@@ -35,6 +35,7 @@ export async function agree({ settings, runtime, programs, types, elastic }: Omi
     `optimizer: ${optimizer.name}`,
     `nan: ${settings.nan}, spike ${settings.spike}, rollback ${settings.rollback}`,
     `checkReplicas: ${settings.checkReplicas}`,
+    `memoryCopies: ${settings.memoryCopies}`,
     `machine: ${JSON.stringify(settings.machine ?? runtime.machine ?? null)}`,
     ...sampledSteps(epochs * data.batchesPerEpoch).map(
       (step) => `learning rate of step ${step}: ${learningRatesAt(optimizer, step).values.join(", ")}`,

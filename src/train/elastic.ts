@@ -5,7 +5,7 @@
  */
 import { isLoss } from "../elastic/losses.ts";
 import type { Member } from "../elastic/member.ts";
-import { isTensor } from "../functions/index.ts";
+import { isTensor, meshOf } from "../functions/index.ts";
 import { type Mesh, mesh as makeMesh } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -14,7 +14,9 @@ import { Regrouping } from "./ending.ts";
 import { host } from "./host.ts";
 import type { StateLayouts } from "./layouts.ts";
 import { newestTogether } from "./memory-of-workers.ts";
+import { byStep, Neighbours } from "./neighbours.ts";
 import type { Settings } from "./options.ts";
+import type { Reporter } from "./progress.ts";
 import {
   disposeState,
   exportHeld,
@@ -36,6 +38,7 @@ interface Here {
   readonly types: ModelTypes;
   readonly runtime: Runtime;
   readonly programs: { readonly layouts: StateLayouts };
+  readonly reporter: Pick<Reporter, "line">;
 }
 
 /** What a training keeps from one epoch of its workers to the next. */
@@ -47,6 +50,10 @@ export class Elastic {
   private held: RunState[] = [];
   /** The same in this process's memory, between two epochs. */
   private carried: readonly OwnPieces[] = [];
+  /** Copies of what one worker alone has, in other workers' memories; undefined with one worker or without copies. */
+  private neighbours: Neighbours | undefined;
+  /** Values that are being copied: whether they are to be freed after it. */
+  private readonly copied = new Map<TrainState, boolean>();
   /** Whether an epoch has ended: this training has begun before. */
   private hasMoved = false;
   private isFromMemory = false;
@@ -96,6 +103,7 @@ export class Elastic {
     for (;;) {
       try {
         const result = await attempt();
+        await this.neighbours?.finished();
         this.member.says("trained");
         return result;
       } catch (error) {
@@ -104,6 +112,7 @@ export class Elastic {
         await this.member.takeUp();
         this.hasMoved = true;
       } finally {
+        this.neighbours?.close();
         this.held = [];
       }
     }
@@ -116,22 +125,47 @@ export class Elastic {
     return runtime;
   }
 
-  /** Takes the values after a step that has ended; those of earlier steps are freed. */
-  hold(state: RunState): void {
-    if (this.held.length === 0) this.member.says("holds");
+  /**
+   * Takes the values after a step that has ended; those of earlier steps are freed. Waits for a copy to another worker if the next one
+   * is due.
+   */
+  async hold(state: RunState): Promise<void> {
+    const isFirst = this.held.length === 0;
+    if (isFirst) this.member.says("holds");
     // Workers may end a step apart: where each has a part only, the step before it is needed, too.
     const most = isWhole(state.values) ? 1 : 2;
     const same = this.held[0]?.values === state.values;
     this.held = [state, ...this.held.slice(same ? 1 : 0)];
-    for (const { values } of this.held.splice(most)) disposeState(values);
+    for (const { values } of this.held.splice(most)) this.drop(values);
+    const { neighbours } = this;
+    if (neighbours?.isDue(state, isFirst && this.isFromMemory) !== true) {
+      // Until the first copy, what was carried into the epoch may be all that is left of a part.
+      if (isFirst) this.carried = [];
+      return;
+    }
+    const { values } = state;
+    this.copied.set(values, false);
+    await neighbours.begin(state, () => {
+      const isDropped = this.copied.get(values) === true;
+      this.copied.delete(values);
+      if (isDropped) disposeState(values);
+    });
+  }
+
+  /** Frees values, or has them freed after they are copied. */
+  private drop(values: TrainState): void {
+    if (this.copied.has(values)) this.copied.set(values, true);
+    else disposeState(values);
   }
 
   /** Copies what this process's devices hold, and gives them up. After an error that ends the training, nothing is copied. */
   async leave(error: unknown, settings: Settings, runtime: Runtime): Promise<void> {
     if (!(error instanceof Regrouping) && !isLoss(error)) return;
     // Before the first step of an epoch, what was carried into it is still the newest.
-    if (this.held.length > 0)
-      this.carried = await Promise.all(this.held.map((state) => exportHeld(settings, state, runtime)));
+    if (this.held.length > 0) {
+      const held = await Promise.all(this.held.map((state) => exportHeld(settings, state, runtime)));
+      this.carried = byStep([...held, ...(this.neighbours?.kept ?? []), ...this.carried]);
+    }
     runtime.close();
   }
 
@@ -141,14 +175,33 @@ export class Elastic {
    *
    * @throws HeddleError `mismatch` if the workers are in different trainings of their scripts
    */
-  async exchange({ settings, types, runtime, programs }: Here): Promise<Restored | undefined> {
+  async exchange({ settings, types, runtime, programs, reporter }: Here): Promise<Restored | undefined> {
+    this.neighbours = this.copiesFor(settings, runtime, reporter);
     const needed = neededBoxes(types, runtime, programs.layouts);
     const memory = await newestTogether(this.carried, needed, runtime, calls);
     this.isFromMemory = memory !== undefined;
     if (memory === undefined) return undefined;
-    const state = await importState(memory, settings, types, runtime, programs.layouts);
-    this.carried = [];
-    return { path: memory.path, state };
+    return { path: memory.path, state: await importState(memory, settings, types, runtime, programs.layouts) };
+  }
+
+  private copiesFor(settings: Settings, runtime: Runtime, reporter: Here["reporter"]): Neighbours | undefined {
+    const { memoryCopies: every } = settings;
+    if (every === false || runtime.processes === undefined || host.process === undefined) return undefined;
+    const { rank, world } = runtime;
+    const { joinPartners } = host.process;
+    return new Neighbours({
+      rank,
+      world,
+      mesh: meshOf(runtime),
+      every,
+      join: (ranks) => joinPartners(`copies-${calls}`, ranks),
+      copy: (state) => exportHeld(settings, state, runtime),
+      say: reporter.line,
+      hasTold: this.hasMoved,
+      onComplete: () => {
+        this.carried = [];
+      },
+    });
   }
 
   /** Where to look for a checkpoint if the workers do not hold the values. */

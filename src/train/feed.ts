@@ -30,7 +30,7 @@ import {
 import { batchAxes } from "../plan/mesh.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
-import { readEnvironment } from "../util/settings.ts";
+import { DataBudget } from "./data-budget.ts";
 import { columnType } from "./functions.ts";
 
 /**
@@ -113,15 +113,6 @@ interface Part {
   readonly rows: RowIndices;
 }
 
-/** Bytes of columns that a process keeps in memory where neither an option nor the environment says how many. */
-const defaultBudget = 2 ** 30;
-
-/** A quarter of what the process may use is for data: the rest is for the values of the program. */
-const budgetOf = (option: number | undefined): number => {
-  const { memory } = readEnvironment();
-  return option ?? (memory === undefined ? defaultBudget : memory / 4);
-};
-
 /** Feeds the local devices of a runtime. */
 export class Feed {
   private readonly runtime: Runtime;
@@ -130,14 +121,13 @@ export class Feed {
   private readonly resident = new WeakMap<Column, Promise<DeviceBuffer | undefined>>();
   /** The values of the columns that have been read as a whole. */
   private readonly loaded = new WeakMap<Column, TypedArray>();
-  /** Bytes that further columns may take. */
-  private budget: number;
+  private readonly budget: DataBudget;
 
   /** `dataMemory` is the option of `train`. */
   constructor(runtime: Runtime, dataMemory?: number) {
     this.runtime = runtime;
     this.mesh = meshOf(runtime);
-    this.budget = budgetOf(dataMemory);
+    this.budget = new DataBudget(dataMemory);
   }
 
   /** The batches of an epoch from a step on. Leaving the loop early releases the batches that were read ahead. */
@@ -261,22 +251,18 @@ export class Feed {
   /** Reads a column as a whole where that is the only way, or where the budget allows it; copies it where the budget allows that, too. */
   private async keep(column: Column): Promise<DeviceBuffer | undefined> {
     const { executor } = this.runtime;
-    const bytes = bytesOf(column);
-    const gathers = executor.gatherRows !== undefined && (column.shape[0] as number) <= 2 ** 31 - 1;
-    // A column with `read` takes memory only if it is kept; the others are in memory as a whole already.
-    const taken = (column.read === undefined ? 0 : bytes) + (gathers ? bytes : 0);
-    const fits = taken <= this.budget;
-    if (fits) this.budget -= taken;
+    const gathers = executor.gatherRows !== undefined;
+    const { kept, copied } = this.budget.take(column, gathers);
+    if (!kept) return undefined;
     try {
-      if (column.read !== undefined && !fits) return undefined;
       const data = await column.load();
       this.loaded.set(column, data);
-      if (!gathers || !fits) return undefined;
-      const memory = executor.allocate(bytes);
+      if (!copied) return undefined;
+      const memory = executor.allocate(bytesOf(column));
       memory.write(storedBytes(column, data));
       return memory;
     } catch (error) {
-      if (fits) this.budget += taken;
+      if (copied || column.read !== undefined) this.budget.giveBack(column, gathers);
       throw error;
     }
   }

@@ -14,10 +14,12 @@ import type { Layer } from "../nn/index.ts";
 import type { Mesh, Plan, PlanLayouts } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { HeddleError } from "../util/errors.ts";
+import type { Partners } from "./neighbours.ts";
 import type { Settings } from "./options.ts";
 import type { Reporter } from "./progress.ts";
 import type { RunState } from "./state.ts";
-import type { ModelTypes } from "./values.ts";
+import type { Training, Updates } from "./updates.ts";
+import type { ModelTypes, TrainState } from "./values.ts";
 
 /** What {@link HostFiles.takeFolder} needs besides the settings. */
 export interface CheckpointSearch {
@@ -126,6 +128,16 @@ export interface HostProcess {
   report(message: WorkerMessage): void;
   /** This process as a worker of an elastic run; undefined in other runs. */
   member(): Member | undefined;
+  /** Joins some ranks of an elastic run's epoch by links beside those of the steps. */
+  joinPartners(name: string, ranks: readonly number[]): Promise<Partners>;
+  /** Whether the training has its parameters on servers. @throws HeddleError `option` for a malformed option `server` */
+  isOnServers(settings: Settings): boolean;
+  /** The device of a worker of such a training. @throws HeddleError `option` for options that do not go with servers */
+  workerRuntime(settings: Settings): Runtime;
+  /** Repeats such a training from the log at `server.replay`. */
+  replayed(whole: Training, runtime: Runtime, first: RunState): Promise<TrainState>;
+  /** Connects a worker to its servers. */
+  connectServers(whole: Training, runtime: Runtime): Promise<Updates>;
   /** Adds text to a file in the folder of the run, if the run has one. */
   keep(file: string, text: () => string): void;
   /** The number of steps under `heddle profile`; undefined elsewhere. */

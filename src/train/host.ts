@@ -14,8 +14,11 @@ import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { candidates, takeFolder } from "./checkpoint-folder.ts";
 import type { EndSignal, Host, HostFiles, HostProcess } from "./host-interface.ts";
+import { connectServers, isOnServers, workerRuntime } from "./on-servers.ts";
 import { planAndEnd } from "./plan-only.ts";
+import { readUpdateLog, replayed } from "./replay.ts";
 import { makeSaver } from "./saver.ts";
+import { joinPartners } from "./second-world.ts";
 import { makeReporter } from "./terminal.ts";
 
 export { csvLogger } from "./callbacks/csv-logger.ts";
@@ -64,7 +67,13 @@ const ownProcess: HostProcess = {
       // A disk that is full or must not be written ends no training.
     }
   },
+  isOnServers,
+  workerRuntime,
+  connectServers,
+  replayed: (whole, runtime, first) =>
+    replayed(readUpdateLog(whole.settings.server?.replay as string), whole, runtime, first),
   member: elasticMember,
+  joinPartners,
   profiledSteps,
   planAndEnd,
 };

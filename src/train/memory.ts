@@ -5,12 +5,12 @@ import { holdsPart } from "../compile/value.ts";
 import { environmentMachine } from "../cost/index.ts";
 import { type Column, type Dataset, defaultAhead } from "../data/browser.ts";
 import { allocatedBytes } from "../executors/native/allocation.ts";
-import { dtypes } from "../ir/dtype.ts";
-import { bytesOf, sizeOf } from "../ir/shape.ts";
+import { bytesOf } from "../ir/shape.ts";
 import { lowerProgram } from "../lower/index.ts";
 import { coordinatesOf, localType, type Mesh, type Plan } from "../plan/index.ts";
 import type { DeviceProgram, Program } from "../program/index.ts";
 import type { TrainingMemory } from "../report/memory.ts";
+import { DataBudget, type KeptColumn } from "./data-budget.ts";
 import { columnNames } from "./functions.ts";
 import type { Settings } from "./options.ts";
 import { planEvaluation, planInitialiser, planStep, stepKinds } from "./programs.ts";
@@ -67,7 +67,7 @@ function onDevice(
   const arena = workBytes === undefined || workBytes === 0 ? total([]) : total([workBytes]);
   const all = [parameters, optimizer, state, once, most.all, arena];
   const known = workBytes !== undefined;
-  const columns = total(columnBytes(settings));
+  const columns = columnBytes(settings);
   return {
     parameters: parameters.asked,
     optimizer: optimizer.asked,
@@ -77,8 +77,8 @@ function onDevice(
     scalars: once.asked + most.all.asked - most.batches.asked,
     step: workBytes,
     rounding: known ? all.reduce((sum, { asked, taken }) => sum + taken - asked, 0) : 0,
-    dataset: known ? columns.taken : 0,
-    host: columns.asked,
+    dataset: known ? columns.copies.taken : 0,
+    host: columns.values.asked,
   };
 }
 
@@ -145,12 +145,15 @@ function phase({ inputs, results }: DeviceShare, dataset: Dataset, given: Bytes)
   return { batchCount, batches, all: { asked: sum(({ asked }) => asked), taken: sum(({ taken }) => taken) } };
 }
 
-/** Bytes of each column that a run reads: training and evaluation may share them. */
-function columnBytes(settings: Settings): number[] {
+/** Bytes of the columns that a run reads and keeps, and of their copies: training and evaluation may share columns. */
+function columnBytes(settings: Settings): { readonly values: Bytes; readonly copies: Bytes } {
   const columns = new Set<Column>();
   for (const dataset of [settings.data, settings.evaluate]) {
     if (dataset === undefined) continue;
     for (const name of columnNames(settings, dataset)) columns.add(dataset.columns.get(name) as Column);
   }
-  return [...columns].map(({ shape, dtype }) => sizeOf(shape) * dtypes[dtype].bytes);
+  const budget = new DataBudget(settings.dataMemory);
+  const kept = [...columns].map((column) => ({ bytes: bytesOf(column), ...budget.take(column, true) }));
+  const sum = (is: (column: KeptColumn) => boolean): Bytes => total(kept.filter(is).map(({ bytes }) => bytes));
+  return { values: sum((column) => column.kept), copies: sum(({ copied }) => copied) };
 }

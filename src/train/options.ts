@@ -237,10 +237,35 @@ export interface TrainOptions<Model extends Layer = Layer> {
    */
   readonly dataMemory?: number;
   /**
+   * In an elastic run whose values are sharded, the number of steps after which workers take copies of each other's parts into their memory,
+   * beside the steps: a lost worker costs at most so many steps, without a file. Default 10; false: never. Where several workers
+   * have each part, no copies are taken.
+   */
+  readonly memoryCopies?: number | false;
+  /**
    * Compress gradients between the devices of the axis `data`, or between hosts on a mesh with an axis `hosts`: a compressor, such as
    * `compression.topK({ ratio: 0.01 })`, its name, or options ({@link CompressionOptions}). What is not sent is kept for later steps. Default: gradients travel as they are.
    */
   readonly compression?: Compressor | CompressionOptions | string;
+  /**
+   * Keep parameters and optimizer state on parameter servers: workers push gradients and pull parameters, and the policy says who waits for
+   * whom. `heddle run --servers 2` starts servers, `--servers 0` puts them on the workers; in a single process the server is in it. Default:
+   * under `heddle run --servers` true, else parameters are on the workers.
+   */
+  readonly server?: ServerTraining;
+}
+
+/** A training on parameter servers. */
+export interface ServerTraining {
+  /** Who waits for whom: the spec of a policy, such as `"bsp"`, `"ssp:3"` or `"async"`. Default that of `--policy`, or `"bsp"`. */
+  readonly policy?: string;
+  /** Whether the gradients of one step are summed or averaged; default as the policy says. */
+  readonly merging?: "sum" | "mean";
+  /**
+   * Repeats a training from its log, `updates.jsonl` in the folder of the run, in this process alone, with the other options as they were: the
+   * parameters have the same bits. There are no metrics, callbacks or checkpoints. Learning rates are those of the schedule.
+   */
+  readonly replay?: string;
 }
 
 /** Options with defaults filled in. */
@@ -257,6 +282,7 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly accumulate: number;
   readonly initialEpoch: number;
   readonly checkReplicas: number | false;
+  readonly memoryCopies: number | false;
   /** The guard that rejects steps; undefined if all steps are applied. */
   readonly guard: Guard | undefined;
   readonly callbackList: readonly Callbacks[];

@@ -7,7 +7,7 @@ import type { Saver } from "./host-interface.ts";
 import type { Settings } from "./options.ts";
 import type { Programs } from "./programs.ts";
 import type { Reporter } from "./progress.ts";
-
+import type { Updates } from "./updates.ts";
 import type { ModelTypes } from "./values.ts";
 
 /** The parts of a run: settings, runtime, programs, data and reports. */
@@ -24,4 +24,6 @@ export interface RunParts {
   readonly ending: Ending;
   /** Undefined if the training ends with the first lost worker. */
   readonly elastic: Elastic | undefined;
+  /** Undefined if a step updates the parameters itself. */
+  readonly updates?: Updates | undefined;
 }

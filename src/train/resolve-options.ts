@@ -17,6 +17,7 @@ import { guardOf } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import { checkMonitor } from "./logs.ts";
 import { checkLoss } from "./losses.ts";
+import { checkMemoryCopies } from "./neighbours.ts";
 import type { CheckpointOptions, PartCheckpoints, PipelineTraining, Settings, TrainOptions } from "./options.ts";
 import type { LayoutRule } from "./rules.ts";
 import { checkStart } from "./start-values.ts";
@@ -61,6 +62,8 @@ const names: readonly (keyof TrainOptions)[] = [
   "checkReplicas",
   "compareData",
   "dataMemory",
+  "memoryCopies",
+  "server",
 ];
 
 /** Checks what goes with the policy for bad losses. @throws HeddleError `option` */
@@ -98,6 +101,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     checkInteger("train", "checkReplicas", options.checkReplicas, 1);
   oneOf("compareData", options.compareData ?? "sampled", ["sampled", "whole"]);
   if (options.dataMemory !== undefined) checkNumber("train", "dataMemory", options.dataMemory, 0);
+  checkMemoryCopies(options.memoryCopies);
   oneOf("nan", nan, ["error", "continue", "skip", "rollback"]);
   checkBadLoss(options, nan);
   if (options.precision !== undefined) checkPrecision(options.precision, dtype);
@@ -124,6 +128,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     nan,
     accumulate: options.accumulate ?? 1,
     checkReplicas: options.checkReplicas ?? 100,
+    memoryCopies: options.memoryCopies ?? 10,
     rollback: options.rollback ?? 10,
     initialEpoch: options.initialEpoch ?? 0,
     guard: guardOf(nan, options.lossScale ?? (options.precision === "f16" ? true : undefined)),

@@ -32,6 +32,7 @@ import { Rollback } from "./rollback.ts";
 import { Copier } from "./snapshot.ts";
 import { copyOf, disposeState, type RunPosition } from "./state.ts";
 import { InFlight, mostInFlight } from "./steps-in-flight.ts";
+import type { Updates } from "./updates.ts";
 import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
 
 /** Time for steps in flight when a training fails, so that each rank can report a failure that all ranks have. */
@@ -48,6 +49,7 @@ export class Run {
   /** Whether the run ended without an error before the last epoch. */
   private stopped = false;
   private lastStep = Infinity;
+  private finished = false;
   /** Whether an error ended the run: later results are ignored. */
   private failed = false;
   /** The number of steps after which all ranks decide whether to end; they also decide at the end of an epoch. */
@@ -81,13 +83,13 @@ export class Run {
     parts.saver?.start(parts.elastic?.fromMemory === true ? -1 : position.steps);
     for (const schedule of plateaus(parts.settings)) schedule.restart();
     for (const record of position.history) observe(parts.settings, record);
-    this.hold();
+    void this.hold();
   }
 
   /** In an elastic run, keeps the values for the case that a worker is lost. All steps must have ended. */
-  private hold(): void {
+  private async hold(): Promise<void> {
     const { values, key, position } = this;
-    this.parts.elastic?.hold({ values, key, position: copyOf(position) });
+    await this.parts.elastic?.hold({ values, key, position: copyOf(position) });
   }
 
   /**
@@ -107,6 +109,7 @@ export class Run {
       this.summarise?.();
       const copy = this.rollback?.end();
       if (copy !== undefined) disposeState(copy);
+      if (parts.updates !== undefined) await this.finish(parts.updates);
       // Values whose copies differ are in no file.
       await this.checkReplicas();
       await this.save("end");
@@ -120,6 +123,17 @@ export class Run {
       await this.flight.abandon(abandonMilliseconds);
       throw error;
     }
+  }
+
+  /** The last values of all workers, with the optimizer's state. */
+  private async finish(updates: Updates): Promise<void> {
+    const { reporter, runtime } = this.parts;
+    this.values = await updates.finish(this.values, this.stopped);
+    this.finished = true;
+    if (runtime.rank !== 0) return;
+    const { lines, record } = await updates.report();
+    for (const line of lines) reporter.line(line);
+    host.process?.keep("events.jsonl", () => `${JSON.stringify({ at: Date.now(), event: "servers", ...record })}\n`);
   }
 
   private async begin(): Promise<void> {
@@ -191,6 +205,7 @@ export class Run {
         break;
       }
       await this.launched(batch);
+      if (this.parts.updates !== undefined) await this.exchange(this.parts.updates, batch.rows);
       // Once the first step is done and others run: what the summary compiles would delay the first step.
       if (position.steps - this.startedAt > mostInFlight || position.batch === settings.data.batchesPerEpoch)
         this.summarise?.();
@@ -236,7 +251,7 @@ export class Run {
     const before = this.values;
     this.values = this.copier.copy(kept);
     if (elastic === undefined) disposeState(before);
-    this.hold();
+    void this.hold();
     this.endAt = undefined;
     const { steps } = this.position;
     const rows = [...bad.rows];
@@ -246,6 +261,17 @@ export class Run {
     const { step, epoch, batch } = bad.record;
     const line = { step, epoch, batch, loss: String(bad.loss), backTo: steps, rows };
     host.process?.keep("left-out.jsonl", () => `${JSON.stringify(line)}\n`);
+  }
+
+  /** Has the servers take the gradients of the last step, and goes on with the parameters that they give. */
+  private async exchange(updates: Updates, rows: number): Promise<void> {
+    // A loss that ends the training is known before its gradients are anywhere.
+    await this.flight.drain();
+    const rates = this.rates(this.position.steps - 1).values;
+    this.values = await updates.step(this.values, { rows, rates });
+    if (!updates.stopped) return;
+    this.parts.ending.stop();
+    this.endAt ??= this.position.steps;
   }
 
   /** {@link launch}. If it fails because an earlier step failed, the error of the earlier step is thrown. */
@@ -305,7 +331,7 @@ export class Run {
         });
         const after = { steps: step + 1, batch: batch.step + 1, tally };
         if (!this.failed && this.rollback?.bad === undefined)
-          parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
+          await parts.elastic?.hold({ values, key: this.key, position: copyOf({ ...position, ...after }) });
         // All ranks read the same sum for the same step.
         const alone = runtime.processes === undefined;
         const ends = Object.keys(end).length === 0 ? alone && requested : await isAsked(end);
@@ -401,6 +427,10 @@ export class Run {
   }
 
   private restore({ params, state, optimizerState: optimizer }: Snapshot): void {
+    if (this.parts.updates !== undefined)
+      throw new HeddleError("option", "train: values on parameter servers are not restored from a snapshot", {
+        hint: "resume from a checkpoint",
+      });
     this.restored++;
     const before = this.values;
     this.values = this.copier.copy({ params, state, optimizer });
@@ -425,7 +455,8 @@ export class Run {
   private async endEpoch(seconds: number, examples: number): Promise<void> {
     const { settings, reporter, runtime } = this.parts;
     const { position } = this;
-    const { loss, metrics } = position.tally.means(this.parts.types.metrics);
+    const tally = (await this.parts.updates?.tally(position.epoch, position.tally)) ?? position.tally;
+    const { loss, metrics } = tally.means(this.parts.types.metrics);
     const validation =
       settings.evaluate === undefined
         ? undefined
@@ -435,7 +466,7 @@ export class Run {
       steps: position.steps,
       loss,
       metrics,
-      rejected: position.tally.rejected,
+      rejected: tally.rejected,
       validation,
       seconds,
       examplesPerSecond: examples / seconds,
@@ -446,7 +477,7 @@ export class Run {
     position.epoch++;
     position.batch = 0;
     position.tally = new Tally();
-    this.hold();
+    await this.hold();
     reporter.endEpoch(record);
     if (runtime.rank === 0) host.process?.keep("metrics.jsonl", () => `${JSON.stringify(record)}\n`);
     await this.tell(({ onEpoch }) => onEpoch?.(record, this.control));
@@ -466,7 +497,9 @@ export class Run {
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
     if (this.rollback?.bad !== undefined) return;
-    await saver.save(moment, { values: this.values, key: this.key, position: this.position });
+    // After the end the values have the optimizer's state.
+    const values = this.finished ? this.values : await this.parts.updates?.state(this.values);
+    await saver.save(moment, { values: values ?? this.values, key: this.key, position: this.position });
   }
 
   /** The learning rates of a step: one, or one per parameter group. */

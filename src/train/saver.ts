@@ -23,7 +23,7 @@ import type { TrainStart } from "./history.ts";
 import type { Moment, Saver, SaverOptions } from "./host-interface.ts";
 import { logsOf, watched } from "./logs.ts";
 import type { CheckpointOptions } from "./options.ts";
-import { exportPieces, exportState, historyOf, type Includes, type RunState } from "./state.ts";
+import { exportPieces, exportState, historyOf, type Includes, type RunState, type Staging } from "./state.ts";
 
 /** Where and when one series of checkpoints is written, and what is in it. */
 interface SeriesOptions extends Omit<CheckpointOptions, "every" | "parts" | "format"> {
@@ -177,6 +177,7 @@ class PartsSaver extends Writing {
   private step = 0;
   private pending: string | undefined;
   private checked = false;
+  private readonly staging: Staging = new Map();
 
   /** Starts the write of a copy. What earlier saves met is thrown here on all ranks, before anything is copied. */
   protected async write(state: RunState): Promise<void> {
@@ -185,7 +186,8 @@ class PartsSaver extends Writing {
     const storage = this.storage ?? (await openStorage(this.options.directory));
     this.storage = storage;
     await this.shared(storage);
-    const { description, pieces } = await exportPieces(settings, state, runtime, this.options.includes);
+    const { includes } = this.options;
+    const { description, pieces } = await exportPieces(settings, state, runtime, includes, this.staging);
     this.step = description.step;
     const folder = checkpointFolderName(description.step);
     const place: PartsPlace = { storage, folder, ranks: runtime.world, tag: `${tag}${(this.saves++).toString(36)}` };

@@ -11,7 +11,7 @@ import { distribute, fromShards, isTensor, meshOf, replicate, type Tensor } from
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
-import { type Layout, replicated } from "../plan/index.ts";
+import { type Layout, type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -142,12 +142,19 @@ export interface OwnPieces {
   readonly pieces: readonly PieceData[];
 }
 
-/** A copy of what this rank writes of a run: every piece of every value has one rank that writes it. */
+/** Memory of an earlier copy, by the names and places of pieces, for the next one: new memory costs more than the copy. */
+export type Staging = Map<string, Uint8Array>;
+
+/**
+ * A copy of what this rank writes of a run: every piece of every value has one rank that writes it. The copy is in the memory of `staging`,
+ * which is made at the first call.
+ */
 export async function exportPieces(
   settings: Settings,
   state: RunState,
   runtime: Runtime,
   includes = everything,
+  staging?: Staging,
 ): Promise<OwnPieces> {
   const { rank, world } = runtime;
   const all = named(state.values, includes);
@@ -159,7 +166,7 @@ export async function exportPieces(
   const rankOf = world === 1 ? () => 0 : (device: number) => device;
   const mesh = first === undefined ? { axes: [] } : meshOf(first.leaf.value.runtime);
   const own = piecesOf(placed, mesh, rankOf).filter((piece) => piece.rank === rank);
-  return copyPieces(settings, state, runtime, own);
+  return copyPieces(settings, state, runtime, own, staging);
 }
 
 /** A copy of all pieces that this rank's devices hold, of which other ranks may have copies. */
@@ -177,6 +184,13 @@ export async function exportHeld(settings: Settings, state: RunState, runtime: R
   return copyPieces(settings, state, runtime, held);
 }
 
+/** Names of the values of which a device has the only copy of its part. */
+export function soleNames(values: TrainState, { axes }: Mesh): ReadonlySet<string> {
+  const isSole = ({ value }: Tensor): boolean =>
+    axes.every(({ size }, axis) => size === 1 || value.layout[axis]?.kind !== "replicate");
+  return new Set(named(values).flatMap(({ name, leaf }) => (isSole(leaf) ? [name] : [])));
+}
+
 type Place = Omit<Piece, "rank">;
 
 async function copyPieces(
@@ -184,12 +198,17 @@ async function copyPieces(
   { values, key, position }: RunState,
   { local }: Runtime,
   places: readonly Place[],
+  staging: Staging = new Map(),
 ): Promise<OwnPieces> {
   const leaves = new Map(named(values).map(({ name, leaf }) => [name, leaf]));
   const copied = async ({ name, type, start, shape, device }: Place): Promise<PieceData> => {
     const shards = (leaves.get(name) as Tensor).value.shards;
     const shard = shards[local.length === 1 ? 0 : device] as DeviceBuffer;
-    return { name, type, start, shape, bytes: (await shard.read()).subarray(0, bytesOf({ dtype: type.dtype, shape })) };
+    const key = `${name}@${start.join()}`;
+    const before = staging.get(key);
+    const copy = await shard.read(before?.length === shard.bytes ? before : undefined);
+    staging.set(key, copy);
+    return { name, type, start, shape, bytes: copy.subarray(0, bytesOf({ dtype: type.dtype, shape })) };
   };
   return { description: await describe(settings, key, position), pieces: await Promise.all(places.map(copied)) };
 }

@@ -27,6 +27,7 @@ import { checkCompressed, forMesh } from "./for-mesh.ts";
 import { checkLastBatch, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
+import type { HostProcess } from "./host-interface.ts";
 import { layoutAxes } from "./layouts.ts";
 import { trainingMemory } from "./memory.ts";
 import { noFiles } from "./no-files.ts";
@@ -40,9 +41,10 @@ import { resultOf, type TrainResult } from "./result.ts";
 import { restore } from "./resume.ts";
 import { Run } from "./run.ts";
 import { startValues } from "./start.ts";
-import { beginning, type Restored, stateBytes } from "./state.ts";
+import { beginning, type Restored, type RunState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { suspicions } from "./suspicions.ts";
+import type { Updates } from "./updates.ts";
 import { keyType, type ModelTypes } from "./values.ts";
 
 /**
@@ -89,25 +91,32 @@ function workersOf({ mesh, pipeline }: Settings): number {
 /** Trains with the workers at hand. */
 async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elastic | undefined): Promise<TrainResult> {
   // With several processes, the ranks first agree to end, after a step.
-  const alone = readEnvironment().world <= 1;
+  const onServers = host.process?.isOnServers(given) === true;
+  const alone = onServers || readEnvironment().world <= 1;
   const stop = listenForStop(alone ? given.signal : undefined);
   let ending: Ending | undefined;
   let runtime: Runtime | undefined;
   let reporter = silentReporter;
+  let updates: Updates | undefined;
   try {
     stop.signal.throwIfAborted();
-    const connecting = connectAs(given, elastic);
+    const connecting = onServers
+      ? Promise.resolve(host.process?.workerRuntime(given) as Runtime)
+      : connectAs(given, elastic);
     runtime = await (elastic === undefined ? connecting : elastic.join(connecting));
     host.process?.report({ type: "doing", what: "compiling" });
-    const { settings, types } = forMesh(given, givenTypes, meshOf(runtime));
+    const onMesh = forMesh(given, givenTypes, meshOf(runtime));
+    const whole = { ...onMesh, programs: new Programs(onMesh.settings, onMesh.types, runtime) };
+    if (given.server?.replay !== undefined) return await replay({ ...whole, runtime, signal: stop.signal });
+    if (onServers) updates = await host.process?.connectServers(whole, runtime);
+    const { settings, types, programs } = updates?.own ?? whole;
     if (runtime.rank === 0) reporter = await reporterFor(settings);
     stop.onForced(() => reporter.stop());
     ending = new Ending(runtime, settings, types, elastic?.isCalled);
     const { leave } = ending;
     if (elastic === undefined) stop.onNotice(leave);
     else elastic.onNotice(stop, leave);
-    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending, elastic };
-    const programs = new Programs(settings, types, runtime);
+    const parts = { settings, types, runtime, reporter, signal: stop.signal, ending, elastic, updates };
     const result = await trainOn({ ...parts, programs, feed: new Feed(runtime, settings.dataMemory) }, stop);
     if (!ending.left) return result;
     reporter.stop();
@@ -120,6 +129,7 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
     if (runtime !== undefined) await elastic?.leave(error, given, runtime);
     throw error;
   } finally {
+    await updates?.close();
     reporter.stop();
     stop.dispose();
   }
@@ -133,6 +143,25 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
  */
 export function prepare(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
   return called(() => prepared(options));
+}
+
+/** Repeats a training on servers from its log. */
+async function replay(
+  known: Pick<RunParts, "settings" | "types" | "programs" | "runtime" | "signal">,
+): Promise<TrainResult> {
+  const { settings, types, runtime } = known;
+  const ending = new Ending(runtime, settings, types);
+  const parts = {
+    ...known,
+    reporter: silentReporter,
+    ending,
+    feed: new Feed(runtime),
+    saver: undefined,
+    elastic: undefined,
+  };
+  const first = await firstState(parts, undefined);
+  const values = await (host.process as HostProcess).replayed(known, runtime, first);
+  return resultOf(new Run(parts, values, first.key, first.position), parts);
 }
 
 async function prepared(options: Omit<TrainOptions, "epochs">): Promise<TrainResult> {
@@ -213,7 +242,8 @@ async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promi
   await agree(parts);
   host.process?.report({ type: "doing", what: "looking for checkpoints" });
   if (reporter !== silentReporter && parts.elastic?.isContinued !== true)
-    for (const line of await suspicions(settings, meshOf(runtime))) reporter.warn(line);
+    for (const line of await suspicions(parts.updates?.whole.settings ?? settings, meshOf(runtime)))
+      reporter.warn(line);
   let lock: FolderLock | undefined;
   try {
     const before = async (): Promise<void> =>
@@ -230,7 +260,11 @@ async function trainOn(parts: Omit<RunParts, "saver">, stop: StopRequest): Promi
       reporter.warn(
         "a lost worker had the only copy of some values: the training goes back to its last checkpoint, or its beginning",
       );
-    const { restored, tag } = await restore({ ...parts, settings: { ...settings, resumeFrom } }, before);
+    const { settings: wholeSettings, ...whole } = parts.updates?.whole ?? parts;
+    const { restored, tag } =
+      parts.updates?.follows === true
+        ? { restored: undefined, tag: "" }
+        : await restore({ ...parts, ...whole, settings: { ...wholeSettings, resumeFrom } }, before);
     return await trainFrom(memory ?? restored, { tag, lock }, parts, stop);
   } finally {
     lock?.release();
@@ -271,7 +305,14 @@ async function trainFrom(
 }
 
 async function beginRun(parts: RunParts, restored: Restored | undefined): Promise<Run> {
-  const { settings, types, runtime, programs, reporter } = parts;
+  const first = await firstState(parts, restored);
+  const { values, key, position } = (await parts.updates?.begin(first)) ?? first;
+  return new Run(parts, values, key, position, restored !== undefined);
+}
+
+async function firstState(parts: RunParts, restored: Restored | undefined): Promise<RunState> {
+  const { runtime, reporter } = parts;
+  const { settings, types, programs } = parts.updates?.whole ?? parts;
   if (restored === undefined) {
     // Computed on the runtime of one device, which may have another executor.
     const localKey = random.key(settings.seed);
@@ -280,17 +321,16 @@ async function beginRun(parts: RunParts, restored: Restored | undefined): Promis
     for (const seed of [localKey, seedKey]) seed.dispose();
     const { from } = settings;
     const first = from === undefined ? values : await startValues(from, values, types, runtime, programs.layouts);
-    return new Run(parts, first, key, beginning(settings));
+    return { values: first, key, position: beginning(settings) };
   }
-  const { values, key, position } = restored.state;
-  const { epoch, batch } = position;
+  const { epoch, batch } = restored.state.position;
   const where = epoch >= settings.epochs ? "after the last epoch" : `at epoch ${epoch + 1}, batch ${batch + 1}`;
   reporter.line(`resuming from ${restored.path}, ${where}`);
-  return new Run(parts, values, key, position, true);
+  return restored.state;
 }
 
 /** Reports the plan of the training on rank 0. */
-function summarise({ settings, runtime, programs, reporter, elastic }: Omit<RunParts, "saver">): void {
+function summarise({ settings, runtime, programs, reporter, elastic, updates }: Omit<RunParts, "saver">): void {
   const step = programs.step(settings.data.batchSizes[0] as number);
   const { plan, program } = step;
   if (runtime.rank === 0) host.process?.keep("plan.txt", () => printPlan(plan));
@@ -314,5 +354,6 @@ function summarise({ settings, runtime, programs, reporter, elastic }: Omit<RunP
   });
   // With other workers, their number and mesh alone are new.
   for (const line of elastic?.isContinued === true ? lines.slice(0, 1) : lines) reporter.line(line);
+  for (const line of updates?.lines ?? []) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, layoutAxes(settings.layoutRules)))) reporter.warn(line);
 }

@@ -50,6 +50,11 @@ const meshTexts: Reader<string> = {
   read: (value) => (value.split(";").every((mesh) => meshText.read(mesh) !== undefined) ? value : undefined),
 };
 
+const addresses: Reader<readonly string[]> = {
+  legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
+  read: (text) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(text) ? text.split(",") : undefined),
+};
+
 const units = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
 const byteCount: Reader<number> = {
@@ -122,11 +127,7 @@ const table = {
     byteCount,
     "bytes that this process may use; a program that needs more is refused before it runs",
   ),
-  dmlLibrary: variable(
-    "HEDDLE_DML_LIBRARY",
-    text,
-    "folders of DML functions for `heddle script`, like its option `--library`; between folders stands the separator of `PATH`",
-  ),
+  dmlLibrary: variable("HEDDLE_DML_LIBRARY", text, "folders of DML functions for `heddle script`, like `--library`"),
   resume: variable("HEDDLE_RESUME", flag, "`1`: resume from the newest checkpoint, like `--resume`"),
   quiet: variable("HEDDLE_QUIET", flag, "`1`: trainings report nothing, whatever their options say, like `--quiet`"),
   timeout: variable("HEDDLE_TIMEOUT", wholeNumber(1, 86_400), "seconds that a worker waits for another"),
@@ -153,17 +154,18 @@ const table = {
     "the description of devices and links for plans, as JSON; `--machine` reads it from a file",
     "run",
   ),
+  servers: variable("HEDDLE_SERVERS", addresses, "addresses of the parameter servers of the run", "run"),
+  server: variable("HEDDLE_SERVER", wholeNumber(0, 65_535), "the number of this parameter server", "run"),
+  serve: variable("HEDDLE_SERVE", flag, "`1`: each worker is the parameter server of its number, too", "run"),
+  policy: variable("HEDDLE_POLICY", text, "who waits for whom on parameter servers, such as `ssp:3`, like `--policy`"),
   throughSwitch: variable(
     "HEDDLE_SWITCH",
     text,
     "the address of a switch that adds up what workers send, such as `127.0.0.1:4711`: `heddle switch` starts one",
   ),
-  workers: variable<readonly string[]>(
+  workers: variable(
     "HEDDLE_WORKERS",
-    {
-      legal: "addresses such as 127.0.0.1:4101,127.0.0.1:4102",
-      read: (value) => (/^[^,\s]+:\d{1,5}(,[^,\s]+:\d{1,5})*$/.test(value) ? value.split(",") : undefined),
-    },
+    addresses,
     "addresses of the waiting workers that this process drives, like `--on`",
   ),
   workersSecret: variable("HEDDLE_WORKERS_SECRET", text, "the secret that a driver and its waiting workers share"),
@@ -207,11 +209,7 @@ const table = {
     "run",
   ),
   secret: variable("HEDDLE_SECRET", text, "the secret with which workers authenticate", "run"),
-  secretFile: variable(
-    "HEDDLE_SECRET_FILE",
-    text,
-    "a file with that secret, for processes that another launcher starts",
-  ),
+  secretFile: variable("HEDDLE_SECRET_FILE", text, "a file with that secret, for processes of another launcher"),
   networkInterface: variable(
     "HEDDLE_INTERFACE",
     text,

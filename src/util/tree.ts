@@ -12,6 +12,8 @@ export type TreeShape =
   | { readonly kind: "array"; readonly items: readonly TreeShape[] }
   | { readonly kind: "record"; readonly keys: readonly string[]; readonly items: readonly TreeShape[] };
 
+type LeafTest<Leaf> = (value: unknown) => value is Leaf;
+
 export interface FlatTree<Leaf> {
   readonly leaves: Leaf[];
   /** Dotted path of each leaf (`"0.weight"`), in the order of `leaves`. */
@@ -25,7 +27,7 @@ export interface FlatTree<Leaf> {
  *
  * @throws HeddleError `tree` for a tree that contains itself
  */
-export function flattenTree<Leaf>(tree: unknown, isLeaf: (value: unknown) => value is Leaf): FlatTree<Leaf> {
+export function flattenTree<Leaf>(tree: unknown, isLeaf: LeafTest<Leaf>): FlatTree<Leaf> {
   const leaves: Leaf[] = [];
   const paths: string[] = [];
   // The arrays and records around the value.
@@ -46,7 +48,10 @@ export function flattenTree<Leaf>(tree: unknown, isLeaf: (value: unknown) => val
     }
     const child = (key: string | number): string => (path === "" ? String(key) : `${path}.${key}`);
     if (Array.isArray(value)) {
-      return { kind: "array", items: itemsOf(value, path, () => value.map((item, i) => visit(item, child(i)))) };
+      return {
+        kind: "array",
+        items: itemsOf(value, path, () => Array.from(value, (item, i) => visit(item, child(i)))),
+      };
     }
     if (isRecord(value)) {
       const keys = Object.keys(value);
@@ -93,6 +98,26 @@ export function treeKey(shape: TreeShape): string {
       return `[${shape.items.map(treeKey).join(",")}]`;
     case "record":
       return `{${shape.keys.map((key, index) => `${JSON.stringify(key)}:${treeKey(shape.items[index] as TreeShape)}`).join(",")}}`;
+  }
+}
+
+/** Whether a tree has this structure, with the same static parts; adds its leaves. */
+export function isLike<Leaf>(shape: TreeShape, tree: unknown, isLeaf: LeafTest<Leaf>, leaves: Leaf[]): boolean {
+  switch (shape.kind) {
+    case "leaf":
+      return isLeaf(tree) && leaves.push(tree) > 0;
+    case "static":
+      return !isLeaf(tree) && Object.is(tree, shape.value);
+    case "array":
+      if (!Array.isArray(tree) || tree.length !== shape.items.length) return false;
+      return shape.items.every((item, index) => isLike(item, tree[index], isLeaf, leaves));
+    case "record": {
+      if (!isRecord(tree)) return false;
+      const keys = Object.keys(tree);
+      const isKnown = (key: string, index: number): boolean =>
+        key === shape.keys[index] && isLike(shape.items[index] as TreeShape, tree[key], isLeaf, leaves);
+      return keys.length === shape.keys.length && keys.every(isKnown);
+    }
   }
 }
 

@@ -219,10 +219,13 @@ describe("damage", () => {
     expect(checkpoint?.step).toBe(1);
   });
 
-  test("a manifest that is missing is no checkpoint", async () => {
+  test("a folder whose manifest is missing is no checkpoint, and is named", async () => {
     for (const step of [1, 2]) await saveParts(storage, step);
     rmSync(join(newest(), "manifest.json"));
-    expect(await latestCheckpoint(folder)).toMatchObject({ checkpoint: { step: 1 }, warnings: [] });
+    expect(await latestCheckpoint(folder)).toMatchObject({
+      checkpoint: { step: 1 },
+      warnings: [expect.stringMatching(/^passed over \S+step-00000002: it has no manifest.json, so its save has not/)],
+    });
     await expect(openCheckpoint(newest())).rejects.toThrow(
       /step-00000002 is not a checkpoint: it has no manifest.json/,
     );
@@ -348,7 +351,7 @@ describe("faults while writing", () => {
         () => false,
       );
       const { checkpoint, warnings } = await latestCheckpoint(directory);
-      expect(warnings, `at ${at}`).toEqual([]);
+      for (const warning of warnings) expect(warning, `at ${at}`).toMatch(/^passed over \S+: it has no manifest.json/);
       expect(checkpoint?.step, `at ${at}`).toBeGreaterThanOrEqual(saved ? 2 : 1);
       await expectWhole(checkpoint?.path as string, checkpoint?.step as number);
       if (saved) expect(readdirSync(directory)).toEqual(["step-00000002"]);

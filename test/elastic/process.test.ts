@@ -24,14 +24,17 @@ interface Run {
   readonly restarts?: number;
   readonly timeout?: number;
   readonly mesh?: string;
+  /** Hosts, which are this machine. */
+  readonly hosts?: string;
 }
 
-async function run({ faults = "", kind = "plain", pause = 10, workers, least, restarts, timeout, mesh }: Run) {
+async function run({ faults = "", kind = "plain", pause = 10, workers, least, restarts, timeout, mesh, hosts }: Run) {
   const folder = mkdtempSync(join(tmpdir(), "heddle-test-"));
   const flag = (name: string, value: string | number | undefined): string[] =>
     value === undefined ? [] : [name, String(value)];
   const range = least === undefined ? workers : `${least}:${workers}`;
   const flags = [...flag("--restarts", restarts), ...flag("--timeout", timeout), ...flag("--mesh", mesh)];
+  if (hosts !== undefined) flags.push("--hosts", hosts, "--shell", "env HERE={host} {command}");
   const args = ["run", script, "--workers", String(range), "--threads", "1", ...flags, "--"];
   try {
     const { status, output } = await finished([...args, faults, kind, String(pause), folder], { TMPDIR: folder });
@@ -70,6 +73,18 @@ const survived: [string, Run, RegExp, number][] = [
     /workers 0, 2/,
     2,
   ],
+  [
+    "a lost worker of another host is replaced",
+    { workers: 2, least: 1, restarts: 1, faults: "kill:1@3", pause: 200, hosts: "alpha:1,beta:1" },
+    /workers 0, 2/,
+    2,
+  ],
+  [
+    "a worker of a lost host is replaced on another",
+    { workers: 2, least: 1, restarts: 1, faults: "host:1@3", pause: 200, hosts: "alpha:1,beta:1" },
+    /worker 1 is lost with its host.*workers 0, 2/s,
+    2,
+  ],
   ["the last one is joined", { workers: 2, least: 2, restarts: 1, faults: "kill:0@3" }, /workers 1, 2/, 2],
   ["a stopped worker", { workers: 3, least: 2, timeout: 2, faults: "stop:1@5" }, /worker 1 neither works nor/, 2],
   [
@@ -88,6 +103,18 @@ const survived: [string, Run, RegExp, number][] = [
     "sharded values are handed to a newcomer",
     { workers: 2, least: 1, restarts: 1, kind: "sharded", faults: "kill:1@3", pause: 200 },
     /workers 0, 2/,
+    2,
+  ],
+  [
+    "sharded values come from another worker's memory",
+    { workers: 3, least: 2, kind: "sharded copies 4", faults: "kill:1@11" },
+    /resuming from the memory of rank \d, at epoch 2, batch 2\b/,
+    2,
+  ],
+  [
+    "partners die one after the other",
+    { workers: 4, least: 2, kind: "sharded copies 2", faults: "kill:3@11,kill:1@17", pause: 20 },
+    /workers 0, 1, 2\n.*workers 0, 2\n.*resuming from the memory of rank 0, at epoch [23]/s,
     2,
   ],
   ["a mesh of pairs", { workers: 4, least: 1, mesh: "data=2,model=2", faults: "kill:1@5" }, /workers 0, 2\n/, 2],

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { zipSync } from "fflate";
@@ -126,6 +126,32 @@ describe("npy", () => {
     for (let length = 0; length < bytes.length; length++)
       expect(() => io.decodeNpy(bytes.subarray(0, length))).toThrow(/is not a valid npy file/);
   });
+});
+
+describe("npyColumn", () => {
+  test.each(cases.map(({ name, bytes }) => [name, bytes] as const))(
+    "%s: rows are those of the whole file",
+    async (_name, bytes) => {
+      const path = join(folder, "column.npy");
+      writeFileSync(path, bytes);
+      const whole = await io.readNpy(path).catch(() => undefined);
+      const column = await io.npyColumn("x", path).catch((error: unknown) => error as Error);
+      if (whole === undefined || column instanceof Error) {
+        // What cannot be read as a whole is refused, too, and so are files without rows that lie together.
+        if (whole !== undefined) expect((column as Error).message).toMatch(/is a scalar|column by column/);
+        return;
+      }
+      expect([column.name, column.shape, column.dtype]).toEqual(["x", whole.shape, whole.dtype]);
+      const rows = whole.shape[0] as number;
+      const width = whole.data.length / Math.max(1, rows);
+      const backwards = Int32Array.from({ length: rows }, (_unused, at) => rows - 1 - at);
+      const found = await column.read?.(backwards);
+      const expected = Array.from(backwards).flatMap((row) =>
+        Array.from(whole.data.subarray(row * width, (row + 1) * width)),
+      );
+      expect(Array.from(found ?? [])).toEqual(expected);
+    },
+  );
 });
 
 describe("npz", () => {

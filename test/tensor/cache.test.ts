@@ -1,5 +1,6 @@
 /** The cache of compiled functions: what it keeps, and what it drops. */
 import { expect, test } from "vitest";
+import { type Tensor, tensor } from "../../src/index.ts";
 import { Cache } from "../../src/tensor/cache.ts";
 
 /** Asks for entries in turn, and gives those that had to be made. */
@@ -35,4 +36,29 @@ test("owners, names and numbers are apart", () => {
     keys.map(({ owner, name, number }, index) => cache.of(owner, name, () => fresh + index, number));
   expect(ask(0)).toEqual(keys.map((_key, index) => index));
   expect(ask(100)).toEqual(keys.map((_key, index) => index));
+});
+
+test("calls that differ in static arguments alone, one after another", () => {
+  const x = tensor([
+    [1, 2, 3],
+    [4, 5, 6],
+  ]);
+  const start = [0, 0];
+  const from = (column: number, limit: number): Tensor => {
+    start[1] = column;
+    return x.slice(start, [1, limit]);
+  };
+  const calls: readonly [call: () => Tensor, expected: unknown][] = [
+    [() => from(0, 2), [[1, 2]]],
+    // The list of the call before, changed.
+    [() => from(1, 2), [[2]]],
+    [() => x.sum([0]), [5, 7, 9]],
+    [() => x.sum([0, 1]), 21],
+    [() => x.sum(1), [6, 15]],
+    [() => x.sum(), 21],
+    [() => x.sum(1, { keepDims: true }), [[6], [15]]],
+    [() => x.sum(1, { dtype: "i32" }), [6, 15]],
+    [() => x.pow(2).sum(-1), [14, 77]],
+  ];
+  for (const [call, expected] of [...calls, ...calls.toReversed()]) expect(call().arraySync()).toEqual(expected);
 });

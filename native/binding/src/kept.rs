@@ -1,6 +1,6 @@
 //! Memory that JavaScript allocates for what it reads.
 
-/// Tells glibc to keep freed blocks of up to 32 MiB, 128 MiB of them in all. An array for a result is new each time; in memory fresh from
+/// Tells glibc to keep freed blocks of up to 8 MiB, 32 MiB of them in all. An array for a result is new each time; in memory fresh from
 /// the system its pages take many times as long as the copy. What the environment says about it goes first.
 pub fn keep_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -13,8 +13,8 @@ pub fn keep_blocks() {
         let said = ["GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"];
         if said.iter().all(|name| std::env::var_os(name).is_none()) {
             unsafe {
-                mallopt(MMAP_THRESHOLD, 32 << 20);
-                mallopt(TRIM_THRESHOLD, 128 << 20);
+                mallopt(MMAP_THRESHOLD, 8 << 20);
+                mallopt(TRIM_THRESHOLD, 32 << 20);
             }
         }
     }

@@ -23,9 +23,7 @@ function turnWhenDue(): Promise<void> | undefined {
 }
 
 /** A `read` that waits for a run, and the contents if they had to be saved before the buffer was donated. */
-interface Reader {
-  saved: Uint8Array | undefined;
-}
+type Reader = { readonly into: Uint8Array | undefined; saved: Uint8Array | undefined };
 
 /** The outcome of a run that a buffer was donated to, as far as the buffer needs it. */
 type Loan = Pick<Launch, "settled" | "failure" | "done">;
@@ -139,20 +137,20 @@ export class NativeMemory implements DeviceBuffer, Block {
     byNative(() => native.write(data));
   }
 
-  async read(): Promise<Uint8Array> {
+  async read(into?: Uint8Array): Promise<Uint8Array> {
     this.held();
     if (this.ready) {
       // Now, not after the turn: the buffer may be donated meanwhile.
-      const data = this.contents();
+      const data = this.contents(into);
       await turnWhenDue();
       return data;
     }
-    const reader: Reader = { saved: undefined };
+    const reader: Reader = { into, saved: undefined };
     const readers = this.readers ?? new Set();
     this.readers = readers.add(reader);
     try {
       await Promise.all([this.origin?.finished(), this.lent?.run.done]);
-      return reader.saved ?? this.contents();
+      return reader.saved ?? this.contents(into);
     } finally {
       readers.delete(reader);
       if (this.disposed && readers.size === 0) this.free();
@@ -170,13 +168,13 @@ export class NativeMemory implements DeviceBuffer, Block {
     if (this.readers === undefined || this.readers.size === 0) return;
     if (!this.ready) this.heap.queue.drain();
     if (this.written?.spoiled !== undefined) return;
-    for (const reader of this.readers) reader.saved ??= this.contents();
+    for (const reader of this.readers) reader.saved ??= this.contents(reader.into);
   }
 
-  private contents(): Uint8Array {
+  private contents(into?: Uint8Array): Uint8Array {
     this.checkGood();
     // Zeros take as long as the copy where memory is not in a cache; small arrays cost less with them.
-    const data: Uint8Array = this.bytes < 2 ** 15 ? new Uint8Array(this.bytes) : Buffer.allocUnsafeSlow(this.bytes);
+    const data = into ?? (this.bytes < 2 ** 15 ? new Uint8Array(this.bytes) : Buffer.allocUnsafeSlow(this.bytes));
     byNative(() => this.heap.binding.copyOut(this.handle, data));
     return data;
   }

@@ -27,6 +27,8 @@ export interface Channel {
   onEnd(take: (error: HeddleError | undefined) => void): void;
   /** Milliseconds since the other side has sent anything. */
   readonly silence: number;
+  /** Bodies of more bytes are refused before there is memory for them. */
+  mostBody: number;
   /** What the other side said in its first frame. */
   readonly greeting: Frame["head"];
   /** Sets whether the link keeps this process alive; at first it does. */
@@ -201,6 +203,7 @@ class SocketChannel implements Channel {
   private ended: { error: HeddleError | undefined } | undefined;
   private readonly enders: ((error: HeddleError | undefined) => void)[] = [];
   private heard = performance.now();
+  mostBody = maxBody;
 
   constructor(socket: Socket, reader: Reader, { peer, sealer, opener, own }: Greeted) {
     this.socket = socket;
@@ -240,6 +243,7 @@ class SocketChannel implements Channel {
     reader.want(8, (lengths) => {
       const [head, body] = [lengths.readUInt32LE(0), lengths.readUInt32LE(4)];
       if (head > maxHead) return this.refuse(`a head of ${head} bytes`);
+      if (body > this.mostBody) return this.refuse(`a body of ${body} bytes`);
       reader.want(head + body, (bytes) => {
         const frame = parseFrame(bytes, head);
         if (frame === undefined) return this.refuse("a head that is not a JSON object");
@@ -272,9 +276,8 @@ class SocketChannel implements Channel {
     if (this.ended !== undefined) return;
     const text = Buffer.from(JSON.stringify(head));
     if (body.length > maxBody) throw new HeddleError("link", `a message of ${body.length} bytes is too large`);
-    const lengths = Buffer.alloc(8);
-    lengths.writeUInt32LE(text.length, 0);
-    lengths.writeUInt32LE(body.length, 4);
+    // All processors that Heddle runs on are little-endian.
+    const lengths = Buffer.from(Uint32Array.of(text.length, body.length).buffer);
     this.socket.cork();
     const small = body.length < smallBody;
     const parts = small ? [Buffer.concat([lengths, text, body])] : [Buffer.concat([lengths, text]), body];
@@ -293,8 +296,7 @@ class SocketChannel implements Channel {
   }
 
   hold(alive: boolean): void {
-    if (alive) this.socket.ref();
-    else this.socket.unref();
+    this.socket[alive ? "ref" : "unref"]();
   }
 
   close(reason?: string): void {

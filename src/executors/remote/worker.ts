@@ -111,7 +111,8 @@ function sometimes(log: (text: string) => void): (text: string) => undefined {
   };
 }
 
-function listen(server: Server, host: string, port: number): Promise<number> {
+/** Listens; resolves with the port. @throws HeddleError `port` */
+export function listen(server: Server, host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) =>
       reject(new HeddleError("port", `cannot listen on ${host}:${port}: ${error.message}`, { cause: error })),

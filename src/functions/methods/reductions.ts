@@ -56,11 +56,11 @@ function wideReduction(
 ): Tensor {
   if (dims !== undefined) checkWhole(name, "dims", dims, true);
   checkOptions(name, options, ["keepDims", "dtype"]);
-  const { dtype, ...rest } = options;
+  const { dtype, keepDims } = options;
   checkWide(name, dtype);
-  const wide = (node: Node, over?: Dims, rest?: ReduceOptions, wanted?: DType): Node =>
-    build(wanted === undefined ? node : ops.cast(node, wanted), over, rest);
-  return operate(name, wide, [x], dims, rest, dtype);
+  const wide = (node: Node, over?: Dims, keepDims = false, wanted?: DType): Node =>
+    build(wanted === undefined ? node : ops.cast(node, wanted), over, { keepDims });
+  return operate(name, wide, [x], dims, keepDims, dtype);
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
  * A small training in f64 whose workers fail as the arguments say, such as `kill:1@5` (rank 1 in step 5 of the first workers) or
- * `stop:1@5`, `exit:1@5`, `throw:1@5`, `kill:0@start`, `kill:0@end`. The last argument is a folder, where rank 0 writes `result.json`.
+ * `stop:1@5`, `host:1@5`, `exit:1@5`, `throw:1@5`, `kill:0@start`, `kill:0@end`. The last argument is a folder, where rank 0 writes `result.json`.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,10 +12,14 @@ const [faults = "", kind = "plain", pause = "10", folder = "."] = process.argv.s
 const isFirst = process.env["HEDDLE_ELASTIC"] !== "new";
 
 async function meet(at: string): Promise<void> {
-  for (const fault of isFirst ? faults.split(",") : []) {
+  for (const [index, fault] of (isFirst ? faults.split(",") : []).entries()) {
+    // With copies, steps are done again: each fault has an epoch of its own.
+    if (kind.includes("copies") && process.env["HEDDLE_EPOCH"] !== String(index)) continue;
     const [, what, rank, when] = /^(\w+):(\d+)@(\w+)$/.exec(fault) ?? [];
     if (rank !== process.env["RANK"] || when !== at) continue;
     if (what === "kill") process.kill(process.pid, "SIGKILL");
+    // The agent of the worker's host.
+    if (what === "host") process.kill(process.ppid, "SIGKILL");
     if (what === "stop") process.kill(process.pid, "SIGSTOP");
     if (what === "exit") process.exit(7);
     if (what === "leave") process.exit(0);
@@ -37,10 +41,11 @@ const options: TrainOptions = {
   evaluate: data.fromArrays({ x: { shape: [rows, 6], data: x }, y: { shape: [rows], data: y } }),
   loss: losses.softmaxCrossEntropy,
   optimizer: optim.adam({ learningRate: 0.01 }),
-  epochs: Number(/\d+/.exec(kind)?.[0] ?? 4),
+  epochs: Number(/^plain (\d+)/.exec(kind)?.[1] ?? 4),
   dtype: "f64",
   report: "lines",
   ...(kind.includes("sharded") ? { layout: layouts.fullySharded() } : {}),
+  ...(kind.includes("copies") ? { memoryCopies: Number(/copies (\d+)/.exec(kind)?.[1]) } : {}),
   ...(kind.includes("checkpoint") ? { checkpoint: { directory: join(folder, "checkpoints"), every: 2 } } : {}),
   callbacks: [
     {

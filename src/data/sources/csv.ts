@@ -1,0 +1,505 @@
+/**
+ * @module CSV and TSV by RFC 4180, from bytes to typed columns: quotes, line ends of both kinds, a mark of byte order, missing values. The
+ * libraries for CSV make texts first, which takes 20 times as long (docs/internals/departures.md).
+ */
+import { type DType, dtypes, type TypedArray } from "../../ir/dtype.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { shown } from "../../util/show.ts";
+import { cut, type Piece, type Values } from "../records/piece.ts";
+import type { Records } from "../records/records.ts";
+import { type ByteFile, type Places, plainBytes } from "./bytes.ts";
+import { type FileOptions, type Format, recordsOf } from "./files.ts";
+import { longestRecord } from "./lines.ts";
+import { numberIn } from "./numbers.ts";
+
+/** What a column of a CSV file holds. */
+export type CsvType = "f32" | "f64" | "i32" | "u8" | "i64" | "bool" | "text";
+
+/** Types of columns by name. */
+export type CsvColumns = { readonly [name: string]: CsvType };
+
+/** The records of a CSV file with these columns. */
+export type CsvRow<Columns extends CsvColumns> = {
+  readonly [Name in keyof Columns]: Columns[Name] extends "text"
+    ? string
+    : Columns[Name] extends "bool"
+      ? boolean
+      : Columns[Name] extends "i64"
+        ? bigint
+        : number;
+};
+
+/** Options of {@link csv}. */
+export interface CsvOptions<Columns extends CsvColumns = CsvColumns> extends FileOptions {
+  /**
+   * The columns to read, with their types. Default: all, with types from the first 1,000 records: `i32` for whole numbers that fit, `f64`
+   * for larger ones, `f32` for numbers with a fraction and where values are missing, `bool` for true and false, else `text`.
+   */
+  readonly columns?: Columns;
+  /** `true` (default): the first record names the columns; a list: the names, for files without such a record. */
+  readonly header?: true | readonly string[];
+  /** One character between fields; default a tab for names that end in `.tsv`, also compressed, else a comma. */
+  readonly separator?: string;
+  /** Fields that mean a missing value; default the empty field. It is NaN among floats, empty in text, and an error in other columns. */
+  readonly missing?: readonly string[];
+}
+
+/** Records that types are inferred from. */
+const sampled = 1000;
+/** Columns of a file, at most. */
+const mostColumns = 2 ** 16;
+/** Bytes that are parsed at once. */
+const blockBytes = 2 ** 20;
+const [quoteCode, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
+
+/** The fields of one record, as places in the bytes. */
+class Fields {
+  count = 0;
+  starts = new Int32Array(64);
+  ends = new Int32Array(64);
+  /** 1 for a quoted field, 2 where it has doubled quotes. */
+  quoted = new Uint8Array(64);
+  /** Line ends within the record. */
+  lines = 0;
+  /** Why the record is malformed, if it is. */
+  problem: string | undefined;
+
+  private grow(): void {
+    const grown = <Kind extends Int32Array | Uint8Array>(from: Kind, to: Kind): Kind => {
+      to.set(from as never);
+      return to;
+    };
+    this.starts = grown(this.starts, new Int32Array(this.starts.length * 2));
+    this.ends = grown(this.ends, new Int32Array(this.ends.length * 2));
+    this.quoted = grown(this.quoted, new Uint8Array(this.quoted.length * 2));
+  }
+
+  /** Finds the fields of the record at `from`; gives where the next begins, or -1 if the record may go on after the bytes. */
+  find(bytes: Uint8Array, from: number, to: number, separator: number, isLast: boolean): number {
+    let at = from;
+    this.count = 0;
+    this.lines = 1;
+    this.problem = undefined;
+    for (;;) {
+      if (this.count === this.starts.length) {
+        if (this.count >= mostColumns) this.problem = `it has more than ${mostColumns} fields`;
+        else this.grow();
+      }
+      // A record with too many fields is passed over with one place for all of them.
+      const field = Math.min(this.count++, this.starts.length - 1);
+      if (at < to && bytes[at] === quoteCode) {
+        at = this.findQuoted(bytes, at, to, field, isLast);
+        if (at < 0) return -1;
+        const code = bytes[at];
+        if (at < to && code !== separator && code !== lineFeed && code !== carriageReturn) {
+          this.problem ??= "a quoted field goes on after its quote";
+          while (at < to && bytes[at] !== separator && bytes[at] !== lineFeed) at++;
+        }
+      } else {
+        this.starts[field] = at;
+        this.quoted[field] = 0;
+        for (; at < to; at++) {
+          const code = bytes[at];
+          if (code === separator || code === lineFeed || code === carriageReturn) break;
+        }
+        this.ends[field] = at;
+      }
+      if (at >= to) return isLast ? to : -1;
+      if (bytes[at] === separator) {
+        at++;
+        continue;
+      }
+      if (bytes[at] === lineFeed) return at + 1;
+      // A carriage return ends the record, with a line feed or alone.
+      if (at + 1 >= to && !isLast) return -1;
+      return bytes[at + 1] === lineFeed && at + 1 < to ? at + 2 : at + 1;
+    }
+  }
+
+  private findQuoted(bytes: Uint8Array, open: number, to: number, field: number, isLast: boolean): number {
+    let at = open + 1;
+    this.starts[field] = at;
+    this.quoted[field] = 1;
+    for (; at < to; at++) {
+      const code = bytes[at];
+      if (code === lineFeed) this.lines++;
+      if (code !== quoteCode) continue;
+      if (at + 1 >= to && !isLast) return -1;
+      if (at + 1 < to && bytes[at + 1] === quoteCode) {
+        this.quoted[field] = 2;
+        at++;
+        continue;
+      }
+      this.ends[field] = at;
+      return at + 1;
+    }
+    if (!isLast) return -1;
+    this.problem = "a quote is left open";
+    this.ends[field] = to;
+    return to;
+  }
+
+  text(bytes: Buffer, field: number): string {
+    const text = bytes.toString("utf8", this.starts[field], this.ends[field]);
+    return this.quoted[field] === 2 ? text.replaceAll('""', '"') : text;
+  }
+}
+
+/** A column that is read: where it stands in the file, and its type. */
+interface CsvColumn {
+  readonly name: string;
+  readonly field: number;
+  readonly type: CsvType;
+}
+
+/** What is known of a file before its records are read. */
+interface Layout {
+  readonly columns: readonly CsvColumn[];
+  readonly fields: number;
+}
+
+/** Texts that come often are made once: the last of each hash. */
+const rememberedTexts = 4096;
+
+/** The values of one column of a block. */
+class Builder {
+  readonly column: CsvColumn;
+  private readonly texts: string[] | undefined;
+  private readonly flags: boolean[] | undefined;
+  private numbers: TypedArray | undefined;
+  private readonly known: { readonly text: string; readonly bytes: Uint8Array }[] = [];
+
+  constructor(column: CsvColumn) {
+    this.column = column;
+    const { type } = column;
+    this.texts = type === "text" ? [] : undefined;
+    this.flags = type === "bool" ? [] : undefined;
+    this.numbers = type === "text" || type === "bool" ? undefined : dtypes[type].create(1024);
+  }
+
+  /** Sets the value of a record; gives what is wrong with it, if anything is. */
+  set(
+    row: number,
+    bytes: Buffer,
+    fields: Fields,
+    isMissing: (start: number, end: number) => boolean,
+  ): string | undefined {
+    const { field, type } = this.column;
+    const [start, end] = [fields.starts[field] as number, fields.ends[field] as number];
+    const missing = isMissing(start, end);
+    if (this.texts !== undefined) {
+      this.texts[row] = missing
+        ? ""
+        : fields.quoted[field] === 2
+          ? fields.text(bytes, field)
+          : this.text(bytes, start, end);
+      return undefined;
+    }
+    if (missing && type !== "f32" && type !== "f64") return `a value is missing, which ${type} cannot hold`;
+    if (this.flags !== undefined) {
+      const word = bytes.toString("latin1", start, end).toLowerCase();
+      if (word !== "true" && word !== "false") return `${quoted(bytes, start, end)} is neither true nor false`;
+      this.flags[row] = word === "true";
+      return undefined;
+    }
+    let numbers = this.numbers as TypedArray;
+    if (row >= numbers.length) {
+      const grown = dtypes[type as DType].create(numbers.length * 2);
+      grown.set(numbers);
+      numbers = grown;
+      this.numbers = grown;
+    }
+    if (type === "i64") return this.setLong(row, bytes, start, end);
+    const value = missing ? Number.NaN : numberIn(bytes, start, end);
+    if (!missing && Number.isNaN(value) && !/^\s*[+-]?nan\s*$/i.test(bytes.toString("latin1", start, end)))
+      return `${quoted(bytes, start, end)} is not a number`;
+    if (type === "i32" || type === "u8") {
+      const { lowest, highest } = dtypes[type];
+      if (!Number.isInteger(value) || value < lowest || value > highest)
+        return `${quoted(bytes, start, end)} is not a value of ${type}`;
+    }
+    numbers[row] = value;
+    return undefined;
+  }
+
+  private setLong(row: number, bytes: Buffer, start: number, end: number): string | undefined {
+    const text = bytes.toString("latin1", start, end).trim();
+    if (!/^[+-]?\d{1,19}$/.test(text)) return `${quoted(bytes, start, end)} is not a value of i64`;
+    const value = BigInt(text.replace(/^\+/, ""));
+    if (BigInt.asIntN(64, value) !== value) return `${quoted(bytes, start, end)} is not a value of i64`;
+    (this.numbers as unknown as BigInt64Array)[row] = value;
+    return undefined;
+  }
+
+  private text(bytes: Buffer, start: number, end: number): string {
+    const length = end - start;
+    if (length === 0) return "";
+    if (length > 64) return bytes.toString("utf8", start, end);
+    let hash = length;
+    for (let at = start; at < end; at++) hash = (Math.imul(hash, 31) + (bytes[at] as number)) | 0;
+    const place = hash & (rememberedTexts - 1);
+    const known = this.known[place];
+    if (known !== undefined && known.bytes.length === length) {
+      let at = 0;
+      while (at < length && known.bytes[at] === bytes[start + at]) at++;
+      if (at === length) return known.text;
+    }
+    const text = bytes.toString("utf8", start, end);
+    this.known[place] = { text, bytes: Uint8Array.prototype.slice.call(bytes, start, end) };
+    return text;
+  }
+
+  /** The values of the first `count` records; the builder goes on empty. */
+  take(count: number): Values {
+    if (this.texts !== undefined) return this.texts.splice(0).slice(0, count);
+    if (this.flags !== undefined) return this.flags.splice(0).slice(0, count);
+    const numbers = this.numbers as TypedArray;
+    this.numbers = dtypes[this.column.type as DType].create(numbers.length);
+    return numbers.subarray(0, count);
+  }
+}
+
+const quoted = (bytes: Buffer, start: number, end: number): string =>
+  JSON.stringify(bytes.toString("utf8", start, Math.min(end, start + 40))) + (end - start > 40 ? "…" : "");
+
+/** Whole blocks of bytes, and what a record left of the one before. */
+interface Block {
+  readonly bytes: Buffer;
+  readonly isLast: boolean;
+}
+
+/** The bytes of a file in blocks. `rest` says how many bytes of the last block were not used: they begin the next. */
+async function* blocksOf(file: ByteFile, signal: AbortSignal | undefined, rest: () => number): AsyncGenerator<Block> {
+  let held: Buffer = Buffer.alloc(0);
+  let parts: Buffer[] = [];
+  let count = 0;
+  // The whole of a file without a record's end is as long as the longest record at most.
+  for await (const piece of plainBytes(file, 0, signal)) {
+    signal?.throwIfAborted();
+    parts.push(Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength));
+    count += piece.length;
+    if (count < blockBytes || count < held.length) continue;
+    const bytes = held.length === 0 && parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat([held, ...parts]);
+    [parts, count] = [[], 0];
+    yield { bytes, isLast: false };
+    held = bytes.subarray(bytes.length - rest());
+    if (held.length > longestRecord)
+      throw new HeddleError(
+        "format",
+        `${file.name}: a record has more than ${longestRecord} bytes; is a quote left open?`,
+      );
+  }
+  yield { bytes: Buffer.concat([held, ...parts]), isLast: true };
+}
+
+class CsvFile {
+  private readonly file: ByteFile;
+  private readonly options: CsvOptions;
+  private readonly separator: number;
+  private readonly bad: (error: HeddleError) => void;
+  private readonly missing: ReadonlySet<string>;
+  private readonly isMissing: (bytes: Buffer, start: number, end: number) => boolean;
+
+  constructor(file: ByteFile, options: CsvOptions, bad: (error: HeddleError) => void) {
+    this.file = file;
+    this.options = options;
+    this.bad = bad;
+    const { separator = /\.tsv(\.\w+)?$/i.test(file.name) ? "\t" : ",", missing = [""] } = options;
+    if (typeof separator !== "string" || !/^[ -~\t]$/.test(separator) || separator === '"')
+      throw new HeddleError("option", `csv: separator must be one character of ASCII, got ${shown(separator)}`);
+    this.separator = separator.charCodeAt(0);
+    this.missing = new Set(missing);
+    const longest = Math.max(0, ...missing.map((text) => Buffer.byteLength(text)));
+    const isEmptyMissing = this.missing.has("");
+    this.isMissing = (bytes, start, end) =>
+      end === start ? isEmptyMissing : end - start <= longest && this.missing.has(bytes.toString("utf8", start, end));
+  }
+
+  /** The columns of the file, with types from its first records where none are given. */
+  async layout(): Promise<Layout> {
+    let left = 0;
+    for await (const { bytes, isLast } of blocksOf(this.file, undefined, () => left)) {
+      left = bytes.length;
+      const fields = new Fields();
+      let at = startOf(bytes);
+      const end = fields.find(bytes, at, bytes.length, this.separator, isLast);
+      if (end < 0) continue;
+      const { header = true, columns } = this.options;
+      if (at === bytes.length) throw this.malformed("it is empty");
+      const names =
+        header === true ? Array.from({ length: fields.count }, (_unused, field) => fields.text(bytes, field)) : header;
+      if (header === true) {
+        if (fields.problem !== undefined) throw this.malformed(`line 1: ${fields.problem}`);
+        at = end;
+      }
+      const twice = names.find((name, index) => names.indexOf(name) !== index);
+      if (twice !== undefined) throw this.malformed(`two columns have the name ${JSON.stringify(twice)}`);
+      const wanted = columns ?? this.infer(names, bytes, at, isLast, fields);
+      return { columns: placesOf(this.file, names, wanted), fields: names.length };
+    }
+    throw this.malformed("it is empty");
+  }
+
+  private malformed(problem: string): HeddleError {
+    return new HeddleError("format", `${this.file.name} is not a valid CSV file: ${problem}`);
+  }
+
+  private infer(names: readonly string[], bytes: Buffer, from: number, isLast: boolean, fields: Fields): CsvColumns {
+    const seen = names.map(() => ({ text: false, bool: true, whole: true, fits: true, missing: false, any: false }));
+    for (let at = from, row = 0; row < sampled && at < bytes.length; row++) {
+      at = fields.find(bytes, at, bytes.length, this.separator, isLast);
+      if (at < 0) break;
+      for (let field = 0; field < Math.min(fields.count, names.length); field++) {
+        const column = seen[field] as (typeof seen)[number];
+        const [start, end] = [fields.starts[field] as number, fields.ends[field] as number];
+        if (this.isMissing(bytes, start, end)) {
+          column.missing = true;
+          continue;
+        }
+        column.any = true;
+        column.bool &&= /^(true|false)$/i.test(bytes.toString("latin1", start, Math.min(end, start + 6)));
+        const value = numberIn(bytes, start, end);
+        column.text ||= Number.isNaN(value);
+        column.whole &&= Number.isInteger(value) && !bytes.subarray(start, end).includes(0x2e);
+        column.fits &&= Math.abs(value) < 2 ** 31;
+      }
+    }
+    const types = seen.map(({ text, bool, whole, fits, missing, any }): CsvType => {
+      if (!any) return "text";
+      if (bool) return missing ? "text" : "bool";
+      if (text) return "text";
+      if (!whole) return "f32";
+      return fits ? (missing ? "f32" : "i32") : "f64";
+    });
+    return Object.fromEntries(names.map((name, index) => [name, types[index] as CsvType]));
+  }
+
+  /** The records from `from` on. */
+  async *read(
+    { columns, fields: expected }: Layout,
+    from: number,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Piece> {
+    const builders = columns.map((column) => new Builder(column));
+    const fields = new Fields();
+    let unused = 0;
+    let line = 1;
+    let skip = from;
+    let isFirst = true;
+    for await (const { bytes, isLast } of blocksOf(this.file, signal, () => unused)) {
+      let at = isFirst ? startOf(bytes) : 0;
+      const lines: number[] = [];
+      const isMissing = (start: number, end: number): boolean => this.isMissing(bytes, start, end);
+      let row = 0;
+      while (at < bytes.length) {
+        const next = fields.find(bytes, at, bytes.length, this.separator, isLast);
+        if (next < 0) break;
+        const start = line;
+        line += fields.lines;
+        const isBlank =
+          fields.count === 1 && fields.ends[0] === fields.starts[0] && fields.quoted[0] === 0 && expected > 1;
+        at = next;
+        const isHeader = isFirst && (this.options.header ?? true) === true;
+        isFirst = false;
+        if (isBlank || isHeader) continue;
+        const problem = this.fill(builders, row, bytes, fields, expected, isMissing);
+        if (problem !== undefined) {
+          this.bad(new HeddleError("format", `${this.file.name}, line ${start}${problem}`));
+          continue;
+        }
+        lines.push(start);
+        row++;
+      }
+      unused = bytes.length - at;
+      if (row === 0) continue;
+      const entries = builders.map((builder): [string, Values] => [builder.column.name, builder.take(row)]);
+      const piece: Piece = {
+        length: row,
+        columns: Object.fromEntries(entries),
+        place: (index) => `${this.file.name}, line ${lines[index]}`,
+      };
+      if (skip >= row) skip -= row;
+      else {
+        yield cut(piece, skip, row);
+        skip = 0;
+      }
+    }
+  }
+
+  /** Sets the values of a record; gives what is wrong, with the column. */
+  private fill(
+    builders: readonly Builder[],
+    row: number,
+    bytes: Buffer,
+    fields: Fields,
+    expected: number,
+    isMissing: (start: number, end: number) => boolean,
+  ): string | undefined {
+    if (fields.problem !== undefined) return `: ${fields.problem}`;
+    if (fields.count !== expected) return `: it has ${fields.count} fields, the file has ${expected} columns`;
+    for (const builder of builders) {
+      const problem = builder.set(row, bytes, fields, isMissing);
+      if (problem !== undefined) return `, column "${builder.column.name}": ${problem}`;
+    }
+    return undefined;
+  }
+}
+
+/** Where the text begins: after a mark of byte order. */
+const startOf = (bytes: Uint8Array): number => (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0);
+
+const types: readonly CsvType[] = ["f32", "f64", "i32", "u8", "i64", "bool", "text"];
+
+function placesOf(file: ByteFile, names: readonly string[], wanted: CsvColumns): CsvColumn[] {
+  return Object.entries(wanted).map(([name, type]) => {
+    const field = names.indexOf(name);
+    if (field < 0)
+      throw new HeddleError("data", `${file.name} has no column "${name}"`, {
+        hint: `its columns are ${names.slice(0, 50).join(", ")}`,
+      });
+    if (!types.includes(type))
+      throw new HeddleError(
+        "option",
+        `csv: the type of column "${name}" must be one of ${types.join(", ")}, got ${shown(type)}`,
+      );
+    return { name, field, type };
+  });
+}
+
+/** Layouts by the options of a call: the first file gives the types of all. */
+const inferred = new WeakMap<object, Promise<CsvColumns>>();
+
+const format: Format<CsvOptions> = {
+  what: "csv",
+  options: ["columns", "header", "separator", "missing"],
+  async open(file, options, bad) {
+    const own = async (): Promise<CsvColumns> =>
+      Object.fromEntries(
+        (await new CsvFile(file, options, bad).layout()).columns.map(({ name, type }) => [name, type]),
+      );
+    const columns = options.columns ?? (await (inferred.get(options) ?? inferred.set(options, own()).get(options)));
+    const csvFile = new CsvFile(file, { ...options, ...(columns === undefined ? {} : { columns }) }, bad);
+    const layout = await csvFile.layout();
+    return { read: (from, signal) => csvFile.read(layout, from, signal) };
+  },
+};
+
+/**
+ * The records of CSV or TSV files (RFC 4180), plain or compressed, here or behind HTTP and S3. Columns with types are read straight into
+ * typed arrays. Records of files with other names, and fields that do not fit their type, are errors with line and column, or left out by
+ * `onBad`.
+ *
+ * @example data.csv("people/*.csv", { columns: { age: "f32", city: "text" } })
+ */
+export function csv<const Columns extends CsvColumns = { readonly [name: string]: never }>(
+  places: Places,
+  options: CsvOptions<Columns> = {},
+): Records<
+  [keyof Columns] extends [never]
+    ? { readonly [name: string]: unknown }
+    : string extends keyof Columns
+      ? { readonly [name: string]: unknown }
+      : CsvRow<Columns>
+> {
+  return recordsOf(format, places, { ...options } as CsvOptions) as never;
+}

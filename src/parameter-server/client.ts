@@ -1,0 +1,200 @@
+/** @module A worker's side: values by name, cut into the shards of the servers, and the requests of a clock to all of them. */
+import { bytesOf } from "../ir/shape.ts";
+import type { Begun, Statistics } from "./coordinator.ts";
+import { Link } from "./link.ts";
+import type { Rule } from "./requests.ts";
+import { concatenated } from "./shard-state.ts";
+import { bytesOfPieces, type Piece, type Shard } from "./shards.ts";
+
+/** Bytes of tensors by path. */
+export type Bytes = ReadonlyMap<string, Uint8Array>;
+
+/** Options of {@link ServerClient}. */
+export interface ClientOptions {
+  /** Addresses of the servers, `host:port`. */
+  readonly servers: readonly string[];
+  /** The secret of the run. */
+  readonly secret: string;
+  /** This worker's number. */
+  readonly worker: number;
+  /** Grows with each life of the worker. */
+  readonly incarnation: number;
+  /** Seconds for which a server may be away; default 60. */
+  readonly timeout?: number | undefined;
+}
+
+/** Bytes that went over the links of a worker. */
+export interface Traffic {
+  readonly sent: number;
+  readonly received: number;
+}
+
+/** What was measured of a run, with the bytes of each server. */
+export interface RunStatistics extends Statistics {
+  readonly servers: readonly Traffic[];
+}
+
+/** The links of a worker to all servers. */
+export class ServerClient {
+  private readonly links: readonly Link[];
+  private readonly worker: number;
+  private readonly incarnation: number;
+  private shards: readonly Shard[] = [];
+
+  constructor({ servers, secret, worker, incarnation, timeout = 60 }: ClientOptions) {
+    this.worker = worker;
+    this.incarnation = incarnation;
+    this.links = servers.map(
+      (address, index) =>
+        new Link({ address, name: `server ${index}`, secret, timeout, role: "worker", client: worker, incarnation }),
+    );
+  }
+
+  /** Bytes that were sent and received. */
+  get traffic(): Traffic {
+    const sum = (of: (link: Link) => number): number => this.links.reduce((total, link) => total + of(link), 0);
+    return { sent: sum(({ sent }) => sent), received: sum(({ received }) => received) };
+  }
+
+  /** Says which shards there are, and who waits for whom. Resolves with the number of clocks of this worker that count as done. @throws HeddleError `mismatch` */
+  async open(shards: readonly Shard[], rule: Rule): Promise<number> {
+    this.shards = shards;
+    await this.first.ask({ type: "decide", rule: JSON.stringify(rule) });
+    await this.each((link, shard) => link.ask({ type: "create", shard, spec: JSON.stringify(shards[shard]) }));
+    const { worker: client, incarnation } = this;
+    const { fields } = await this.first.ask({ type: "hello", role: "worker", client, incarnation });
+    return Number(fields["clock"]);
+  }
+
+  /** Gives first values to servers that have none, and tells the other workers where the run begins. */
+  async load(params: Bytes, slots: Bytes, steps: number, start: string): Promise<void> {
+    await this.each((link, index, shard) => {
+      return link.ask({ type: "load", shard: index, steps }, stateOf(shard, params, slots));
+    });
+    await this.first.ask({ type: "begin", start });
+  }
+
+  /** Where the run begins, once the first worker has told. */
+  async start(): Promise<string> {
+    const { fields } = await this.first.ask({ type: "begin" });
+    return String(fields["start"]);
+  }
+
+  /** Sends the gradients of a clock to all servers. Resolves when they have them, with copies. */
+  async push(clock: number, grads: Bytes, rates: readonly number[]): Promise<void> {
+    const { worker: client, incarnation } = this;
+    await this.each((link, index, shard) =>
+      link.ask(
+        { type: "push", shard: index, client, incarnation, clock, rates },
+        concatenated(cut(shard.params, grads)),
+      ),
+    );
+  }
+
+  /** Says that so many clocks are done, the last with a batch of so many rows. Resolves when the next one may begin. */
+  async clock(clock: number, rows: number): Promise<Begun> {
+    const { fields } = await this.first.ask({ type: "clock", clock, rows });
+    return { version: Number(fields["version"]), stop: fields["stop"] === true };
+  }
+
+  /** The parameters of a version of the shards. */
+  async pull(version: number): Promise<Bytes> {
+    const bodies = await this.each(async (link, shard) => (await link.ask({ type: "pull", shard, version })).body);
+    return joined(
+      this.shards.map(({ params }) => params),
+      bodies,
+    );
+  }
+
+  /** Parameters and states of a version of the shards, and the number of steps. */
+  async snapshot(version: number): Promise<{ readonly params: Bytes; readonly slots: Bytes }> {
+    const bodies = await this.each(
+      async (link, shard) => (await link.ask({ type: "snapshot", shard, copy: false, version })).body,
+    );
+    const params = this.shards.map((shard) => shard.params);
+    const slots = this.shards.map((shard) => shard.slots);
+    const after = bodies.map((body, index) => body.subarray(bytesOfPieces(params[index] as Piece[])));
+    return { params: joined(params, bodies), slots: joined(slots, after) };
+  }
+
+  /** The sums of all workers of an epoch, with this worker's. */
+  async tally(epoch: number, sums: string): Promise<readonly string[]> {
+    const { fields } = await this.first.ask({ type: "tally", epoch, sums });
+    return (fields["sums"] as unknown[]).map(String);
+  }
+
+  /** This worker has done its clocks; with `stop` all workers shall end. */
+  async leave(stop = false): Promise<void> {
+    await this.first.ask({ type: "leave", stop });
+  }
+
+  /** Waits until all workers have left. Resolves with the last version. */
+  async finish(): Promise<number> {
+    const { fields } = await this.first.ask({ type: "finish" });
+    return Number(fields["version"]);
+  }
+
+  async statistics(): Promise<RunStatistics> {
+    const all = await this.each(async (link) => (await link.ask({ type: "statistics" })).fields);
+    return { ...(all[0]?.["statistics"] as Statistics), servers: all.map(({ bytes }) => bytes as Traffic) };
+  }
+
+  close(): void {
+    for (const link of this.links) link.close();
+  }
+
+  private get first(): Link {
+    return this.links[0] as Link;
+  }
+
+  private each<Result>(ask: (link: Link, shard: number, what: Shard) => Promise<Result>): Promise<Result[]> {
+    return Promise.all(this.links.map((link, index) => ask(link, index, this.shards[index] as Shard)));
+  }
+}
+
+/** The bytes of a shard: pieces of parameters, then of states. */
+export const stateOf = (
+  { params, slots }: Pick<Shard, "params" | "slots">,
+  ofParams: Bytes,
+  ofSlots: Bytes,
+): Uint8Array => concatenated([...cut(params, ofParams), ...cut(slots, ofSlots)]);
+
+/** The values in the bytes of the only shard; of states there may be none. */
+export const splitState = (
+  { params, slots }: Shard,
+  bytes: Uint8Array,
+): { readonly params: Bytes; readonly slots: Bytes } => ({
+  params: joined([params], [bytes]),
+  slots: joined([slots], [bytes.subarray(bytesOfPieces(params))]),
+});
+
+const rowBytes = ({ type, rows }: Piece): number => bytesOf(type) / Math.max(1, rows);
+
+/** The pieces of values. */
+function cut(pieces: readonly Piece[], values: Bytes): Uint8Array[] {
+  return pieces.map((piece) => {
+    const from = piece.start * rowBytes(piece);
+    return (values.get(piece.path) as Uint8Array).subarray(from, from + bytesOf(piece.type));
+  });
+}
+
+/** Whole values of the pieces of several servers. */
+function joined(pieces: readonly (readonly Piece[])[], bodies: readonly Uint8Array[]): Bytes {
+  const totals = new Map<string, number>();
+  for (const piece of pieces.flat()) totals.set(piece.path, (totals.get(piece.path) ?? 0) + bytesOf(piece.type));
+  const values = new Map<string, Uint8Array>();
+  for (const [server, list] of pieces.entries()) {
+    let offset = 0;
+    for (const piece of list) {
+      const bytes = (bodies[server] as Uint8Array).subarray(offset, offset + bytesOf(piece.type));
+      offset += bytes.length;
+      if (totals.get(piece.path) === bytes.length) values.set(piece.path, bytes);
+      else {
+        const whole = values.get(piece.path) ?? new Uint8Array(totals.get(piece.path) as number);
+        values.set(piece.path, whole);
+        whole.set(bytes, piece.start * rowBytes(piece));
+      }
+    }
+  }
+  return values;
+}

@@ -1,0 +1,176 @@
+/** @module The closed table of requests to a parameter server. Everything that arrives is checked against it. */
+import type { Frame } from "../executors/remote/channel.ts";
+import { HeddleError } from "../util/errors.ts";
+
+/** Requests, in the usual order of a session. Workers are numbered from 0; every request has a number `n`, which its answer repeats. */
+export type Request =
+  /** Who asks: the first request of every link. The answer has the clocks of a worker that count as done. */
+  | HelloRequest
+  /** The policy, as JSON of {@link Rule}: once, later ones are compared. */
+  | { readonly type: "decide"; readonly rule: string }
+  /** What a shard is, once; later ones are compared. */
+  | { readonly type: "create"; readonly shard: number; readonly spec: string }
+  /** First values of a shard: parameters, then states of the update rule. Does nothing if the shard has values. */
+  | { readonly type: "load"; readonly shard: number; readonly steps: number }
+  /** What the first worker says of the beginning, and what the others wait for. */
+  | { readonly type: "begin"; readonly start?: string }
+  /** The parameters of a shard, once it has applied so many entries of the log. */
+  | { readonly type: "pull"; readonly shard: number; readonly version: number }
+  | PushRequest
+  /** A worker has finished so many clocks, whose pushes all servers have; the answer comes when it may begin the next one. */
+  | { readonly type: "clock"; readonly clock: number; readonly rows: number }
+  /** Entries of the log, from the server that decides. The answer has the number of entries that are applied. */
+  | { readonly type: "apply"; readonly from: number; readonly entries: readonly Entry[] }
+  /** The entries of the log that this server still knows, for a server that decides and has lost them. */
+  | { readonly type: "log" }
+  /** Sums of an epoch, for a report over all workers. */
+  | { readonly type: "tally"; readonly epoch: number; readonly sums: string }
+  /** The worker has done its last clock; with `stop` all workers shall end. */
+  | { readonly type: "leave"; readonly stop: boolean }
+  /** The answer comes when all workers have left. */
+  | { readonly type: "finish" }
+  /** The whole state of a shard: for checkpoints, or with what is known of pushes for a copy that begins anew. */
+  | { readonly type: "snapshot"; readonly shard: number; readonly copy: boolean; readonly version: number }
+  | { readonly type: "statistics" }
+  | { readonly type: "ping" };
+
+/** Who waits for whom, and whether pushes of one step are summed or averaged. */
+export interface Rule {
+  readonly policy: string;
+  readonly merging?: "sum" | "mean" | undefined;
+}
+
+/** Reads a rule. @throws HeddleError `link` */
+export function parseRule(text: string): Rule {
+  try {
+    const { policy, merging } = JSON.parse(text) as Partial<Rule>;
+    const known = merging === undefined || merging === "sum" || merging === "mean";
+    if (typeof policy === "string" && known) return { policy, merging };
+  } catch {
+    // As malformed as any other.
+  }
+  throw new HeddleError("link", "a malformed policy");
+}
+
+/** Who asks. */
+export interface HelloRequest {
+  readonly type: "hello";
+  readonly role: "worker" | "server";
+  readonly client: number;
+  /** Grows with each life of a client. */
+  readonly incarnation: number;
+}
+
+/** Gradients of a shard; the body has them in the order of the parameters. A push is kept once for each client and clock. */
+export interface PushRequest {
+  readonly type: "push";
+  readonly shard: number;
+  readonly client: number;
+  readonly incarnation: number;
+  readonly clock: number;
+  readonly rates: readonly number[];
+}
+
+/** What all servers do with pushes, in one order. */
+export type Entry =
+  /** One step of the update rule with the weighted sum of pushes. */
+  | { readonly type: "step"; readonly parts: readonly Part[]; readonly mean?: RunningMean | undefined }
+  | { readonly type: "drop"; readonly worker: number; readonly clock: number }
+  /** No step of this running mean comes any more. */
+  | { readonly type: "close"; readonly group: number }
+  /** The worker's pushes from this clock on count for nothing. */
+  | { readonly type: "left"; readonly worker: number; readonly clock: number };
+
+/** A push in a step, with its weight. */
+export interface Part {
+  readonly worker: number;
+  readonly clock: number;
+  readonly weight: number;
+}
+
+/** A step that applies what is new in `scale` times the sum of a group. */
+export interface RunningMean {
+  readonly group: number;
+  readonly scale: number;
+}
+
+type Check = (value: unknown) => boolean;
+
+const count = (value: unknown, most = Number.MAX_SAFE_INTEGER): boolean =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most;
+const mostWorkers = 65_536;
+/** Entries of the log in one request. */
+export const mostEntries = 1024;
+const text = (value: unknown): boolean => typeof value === "string";
+const flag = (value: unknown): boolean => typeof value === "boolean";
+const shard = (value: unknown): boolean => count(value, mostWorkers);
+const number = (value: unknown): boolean => Number.isFinite(value);
+const worker = (value: unknown): boolean => count(value, mostWorkers);
+const part = (value: unknown): boolean => fits(value, { worker, clock: (value) => count(value), weight: number });
+const mean = (value: unknown): boolean =>
+  value === undefined || fits(value, { group: (value) => count(value), scale: number });
+const entryTable: { readonly [type in Entry["type"]]: { readonly [field: string]: Check } } = {
+  step: { parts: (value) => Array.isArray(value) && value.length <= mostWorkers && value.every(part), mean },
+  drop: { worker, clock: (value) => count(value) },
+  close: { group: (value) => count(value) },
+  left: { worker, clock: (value) => count(value) },
+};
+
+/** Whether a value is an entry of the log. */
+export const isEntry = (value: unknown): value is Entry => {
+  const type = (value as { readonly type?: unknown } | null)?.type;
+  return typeof type === "string" && Object.hasOwn(entryTable, type) && fits(value, entryTable[type as Entry["type"]]);
+};
+
+function fits(value: unknown, checks: { readonly [field: string]: Check }): boolean {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    Object.entries(checks).every(([field, check]) => check((value as { [field: string]: unknown })[field]))
+  );
+}
+
+const rates = (value: unknown): boolean => Array.isArray(value) && value.length <= 4096 && value.every(Number.isFinite);
+
+const table: { readonly [type in Request["type"]]: { readonly [field: string]: Check } } = {
+  hello: {
+    role: (value) => value === "worker" || value === "server",
+    client: worker,
+    incarnation: (value) => count(value),
+  },
+  decide: { rule: text },
+  create: { shard, spec: text },
+  load: { shard, steps: (value) => count(value) },
+  begin: { start: (value) => value === undefined || text(value) },
+  pull: { shard, version: (value) => count(value) },
+  push: { shard, client: worker, incarnation: (value) => count(value), clock: (value) => count(value), rates },
+  clock: { clock: (value) => count(value), rows: (value) => count(value) },
+  apply: {
+    from: (value) => count(value),
+    entries: (value) => Array.isArray(value) && value.length <= mostEntries && value.every(isEntry),
+  },
+  log: {},
+  tally: { epoch: (value) => count(value), sums: text },
+  leave: { stop: flag },
+  finish: {},
+  snapshot: { shard, copy: flag, version: (value) => count(value) },
+  statistics: {},
+  ping: {},
+};
+
+/** A request with its number and its bytes. */
+export interface Asked {
+  readonly n: number;
+  readonly request: Request;
+  readonly body: Uint8Array;
+}
+
+/** @throws HeddleError `link` for anything that is not in the table. */
+export function parseRequest({ head, body }: Frame): Asked {
+  const { n, type } = head as { readonly n?: unknown; readonly type?: unknown };
+  const checks = typeof type === "string" && Object.hasOwn(table, type) ? table[type as Request["type"]] : undefined;
+  if (!count(n) || checks === undefined) throw new HeddleError("link", "a request of an unknown type");
+  for (const [field, check] of Object.entries(checks))
+    if (!check(head[field])) throw new HeddleError("link", `a request '${type}' with a malformed ${field}`);
+  return { n: n as number, request: head as unknown as Request, body };
+}

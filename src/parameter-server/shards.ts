@@ -1,0 +1,235 @@
+/**
+ * @module What each server keeps: rows of parameters and of the state of their update rule, and the program of the rule on these rows.
+ *
+ * A tensor is cut along its first dim where the planner finds that the rule needs no communication on rows; if it does anywhere, tensors
+ * stay whole, and parameters whose updates depend on each other share a server. The program is text: it is all that a server gets of a model.
+ */
+import { isTensor, planFunction, type Tensor, type Tensors } from "../functions/index.ts";
+import type { Graph, Node } from "../ir/node.ts";
+import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
+import type { Optimizer } from "../optim/index.ts";
+import { learningRatesAt } from "../optim/optimizer.ts";
+import { mesh, shardedOn, trafficOf } from "../plan/index.ts";
+import { printProgram } from "../program/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+
+/** Rows of a tensor. */
+export interface Piece {
+  readonly path: string;
+  readonly type: TensorType;
+  /** First row, and number of rows; a scalar is one row. */
+  readonly start: number;
+  readonly rows: number;
+}
+
+/** What a server keeps. */
+export interface Shard {
+  readonly params: readonly Piece[];
+  readonly slots: readonly Piece[];
+  /** The program of the update rule: from parameters, states, gradients, step and learning rates to parameters and states. */
+  readonly program: string;
+  /** Number of learning rates. */
+  readonly rates: number;
+}
+
+/** Types of the parameters that an optimizer updates, and of its state. */
+export interface UpdatedTypes {
+  readonly params: Tensors;
+  readonly slots: Tensors;
+  readonly dtype: "f32" | "f64";
+}
+
+type Flat = FlatTree<TensorType>;
+
+/**
+ * Cuts parameters and states into a shard for each server.
+ *
+ * @throws HeddleError `option` for a rule that uses tensors besides its arguments
+ */
+export function shardsOf(optimizer: Optimizer, types: UpdatedTypes, servers: number): Shard[] {
+  const params = flattenTree<TensorType>(types.params, isTensorType);
+  const slots = flattenTree<TensorType>(types.slots, isTensorType);
+  const owners = ownersOf(optimizer, types, params, slots);
+  const placed = isByRows(optimizer, types, servers)
+    ? byRows(params.leaves, servers)
+    : whole(params.leaves, owners.groups, servers);
+  return placed.map((intervals) => {
+    const paramPieces = params.leaves.map((type, index) =>
+      pieceOf(params.paths[index] as string, type, intervals[index]),
+    );
+    const slotPieces = slots.leaves.map((type, index) =>
+      pieceOf(slots.paths[index] as string, type, intervals[owners.slots[index] as number]),
+    );
+    return {
+      params: paramPieces.flatMap((piece) => piece ?? []),
+      slots: slotPieces.flatMap((piece) => piece ?? []),
+      program: programOf(optimizer, types.dtype, part(params, paramPieces), part(slots, slotPieces)),
+      rates: learningRatesAt(optimizer, 0).values.length,
+    };
+  });
+}
+
+/** Bytes of some pieces. */
+export const bytesOfPieces = (pieces: readonly Piece[]): number =>
+  pieces.reduce((sum, { type }) => sum + bytesOf(type), 0);
+
+/** First row and number of rows; undefined: nothing. */
+type Rows = { readonly start: number; readonly rows: number } | undefined;
+
+const rowsOf = ({ shape }: TensorType): number => shape[0] ?? 1;
+
+function pieceOf(path: string, type: TensorType, rows: Rows): Piece | undefined {
+  if (rows === undefined || bytesOf(type) === 0) return undefined;
+  // A state of another shape than its parameter, such as a scalar, is with the first rows.
+  const all = rows.start === 0 && rows.rows === rowsOf(type);
+  if (all) return { path, type, ...rows };
+  return { path, type: { dtype: type.dtype, shape: [rows.rows, ...type.shape.slice(1)] }, ...rows };
+}
+
+/** The tree of the pieces; an empty record stands for a tensor that is elsewhere. */
+const part = ({ shape }: Flat, pieces: readonly (Piece | undefined)[]): Tensors =>
+  unflattenTree(
+    shape,
+    pieces.map((piece) => piece?.type ?? {}),
+  ) as Tensors;
+
+/** Cuts every tensor that has enough rows; the servers with the fewest bytes get the larger parts, and what is not cut. */
+function byRows(params: readonly TensorType[], servers: number): Rows[][] {
+  const placed: Rows[][] = Array.from({ length: servers }, () => []);
+  const load = new Array<number>(servers).fill(0);
+  for (const type of params) {
+    const rows = rowsOf(type);
+    const cut = type.shape.length > 0 && rows >= servers;
+    const order = [...load.keys()].sort((a, b) => (load[a] as number) - (load[b] as number) || a - b);
+    const most = new Set(order.slice(0, cut ? rows % servers : 1));
+    let start = 0;
+    for (const [server, list] of placed.entries()) {
+      const own = (cut ? Math.floor(rows / servers) : 0) + (most.has(server) ? (cut ? 1 : rows) : 0);
+      list.push(own === 0 ? undefined : { start, rows: own });
+      start += own;
+      load[server] = (load[server] as number) + (bytesOf(type) / Math.max(1, rows)) * own;
+    }
+  }
+  return placed;
+}
+
+/** Puts groups of whole tensors on servers, the largest first, each on the server with the fewest bytes. */
+function whole(params: readonly TensorType[], groups: readonly number[], servers: number): Rows[][] {
+  const placed: Rows[][] = Array.from({ length: servers }, () => params.map(() => undefined));
+  const load = new Array<number>(servers).fill(0);
+  const bytes = new Map<number, number>();
+  for (const [index, group] of groups.entries())
+    bytes.set(group, (bytes.get(group) ?? 0) + bytesOf(params[index] as TensorType));
+  for (const [group, size] of [...bytes].sort((a, b) => b[1] - a[1])) {
+    const server = load.indexOf(Math.min(...load));
+    load[server] = (load[server] as number) + size;
+    for (const [index, type] of params.entries())
+      if (groups[index] === group) (placed[server] as Rows[])[index] = { start: 0, rows: rowsOf(type) };
+  }
+  return placed;
+}
+
+const stepType: TensorType = { shape: [], dtype: "i32" };
+
+/** The update as a function that is traced. */
+function updateBy(optimizer: Optimizer) {
+  return (params: Tensors, slots: Tensors, grads: Tensors, step: Tensor, learningRate: Tensor) => {
+    const updated = optimizer.update(grads, slots, params, { step, learningRate });
+    return { params: updated.params, slots: updated.state };
+  };
+}
+
+const argumentNames = ["params", "slots", "grads", "step", "rates"];
+
+function planned(
+  optimizer: Optimizer,
+  dtype: "f32" | "f64",
+  { params, slots }: Omit<UpdatedTypes, "dtype">,
+  servers?: number,
+) {
+  const rates: TensorType = { shape: learningRatesAt(optimizer, 0).shape, dtype };
+  const devices = servers === undefined ? { axes: [] } : mesh({ servers });
+  const leaves = flattenTree<TensorType>({ params, slots, grads: params }, isTensorType);
+  const shapes = new Map(leaves.paths.map((path, index) => [path, leaves.leaves[index] as TensorType]));
+  const cut = (path: string) =>
+    servers === undefined || (shapes.get(path)?.shape[0] ?? 0) < servers
+      ? undefined
+      : shardedOn(devices, { servers: 0 });
+  return planFunction(updateBy(optimizer), [params, slots, params, stepType, rates], devices, {
+    name: "update",
+    argumentNames,
+    donate: ["params", "slots"],
+    layouts: cut,
+    outputLayouts: cut,
+  });
+}
+
+/** Whether the rule, on rows of every tensor, needs nothing of other rows. */
+function isByRows(optimizer: Optimizer, types: UpdatedTypes, servers: number): boolean {
+  if (servers === 1) return true;
+  return trafficOf(planned(optimizer, types.dtype, types, servers).plan).every(({ sent }) => sent === 0);
+}
+
+function programOf(optimizer: Optimizer, dtype: "f32" | "f64", params: Tensors, slots: Tensors): string {
+  const { program } = planned(optimizer, dtype, { params, slots });
+  const [p, s] = [params, slots].map((tree) => flattenTree(tree, isTensorType).leaves.length) as [number, number];
+  if (program.inputs.length !== 2 * p + s + 2)
+    throw new HeddleError("option", `${optimizer.name}: an update rule on servers uses its arguments alone`, {
+      hint: "make tensors inside of update, from numbers",
+    });
+  return printProgram(program);
+}
+
+/** For each parameter the group of parameters with which its update belongs together, and for each state its parameter. */
+function ownersOf(
+  optimizer: Optimizer,
+  types: UpdatedTypes,
+  params: Flat,
+  slots: Flat,
+): { readonly groups: readonly number[]; readonly slots: readonly number[] } {
+  const { graph } = planned(optimizer, types.dtype, types);
+  const [p, s] = [params.leaves.length, slots.leaves.length];
+  const groups = Array.from({ length: p }, (_unused, index) => index);
+  const join = (a: number, b: number): void => {
+    const [from, to] = [groups[a] as number, groups[b] as number].sort((x, y) => y - x) as [number, number];
+    for (const [index, group] of groups.entries()) if (group === from) groups[index] = to;
+  };
+  const needs = dependencies(graph);
+  // Inputs: parameters, states, gradients. The gradient and the parameter of one number are one.
+  const ownerOf = (input: number): number | undefined =>
+    input < p ? input : input >= p + s && input < 2 * p + s ? input - p - s : undefined;
+  const slotOwners = new Array<number>(s).fill(0);
+  for (const [output, inputs] of needs.entries()) {
+    const owners = inputs.flatMap((input) => ownerOf(input) ?? []);
+    const [first = 0, ...rest] = output < p ? [output, ...owners] : owners;
+    for (const other of rest) join(first, other);
+    if (output >= p) slotOwners[output - p] = first;
+  }
+  return { groups, slots: slotOwners };
+}
+
+/** For each output the numbers of the inputs on which it depends. */
+function dependencies({ inputs, outputs }: Graph): number[][] {
+  const known = new Map<Node, ReadonlySet<number>>(inputs.map((node, index) => [node, new Set([index])]));
+  const visit = (root: Node): ReadonlySet<number> => {
+    const open = [root];
+    while (open.length > 0) {
+      const node = open.at(-1) as Node;
+      const missing = known.has(node) ? [] : node.inputs.filter((input) => !known.has(input));
+      if (missing.length > 0) open.push(...missing);
+      else {
+        if (!known.has(node)) known.set(node, new Set(node.inputs.flatMap((input) => [...(known.get(input) ?? [])])));
+        open.pop();
+      }
+    }
+    return known.get(root) as ReadonlySet<number>;
+  };
+  return outputs.map((node) => [...visit(node)]);
+}
+
+/** The tensors of a tree by path. */
+export function tensorsOf(tree: Tensors): Map<string, Tensor> {
+  const { leaves, paths } = flattenTree(tree, isTensor);
+  return new Map(paths.map((path, index) => [path, leaves[index] as Tensor]));
+}

@@ -1,0 +1,301 @@
+/** @module A training whose parameters and update rule are on parameter servers: this process as a worker of it. */
+import { randomBytes } from "node:crypto";
+import { policyNamed } from "../consistency/index.ts";
+import { localRuntime } from "../executors/runtime.ts";
+import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
+import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
+import { reportToLauncher } from "../launcher-messages/launcher.ts";
+import {
+  type Bytes,
+  bytesOfPieces,
+  type ParameterServer,
+  ServerClient,
+  type Shard,
+  serveParameters,
+  shardsOf,
+} from "../parameter-server/index.ts";
+import { describeStatistics } from "../parameter-server/report.ts";
+import { mesh, replicated } from "../plan/index.ts";
+import type { Runtime } from "../runtime/devices.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkOptions, checkPlace } from "../util/options.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { shown } from "../util/show.ts";
+import { flattenTree, unflattenTree } from "../util/tree.ts";
+import { modelTypes } from "./functions.ts";
+import { Tally } from "./history.ts";
+import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
+import { Programs } from "./programs.ts";
+import { contents } from "./replay.ts";
+import type { RunState } from "./state.ts";
+import { trainedPart, wholeTree } from "./trainable.ts";
+import { gradientsOnly, type StepDone, type Training, type Updates } from "./updates.ts";
+import { keyType, type ModelTypes, type TrainState } from "./values.ts";
+
+/** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
+export function isOnServers({ server }: Pick<Settings, "server">): boolean {
+  if (server !== undefined) checkServer(server);
+  return server !== undefined || readEnvironment().servers !== undefined;
+}
+
+function checkServer(server: ServerTraining): void {
+  checkOptions("train: server", server, ["policy", "merging", "replay"]);
+  const { policy, merging, replay } = server;
+  if (replay !== undefined) checkPlace("train", "server.replay", replay, "file");
+  if (policy !== undefined) policyNamed(policy);
+  if (merging !== undefined && merging !== "sum" && merging !== "mean")
+    throw new HeddleError("option", `train: server.merging must be "sum" or "mean", got ${shown(merging)}`);
+}
+
+/** Options of `train` that a training on servers does not take, with the reason. */
+const refusedOptions: readonly (readonly [option: keyof TrainOptions, reason: string])[] = [
+  ["pipeline", "each worker has the whole model"],
+  ["mesh", "each worker has the whole model"],
+  ["layout", "servers cut parameters by rows"],
+  ["compression", "gradients go to servers, not to other workers"],
+  ["lossScale", "a step on a server is not rejected"],
+  ["ema", "a worker does not see every version of the parameters"],
+];
+
+/** The device of this process alone, with its number among the workers. @throws HeddleError `option` for options that do not go with servers */
+export function workerRuntime(settings: Settings): Runtime {
+  for (const [option, reason] of refusedOptions)
+    if (settings[option] !== undefined)
+      throw new HeddleError("option", `train: ${option} does not go with parameter servers: ${reason}`);
+  if (settings.guard !== undefined || settings.nan === "rollback")
+    throw new HeddleError("option", 'train: with parameter servers nan is "error" or "continue"');
+  const { rank = 0, world, servers } = readEnvironment();
+  if (servers === undefined && world > 1)
+    throw new HeddleError("option", `train: the option server needs servers, which the ${world} workers do not have`, {
+      hint: "heddle run --servers 2 starts two; --servers 0 puts the parameters on the workers",
+    });
+  reportToLauncher({ type: "join" });
+  const { executor } = settings;
+  const runtime = localRuntime({ axes: mesh({ data: 1 }).axes, ...(executor === undefined ? {} : { executor }) });
+  return { ...runtime, rank };
+}
+
+/** Connects this worker to the servers. */
+export async function connectServers(whole: Training, runtime: Runtime): Promise<Updates> {
+  const { servers: addresses, world, secret, timeout, serve = false, runDirectory } = readEnvironment();
+  const { rank } = runtime;
+  const key = secret ?? randomBytes(32).toString("hex");
+  const alone = addresses === undefined;
+  const own =
+    alone || serve
+      ? await serveParameters({
+          servers: addresses ?? ["127.0.0.1:0"],
+          index: alone ? 0 : rank,
+          secret: key,
+          workers: world,
+          timeout,
+          folder: runDirectory,
+        })
+      : undefined;
+  const servers = addresses ?? [(own as ParameterServer).address];
+  return new ServerUpdates(whole, runtime, { servers, secret: key, timeout, own });
+}
+
+interface Place {
+  readonly servers: readonly string[];
+  readonly secret: string;
+  readonly timeout: number | undefined;
+  /** The server in this process, if there is one. */
+  readonly own: ParameterServer | undefined;
+}
+
+/** What the first worker says of the beginning. */
+interface Start {
+  readonly steps: number;
+  readonly epoch: number;
+  readonly batch: number;
+  readonly orderOffset: number;
+  readonly rateScale: number;
+  readonly key: readonly number[];
+}
+
+class ServerUpdates implements Updates {
+  readonly whole: Training;
+  readonly own: Training;
+  readonly follows: boolean;
+  stopped = false;
+  private readonly runtime: Runtime;
+  private readonly place: Place;
+  private readonly client: ServerClient;
+  private readonly shards: readonly Shard[];
+  private readonly policy: string;
+  private finished = false;
+  private clock = 0;
+  private version = 0;
+
+  constructor(whole: Training, runtime: Runtime, place: Place) {
+    this.whole = whole;
+    this.runtime = runtime;
+    this.place = place;
+    const { rank } = runtime;
+    const { world, policy } = readEnvironment();
+    this.follows = rank !== 0;
+    const { settings, types } = whole;
+    this.policy = settings.server?.policy ?? policy ?? "bsp";
+    const smallest = Math.min(...settings.data.batchSizes);
+    if (smallest < world)
+      throw new HeddleError("data", `train: a batch of ${smallest} rows cannot be shared by ${world} workers`, {
+        hint: "leave the last batch out by .batch(size, { dropRemainder: true }), or take fewer workers",
+      });
+    const shared: Settings = {
+      ...settings,
+      data: settings.data.share(rank, world),
+      optimizer: gradientsOnly(settings.optimizer),
+    };
+    const ownTypes = modelTypes(shared);
+    this.own = { settings: shared, types: ownTypes, programs: new Programs(shared, ownTypes, runtime) };
+    const params = trainedTypes(types);
+    this.shards = shardsOf(
+      settings.optimizer,
+      { params, slots: types.state.optimizer as Tensors, dtype: settings.dtype },
+      place.servers.length,
+    );
+    this.client = new ServerClient({ ...place, worker: rank, incarnation: Date.now() });
+  }
+
+  get lines(): readonly string[] {
+    const { servers, own } = this.place;
+    const { world } = readEnvironment();
+    const bytes = this.shards.map(({ params }) => bytesOfPieces(params));
+    const total = bytes.reduce((sum, count) => sum + count, 0);
+    const many = servers.length === 1 ? "a server" : `${servers.length} servers`;
+    const where =
+      own === undefined ? `on ${many}` : servers.length === 1 ? "on a server in this process" : "on the workers";
+    return [
+      `parameters ${where}, policy ${this.policy}, ${world} workers: a clock of a worker pushes and pulls ${megabytes(total)} each`,
+    ];
+  }
+
+  async begin({ values, key, position }: RunState): Promise<RunState> {
+    const { policy } = this;
+    this.clock = await this.client.open(this.shards, { policy, merging: this.whole.settings.server?.merging });
+    const { steps, epoch, batch, orderOffset, rateScale } = position;
+    if (!this.follows) {
+      const start: Start = { steps, epoch, batch, orderOffset, rateScale, key: [...(await key.data())] };
+      const trained = trainedPart(this.whole.types.trained, values.params);
+      await this.client.load(await contents(trained), await contents(values.optimizer), steps, JSON.stringify(start));
+    }
+    const start = JSON.parse(await this.client.start()) as Start;
+    const perEpoch = this.own.settings.data.batchesPerEpoch;
+    // A worker that comes back goes on after its last clock.
+    const batches = start.epoch * perEpoch + start.batch + this.clock;
+    const begun = await this.client.clock(this.clock, 0);
+    this.version = begun.version;
+    this.stopped = begun.stop;
+    const optimizer = mapTypes(this.own.types.state.optimizer as Tensors, (type) =>
+      this.tensor(type, new Uint8Array(bytesOf(type))),
+    );
+    const params = await this.pulled(values.params, begun.version);
+    const startKey = this.tensor(keyType, new Uint8Array(Uint32Array.from(start.key).buffer));
+    for (const leaf of flattenTree<Tensor>(values.optimizer, isTensor).leaves) leaf.dispose();
+    return {
+      values: { params, optimizer, state: values.state },
+      key: startKey,
+      position: {
+        ...position,
+        steps: start.steps + this.clock,
+        epoch: Math.floor(batches / perEpoch),
+        batch: batches % perEpoch,
+        orderOffset: start.orderOffset,
+        rateScale: start.rateScale,
+      },
+    };
+  }
+
+  async step(values: TrainState, { rows, rates }: StepDone): Promise<TrainState> {
+    const grads = await contents(values.optimizer);
+    await this.client.push(this.clock, grads, rates);
+    this.clock++;
+    const { version, stop } = await this.client.clock(this.clock, rows);
+    this.version = version;
+    this.stopped ||= stop;
+    return { ...values, params: await this.pulled(values.params, version) };
+  }
+
+  async state(values: TrainState): Promise<TrainState> {
+    const { slots } = await this.client.snapshot(this.version);
+    const { optimizer } = this.whole.types.state;
+    return { ...values, optimizer: this.tree(optimizer as Tensors, slots) };
+  }
+
+  async tally(epoch: number, tally: Tally): Promise<Tally> {
+    const { loss, examples, rejected } = tally;
+    const text = JSON.stringify({ loss, examples, rejected, sums: [...tally.sums] });
+    const all = await this.client.tally(epoch, text);
+    const sum = new Tally();
+    for (const one of all) {
+      const told = JSON.parse(one) as { loss: number; examples: number; rejected: number; sums: [string, never][] };
+      sum.add(told.examples, (told.loss ?? Number.NaN) / told.examples, new Map(told.sums));
+      sum.rejected += told.rejected;
+    }
+    return sum;
+  }
+
+  async finish(values: TrainState, stop: boolean): Promise<TrainState> {
+    await this.client.leave(stop);
+    this.version = await this.client.finish();
+    const params = await this.pulled(values.params, this.version);
+    const last = await this.state({ ...values, params });
+    this.finished = true;
+    return last;
+  }
+
+  async report(): Promise<{ readonly lines: readonly string[]; readonly record: object }> {
+    const statistics = await this.client.statistics();
+    return { lines: describeStatistics(statistics), record: statistics };
+  }
+
+  async close(): Promise<void> {
+    this.client.close();
+    const { own } = this.place;
+    // Other workers may still pull from this one.
+    if (this.finished) await own?.idle();
+    await own?.close();
+  }
+
+  /** All parameters, with those of the servers in a version; the ones before are disposed of. */
+  private async pulled(params: Tensors, version: number): Promise<Tensors> {
+    const { trained } = this.whole.types;
+    const before = trainedPart(trained, params);
+    const bytes = await this.client.pull(version);
+    const types = trainedPart(trained, params);
+    const next = this.tree(types, bytes);
+    for (const leaf of flattenTree<Tensor>(before, isTensor).leaves) leaf.dispose();
+    return wholeTree(trained, params, next);
+  }
+
+  /** Tensors with the types of a tree, from their bytes. */
+  private tree(types: Tensors, bytes: Bytes): Tensors {
+    const { leaves, paths, shape } = flattenTree<TensorType>(types, isTensorType);
+    return unflattenTree(
+      shape,
+      leaves.map((type, index) => this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(0))),
+    ) as Tensors;
+  }
+
+  private tensor({ shape, dtype }: TensorType, bytes: Uint8Array): Tensor {
+    const buffer = this.runtime.executor.allocate(bytes.length);
+    buffer.write(bytes);
+    return fromShards(this.runtime, [buffer], { shape, dtype }, replicated(meshOf(this.runtime)));
+  }
+}
+
+/** Types of the trained parameters. */
+function trainedTypes({ trained, state }: ModelTypes): Tensors {
+  const { leaves, paths, shape } = flattenTree<TensorType>(state.params, isTensorType);
+  const parts = leaves.map((type, index) => (trained?.has(paths[index] as string) === false ? {} : type));
+  return unflattenTree(shape, parts) as Tensors;
+}
+
+function mapTypes(types: Tensors, map: (type: TensorType) => Tensor): Tensors {
+  const { leaves, shape } = flattenTree<TensorType>(types, isTensorType);
+  return unflattenTree(shape, leaves.map(map)) as Tensors;
+}
+
+const megabytes = (bytes: number): string =>
+  bytes < 1e5 ? `${Math.round(bytes / 100) / 10} KB` : `${(bytes / 1e6).toFixed(1)} MB`;

@@ -1,0 +1,83 @@
+/** Servers as processes of `heddle run`: the values of plain training, and a run that goes on when a server and a worker are killed. */
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { type Ended, started } from "../cli/heddle-process.ts";
+import { missing } from "../native/evaluate.ts";
+
+const script = fileURLToPath(new URL("run.ts", import.meta.url));
+
+interface Told {
+  readonly values: readonly number[];
+  readonly history: readonly number[];
+}
+
+function told({ status, stdout, stderr }: Ended): Told {
+  const line = stdout.split("\n").find((text) => text.startsWith("{"));
+  expect({ status, stderr: line === undefined ? stderr : "" }).toEqual({ status: 0, stderr: "" });
+  return JSON.parse(line as string) as Told;
+}
+
+const run = (...args: string[]) => started(["run", script, ...args]);
+
+function expectClose(one: readonly number[], other: readonly number[]): void {
+  expect(one).toHaveLength(other.length);
+  for (const [index, value] of one.entries()) expect(Math.abs(value - (other[index] as number))).toBeLessThan(1e-9);
+}
+
+/** Process ids of the servers, in their order, below a launcher. */
+function serverPids(launcher: number): number[] {
+  const lines = execFileSync("ps", ["-o", "pid=,args=", "--ppid", String(launcher)], { encoding: "utf8" }).split("\n");
+  return lines.filter((line) => / serve$/.test(line.trimEnd())).map((line) => Number.parseInt(line, 10));
+}
+
+/** Process ids of the workers, below a launcher. */
+function workerPids(launcher: number): number[] {
+  const lines = execFileSync("ps", ["-o", "pid=,args=", "--ppid", String(launcher)], { encoding: "utf8" }).split("\n");
+  return lines.filter((line) => line.includes("run.ts")).map((line) => Number.parseInt(line, 10));
+}
+
+describe.skipIf(missing !== undefined)("processes", () => {
+  test("three workers with two servers, or as servers themselves, under bsp: the values of one worker", async () => {
+    const plain = told(await run("--", "2", "0").ended);
+    for (const servers of ["2", "0"]) {
+      const ended = await run("--workers", "3", "--servers", servers, "--policy", "bsp", "--", "2", "0").ended;
+      const served = told(ended);
+      expectClose(served.values, plain.values);
+      expectClose(served.history, plain.history);
+      expect(ended.stdout).toMatch(/servers: policy bsp, 8 steps of 24 pushes; staleness in steps 0.00/);
+    }
+  });
+
+  test("a server that is killed comes back, and the values are those of a run without that", async () => {
+    const plain = told(await run("--", "3", "0").ended);
+    const going = run("--workers", "2", "--servers", "2", "--policy", "bsp", "--", "3", "60");
+    await going.until("under way");
+    const [first, second] = serverPids(going.child.pid as number) as [number, number];
+    process.kill(first, "SIGKILL");
+    await going.until("epoch 1/3");
+    process.kill(second, "SIGKILL");
+    const ended = await going.ended;
+    for (const server of [0, 1])
+      expect(ended.stderr).toContain(`server ${server} was ended by SIGKILL: it is started again`);
+    expectClose(told(ended).values, plain.values);
+  });
+
+  test("a worker that is killed leaves, and nobody waits for it", async () => {
+    const going = run("--workers", "3", "--servers", "1", "--policy", "ssp:1", "--", "3", "40");
+    await going.until("under way");
+    process.kill(workerPids(going.child.pid as number).at(-1) as number, "SIGKILL");
+    const ended = await going.ended;
+    expect(told(ended).history).toHaveLength(3);
+    expect(ended.stderr).toMatch(/worker 2 was ended by SIGKILL: the others go on/);
+  });
+});
+
+test("flags that do not go together are refused", async () => {
+  const { status, stderr } = await run("--servers", "1", "--workers", "2:4").ended;
+  expect({ status, stderr }).toEqual({
+    status: 2,
+    stderr: expect.stringMatching(/leave out the least number of --workers/),
+  });
+  expect((await run("--policy", "sps:1").ended).stderr).toMatch(/there is no policy 'sps'/);
+});

@@ -1,0 +1,30 @@
+/** Trains a small network in f64 and prints a hash of the result on rank 0; the first argument is the number of epochs, the second a pause for each step. */
+import { data, isTensor, losses, nn, optim, train } from "heddle";
+import { flattenTree } from "../../src/util/tree.ts";
+
+const [epochs, pause] = process.argv.slice(2).map(Number) as [number, number];
+const rows = 48;
+const x = Float32Array.from({ length: 3 * rows }, (_unused, index) => Math.sin(index * 1.7));
+const points = data.fromArrays({
+  x: { shape: [rows, 3], data: x },
+  y: { shape: [rows], data: Int32Array.from({ length: rows }, (_unused, row) => (Number(x[3 * row]) > 0 ? 1 : 0)) },
+});
+const result = await train({
+  model: nn.sequential(nn.linear(6), nn.tanh(), nn.linear(2)),
+  data: points.shuffle().batch(14),
+  loss: losses.softmaxCrossEntropy,
+  optimizer: optim.adam({ learningRate: 0.02 }),
+  epochs,
+  dtype: "f64",
+  report: "lines",
+  callbacks: {
+    onStep: async ({ step }) => {
+      if (step === 4) console.log("under way");
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    },
+  },
+});
+const { leaves } = flattenTree(result.params, isTensor);
+const values = (await Promise.all(leaves.map((leaf) => leaf.data()))).flatMap((list) => [...list].map(Number));
+const history = result.history.map(({ loss }) => loss);
+result.print(JSON.stringify({ values, history }));
