@@ -6,9 +6,9 @@ import { checkInteger } from "../../util/options.ts";
  * The samples of each worker, together `size`: by the inverse of their seconds per sample, and one at least. @throws HeddleError `option`
  */
 export function bySpeed(size: number, seconds: readonly number[]): number[] {
-  checkInteger("bySpeed", "size", size, seconds.length);
-  if (seconds.length === 0 || !seconds.every((time) => time > 0 && time < Infinity))
+  if (!Array.isArray(seconds) || seconds.length === 0 || !seconds.every((time) => time > 0 && time < Infinity))
     throw new HeddleError("option", "bySpeed: the seconds per sample of each worker must be above 0");
+  checkInteger("bySpeed", "size", size, seconds.length);
   const speeds = seconds.map((time) => 1 / time);
   const total = speeds.reduce((sum, speed) => sum + speed, 0);
   const sizes = speeds.map((speed) => Math.max(1, Math.floor((size * speed) / total)));

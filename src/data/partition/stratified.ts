@@ -1,5 +1,6 @@
 /** @module Parts in which each class has the same share. */
 import { HeddleError } from "../../util/errors.ts";
+import { checkOptions } from "../../util/options.ts";
 import { order } from "../order.ts";
 import { checkPartition, type Partition, type RandomPartitionOptions } from "./partition.ts";
 
@@ -14,10 +15,11 @@ export interface StratifiedOptions extends Omit<RandomPartitionOptions, "rows"> 
  * numbers of all rows. @throws HeddleError `option`, `data`
  */
 export function stratified(options: StratifiedOptions): Partition {
-  const { labels, workers, seed = 0, ...rest } = options;
+  checkOptions("stratified", options, ["labels", "workers", "seed"]);
+  const { labels, workers, seed = 0 } = options;
   if (typeof labels?.length !== "number")
     throw new HeddleError("option", "stratified: labels must be the class of each row");
-  checkPartition("stratified", { ...rest, rows: labels.length, workers });
+  checkPartition("stratified", { rows: labels.length, workers });
   const shuffled = order(seed, 0, labels.length);
   const byClass = new Map<number, number[]>();
   for (let index = 0; index < labels.length; index++) {
