@@ -88,6 +88,7 @@ const needNode: readonly string[] = [
   "train/second-world.ts",
   "train/on-servers.ts",
   "train/replay.ts",
+  "train/server-plan.ts",
   "train/plan-only.ts",
   "train/terminal.ts",
   "train/callbacks/append.ts",

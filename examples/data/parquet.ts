@@ -2,7 +2,7 @@
  * A Parquet file that is larger than the memory that training may keep for data: row groups are read one at a time, ahead of the step. It
  * needs the packages hyparquet, hyparquet-compressors and, to make the file, hyparquet-writer.
  *
- *     npx heddle run examples/data/parquet.ts                20 s
+ *     npx heddle run examples/data/parquet.ts                40 s
  *     npx heddle run examples/data/parquet.ts -- --small     a smaller file; 4 s
  */
 import { existsSync, statSync } from "node:fs";

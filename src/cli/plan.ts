@@ -29,6 +29,8 @@ const forms = ["layouts", "graph", "program", "passes", "json"] as const;
 type PlanFlags = { readonly [Form in (typeof forms)[number]]?: boolean } & {
   readonly mesh?: readonly string[];
   readonly compression?: string;
+  readonly servers?: number;
+  readonly policy?: string;
   readonly machine?: string;
   readonly threads?: number;
   readonly after?: string;
@@ -52,6 +54,12 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       (text: string, meshes: readonly string[] = []) => [...meshes, meshText(text)],
     )
     .addOption(compressionFlag())
+    .option(
+      "--servers <number>",
+      "parameter servers, to which a worker for each device pushes gradients; 0: on the workers",
+      wholeNumber(0, 1024),
+    )
+    .option("--policy <spec>", "who waits for whom on servers, where the file does not say it")
     .addOption(machineFlag())
     .option(
       "-t, --threads <number>",
@@ -84,7 +92,11 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       const plan = mesh.join(";");
       const device = { ...(threads === undefined ? {} : { threads }), ...machineOption({ machine, threads }) };
       const wish = flags.compression === undefined ? {} : { compression: flags.compression };
-      const result = await launchLocal({ file, args, plan, planAs, signal, ...device, ...wish });
+      const { servers, policy } = flags;
+      if (servers !== undefined && mesh.length > 1)
+        throw new HeddleError("option", "plans with servers are not ranked: give one --mesh at a time");
+      const onServers = { ...(servers === undefined ? {} : { servers }), ...(policy === undefined ? {} : { policy }) };
+      const result = await launchLocal({ file, args, plan, planAs, signal, ...device, ...wish, ...onServers });
       report(result, 1, signal);
       if (result.plan !== undefined) process.stdout.write(result.plan);
       else if (result.status === exitStatus.ok) {

@@ -285,10 +285,18 @@ export function apply(operator: Operator, inputs: readonly Matrix[], size: Size,
   return Matrix.of({ size, operator, attrs, inputs: operands, stored: undefined, nonzeros });
 }
 
+/** A function of a table by its name. */
+function named<Name extends string>(what: string, table: Readonly<Record<Name, Operator>>, name: Name): Operator {
+  if (Object.hasOwn(table, name)) return table[name];
+  throw new HeddleError("argument", `${what}: there is no function ${shown(name)}`, {
+    hint: `there are ${Object.keys(table).join(", ")}`,
+  });
+}
+
 /** An elementwise function. @throws HeddleError `argument` for anything but a matrix or a number */
 export const unary = (name: UnaryName, x: MatrixLike): Matrix => {
   const operand = checked(name, x);
-  return apply(unaries[name], [operand], operand.shape);
+  return apply(named("unary", unaries, name), [operand], operand.shape);
 };
 
 /** The entries of a matrix that keeps them. */
@@ -325,7 +333,7 @@ export function binary(name: BinaryName, left: MatrixLike, right: MatrixLike): M
     }
   }
   if (name === "pow" && y.expression.stored?.host?.data[0] === 2 && y.size === 1) return unary("square", x);
-  return apply(binaries[name], [x, y], sides as unknown as Size);
+  return apply(named("binary", binaries, name), [x, y], sides as unknown as Size);
 }
 
 /** An aggregate of all elements, of each column (axis 0) or of each row (axis 1). @throws HeddleError `shape` for an extremum of no elements */
@@ -338,7 +346,7 @@ export function aggregate(name: AggregateName, x: MatrixLike, axis?: Axis): Matr
   if (entries !== undefined) return sumOfEntries(entries, over, size);
   if (isEmpty && name !== "sum" && name !== "prod")
     throw new HeddleError("shape", `${name}: there are no elements in ${formatSize(operand.shape)}`);
-  return apply(aggregates[name], [operand], size, { over });
+  return apply(named("aggregate", aggregates, name), [operand], size, { over });
 }
 
 /** Sums of entries by what is there, without the dense matrix. */
@@ -354,4 +362,4 @@ function sumOfEntries(
 
 /** An aggregate of the elements so far, down the rows (axis 0) or along them (axis 1). */
 export const cumulative = (name: CumulativeName, x: Matrix, axis: Axis): Matrix =>
-  apply(cumulatives[name], [checked(name, x)], x.shape, { dim: axis });
+  apply(named("cumulative", cumulatives, name), [checked(name, x)], x.shape, { dim: axis });

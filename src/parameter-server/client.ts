@@ -40,6 +40,8 @@ export class ServerClient {
   private readonly worker: number;
   private readonly incarnation: number;
   private shards: readonly Shard[] = [];
+  /** The versions of the shards in the last pull. */
+  private versions: readonly number[] = [];
 
   constructor({ servers, secret, worker, incarnation, timeout = 60 }: ClientOptions) {
     this.worker = worker;
@@ -93,17 +95,16 @@ export class ServerClient {
 
   /** Says that so many clocks are done, the last with a batch of so many rows. Resolves when the next one may begin. */
   async clock(clock: number, rows: number): Promise<Begun> {
-    const { fields } = await this.first.ask({ type: "clock", clock, rows });
+    const { fields } = await this.first.ask({ type: "clock", clock, rows, pulled: this.versions });
     return { version: Number(fields["version"]), stop: fields["stop"] === true };
   }
 
-  /** The parameters of a version of the shards. */
+  /** The parameters of a version of the shards, or of later ones. */
   async pull(version: number): Promise<Bytes> {
-    const bodies = await this.each(async (link, shard) => (await link.ask({ type: "pull", shard, version })).body);
-    return joined(
-      this.shards.map(({ params }) => params),
-      bodies,
-    );
+    const replies = await this.each((link, shard) => link.ask({ type: "pull", shard, version }));
+    this.versions = replies.map(({ fields }) => Number(fields["version"]));
+    const bodies = replies.map(({ body }) => body);
+    return joinedParams(this.shards, bodies);
   }
 
   /** Parameters and states of a version of the shards, and the number of steps. */
@@ -111,10 +112,7 @@ export class ServerClient {
     const bodies = await this.each(
       async (link, shard) => (await link.ask({ type: "snapshot", shard, copy: false, version })).body,
     );
-    const params = this.shards.map((shard) => shard.params);
-    const slots = this.shards.map((shard) => shard.slots);
-    const after = bodies.map((body, index) => body.subarray(bytesOfPieces(params[index] as Piece[])));
-    return { params: joined(params, bodies), slots: joined(slots, after) };
+    return joinedState(this.shards, bodies);
   }
 
   /** The sums of all workers of an epoch, with this worker's. */
@@ -159,14 +157,27 @@ export const stateOf = (
   ofSlots: Bytes,
 ): Uint8Array => concatenated([...cut(params, ofParams), ...cut(slots, ofSlots)]);
 
-/** The values in the bytes of the only shard; of states there may be none. */
-export const splitState = (
-  { params, slots }: Shard,
-  bytes: Uint8Array,
-): { readonly params: Bytes; readonly slots: Bytes } => ({
-  params: joined([params], [bytes]),
-  slots: joined([slots], [bytes.subarray(bytesOfPieces(params))]),
-});
+/** Whole parameters, from the bytes of the parameters of each shard. */
+export const joinedParams = (shards: readonly Shard[], bodies: readonly Uint8Array[]): Bytes =>
+  joined(
+    shards.map(({ params }) => params),
+    bodies,
+  );
+
+/** Whole parameters and states, from the bytes of each shard. */
+export function joinedState(
+  shards: readonly Shard[],
+  bodies: readonly Uint8Array[],
+): { readonly params: Bytes; readonly slots: Bytes } {
+  const after = bodies.map((body, index) => body.subarray(bytesOfPieces((shards[index] as Shard).params)));
+  return {
+    params: joinedParams(shards, bodies),
+    slots: joined(
+      shards.map(({ slots }) => slots),
+      after,
+    ),
+  };
+}
 
 const rowBytes = ({ type, rows }: Piece): number => bytesOf(type) / Math.max(1, rows);
 

@@ -18,6 +18,7 @@ export interface Begun {
 /** What a server that decides starts with. */
 export interface CoordinatorOptions {
   readonly workers: number;
+  readonly servers: number;
   /** The spec of a policy, such as `ssp:3`. */
   readonly policy: string;
   /** Whether pushes of one step are summed or averaged; default as the policy says. */
@@ -130,7 +131,7 @@ export class Coordinator {
       },
     });
     checkWorkerRule(options.policy, this.consistency.policy.worker);
-    options.record?.({ workers: options.workers, policy: options.policy });
+    options.record?.({ workers: options.workers, servers: options.servers, policy: options.policy });
     this.isSecond = earlier !== undefined;
     if (earlier === undefined) return;
     this.base = earlier.base;
@@ -184,8 +185,8 @@ export class Coordinator {
     return this.doneOf(worker);
   }
 
-  /** A worker has finished so many clocks. Resolves when it may begin the next one. */
-  clock(worker: number, clock: number, rows: number): Promise<Begun> {
+  /** A worker has finished so many clocks, the last from these versions of the shards. Resolves when it may begin the next one. */
+  clock(worker: number, clock: number, rows: number, pulled: readonly number[]): Promise<Begun> {
     const at = this.options.now();
     const told = { at, samples: rows, payload: { rows } };
     const before = this.consistency.clocks.get(worker);
@@ -198,6 +199,7 @@ export class Coordinator {
     if (clock === done + 1) {
       // A server that came back does not know what the one before it granted; whatever let the worker begin is in the log.
       if (before.begun === before.done && !before.waiting) this.settle(this.consistency.pull(worker, { at }));
+      this.options.record?.({ begin: { worker, clock: done, versions: pulled } });
       this.measureClock(worker, rows, at);
       this.settle(this.consistency.push(worker, told));
     }
@@ -304,7 +306,6 @@ export class Coordinator {
       this.begunAt.set(worker, { steps: this.steps, at });
       this.waiting.delete(worker);
       if (waiting === undefined) continue;
-      this.options.record?.({ begin: { worker, clock: waiting.clock, version } });
       this.measureWait(worker, at - waiting.since);
       void this.options.committed(version).then(() => waiting.resolve({ version, stop: this.stopped }));
     }

@@ -1,6 +1,6 @@
 /** @module Parameter servers: what keeps parameters and their update rule for the workers of a training, and the links to it. */
-export { type Bytes, ServerClient, splitState, stateOf } from "./client.ts";
+export { type Bytes, type ClientOptions, type RunStatistics, ServerClient, type Traffic } from "./client.ts";
+export type { Begun, Statistics, WorkerStatistics } from "./coordinator.ts";
+export type { Rule } from "./requests.ts";
 export { type ParameterServer, type ServerOptions, serveParameters } from "./server.ts";
-export { ShardState } from "./shard-state.ts";
-export { bytesOfPieces, type Shard, shardsOf } from "./shards.ts";
-export { parseUpdateLog, type UpdateLog, updateLogFile } from "./update-log.ts";
+export { type Piece, type Shard, shardsOf, type UpdatedTypes } from "./shards.ts";

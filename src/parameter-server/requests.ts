@@ -17,8 +17,8 @@ export type Request =
   /** The parameters of a shard, once it has applied so many entries of the log. */
   | { readonly type: "pull"; readonly shard: number; readonly version: number }
   | PushRequest
-  /** A worker has finished so many clocks, whose pushes all servers have; the answer comes when it may begin the next one. */
-  | { readonly type: "clock"; readonly clock: number; readonly rows: number }
+  /** A worker has finished so many clocks, whose pushes all servers have, the last from these versions of the shards; the answer comes when it may begin the next one. */
+  | { readonly type: "clock"; readonly clock: number; readonly rows: number; readonly pulled: readonly number[] }
   /** Entries of the log, from the server that decides. The answer has the number of entries that are applied. */
   | { readonly type: "apply"; readonly from: number; readonly entries: readonly Entry[] }
   /** The entries of the log that this server still knows, for a server that decides and has lost them. */
@@ -144,7 +144,11 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
   begin: { start: (value) => value === undefined || text(value) },
   pull: { shard, version: (value) => count(value) },
   push: { shard, client: worker, incarnation: (value) => count(value), clock: (value) => count(value), rates },
-  clock: { clock: (value) => count(value), rows: (value) => count(value) },
+  clock: {
+    clock: (value) => count(value),
+    rows: (value) => count(value),
+    pulled: (value) => Array.isArray(value) && value.length <= mostWorkers && value.every((version) => count(version)),
+  },
   apply: {
     from: (value) => count(value),
     entries: (value) => Array.isArray(value) && value.length <= mostEntries && value.every(isEntry),

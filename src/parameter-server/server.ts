@@ -195,6 +195,7 @@ class Server implements ParameterServer {
         merging,
         committed: (version) => this.committed(version),
         now: () => performance.now() / 1000,
+        servers: this.options.servers.length,
         record: folder === undefined ? undefined : logTo(join(folder, updateLogFile)),
       },
       earlier,
@@ -421,8 +422,10 @@ class Server implements ParameterServer {
         this.begin(request.start);
         if (fromWorker) await Promise.all(this.others.map((server) => this.link(server).ask(request)));
         return {};
-      case "pull":
-        return { body: await this.shard(request.shard).pull(request.version) };
+      case "pull": {
+        const { bytes, version } = await this.shard(request.shard).pull(request.version);
+        return { version, body: bytes };
+      }
       case "push":
         if (fromWorker && request.incarnation !== incarnation)
           throw new HeddleError("protocol", `a push of another life of worker ${client}`);
@@ -430,7 +433,7 @@ class Server implements ParameterServer {
         if (fromWorker) await this.forward(request.shard, request, body);
         return {};
       case "clock":
-        return { ...(await this.decider.clock(client, request.clock, request.rows)) };
+        return { ...(await this.decider.clock(client, request.clock, request.rows, request.pulled)) };
       case "apply":
         return { version: await this.applyAll(request.from, request.entries) };
       case "log": {

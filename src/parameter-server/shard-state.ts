@@ -123,12 +123,12 @@ export class ShardState {
     });
   }
 
-  /** The parameters, once so many entries are applied. */
-  async pull(version: number): Promise<Uint8Array> {
+  /** The parameters, once so many entries are applied, and the number of entries that are. */
+  async pull(version: number): Promise<{ readonly bytes: Uint8Array; readonly version: number }> {
     await this.reached(version);
-    return this.inOrder(() => {
+    return this.inOrder(async () => {
       this.pulled ??= this.joined(this.params as DeviceBuffer[]);
-      return this.pulled;
+      return { bytes: await this.pulled, version: this.version };
     });
   }
 

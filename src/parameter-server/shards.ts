@@ -51,23 +51,36 @@ export function shardsOf(optimizer: Optimizer, types: UpdatedTypes, servers: num
   const params = flattenTree<TensorType>(types.params, isTensorType);
   const slots = flattenTree<TensorType>(types.slots, isTensorType);
   const owners = ownersOf(optimizer, types, params, slots);
-  const placed = isByRows(optimizer, types, servers)
-    ? byRows(params.leaves, servers)
-    : whole(params.leaves, owners.groups, servers);
-  return placed.map((intervals) => {
-    const paramPieces = params.leaves.map((type, index) =>
-      pieceOf(params.paths[index] as string, type, intervals[index]),
+  const shards = (placed: readonly (readonly Rows[])[]): Shard[] =>
+    placed.map((intervals) => {
+      const of = (flat: Flat, index: number, owner: number): Piece | undefined =>
+        pieceOf(flat.paths[index] as string, flat.leaves[index] as TensorType, intervals[owner]);
+      const paramPieces = params.leaves.map((_type, index) => of(params, index, index));
+      const slotPieces = slots.leaves.map((_type, index) => of(slots, index, owners.slots[index] as number));
+      return {
+        params: paramPieces.flatMap((piece) => piece ?? []),
+        slots: slotPieces.flatMap((piece) => piece ?? []),
+        program: programOf(optimizer, types.dtype, part(params, paramPieces), part(slots, slotPieces)),
+        rates: learningRatesAt(optimizer, 0).values.length,
+      };
+    });
+  try {
+    return shards(
+      isByRows(optimizer, types, servers)
+        ? byRows(params.leaves, servers)
+        : whole(params.leaves, owners.groups, servers),
     );
-    const slotPieces = slots.leaves.map((type, index) =>
-      pieceOf(slots.paths[index] as string, type, intervals[owners.slots[index] as number]),
+  } catch (error) {
+    // A group of parameters by a pattern must have some of them, which not every server has: then one has all.
+    if (!(error instanceof HeddleError) || error.code !== "option" || optimizer.parts === undefined) throw error;
+    return shards(
+      whole(
+        params.leaves,
+        params.leaves.map(() => 0),
+        servers,
+      ),
     );
-    return {
-      params: paramPieces.flatMap((piece) => piece ?? []),
-      slots: slotPieces.flatMap((piece) => piece ?? []),
-      program: programOf(optimizer, types.dtype, part(params, paramPieces), part(slots, slotPieces)),
-      rates: learningRatesAt(optimizer, 0).values.length,
-    };
-  });
+  }
 }
 
 /** Bytes of some pieces. */
@@ -172,6 +185,7 @@ function isByRows(optimizer: Optimizer, types: UpdatedTypes, servers: number): b
 }
 
 function programOf(optimizer: Optimizer, dtype: "f32" | "f64", params: Tensors, slots: Tensors): string {
+  if (flattenTree(params, isTensorType).leaves.length === 0) return "";
   const { program } = planned(optimizer, dtype, { params, slots });
   const [p, s] = [params, slots].map((tree) => flattenTree(tree, isTensorType).leaves.length) as [number, number];
   if (program.inputs.length !== 2 * p + s + 2)

@@ -1,18 +1,19 @@
-/** @module The log of a run in its folder: which worker began which clock at which version, and what became of the pushes. */
+/** @module The log of a run in its folder: from which versions of the shards each clock was computed, and what became of the pushes. */
 import { appendFileSync } from "node:fs";
 import { HeddleError } from "../util/errors.ts";
 import { type Entry, isEntry } from "./requests.ts";
 
-/** A worker has begun a clock with the parameters after so many entries. */
+/** The gradients of a worker's clock are from these versions of the shards: the numbers of entries that they had applied. */
 export interface Begin {
   readonly worker: number;
   readonly clock: number;
-  readonly version: number;
+  readonly versions: readonly number[];
 }
 
 /** A log that was read. */
 export interface UpdateLog {
   readonly workers: number;
+  readonly servers: number;
   readonly begins: readonly Begin[];
   readonly entries: readonly Entry[];
 }
@@ -22,7 +23,7 @@ export const updateLogFile = "updates.jsonl";
 
 /** A line of the file. */
 export type LogLine =
-  | { readonly workers: number; readonly policy: string }
+  | { readonly workers: number; readonly servers: number; readonly policy: string }
   | { readonly begin: Begin }
   | { readonly index: number; readonly entry: Entry };
 
@@ -37,16 +38,19 @@ export const logTo =
     }
   };
 
-/** Reads a log; of a clock that a worker began again, in a new life, the last begin counts. @throws HeddleError `log` for one with gaps */
+/** Reads a log; of a clock that a worker did again, in a new life, the last counts. @throws HeddleError `log` for one with gaps */
 export function parseUpdateLog(text: string): UpdateLog {
   const begins = new Map<string, Begin>();
   const entries: Entry[] = [];
-  let workers = 0;
+  let [workers, servers] = [0, 0];
   for (const line of text.split("\n")) {
     if (line === "") continue;
     const value = readLine(line);
-    if (Number.isSafeInteger(value["workers"])) workers = Number(value["workers"]);
+    if (Number.isSafeInteger(value["workers"]) && Number.isSafeInteger(value["servers"]))
+      [workers, servers] = [Number(value["workers"]), Number(value["servers"])];
     const { begin, entry, index } = value as Partial<{ begin: Begin; entry: unknown; index: number }>;
+    if (begin !== undefined && !isBegin(begin, servers))
+      throw new HeddleError("log", "the log of updates has a malformed begin of a clock");
     if (begin !== undefined) begins.set(`${begin.worker} ${begin.clock}`, begin);
     if (entry === undefined) continue;
     if (!isEntry(entry) || !Number.isSafeInteger(index) || (index as number) > entries.length)
@@ -57,7 +61,12 @@ export function parseUpdateLog(text: string): UpdateLog {
     entries[index as number] = entry;
   }
   if (workers === 0) throw new HeddleError("log", "the log of updates does not say how many workers there were");
-  return { workers, begins: [...begins.values()], entries };
+  return { workers, servers, begins: [...begins.values()], entries };
+}
+
+function isBegin({ worker, clock, versions }: Begin, servers: number): boolean {
+  const numbers = Array.isArray(versions) ? [worker, clock, ...versions] : [];
+  return numbers.length === 2 + servers && numbers.every((value) => Number.isSafeInteger(value) && value >= 0);
 }
 
 function readLine(line: string): { readonly [field: string]: unknown } {

@@ -20,10 +20,7 @@ function within(range: Range, length: number, what: string): readonly [number, n
 /** A part of a value. @throws HeddleError `shape` for an index outside */
 export function part(value: Value, ranges: readonly Range[]): Value {
   if (value instanceof List) return partOfList(value, ranges);
-  if (ranges.length !== 2)
-    throw new HeddleError("shape", `an index of ${kindOf(value)} has two parts, got ${ranges.length}`, {
-      hint: "write X[i, ] for a row",
-    });
+  // One index is that of rows.
   const [rows, columns] = ranges;
   if (value instanceof Frame) {
     const [from, to] = within(rows, value.rows, "rows");

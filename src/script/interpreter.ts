@@ -282,7 +282,7 @@ export class Interpreter implements Host {
   }
 
   private loop({ variable, from, to, body }: Statement & { readonly kind: "for" }): void {
-    const start = this.value(from);
+    const start = this.rangeStart(from);
     const list =
       to === undefined
         ? start instanceof List
@@ -294,6 +294,15 @@ export class Interpreter implements Host {
       this.block(body);
       this.endBlock();
     }
+  }
+
+  /** The start of a range; `seq` of a loop may be empty, which it is nowhere else. */
+  private rangeStart(from: Term): Value {
+    if (from.kind !== "call" || from.name !== "seq") return this.value(from);
+    const [start = 1, end = 1, step = start <= end ? 1 : -1] = from.args.map(
+      ({ value }) => asScalar(this.value(value)).number,
+    );
+    return (end - start) * step < 0 ? new List([]) : this.value(from);
   }
 
   /** The values that the function reads somewhere, computed together. */

@@ -76,7 +76,7 @@ export function operateNamed(name: BinaryName, left: Value, right: Value, symbol
 function ofScalars(name: BinaryName, x: Scalar, y: Scalar, symbol: string): Scalar {
   if (x.type === "string" || y.type === "string") return ofText(name, x, y, symbol);
   const type = typeOf(name, x, y);
-  if ((x.lazy !== undefined || y.lazy !== undefined) && name !== "and" && name !== "or")
+  if (x.lazy !== undefined || y.lazy !== undefined)
     return new Scalar(type, binary(name, x.lazy ?? x.number, y.lazy ?? y.number));
   return new Scalar(type, ofNumbers[name](x.number, y.number));
 }

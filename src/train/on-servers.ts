@@ -5,32 +5,26 @@ import { localRuntime } from "../executors/runtime.ts";
 import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
-import {
-  type Bytes,
-  bytesOfPieces,
-  type ParameterServer,
-  ServerClient,
-  type Shard,
-  serveParameters,
-  shardsOf,
-} from "../parameter-server/index.ts";
+import { type Bytes, ServerClient } from "../parameter-server/client.ts";
 import { describeStatistics } from "../parameter-server/report.ts";
-import { mesh, replicated } from "../plan/index.ts";
+import { type ParameterServer, serveParameters } from "../parameter-server/server.ts";
+import { bytesOfPieces, type Shard } from "../parameter-server/shards.ts";
+import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { modelTypes } from "./functions.ts";
 import { Tally } from "./history.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
 import { Programs } from "./programs.ts";
 import { contents } from "./replay.ts";
+import { trainingShards, workerMesh, workerTraining } from "./server-plan.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
-import { gradientsOnly, type StepDone, type Training, type Updates } from "./updates.ts";
-import { keyType, type ModelTypes, type TrainState } from "./values.ts";
+import type { StepDone, Training, Updates } from "./updates.ts";
+import { keyType, type TrainState } from "./values.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
 export function isOnServers({ server }: Pick<Settings, "server">): boolean {
@@ -71,7 +65,7 @@ export function workerRuntime(settings: Settings): Runtime {
     });
   reportToLauncher({ type: "join" });
   const { executor } = settings;
-  const runtime = localRuntime({ axes: mesh({ data: 1 }).axes, ...(executor === undefined ? {} : { executor }) });
+  const runtime = localRuntime({ axes: workerMesh.axes, ...(executor === undefined ? {} : { executor }) });
   return { ...runtime, rank };
 }
 
@@ -142,19 +136,9 @@ class ServerUpdates implements Updates {
       throw new HeddleError("data", `train: a batch of ${smallest} rows cannot be shared by ${world} workers`, {
         hint: "leave the last batch out by .batch(size, { dropRemainder: true }), or take fewer workers",
       });
-    const shared: Settings = {
-      ...settings,
-      data: settings.data.share(rank, world),
-      optimizer: gradientsOnly(settings.optimizer),
-    };
-    const ownTypes = modelTypes(shared);
-    this.own = { settings: shared, types: ownTypes, programs: new Programs(shared, ownTypes, runtime) };
-    const params = trainedTypes(types);
-    this.shards = shardsOf(
-      settings.optimizer,
-      { params, slots: types.state.optimizer as Tensors, dtype: settings.dtype },
-      place.servers.length,
-    );
+    const own = workerTraining(settings, rank, world);
+    this.own = { ...own, programs: new Programs(own.settings, own.types, runtime) };
+    this.shards = trainingShards(settings, types, place.servers.length);
     this.client = new ServerClient({ ...place, worker: rank, incarnation: Date.now() });
   }
 
@@ -283,13 +267,6 @@ class ServerUpdates implements Updates {
     buffer.write(bytes);
     return fromShards(this.runtime, [buffer], { shape, dtype }, replicated(meshOf(this.runtime)));
   }
-}
-
-/** Types of the trained parameters. */
-function trainedTypes({ trained, state }: ModelTypes): Tensors {
-  const { leaves, paths, shape } = flattenTree<TensorType>(state.params, isTensorType);
-  const parts = leaves.map((type, index) => (trained?.has(paths[index] as string) === false ? {} : type));
-  return unflattenTree(shape, parts) as Tensors;
 }
 
 function mapTypes(types: Tensors, map: (type: TensorType) => Tensor): Tensors {

@@ -3,7 +3,7 @@ import type { PassReport } from "../compile/index.ts";
 import { environmentMachine } from "../cost/index.ts";
 import { defaultThreads } from "../executors/native/threads.ts";
 import { deliverPlan } from "../launcher-messages/launcher.ts";
-import type { Mesh } from "../plan/index.ts";
+import { deviceCount, type Mesh } from "../plan/index.ts";
 import { type PlannedStep, planText, rankedText } from "../report/text.ts";
 import { executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -11,8 +11,10 @@ import { readEnvironment } from "../util/settings.ts";
 import { forMesh } from "./for-mesh.ts";
 import { layoutAxes } from "./layouts.ts";
 import { predictedMemory } from "./memory.ts";
+import { isOnServers } from "./on-servers.ts";
 import type { Settings } from "./options.ts";
 import { planStep } from "./programs.ts";
+import { serverLines, workerMesh, workerTraining } from "./server-plan.ts";
 import type { ModelTypes } from "./values.ts";
 
 /** Sends the plan to the launcher and ends the process: the code after `train` would have no trained model. */
@@ -21,6 +23,16 @@ export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: 
     throw new HeddleError("pipeline", "pipelines are not ranked", { hint: "give one --mesh at a time" });
   const { executor, planAs: form = "summary" } = readEnvironment();
   if (executor !== undefined) executorNamed(executor);
+  if (isOnServers(settings)) {
+    const [mesh] = meshes as [Mesh];
+    // What a worker computes, and what it exchanges with the servers.
+    const worker = workerTraining(settings, 0, deviceCount(mesh));
+    const text = planText(plannedStep(worker.settings, worker.types, workerMesh), form);
+    const lines =
+      form === "summary" ? serverLines(settings, types, mesh, settings.machine ?? environmentMachine()) : [];
+    await deliverPlan([text.trimEnd(), ...lines, ""].join("\n"));
+    process.exit(0);
+  }
   const steps = meshes.map((mesh) => plannedStep(settings, types, mesh));
   await deliverPlan(steps.length === 1 ? planText(steps[0] as PlannedStep, form) : rankedText(steps, form));
   process.exit(0);

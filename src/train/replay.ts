@@ -7,26 +7,21 @@ import { distribute, fromShards, isTensor, meshOf, type Tensor, type Tensors } f
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
-import {
-  type Bytes,
-  parseUpdateLog,
-  type Shard,
-  ShardState,
-  shardsOf,
-  splitState,
-  stateOf,
-  type UpdateLog,
-} from "../parameter-server/index.ts";
+import { type Bytes, joinedParams, joinedState, stateOf } from "../parameter-server/client.ts";
+import { ShardState } from "../parameter-server/shard-state.ts";
+import type { Shard } from "../parameter-server/shards.ts";
+import { parseUpdateLog, type UpdateLog } from "../parameter-server/update-log.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { Feed } from "./feed.ts";
-import { columnNames, modelTypes } from "./functions.ts";
+import { columnNames } from "./functions.ts";
 import { Programs } from "./programs.ts";
+import { trainingShards, workerTraining } from "./server-plan.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
-import { gradientsOnly, type Training } from "./updates.ts";
+import type { Training } from "./updates.ts";
 import type { TrainState } from "./values.ts";
 
 /** Reads a log. @throws HeddleError `file` or `log` */
@@ -69,8 +64,8 @@ class Replay {
   private readonly runtime: Runtime;
   private readonly first: RunState;
   private readonly feed: Feed;
-  private readonly shard: ShardState;
-  private readonly pieces: Shard;
+  private readonly shards: readonly ShardState[];
+  private readonly pieces: readonly Shard[];
   private readonly workers: Worker[];
 
   constructor(log: UpdateLog, whole: Training, runtime: Runtime, first: RunState) {
@@ -80,57 +75,56 @@ class Replay {
     this.first = first;
     this.feed = new Feed(runtime);
     const { settings, types } = whole;
-    const trained = flattenTree<TensorType>(types.state.params, isTensorType);
-    const parts = trained.leaves.map((type, index) =>
-      types.trained?.has(trained.paths[index] as string) === false ? {} : type,
-    );
-    const params = unflattenTree(trained.shape, parts) as Tensors;
-    const slots = types.state.optimizer as Tensors;
-    const [pieces] = shardsOf(settings.optimizer, { params, slots, dtype: settings.dtype }, 1);
-    this.pieces = pieces as Shard;
-    this.shard = new ShardState(JSON.stringify(pieces), runtime);
+    this.pieces = trainingShards(settings, types, log.servers);
+    this.shards = this.pieces.map((pieces) => new ShardState(JSON.stringify(pieces), runtime));
     this.workers = Array.from({ length: log.workers }, (_unused, rank) => {
-      const data = settings.data.share(rank, log.workers);
-      const own = { ...settings, data, optimizer: gradientsOnly(settings.optimizer) };
-      const ownTypes = modelTypes(own);
-      return {
-        own: { settings: own, types: ownTypes, programs: new Programs(own, ownTypes, runtime) },
-        state: first.values.state,
-      };
+      const own = workerTraining(settings, rank, log.workers);
+      return { own: { ...own, programs: new Programs(own.settings, own.types, runtime) }, state: first.values.state };
     });
   }
 
   async run(): Promise<TrainState> {
-    const { log, shard, pieces } = this;
+    const { log, shards, pieces } = this;
     const { params, optimizer } = this.first.values;
-    const trained = trainedPart(this.whole.types.trained, params);
-    shard.load(stateOf(pieces, await contents(trained), await contents(optimizer)), this.first.position.steps);
-    const used = new Set(
-      log.entries.flatMap((entry) =>
-        entry.type === "step" ? entry.parts.map(({ worker, clock }) => `${worker} ${clock}`) : [],
-      ),
+    const { trained: names, state } = this.whole.types;
+    const trained = trainedPart(names, params);
+    const [ofParams, ofSlots] = [await contents(trained), await contents(optimizer)];
+    for (const [index, shard] of shards.entries())
+      shard.load(stateOf(pieces[index] as Shard, ofParams, ofSlots), this.first.position.steps);
+    const named = log.entries.flatMap((entry) => (entry.type === "step" ? entry.parts : []));
+    const used = new Set(named.map(({ worker, clock }) => `${worker} ${clock}`));
+    // A worker's own clocks come in their order.
+    const begins = log.begins
+      .filter(({ worker, clock }) => used.has(`${worker} ${clock}`))
+      .sort((a, b) => a.worker - b.worker || a.clock - b.clock)
+      .map((begin) => ({ ...begin, last: Math.max(...begin.versions), bodies: [] as Uint8Array[] }));
+    const pulls = groupedBy(
+      begins.flatMap((begin) => begin.versions.map((version, shard) => ({ begin, version, shard }))),
+      ({ version }) => version,
     );
+    const due = groupedBy(begins, ({ last }) => last);
     for (let version = 0; version <= log.entries.length; version++) {
-      const begun = log.begins.filter(
-        (begin) => begin.version === version && used.has(`${begin.worker} ${begin.clock}`),
-      );
-      // A worker's own clocks come in their order.
-      for (const { worker, clock } of begun.sort((a, b) => a.worker - b.worker || a.clock - b.clock))
-        await this.compute(worker, clock, await shard.pull(version));
+      for (const { begin, shard } of pulls.get(version) ?? [])
+        begin.bodies[shard] = (await (shards[shard] as ShardState).pull(version)).bytes;
+      for (const { worker, clock, bodies } of due.get(version) ?? [])
+        await this.compute(worker, clock, joinedParams(pieces, bodies));
       const entry = log.entries[version];
-      if (entry !== undefined) await shard.apply(version, [entry]);
+      if (entry !== undefined) await Promise.all(shards.map((shard) => shard.apply(version, [entry])));
     }
-    const { bytes } = await shard.snapshot(log.entries.length, false);
-    const values = splitState(pieces, bytes);
+    const ends = await Promise.all(shards.map((shard) => shard.snapshot(log.entries.length, false)));
+    const values = joinedState(
+      pieces,
+      ends.map(({ bytes }) => bytes),
+    );
     return {
-      params: wholeTree(this.whole.types.trained, params, this.tree(trained, values.params)),
-      optimizer: this.tree(this.whole.types.state.optimizer as Tensors, values.slots),
+      params: wholeTree(names, params, this.tree(trained, values.params)),
+      optimizer: this.tree(state.optimizer as Tensors, values.slots),
       state: this.workers[0]?.state ?? this.first.values.state,
     };
   }
 
   /** Keeps the push of a worker's clock. */
-  private async compute(worker: number, clock: number, pulled: Uint8Array): Promise<void> {
+  private async compute(worker: number, clock: number, pulled: Bytes): Promise<void> {
     const { own, state } = this.workers[worker] as Worker;
     const { settings, types, programs } = own;
     const { position, key, values } = this.first;
@@ -146,7 +140,7 @@ class Replay {
     const { value: batch } = await batches.next();
     if (batch === undefined) throw new HeddleError("log", `the log has clock ${clock}, for which there is no batch`);
     const trained = trainedPart(types.trained, values.params);
-    const params = wholeTree(types.trained, values.params, this.tree(trained, splitState(this.pieces, pulled).params));
+    const params = wholeTree(types.trained, values.params, this.tree(trained, pulled));
     const rates = learningRatesAt(settings.optimizer, steps);
     const scalar = (dtype: "i32" | "f32" | "f64", numbers: readonly number[], shape: readonly number[]): Tensor =>
       distribute(
@@ -169,8 +163,10 @@ class Replay {
     batch.release();
     await batches.return();
     (this.workers[worker] as Worker).state = outcome.state;
-    const push = { type: "push", shard: 0, client: worker, incarnation: 1, clock, rates: rates.values } as const;
-    this.shard.push(push, stateOf({ ...this.pieces, slots: [] }, grads, new Map()));
+    for (const [index, shard] of this.shards.entries()) {
+      const push = { type: "push", shard: index, client: worker, incarnation: 1, clock, rates: rates.values } as const;
+      shard.push(push, stateOf({ params: (this.pieces[index] as Shard).params, slots: [] }, grads, new Map()));
+    }
   }
 
   private zeros(types: Tensors): Tensors {
@@ -203,6 +199,17 @@ class Replay {
     buffer.write(bytes);
     return fromShards(this.runtime, [buffer], { shape, dtype }, replicated(meshOf(this.runtime)));
   }
+}
+
+/** Values by a number of theirs. */
+function groupedBy<Value>(values: readonly Value[], of: (value: Value) => number): Map<number, Value[]> {
+  const groups = new Map<number, Value[]>();
+  for (const value of values) {
+    const group = groups.get(of(value));
+    if (group === undefined) groups.set(of(value), [value]);
+    else group.push(value);
+  }
+  return groups;
 }
 
 /** The bytes of the tensors of a tree, by path. */

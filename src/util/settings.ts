@@ -133,8 +133,8 @@ const table = {
   timeout: variable("HEDDLE_TIMEOUT", wholeNumber(1, 86_400), "seconds that a worker waits for another"),
   transport: variable(
     "HEDDLE_TRANSPORT",
-    oneOf("auto", "tcp", "shared", "mpi"),
-    "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error; `mpi` is MPI, between workers that its launcher has started",
+    oneOf("auto", "tcp", "shared", "mpi", "checked"),
+    "the transport between workers: `auto` (the default) is shared memory between workers of one host if possible, otherwise TCP; `tcp` is TCP; with `shared` a worker without shared memory is an error; `mpi` is MPI, between workers that its launcher has started; `checked` is TCP with a CRC32C over all that it carries, so that a changed bit is an error which names rank and collective",
   ),
   mpi: variable(
     "HEDDLE_MPI",

@@ -37,7 +37,11 @@ const cases: readonly Case[] = [
     /line: allReduce of 4 ranks, 1 chunks\nround 0: 0→1 \+0\n[\s\S]*all links: recursiveDoubling, 28\.2 us\na line: line, 84\.6 us\n4 ranks: \[10,4\]\n$/,
   ],
   ["run extend/rule.ts", /before Infinity 2\nafter 1000 2\nops left 0\n$/],
+  ["run lectures/regression-cg.ts", /steps \d, weights 1\.00 -2\.00 3\.00\n$/],
   ["run caffe-lenet.ts", /accuracy on the test images: 9\d\.\d\d %\n$/],
+  ["run data/classifier.ts", /(9\d|100)\.\d % of the others; a fare of 85: first class\n$/],
+  ["run data/parquet.ts -- --small", /40000 rows, \d MiB of Parquet within 1 MiB for data; weights within 0\.\d+\n$/],
+  ["run data/stream.ts", /after 360 steps the next reading is off by 0\.\d+ on average\n$/],
   ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],
   [
     "run captions.ts -- --small",

@@ -8,8 +8,8 @@ import { type ParameterServer, type ServerOptions, serveParameters } from "../..
 import { type Shard, shardsOf } from "../../src/parameter-server/shards.ts";
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
 
-const secret = "a secret of this test";
-const open: { close(): unknown }[] = [];
+export const secret = "a secret of this test";
+export const open: { close(): unknown }[] = [];
 afterEach(async () => {
   for (const one of open.splice(0).reverse()) await one.close();
 });

@@ -280,7 +280,8 @@ fn config(options: WorldOptions) -> std::result::Result<comm::Config, Failure> {
         Some("tcp") => comm::TransportKind::Tcp,
         Some("shared") => comm::TransportKind::Shared,
         Some("mpi") => comm::TransportKind::Mpi,
-        Some(other) => return Err(invalid(format!("transport '{other}' is not auto, tcp, shared or mpi"))),
+        Some("checked") => comm::TransportKind::Checked,
+        Some(other) => return Err(invalid(format!("transport '{other}' is not auto, tcp, shared, mpi or checked"))),
     };
     if let Some(timeout) = options.timeout {
         config.timeout = seconds("timeout", timeout).map_err(|e| invalid(e.reason))?;

@@ -19,6 +19,8 @@ pub enum TransportKind {
     Shared,
     /// MPI, between processes that its launcher has started.
     Mpi,
+    /// TCP with a checksum over all that it carries.
+    Checked,
 }
 
 /// How a rank meets the others.

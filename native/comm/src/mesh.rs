@@ -13,7 +13,7 @@ use crate::hellos::{HELLO_LIMIT, Hellos, Unmet, meet};
 use crate::net::{Waker, random, readable_or_woken, tune};
 use crate::signals::Signals;
 use crate::state::Wiring;
-use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport, mpi};
+use crate::transport::{SharedTransport, Stamp, TcpControl, TcpTransport, Transport, checked::Checked, mpi};
 use crate::{AuthReason, CompareAndSet, Error, Result, StoreClient, TransportKind, shared_memory};
 
 const MAX_SIZE: usize = 4096;
@@ -185,7 +185,10 @@ impl<'a> Mesh<'a> {
         } else {
             self.data.iter().flatten().try_for_each(tune)?;
             let tcp = TcpTransport::new(self.data, Arc::clone(&waker));
-            Box::new(SharedTransport::new(tcp, memories.links, memories.bell, waker))
+            match self.config.transport {
+                TransportKind::Checked => Box::new(Checked::new(tcp, self.config.size)),
+                _ => Box::new(SharedTransport::new(tcp, memories.links, memories.bell, waker)),
+            }
         };
         Ok(Wiring {
             run: stamp.run,

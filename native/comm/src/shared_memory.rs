@@ -119,7 +119,7 @@ impl Offer {
         let mut bytes = [0; OFFER];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
-        bytes[5] = [TransportKind::Tcp, TransportKind::Mpi]
+        bytes[5] = [TransportKind::Tcp, TransportKind::Mpi, TransportKind::Checked]
             .iter()
             .position(|kind| *kind == self.kind)
             .map_or(0, |at| at as u8 + 1);
@@ -131,7 +131,7 @@ impl Offer {
         if bytes[..4] != MAGIC || bytes[4] != VERSION {
             return Err(Failure::Broken("its offer of memory is malformed"));
         }
-        let kinds = [TransportKind::Auto, TransportKind::Tcp, TransportKind::Mpi];
+        let kinds = [TransportKind::Auto, TransportKind::Tcp, TransportKind::Mpi, TransportKind::Checked];
         let kind = kinds.get(bytes[5] as usize).copied().unwrap_or(TransportKind::Tcp);
         Ok(Self { kind, host: bytes[8..].try_into().expect("32 bytes") })
     }
@@ -232,12 +232,13 @@ impl Agreement<'_> {
 
     fn meet(&self, config: &Config, mine: &Offer, bell: &Waker) -> std::result::Result<Outcome, Failure> {
         let theirs = Offer::decode(&self.read()?)?;
-        if (mine.kind == TransportKind::Mpi) != (theirs.kind == TransportKind::Mpi) {
-            return Err(Failure::Broken("only one of the two ranks wants MPI"));
+        let alone = [TransportKind::Mpi, TransportKind::Checked];
+        if mine.kind != theirs.kind && [mine.kind, theirs.kind].iter().any(|kind| alone.contains(kind)) {
+            return Err(Failure::Broken("only one of the two ranks wants MPI, or checksums"));
         }
-        if [TransportKind::Tcp, TransportKind::Mpi].iter().any(|kind| [mine.kind, theirs.kind].contains(kind))
-            || mine.host != theirs.host
-        {
+        let in_memory =
+            [mine.kind, theirs.kind].iter().all(|kind| !alone.contains(kind) && *kind != TransportKind::Tcp);
+        if !in_memory || mine.host != theirs.host {
             return Ok(Err(Refusal::Elsewhere));
         }
         let outcome = if config.rank < self.peer { self.invite(config, bell)? } else { self.follow(bell)? };

@@ -119,7 +119,7 @@ export interface NativeWorldOptions {
   /** File of the flight recorder. */
   flight?: string;
   /** The transport; `auto` if absent. */
-  transport?: "auto" | "tcp" | "shared" | "mpi";
+  transport?: "auto" | "tcp" | "shared" | "mpi" | "checked";
   /** The path of the MPI library; the first that is found if absent. */
   mpi?: string;
 }

@@ -22,7 +22,7 @@ export interface WorldOptions extends Meeting {
   /** The mesh in words, which all ranks must join. */
   readonly mesh?: string;
   /** Default: that of `HEDDLE_TRANSPORT`. */
-  readonly transport?: "tcp" | "shared" | "mpi";
+  readonly transport?: "tcp" | "shared" | "mpi" | "checked";
 }
 
 /** Membership by the native core, whose links devices use. */

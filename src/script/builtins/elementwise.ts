@@ -33,8 +33,8 @@ ofOne("sinh", "sinh");
 ofOne("cosh", "cosh");
 ofOne("tanh", "tanh");
 ofOne("sigmoid", "sigmoid");
-ofOne("is.nan is.na", "isnan", "boolean");
-ofOne("is.infinite", "isinf", "boolean");
+ofOne("is.nan is.na isNaN isNA", "isnan", "boolean");
+ofOne("is.infinite isInf", "isinf", "boolean");
 
 builtin("log", "X base?", `the natural logarithm, or that of a base: ${sameSize}`, (args) => {
   const value = args.value("X");

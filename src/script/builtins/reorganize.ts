@@ -2,7 +2,7 @@
 
 import { concatenate, diag, type Matrix, ones, triangle } from "../../matrix/index.ts";
 import { type Args, builtin } from "../builtin.ts";
-import { asMatrix, Frame, List, Scalar, type Value } from "../values.ts";
+import { asMatrix, Frame, List, Scalar, string, type Value } from "../values.ts";
 
 builtin("t", "X", "the transpose: ncol(X) x nrow(X)", (args) => args.matrix("X").T);
 
@@ -55,8 +55,9 @@ builtin("rbind", "...", "matrices or frames below each other", (args) =>
     0,
   ),
 );
-builtin("append", "X Y", "a list with one more element, or matrices side by side", (args) => {
+builtin("append", "X Y", "a list with one more element, matrices side by side, or texts as lines", (args) => {
   const [x, y] = [args.value("X"), args.value("Y")];
+  if (x instanceof Scalar && y instanceof Scalar) return string(`${x.text}\n${y.text}`);
   if (!(x instanceof List)) return joined([x, y], 1);
   if (y instanceof List)
     return new List([...x.items, y], [...x.items.map((_item, index) => x.names[index]), undefined]);

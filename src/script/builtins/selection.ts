@@ -14,6 +14,8 @@ builtin(
     const given = args.all.filter(({ name }) => name === undefined).map(({ value }) => value);
     const named = new Map(args.all.flatMap(({ name, value }) => (name === undefined ? [] : [[name, value] as const])));
     const [first, second, ...rest] = given as [Value, Value, ...Value[]];
+    // Whether empty blocks are kept does not change the result.
+    if (rest.at(-1) instanceof Scalar && (rest.at(-1) as Scalar).type === "boolean") rest.pop();
     const rows = asMatrix(first);
     const columns = second instanceof Scalar ? full(rows.rows, 1, second.matrix) : asMatrix(second);
     // table(A, B), table(A, B, weights), table(A, B, rows, columns), table(A, B, weights, rows, columns)

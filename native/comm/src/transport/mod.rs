@@ -1,5 +1,6 @@
 //! How framed bytes move between ranks: never blocking, except in `wait`.
 
+pub(crate) mod checked;
 mod link;
 mod memory;
 pub(crate) mod mpi;

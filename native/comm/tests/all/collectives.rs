@@ -182,6 +182,11 @@ fn small_over_tcp() {
 }
 
 #[test]
+fn small_with_checksums() {
+    every_dtype(Over::Checked, &SMALL, &[Reduction::Sum]);
+}
+
+#[test]
 fn small_over_shared_memory() {
     every_dtype(Over::Shared, &SMALL, &REDUCTIONS);
 }
@@ -208,6 +213,11 @@ fn large_in_process() {
 #[test]
 fn large_over_tcp() {
     large(Over::Tcp);
+}
+
+#[test]
+fn large_with_checksums() {
+    large(Over::Checked);
 }
 
 #[test]

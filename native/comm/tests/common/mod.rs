@@ -12,6 +12,7 @@ pub const SECRET: &[u8] = b"a secret of the tests";
 pub enum Over {
     Memory,
     Tcp,
+    Checked,
     Shared,
     Mpi,
 }
@@ -19,7 +20,7 @@ pub enum Over {
 /// MPI is among them where `HEDDLE_MPI` is the path of a library with the standard ABI.
 pub fn every() -> impl Iterator<Item = Over> {
     let mpi = std::env::var_os("HEDDLE_MPI").map(|_| Over::Mpi);
-    [Over::Memory, Over::Tcp, Over::Shared].into_iter().chain(mpi)
+    [Over::Memory, Over::Tcp, Over::Checked, Over::Shared].into_iter().chain(mpi)
 }
 
 pub fn any() -> SocketAddr {
@@ -46,6 +47,7 @@ pub fn worlds_with(over: Over, size: usize, timeout: Duration) -> Vec<World> {
     let transport = match over {
         Over::Tcp => TransportKind::Tcp,
         Over::Mpi => TransportKind::Mpi,
+        Over::Checked => TransportKind::Checked,
         _ => TransportKind::Shared,
     };
     let mpi = || std::env::var_os("HEDDLE_MPI").map(Into::into);

@@ -1,0 +1,175 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gradient, type Matrix, matrix } from "heddle/matrix";
+import { builtins, Interpreter, runScript, type ScriptOptions } from "heddle/script";
+import { expect, test } from "vitest";
+
+/** What a script prints. */
+function printed(source: string, options: ScriptOptions = {}): string {
+  const lines: string[] = [];
+  runScript(source, "test.dml", { print: (line) => lines.push(line), ...options });
+  return lines.join("\n");
+}
+
+// Most expected values are those of the documentation of SystemDS, and of its bug reports.
+test.each([
+  ["precedence: -2^2 is -(2^2)", "print(-2^2)", "-4.0"],
+  ["powers bind to the right", "print(2^3^2)", "512.0"],
+  ["the minus binds tighter than the product", "print(as.scalar(-matrix(2, 1, 1) %*% matrix(3, 1, 1)))", "-6.0"],
+  ["comparisons bind tighter than !", "print(!1 == 2)", "TRUE"],
+  ["modulus takes the sign of the divisor", "print(-7 %% 3 + 100 * (-7 %/% 3))", "-298"],
+  ["ints and doubles", 'print(3 + 4 + " " + 3 / 2 + " " + 1e-4 + " " + 12345678.9)', "7 1.5 1.0E-4 1.23456789E7"],
+  [
+    "a product and a scalar",
+    "print(toString(matrix(1, 2, 2) %*% matrix(3, 2, 2) + 10 * 2.1))",
+    "27.000 27.000\n27.000 27.000",
+  ],
+  ["cumsum", 'print(toString(cumsum(matrix("1 2 3 4 5 6", 3, 2)), decimal=0))', "1 2\n4 6\n9 12"],
+  ["cumprod", 'print(toString(cumprod(matrix("1 2 3 4 5 6", 3, 2)), decimal=0))', "1 2\n3 8\n15 48"],
+  ["rowcumsum", 'print(toString(rowcumsum(matrix("1 2 3 4 5 6", 2, 3)), decimal=0))', "1 3 6\n4 9 15"],
+  [
+    "cholesky",
+    'print(toString(cholesky(matrix("4 12 -16 12 37 -43 -16 -43 98", 3, 3)), decimal=0))',
+    "2 0 0\n6 1 0\n-8 5 3",
+  ],
+  ["median", 'print(quantile(matrix("1 5 7 10", 4, 1), 0.5))', "6.0"],
+  ["covariance", 'print(cov(matrix("2 3 1 2 6", 5, 1), matrix("2 3 1 2 6", 5, 1)))', "3.7"],
+  ["rev changes the trace", 'X = matrix("1 2 3 9", 2, 2)\nprint(trace(rev(X)) + " " + trace(X))', "5.0 10.0"],
+  ["a scalar by indexing", 'V = matrix("1 2 3", 3, 1)\ns = as.scalar(V[2, 1])\nprint(sum(s * V))', "12.0"],
+  ["seq keeps its last element", "print(length(seq(0, 0.3, 0.1)))", "4"],
+  [
+    "products with zeros",
+    'X = matrix("2 3 0 5", 2, 2)\nprint(toString(rowProds(X), decimal=0) + toString(colProds(X), decimal=0) + prod(X))',
+    "6\n0\n0 15\n0.0",
+  ],
+  ["nonzeros after round", 'X = round(matrix("0.2 0.4 1.6 -0.3", 2, 2))\nprint(sum(X != 0) + sum(X == 0))', "4.0"],
+  ["outer over descending numbers", 'print(sum(outer(matrix(5, 1, 1), t(seq(20, 1)), "<")))', "15.0"],
+  [
+    "named arguments are matched by name",
+    "f = function(int a, int b = 2, int c = 3) return (int r) { r = a * 100 + b * 10 + c }\nprint(f(c = 7, a = 1))",
+    "127",
+  ],
+  [
+    "several results",
+    "f = function(int a) return (int x, int y) { x = a + 1; y = a * 2 }\n[p, q] = f(5)\nprint(p + q)",
+    "16",
+  ],
+  [
+    "left indexing",
+    'X = matrix(0, 2, 3)\nX[1, 2:3] = matrix("5 6", 1, 2)\nX[2, ] = 7 + X[1, ]\nX[2, 1] += 1\nprint(toString(X, decimal=0))',
+    "0 5 6\n8 12 13",
+  ],
+  [
+    "loops",
+    "s = 0\nfor (i in 1:4) { if (i == 3) s = s - 1\n else s = s + i }\nk = 0\nwhile (k < 3 & s > 0) k = k + 1\nparfor (j in seq(2, 6, 2), check=0) s += j\nprint(s + k)",
+    "21",
+  ],
+  [
+    "lists",
+    'l = list(a=1, b=matrix(2, 1, 1))\nl = append(l, 9)\nprint(length(l) + as.scalar(l["b"]) + as.scalar(l[3]))',
+    "14.0",
+  ],
+  [
+    "eval",
+    'f = function(matrix[double] A, double k = 2) return (matrix[double] B) { B = A * k }\nprint(sum(eval("f", list(A=matrix(1, 2, 2), k=5))))',
+    "20.0",
+  ],
+  ["ifdef and parameters", "print(ifdef($x, 3) + $1)", "5"],
+  ["print with a format", 'print("%d of %.2f and %s", 3, 2.5, "x")', "3 of 2.50 and x"],
+  [
+    "removeEmpty, order, table",
+    'X = matrix("3 0 1 0 0 0 2 0 5", 3, 3)\nprint(toString(order(target=removeEmpty(target=X, margin="rows"), by=1), decimal=0) + toString(table(matrix("1 2 2", 3, 1), matrix("1 1 2", 3, 1)), decimal=0))',
+    "2 0 5\n3 0 1\n1 0\n1 1",
+  ],
+  [
+    "aggregate",
+    'print(toString(aggregate(target=matrix("1 2 3 4", 4, 1), groups=matrix("1 1 2 2", 4, 1), fn="mean")))',
+    "1.500\n3.500",
+  ],
+  [
+    "distributions",
+    "print(round(10000 * pnorm(target=1.96)) + round(10000 * pchisq(target=3.841, df=1)) + round(10000 * pt(target=2.228, df=10)) + round(100 * qnorm(target=0.975)))",
+    "29196.0",
+  ],
+])("%s", (_name, source, expected) => {
+  expect(printed(source, { parameters: { 1: "2" } }).trimEnd()).toBe(expected);
+});
+
+test.each([
+  ["X = matrix(1, 2, 2)\ny = X %*% matrix(1, 3, 1)", "test.dml:2:7"],
+  ["X = matrix(1, 3, 3)\nY = X[2:4, 1:3]", "rows 2 to 4 are outside of 1 to 3"],
+  ["x = matrix(1, 3, 1) + matrix(1, 1, 2)", "write outer("],
+  ["if (TRUE) {\n  x = (1 + ]\n}", "test.dml:2:12"],
+  ["x = nosuch(1)", "there is no function 'nosuch'"],
+  ["x = $missing", "give it with -nvargs missing"],
+  ['stop("enough")', "enough"],
+  ["assert(1 == 2)", "the assertion does not hold"],
+  ['x = solve(matrix("1 2 2 4", 2, 2), matrix(1, 2, 1))\nprint(sum(x))', "test.dml:2:1"],
+  ["X = matrix(1, 2, 2)\nY = X[1:, ]", "the end of a range is missing"],
+  ['y = eigen(matrix("1 2 3 4", 2, 2))', "not symmetric"],
+])("a script that is wrong: %s", (source, message) => {
+  expect(() => printed(source)).toThrow(message);
+});
+
+test("files: csv, text and Matrix Market, with metadata; ragged rows name the line", () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-dml-"));
+  try {
+    const script = `X = matrix("1 0 2.5 -3", 2, 2)
+      write(X, "x.csv", format="csv"); write(X, "x.txt", format="text"); write(X, "x.mm", format="mm"); write(7, "n")
+      print(sum(abs(X - read("x.csv"))) + sum(abs(X - read("x.txt"))) + sum(abs(X - read("x.mm"))) + " " + read("n"))`;
+    expect(printed(script, { folder })).toBe("0.0 7");
+    expect(readFileSync(join(folder, "x.txt"), "utf8")).toBe("1 1 1\n2 1 2.5\n2 2 -3\n");
+    writeFileSync(join(folder, "bad.csv"), "1,2\n3\n");
+    expect(() => printed('X = read("bad.csv", format="csv")', { folder })).toThrow(
+      /bad\.csv:2: 1 columns, where the first row has 2/,
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("a gradient through a script equals finite differences: logistic regression in DML", () => {
+  const run = new Interpreter();
+  run.load(
+    `loss = function(matrix[double] X, matrix[double] y, matrix[double] w, double reg) return (double r) {
+       p = 1 / (1 + exp(-(X %*% w)))
+       r = -sum(y * log(p) + (1 - y) * log(1 - p)) / nrow(X) + reg * sum(w^2)
+       k = 0
+       while (k < 2) { r = r + 0.1 * sum(p^2) / nrow(X); k = k + 1 }
+     }`,
+    "loss.dml",
+  );
+  const X = matrix([
+    [0.2, 1.5],
+    [-0.7, 0.3],
+    [1.1, -0.4],
+    [0.5, 0.9],
+  ]);
+  const y = matrix([1, 0, 1, 0]);
+  const loss = (w: Matrix): Matrix => {
+    const [value] = run.call("loss", [
+      { name: "X", value: X },
+      { name: "y", value: y },
+      { name: "w", value: w },
+      { name: "reg", value: runScript("r = 0.01", "r.dml").get("r") as never },
+    ]);
+    return (value as { matrix: Matrix }).matrix;
+  };
+  const w = [0.3, -0.8];
+  const slopes = gradient(loss, [matrix(w)]).gradients[0]?.dataSync() as Float64Array;
+  const eps = 1e-6;
+  w.forEach((_value, index) => {
+    const at = (by: number): number =>
+      loss(matrix(w.map((value, other) => (other === index ? value + by : value)))).itemSync();
+    expect(slopes[index]).toBeCloseTo((at(eps) - at(-eps)) / (2 * eps), 7);
+  });
+});
+
+test("every builtin has a line for the reference", () => {
+  expect(
+    builtins()
+      .filter(({ doc }) => doc.length < 8)
+      .map(({ name }) => name),
+  ).toEqual([]);
+});
