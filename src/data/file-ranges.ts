@@ -1,10 +1,12 @@
 /** @module Rows of values that lie in a file one after another: read by position, and recognised by a sample of the file. */
 import { createHash } from "node:crypto";
-import { close, fstatSync, openSync, read, statSync } from "node:fs";
+import { close, fstatSync, openSync, read, type Stats, statSync } from "node:fs";
 import { promisify } from "node:util";
-import { type DType, dtypes, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
+import { type DType, dtypes, isDType, type ShortInteger, shortArrays, type TypedArray } from "../ir/dtype.ts";
 import { type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkInteger } from "../util/options.ts";
+import { shown } from "../util/show.ts";
 import type { RowRange } from "./column.ts";
 import { checkBools } from "./column.ts";
 import type { RangeSource } from "./ranges.ts";
@@ -55,11 +57,17 @@ const stampOf = ({ size, mtimeMs }: { readonly size: number; readonly mtimeMs: n
  * @throws HeddleError `file` when the file cannot be read, ends before its values, or is changed while the dataset is used
  */
 export function fileRanges(what: string, path: string, values: FileValues): RangeSource {
+  if (typeof path !== "string" || !Array.isArray(values?.shape) || !isDType(values.dtype))
+    throw new HeddleError(
+      "argument",
+      `fileRanges: takes a name, a path, and { shape, dtype, start }, got ${shown(path)} and ${shown(values)}`,
+    );
   const { shape, dtype, start, short, bigEndian = false } = values;
+  checkInteger("fileRanges", "start", start, 0);
   const elementBytes = short === undefined ? dtypes[dtype].bytes : shortArrays[short].BYTES_PER_ELEMENT;
   const width = sizeOf(shape.slice(1));
   const rowBytes = width * elementBytes;
-  const stamp = stampOf(statSync(path));
+  const stamp = stampOf(statsOf(what, path));
   const changed = (): HeddleError =>
     new HeddleError("file", `${what}: ${path} has changed since the dataset was made`, {
       hint: "make the dataset again",
@@ -108,6 +116,14 @@ export function fileRanges(what: string, path: string, values: FileValues): Rang
       return hash.digest("hex");
     },
   };
+}
+
+function statsOf(what: string, path: string): Stats {
+  try {
+    return statSync(path);
+  } catch (cause) {
+    throw new HeddleError("file", `${what}: cannot read ${path}: ${(cause as Error).message}`, { cause });
+  }
 }
 
 /** Positions and sizes of the blocks that are hashed: all of them, or as many from the first to the last, equally far apart. */

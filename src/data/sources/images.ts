@@ -3,6 +3,7 @@ import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger, checkOptions } from "../../util/options.ts";
+import { shown } from "../../util/show.ts";
 import { type OnBad, treatBad } from "../records/apply.ts";
 import type { Piece } from "../records/piece.ts";
 import { pickedNode, Records } from "../records/records.ts";
@@ -55,6 +56,8 @@ const decodedAtOnce = 16;
  * @throws HeddleError `file` when the folder has no folder with images
  */
 export function images(folder: string, options: ImagesOptions = {}): Records<ImageRow> {
+  if (typeof folder !== "string" || folder === "")
+    throw new HeddleError("argument", `images: takes the path of a folder, got ${shown(folder)}`);
   checkOptions("images", options, ["size", "channels", "onBad", "mostPixels"]);
   const { size, channels = 3, onBad = "fail", mostPixels = 2 ** 26 } = options;
   if (channels !== 1 && channels !== 3)
