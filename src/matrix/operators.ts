@@ -62,6 +62,8 @@ export const binaries = {
   pow: binaryOf("pow", t.pow),
   mod: binaryOf("mod", (x, y) => x.sub(t.floor(x.div(y)).mul(y))),
   intdiv: binaryOf("intdiv", (x, y) => t.floor(x.div(y))),
+  rem: binaryOf("rem", t.rem),
+  quotient: binaryOf("quotient", (x, y) => t.trunc(x.div(y))),
   min: binaryOf("min", t.minimum),
   max: binaryOf("max", t.maximum),
   eq: binaryOf("eq", (x, y) => bit(x.eq(y))),

@@ -170,12 +170,12 @@ function elementAt(sorted: Weighted, count: number): number {
   return sorted.at(-1)?.[0] ?? Number.NaN;
 }
 
-/** X[ceil(p n)]; where p n splits an even number of elements in halves, the mean of the two around it. */
+/** X[ceil(p n)]; of an even number of elements the mean of it and the next one, as SystemDS 3.4 gives. */
 function quantileOf(sorted: Weighted, share: number): number {
   const total = totalOf(sorted);
   const position = share * total;
   const at = Math.max(1, Math.ceil(position));
-  if (share === 0.5 && total % 2 === 0) return (elementAt(sorted, at) + elementAt(sorted, at + 1)) / 2;
+  if (total % 2 === 0 && at < total) return (elementAt(sorted, at) + elementAt(sorted, at + 1)) / 2;
   return elementAt(sorted, at);
 }
 

@@ -108,3 +108,10 @@ builtin(
     return where(found, args.scalar("replacement").matrix, target);
   },
 );
+
+builtin("contains", "target pattern", "whether an element is a number: a boolean", (args) => {
+  const target = args.matrix("target");
+  const pattern = args.number("pattern");
+  const found = Number.isNaN(pattern) ? unary("isnan", target) : binary("eq", target, pattern);
+  return new Scalar("boolean", target.size === 0 ? false : found.max());
+});
