@@ -57,7 +57,7 @@ export function planCommand({ finish, signal }: CommandContext): Command {
     .option(
       "--servers <number>",
       "parameter servers, to which a worker for each device pushes gradients; 0: on the workers",
-      wholeNumber(0, 1024),
+      wholeNumber(0, 64),
     )
     .option("--policy <spec>", "who waits for whom on servers, where the file does not say it")
     .addOption(machineFlag())

@@ -97,7 +97,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     .option(
       "--servers <number>",
       "parameter servers, to which workers push gradients; 0: on the workers (docs/parameter-server.md)",
-      wholeNumber(0, 1024),
+      wholeNumber(0, 64),
     )
     .option(
       "--policy <spec>",

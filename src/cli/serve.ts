@@ -35,6 +35,7 @@ export function serveCommand({ finish }: CommandContext): Command {
         threads,
         folder: runDirectory,
       });
+      process.send({ type: "listens" });
       tell = (worker) => server.lost(worker);
       for (const worker of lost) tell(worker);
       await gone;

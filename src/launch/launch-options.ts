@@ -132,7 +132,7 @@ export function checkOptions(options: LaunchOptions, workers: number): void {
   check("timeout", timeout, 1, 86_400);
   check("grace", grace, 0, 86_400);
   check("restarts", restarts, 0, 1_000_000);
-  check("servers", options.servers, 0, 1024);
+  check("servers", options.servers, 0, 64);
   if (options.policy !== undefined) policyNamed(options.policy);
   if (options.servers === undefined) return;
   for (const name of ["hosts", "with", "on", "minWorkers"] as const)

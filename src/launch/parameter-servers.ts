@@ -23,9 +23,8 @@ export interface ParameterServers {
   kill(): void;
 }
 
-/** Ends of a server so soon after its start that it is not started again, one after another. */
-const mostQuickEnds = 5;
-const quickMilliseconds = 1000;
+/** Ends of a server before it listened, one after another, after which it is not started again. */
+const mostEarlyEnds = 5;
 
 /** Free ports on the loopback, as addresses. @throws HeddleError `port` */
 export async function freeAddresses(count: number): Promise<string[]> {
@@ -51,24 +50,27 @@ export function startParameterServers({ addresses, environment, say }: Parameter
   const tell = (child: ChildProcess | undefined, worker: number): void => {
     if (child?.connected === true) child.send({ type: "lost", worker }, () => {});
   };
-  const start = (index: number, life: number, quick: number): void => {
+  const start = (index: number, life: number, early: number): void => {
     const [command, ...words] = ownCommand("serve") as [string, ...string[]];
-    const began = performance.now();
+    let listened = false;
     const child = spawn(command, words, {
       env: { ...environment, HEDDLE_SERVER: String(index), HEDDLE_EPOCH: String(life) },
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     children[index] = child;
     for (const worker of gone) tell(child, worker);
+    child.once("message", () => {
+      listened = true;
+    });
     child.once("error", (error) => say(`server ${index} cannot be started: ${error.message}`));
     child.once("exit", (code, signal) => {
       children[index] = undefined;
       if (ended) return;
-      const quickEnds = performance.now() - began < quickMilliseconds ? quick + 1 : 0;
+      const earlyEnds = listened ? 0 : early + 1;
       const how = signal === null ? `ended with status ${code}` : `was ended by ${signal}`;
-      if (quickEnds > mostQuickEnds) return say(`server ${index} ${how}, again and again`);
+      if (earlyEnds > mostEarlyEnds) return say(`server ${index} ${how}, again and again`);
       say(`server ${index} ${how}: it is started again`);
-      start(index, life + 1, quickEnds);
+      start(index, life + 1, earlyEnds);
     });
   };
   for (const index of addresses.keys()) start(index, 0, 0);

@@ -1,5 +1,4 @@
 /** @module The closed table of requests to a parameter server. Everything that arrives is checked against it. */
-import type { Frame } from "../executors/remote/channel.ts";
 import { HeddleError } from "../util/errors.ts";
 
 /** Requests, in the usual order of a session. Workers are numbered from 0; every request has a number `n`, which its answer repeats. */
@@ -169,8 +168,14 @@ export interface Asked {
   readonly body: Uint8Array;
 }
 
+/** A message of a link. */
+interface Message {
+  readonly head: { readonly [key: string]: unknown };
+  readonly body: Uint8Array;
+}
+
 /** @throws HeddleError `link` for anything that is not in the table. */
-export function parseRequest({ head, body }: Frame): Asked {
+export function parseRequest({ head, body }: Message): Asked {
   const { n, type } = head as { readonly n?: unknown; readonly type?: unknown };
   const checks = typeof type === "string" && Object.hasOwn(table, type) ? table[type as Request["type"]] : undefined;
   if (!count(n) || checks === undefined) throw new HeddleError("link", "a request of an unknown type");
