@@ -7,8 +7,8 @@
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { type Channel, type Frame, greet } from "../executors/remote/channel.ts";
+import { listen } from "../executors/remote/listen.ts";
 import { errorHead } from "../executors/remote/messages.ts";
-import { listen } from "../executors/remote/worker.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";

@@ -1,5 +1,5 @@
 /** @module A worker that waits for drivers. It serves one session at a time, in which it is a device of the driver's mesh. */
-import { createServer, type Server, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { markNodes } from "../../ir/trace.ts";
 import { nodesRun, parseProgram, verifyProgram } from "../../program/index.ts";
 import type { Runtime } from "../../runtime/devices.ts";
@@ -11,6 +11,7 @@ import { rethrowNative } from "../native/error.ts";
 import { distributedRuntime } from "../native/join.ts";
 import { localRuntime } from "../runtime.ts";
 import { type Channel, greet } from "./channel.ts";
+import { listen } from "./listen.ts";
 import { errorHead, type JoinRequest, parseRequest, type Request, type RunRequest } from "./messages.ts";
 import { checkSecret } from "./seal/records.ts";
 
@@ -109,16 +110,6 @@ function sometimes(log: (text: string) => void): (text: string) => undefined {
     silent = 0;
     return undefined;
   };
-}
-
-/** Listens; resolves with the port. @throws HeddleError `port` */
-export function listen(server: Server, host: string, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) =>
-      reject(new HeddleError("port", `cannot listen on ${host}:${port}: ${error.message}`, { cause: error })),
-    );
-    server.listen(port, host, () => resolve((server.address() as { port: number }).port));
-  });
 }
 
 /** The seconds that a driver may be silent, as it says. */
