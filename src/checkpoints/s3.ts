@@ -4,10 +4,10 @@
  */
 import { createHash } from "node:crypto";
 import type { S3Client } from "@aws-sdk/client-s3";
+import { s3Options } from "../data/sources/s3.ts";
 import type { CommitContent } from "../io/commit.ts";
 import { requires } from "../runtime/packages.ts";
 import { HeddleError } from "../util/errors.ts";
-import { ownVariables } from "../util/settings.ts";
 import type { Storage, StorageDriver, WriteOptions } from "./storage.ts";
 
 type Library = typeof import("@aws-sdk/client-s3");
@@ -38,13 +38,7 @@ export const s3Driver: StorageDriver = {
     if (bucket === "" || /(^|\/)\.{0,2}(\/|$)/.test(prefix === "" ? "x" : prefix))
       throw new HeddleError("option", `"${address}" is not an address of S3`, { hint: "write s3://bucket/folder" });
     const aws = library();
-    // Other stores than Amazon's have no host for each bucket.
-    const variables = ownVariables();
-    const isOther = (variables["AWS_ENDPOINT_URL_S3"] ?? variables["AWS_ENDPOINT_URL"]) !== undefined;
-    const client = new aws.S3Client({
-      forcePathStyle: isOther,
-      ...(isOther && variables["AWS_REGION"] === undefined ? { region: "us-east-1" } : {}),
-    });
+    const client = new aws.S3Client(s3Options());
     return new S3Storage(aws, client, bucket, prefix);
   },
 };

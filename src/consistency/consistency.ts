@@ -44,6 +44,7 @@ export interface ConsistencyOptions<Payload> {
 
 /** Decides when workers may pull, and what becomes of their updates. */
 export class Consistency<Payload = undefined> {
+  /** The clocks of the live workers. */
   readonly clocks = new ClockTable();
   private current: Policy;
   private readonly act: (action: Action<Payload>) => void;

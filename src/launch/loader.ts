@@ -5,6 +5,7 @@ import { createRequire, register } from "node:module";
 import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { directive } from "../adapters/autograph/directive.ts";
+import { ownVariables } from "../util/settings.ts";
 
 const moduleUrl = (name: string): string =>
   new URL(`./${name}${extname(new URL(import.meta.url).pathname)}`, import.meta.url).href;
@@ -31,7 +32,7 @@ export function nodeArguments(file: string, args: readonly string[]): string[] {
  * long as before, and a worker 18 to 30 MB less. What the user says about it goes first.
  */
 function heapArguments(): string[] {
-  const isSaid = (process.env["NODE_OPTIONS"] ?? "").replaceAll("_", "-").includes("--max-semi-space-size");
+  const isSaid = (ownVariables()["NODE_OPTIONS"] ?? "").replaceAll("_", "-").includes("--max-semi-space-size");
   return process.versions.bun !== undefined || isSaid ? [] : ["--max-semi-space-size=2"];
 }
 

@@ -132,18 +132,23 @@ export class Matrix {
     return tensorOf(this.expression.stored as object);
   }
 
+  /** The sum of each element with that of another matrix of this size, a row or column to repeat, or a number. */
   add(other: MatrixLike): Matrix {
     return binary("add", this, other);
   }
+  /** The difference of each element with that of another matrix of this size, a row or column to repeat, or a number. */
   sub(other: MatrixLike): Matrix {
     return binary("sub", this, other);
   }
+  /** The product of each element with that of another matrix of this size, a row or column to repeat, or a number. */
   mul(other: MatrixLike): Matrix {
     return binary("mul", this, other);
   }
+  /** The quotient of each element with that of another matrix of this size, a row or column to repeat, or a number. */
   div(other: MatrixLike): Matrix {
     return binary("div", this, other);
   }
+  /** The power of each element with that of another matrix of this size, a row or column to repeat, or a number. */
   pow(other: MatrixLike): Matrix {
     return binary("pow", this, other);
   }
@@ -203,18 +208,23 @@ export class Matrix {
     return apply(others.take, [this, at], size, { dim: axis });
   }
 
+  /** The sum of all elements (1x1), of each column (axis 0: one row) or of each row (axis 1: one column). */
   sum(axis?: Axis): Matrix {
     return aggregate("sum", this, axis);
   }
+  /** The mean, over what {@link Matrix.sum} adds up. */
   mean(axis?: Axis): Matrix {
     return aggregate("mean", this, axis);
   }
+  /** The least element, over what {@link Matrix.sum} adds up. NaN if an element is NaN. */
   min(axis?: Axis): Matrix {
     return aggregate("min", this, axis);
   }
+  /** The largest element, over what {@link Matrix.sum} adds up. NaN if an element is NaN. */
   max(axis?: Axis): Matrix {
     return aggregate("max", this, axis);
   }
+  /** The product, over what {@link Matrix.sum} adds up. */
   prod(axis?: Axis): Matrix {
     return aggregate("prod", this, axis);
   }
@@ -222,6 +232,7 @@ export class Matrix {
   argmax(axis: Axis): Matrix {
     return aggregate("argmax", this, axis);
   }
+  /** The position, from 0, of the first least element of each column (axis 0) or row (axis 1). */
   argmin(axis: Axis): Matrix {
     return aggregate("argmin", this, axis);
   }
@@ -240,15 +251,19 @@ export class Matrix {
     return unary("sqrt", this.var(axis, options));
   }
 
+  /** Running sums down the columns (axis 0) or along the rows (axis 1). */
   cumsum(axis: Axis): Matrix {
     return cumulative("cumsum", this, axis);
   }
+  /** Running products, as {@link Matrix.cumsum}. */
   cumprod(axis: Axis): Matrix {
     return cumulative("cumprod", this, axis);
   }
+  /** The least element so far, as {@link Matrix.cumsum}. */
   cummin(axis: Axis): Matrix {
     return cumulative("cummin", this, axis);
   }
+  /** The largest element so far, as {@link Matrix.cumsum}. */
   cummax(axis: Axis): Matrix {
     return cumulative("cummax", this, axis);
   }

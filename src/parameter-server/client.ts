@@ -132,11 +132,13 @@ export class ServerClient {
     return Number(fields["version"]);
   }
 
+  /** What was measured, by the policy and by each server. */
   async statistics(): Promise<RunStatistics> {
     const all = await this.each(async (link) => (await link.ask({ type: "statistics" })).fields);
     return { ...(all[0]?.["statistics"] as Statistics), servers: all.map(({ bytes }) => bytes as Traffic) };
   }
 
+  /** Ends the links. */
   close(): void {
     for (const link of this.links) link.close();
   }

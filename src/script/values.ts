@@ -8,6 +8,7 @@ export type ScalarType = "int" | "double" | "boolean" | "string";
 
 /** A scalar: a value of the host, or a 1x1 matrix that is not computed before it is needed. */
 export class Scalar {
+  /** Its type in DML. */
   readonly type: ScalarType;
   private held: number | string | Matrix;
 
@@ -27,6 +28,7 @@ export class Scalar {
     return this.held;
   }
 
+  /** The value as a number. @throws HeddleError `argument` for a string that is none */
   get number(): number {
     const { value } = this;
     if (typeof value === "number") return value;
@@ -35,6 +37,7 @@ export class Scalar {
     return Number(value);
   }
 
+  /** The value as DML prints it. */
   get text(): string {
     const { value, type } = this;
     if (typeof value === "string") return value;
@@ -42,6 +45,7 @@ export class Scalar {
     return type === "int" ? String(value) : formatDouble(value);
   }
 
+  /** The value as a 1x1 matrix. */
   get matrix(): Matrix {
     return this.lazy ?? matrix([[this.number]]);
   }
@@ -49,9 +53,13 @@ export class Scalar {
 
 /** Columns of text. */
 export class Frame {
+  /** The cells of each column, as text. */
   readonly columns: readonly (readonly string[])[];
+  /** The names of the columns. */
   readonly names: readonly string[];
+  /** The value type of each column, such as `STRING` or `FP64`. */
   readonly schema: readonly string[];
+  /** The number of rows. */
   readonly rows: number;
 
   constructor(columns: readonly (readonly string[])[], names?: readonly string[], schema?: readonly string[]) {
@@ -64,7 +72,9 @@ export class Frame {
 
 /** Values, which may have names. */
 export class List {
+  /** The values, in order. */
   readonly items: readonly Value[];
+  /** The name of each value that has a name. */
   readonly names: readonly (string | undefined)[];
 
   constructor(items: readonly Value[], names: readonly (string | undefined)[] = []) {

@@ -33,7 +33,7 @@ describe("the environment", () => {
 
   test.each([
     ["HEDDLE_ISA", "AVX2", /it can be scalar, avx2, avx512, avx512vnni, avx512bf16 or amx, or unset/],
-    ["HEDDLE_TRANSPORT", "ucx", /it can be auto, tcp, shared or mpi, or unset/],
+    ["HEDDLE_TRANSPORT", "ucx", /it can be auto, tcp, shared, mpi or checked, or unset/],
     ["HEDDLE_THREADS", "-1", /a whole number from 1 to 1024/],
     ["HEDDLE_THREADS", "1e2", /a whole number/],
     ["HEDDLE_PLAN", "data", /a mesh such as data=2/],

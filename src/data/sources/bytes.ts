@@ -7,6 +7,7 @@ import * as zlib from "node:zlib";
 import { requires } from "../../runtime/packages.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { shown } from "../../util/show.ts";
+import { s3Options } from "./s3.ts";
 
 /** A file that can be read from any place. */
 export interface ByteFile {
@@ -138,10 +139,7 @@ async function openS3(address: string): Promise<ByteFile> {
   const [, Bucket, Key] = /^s3:\/\/([^/]+)\/(.+)$/i.exec(address) ?? [];
   if (Key === undefined) throw unreadable(address, "it has no bucket and key, as in s3://bucket/folder/file.csv");
   const { S3Client, HeadObjectCommand, GetObjectCommand } = packageNamed<S3>("@aws-sdk/client-s3", `read ${address}`);
-  const client = new S3Client({
-    followRegionRedirects: true,
-    forcePathStyle: process.env["AWS_ENDPOINT_URL"] !== undefined,
-  });
+  const client = new S3Client({ followRegionRedirects: true, ...s3Options() });
   const send = async (command: unknown): Promise<S3Answer> => {
     try {
       return await client.send(command);
