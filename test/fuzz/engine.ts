@@ -1,7 +1,6 @@
 /** Feeds mutated inputs to a parser: it reads them or refuses them with an error of Heddle's, in little memory, and ends. */
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { HeddleError } from "../../src/util/errors.ts";
+import { collect } from "../support/garbage.ts";
 
 /** A parser that faces a wire or a file. */
 export interface Target {
@@ -106,12 +105,6 @@ const mostBytes = 256 * 2 ** 20;
 /** Bytes that may be left after all inputs. */
 const mostLeft = 96 * 2 ** 20;
 const mostMilliseconds = 60_000;
-
-/** Collects all garbage. */
-function collect(): void {
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
-}
 
 const outside = (): number => process.memoryUsage().arrayBuffers;
 

@@ -3,6 +3,7 @@ import { type Callbacks, data, losses, nn, optim, train } from "heddle";
 import { describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
 import { mesh } from "../../src/plan/index.ts";
+import { collectAll } from "../support/garbage.ts";
 import { bars, convnet, options } from "./synthetic.ts";
 
 const binding = loadNative();
@@ -33,6 +34,8 @@ describe.skipIf("error" in binding)("native", { timeout: 60_000 }, () => {
         if (step % 100 === 50) counts.push(liveBuffers());
       },
     };
+    // Values of the tests before this one are freed when they are collected.
+    await collectAll();
     const before = liveBuffers();
     const result = await train(
       options({
