@@ -252,14 +252,14 @@ export function gradient(
     evaluateExpressions([checked("gradient", parameter).expression]);
     return Matrix.of({ ...parameter.expression, operator: undefined, inputs: [] });
   });
-  const value = recorded(() => {
+  const given = stored.map(({ expression }) => expression);
+  const value = recorded(given, () => {
     const result = fn(...stored);
     if (!(result instanceof Matrix) || result.size !== 1)
       throw new HeddleError("shape", `gradient: the function gives ${shown(result)}, not a 1x1 matrix`);
     return result;
   });
-  const given = stored.map(({ expression }) => expression);
-  const computed = recorded(() => {
+  const computed = recorded(given, () => {
     evaluateExpressions([value.expression]);
     return value;
   });

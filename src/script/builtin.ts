@@ -2,7 +2,7 @@
 
 import type { Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asMatrix, asScalar, Frame, kindOf, List, type Scalar, type Value } from "./values.ts";
+import { asMatrix, asScalar, constantsOf, Frame, kindOf, List, type Scalar, type Value } from "./values.ts";
 
 /** An argument of a call with its value. */
 export interface Given {
@@ -90,13 +90,17 @@ export class Args {
     return asScalar(value);
   }
 
+  /** @throws HeddleError `gradient` while a gradient is recorded that runs through the number */
   number(name: string, byDefault?: number): number {
-    return byDefault !== undefined && !this.has(name) ? byDefault : this.scalar(name).number;
+    if (byDefault !== undefined && !this.has(name)) return byDefault;
+    const scalar = this.scalar(name);
+    if (scalar.lazy !== undefined) constantsOf(this.builtin.name, scalar.lazy);
+    return scalar.number;
   }
 
   /** A whole number; a double is cut, as SystemDS does. */
   int(name: string, byDefault?: number): number {
-    return wholeOf(this.number(name, byDefault));
+    return wholeOf(byDefault !== undefined && !this.has(name) ? byDefault : this.scalar(name).number);
   }
 
   text(name: string, byDefault?: string): string {

@@ -6,6 +6,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { evaluate, type Matrix } from "../matrix/index.ts";
+import { isRecorded, isRecording } from "../matrix/programs.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
 import "./builtins/index.ts";
@@ -287,7 +288,7 @@ export class Interpreter implements Host {
       to === undefined
         ? start instanceof List
           ? start.items
-          : [...asMatrix(start).dataSync()].map((number) => (Number.isInteger(number) ? int(number) : double(number)))
+          : elementsOf(asMatrix(start))
         : rangeOf(asScalar(start), asScalar(this.value(to)));
     for (const item of list) {
       this.frame.variables.set(variable, item);
@@ -309,7 +310,8 @@ export class Interpreter implements Host {
   private endBlock(wanted: readonly Matrix[] = []): void {
     const { variables, reads } = this.frame;
     const pending = [...wanted];
-    for (const [name, value] of variables) if (reads.has(name)) pending.push(...pendingWithin(value));
+    for (const [name, value] of variables)
+      if (reads.has(name)) for (const one of pendingWithin(value)) pending.push(one);
     evaluate(...pending);
   }
 
@@ -424,6 +426,16 @@ export class Interpreter implements Host {
       }
     }
   }
+}
+
+/** The elements of a matrix, one after another; parts of the matrix where a gradient is recorded through it. */
+function elementsOf(x: Matrix): Scalar[] {
+  const isPart = isRecording() && isRecorded(x.expression);
+  const column = x.reshape(x.size, 1);
+  return Array.from(x.dataSync(), (number, at) => {
+    if (isPart) return double(column.slice([at, at + 1]));
+    return Number.isInteger(number) ? int(number) : double(number);
+  });
 }
 
 /** The whole numbers of a range, upwards or downwards. */

@@ -1,6 +1,7 @@
 /** @module Values of scripts: scalars, which may be lazy, matrices, frames and lists. */
 
-import { dense, Matrix, matrix } from "../matrix/index.ts";
+import { concatenate, dense, Matrix, matrix } from "../matrix/index.ts";
+import { isRecorded, isRecording } from "../matrix/programs.ts";
 import { HeddleError } from "../util/errors.ts";
 
 /** The types of scalars. */
@@ -10,22 +11,25 @@ export type ScalarType = "int" | "double" | "boolean" | "string";
 export class Scalar {
   /** Its type in DML. */
   readonly type: ScalarType;
-  private held: number | string | Matrix;
+  private readonly held: number | string | Matrix;
+  /** The number of a matrix, once it was read. */
+  private read: number | undefined;
 
   constructor(type: ScalarType, held: number | string | boolean | Matrix) {
     this.type = type;
     this.held = typeof held === "boolean" ? Number(held) : held;
   }
 
-  /** The 1x1 matrix of a scalar that is not computed yet. */
+  /** The 1x1 matrix of a scalar that is not computed yet, or through which a gradient is recorded. */
   get lazy(): Matrix | undefined {
-    return this.held instanceof Matrix ? this.held : undefined;
+    return this.held instanceof Matrix && (this.read === undefined || isRecording()) ? this.held : undefined;
   }
 
   /** The value: a string, or a number (a boolean is 0 or 1). */
   get value(): number | string {
-    if (this.held instanceof Matrix) this.held = this.held.itemSync();
-    return this.held;
+    if (!(this.held instanceof Matrix)) return this.held;
+    this.read ??= this.held.itemSync();
+    return this.read;
   }
 
   /** The value as a number. @throws HeddleError `argument` for a string that is none */
@@ -47,7 +51,7 @@ export class Scalar {
 
   /** The value as a 1x1 matrix. */
   get matrix(): Matrix {
-    return this.lazy ?? matrix([[this.number]]);
+    return this.held instanceof Matrix ? this.held : matrix([[this.number]]);
   }
 }
 
@@ -116,13 +120,26 @@ export function formatDouble(value: number): string {
   return `${digits.includes(".") ? digits : `${digits}.0`}E${Number(power)}`;
 }
 
+/**
+ * The elements of a matrix that a function reads as constants. Its result would have a gradient of zero.
+ *
+ * @throws HeddleError `gradient` while a gradient is recorded that runs through the matrix
+ */
+export function constantsOf(name: string, x: Matrix): Float64Array {
+  if (isRecording() && isRecorded(x.expression))
+    throw new HeddleError("gradient", `${name}: reads values, and has no gradient`, {
+      hint: "compute what depends on the parameters with other functions",
+    });
+  return x.dataSync();
+}
+
 /** A value as a matrix. @throws HeddleError `argument` for text, frames of text and longer lists */
 export function asMatrix(value: Value): Matrix {
   if (value instanceof Matrix) return value;
   if (value instanceof Scalar) return value.matrix;
   if (value instanceof List && value.items.length === 1) return asMatrix(value.items[0] as Value);
   if (value instanceof List && value.items.every((item) => item instanceof Scalar))
-    return matrix(value.items.map((item) => [(item as Scalar).number]));
+    return value.items.length === 0 ? dense(new Float64Array(), 0, 1) : concatenate(value.items.map(asMatrix));
   if (value instanceof Frame) return matrixOfFrame(value);
   throw new HeddleError("argument", `as.matrix: cannot take ${kindOf(value)}`);
 }

@@ -167,6 +167,43 @@ test("a gradient through a script equals finite differences: logistic regression
   });
 });
 
+// The gradient of `f(w)` at w = (0.7, 1.3, 2.1), by the script's body.
+const slopesOf = (body: string): number[] => {
+  const run = new Interpreter({ print: () => {} });
+  run.load(`f = function(matrix[double] w) return (double r) { ${body} }`, "f.dml");
+  const f = (w: Matrix): Matrix => (run.call("f", [{ name: "w", value: w }])[0] as { matrix: Matrix }).matrix;
+  return [...(gradient(f, [matrix([0.7, 1.3, 2.1])]).gradients[0] as Matrix).dataSync()];
+};
+
+test.each([
+  ["a scalar that was printed", "s = sum(w^2); print('s ' + s); r = s * 2", [2.8, 5.2, 8.4]],
+  ["a scalar as text", "s = sum(w^2); t = toString(s); r = s * 2", [2.8, 5.2, 8.4]],
+  ["a loop that prints", "r = sum(w); while (r < 100) { print('r ' + r); r = r * 2 }", [32, 32, 32]],
+  ["a condition", "s = sum(w^2); if (s > 1) { r = s * 2 } else { r = 0 }", [2.8, 5.2, 8.4]],
+  ["median", "r = median(w)", [0, 1, 0]],
+  ["quantile", "r = sum(quantile(w, matrix('0.1 0.9', 2, 1)))", [1, 0, 1]],
+  ["quantile of an even number", "r = quantile(w[1:2, ], 0.5)", [0.5, 0.5, 0]],
+  ["interQuartileMean", "r = interQuartileMean(w)", [0.25 / 1.5, 1 / 1.5, 0.25 / 1.5]],
+  ["unique", "r = sum(unique(rbind(w, w))^2)", [1.4, 2.6, 4.2]],
+  ["for over elements", "r = 0; for (v in w) { r = r + v^2 }", [1.4, 2.6, 4.2]],
+  ["a list of scalars", "r = sum(as.matrix(list(as.scalar(w[1, 1]), 3))^2)", [1.4, 0, 0]],
+  ["the base of a logarithm", "r = log(8, as.scalar(w[3, 1]))", [0, 0, -Math.log(8) / (2.1 * Math.log(2.1) ** 2)]],
+] as const)("the gradient of %s", (_name, body, expected) => {
+  slopesOf(body).forEach((slope, index) => {
+    expect(slope).toBeCloseTo(expected[index] as number, 10);
+  });
+});
+
+test.each([
+  ["cumsumprod", "r = sum(cumsumprod(cbind(w, w)))"],
+  ["cdf", "r = cdf(target=as.scalar(w[1, 1]))"],
+  ["qnorm", "r = qnorm(target=as.scalar(w[1, 1]))"],
+  ["as.frame", "r = sum(as.matrix(as.frame(w)))"],
+  ["seq", "r = sum(seq(as.scalar(w[1, 1]), 3))"],
+])("%s reads values, and says that it has no gradient", (name, body) => {
+  expect(() => slopesOf(body)).toThrow(`${name}: reads values, and has no gradient`);
+});
+
 test("every builtin has a line for the reference", () => {
   expect(
     builtins()

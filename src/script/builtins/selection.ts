@@ -132,8 +132,12 @@ builtin("unique", "X dir?", 'the different elements, or rows (dir = "r"), in ord
   const x = args.matrix("X");
   const direction = args.text("dir", "rc");
   if (direction === "rc") {
-    const different = [...new Set(x.dataSync())].sort((a, b) => a - b);
-    return dense(Float64Array.from(different), different.length, 1);
+    const first = new Map<number, number>();
+    x.dataSync().forEach((value, position) => {
+      if (!first.has(value)) first.set(value, position);
+    });
+    const different = [...first.keys()].sort((a, b) => a - b);
+    return x.reshape(x.size, 1).take(different.map((value) => first.get(value) as number));
   }
   const lines = direction === "r" ? x : x.T;
   const seen = new Set<string>();
