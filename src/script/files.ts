@@ -223,7 +223,8 @@ function libsvmMatrix(path: string, text: string, { columns }: Partial<FileFacts
       .map((word) => word.split(":").map((part) => numberOf(path, line, part))),
   );
   const width =
-    columns ?? 1 + rows.reduce((most, row) => Math.max(most, ...row.slice(1).map(([at]) => at as number)), 0);
+    columns ??
+    1 + rows.reduce((most, row) => row.slice(1).reduce((least, [at]) => Math.max(least, at as number), most), 0);
   rows.forEach(([label, ...features], row) => {
     for (const [at, value] of [...features, [width, label?.[0] ?? 0]] as [number, number][]) {
       i.push(row);

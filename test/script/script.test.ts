@@ -109,6 +109,9 @@ test.each([
   ['x = solve(matrix("1 2 2 4", 2, 2), matrix(1, 2, 1))\nprint(sum(x))', "test.dml:2:1"],
   ["X = matrix(1, 2, 2)\nY = X[1:, ]", "the end of a range is missing"],
   ['y = eigen(matrix("1 2 3 4", 2, 2))', "not symmetric"],
+  ["y = trace(matrix(1, 3, 1))", "trace: takes a square matrix, got 3x1"],
+  ["y = table(matrix('1 NaN', 2, 1), matrix(1, 2, 1))", "NaN, 1 at 2 is not a place in a matrix"],
+  ["y = rexpand(target=matrix('1 0 2', 3, 1), max=2)", "2, 0 at 2 is not a place in a matrix"],
 ])("a script that is wrong: %s", (source, message) => {
   expect(() => printed(source)).toThrow(message);
 });
@@ -165,6 +168,43 @@ test("a gradient through a script equals finite differences: logistic regression
       loss(matrix(w.map((value, other) => (other === index ? value + by : value)))).itemSync();
     expect(slopes[index]).toBeCloseTo((at(eps) - at(-eps)) / (2 * eps), 7);
   });
+});
+
+const text = (x: string): string => `toString(${x}, decimal=0, sep=" ", linesep=";")`;
+const odd = "matrix('1 NaN 3 4', 2, 2)";
+const none = "matrix(0, 0, 2)";
+
+const values: readonly (readonly [source: string, expected: string])[] = [
+  // Aggregates of no elements
+  ...(["mean", "var", "sd", "median"] as const).map((name) => [`${name}(${none})`, "NaN"] as const),
+  [`cov(matrix(0, 0, 1), matrix(0, 0, 1))`, "NaN"],
+  [`sum(${none})`, "0.0"],
+  [`prod(${none})`, "1.0"],
+  [`min(${none})`, "Infinity"],
+  [`max(${none})`, "-Infinity"],
+  ...(["Means", "Vars", "Sds"] as const).map((name) => [text(`col${name}(${none})`), "NaN NaN;"] as const),
+  [text(`colSums(${none})`), "0 0;"],
+  [text(`colMins(${none})`), "∞ ∞;"],
+  [text(`colMaxs(${none})`), "-∞ -∞;"],
+  [text("rowIndexMax(matrix(0, 2, 0))"), "NaN;NaN;"],
+  // NaN in cells without a part
+  [`trace(${odd})`, "5.0"],
+  [text("aggregate(target=matrix('1 NaN 3', 3, 1), groups=matrix('1 2 1', 3, 1), fn='sum')"), "4;NaN;"],
+  [text("aggregate(target=matrix('1 5 9', 3, 1), groups=matrix('1 3 1', 3, 1), fn='var', ngroups=2)"), "32;NaN;"],
+  [text("order(target=matrix('2 NaN 1', 3, 1), by=1)"), "1;2;NaN;"],
+  [text("order(target=matrix('2 NaN 3', 3, 1), by=1, decreasing=TRUE, index.return=TRUE)"), "3;1;2;"],
+  [text(`rowIndexMax(${odd})`), "1;2;"],
+  [text("rowIndexMin(matrix('NaN NaN 3 3', 2, 2))"), "NaN;2;"],
+  // Data is never the arguments of one call
+  ["nrow(eigen(diag(matrix(2, 400, 1))))", "400"],
+  [text("aggregate(target=matrix(1, 200000, 1), groups=matrix(1, 200000, 1), fn='sum')"), "200000;"],
+  ["sum(rexpand(target=matrix(2, 200000, 1), dir='cols'))", "200000.0"],
+  [text("rexpand(target=matrix('1 0 2', 3, 1), max=2, ignore=TRUE)"), "1 0;0 0;0 1;"],
+  ["round(0.49999999999999994) + round(-0.5) + round(4503599627370497) - 4503599627370497", "0.0"],
+];
+
+test.each(values)("%s is %s", (source, expected) => {
+  expect(printed(`print(${source})`)).toBe(expected);
 });
 
 // The gradient of `f(w)` at w = (0.7, 1.3, 2.1), by the script's body.

@@ -7,10 +7,13 @@ import {
   binary,
   cumulative,
   dense,
+  diag,
   full,
   type Matrix,
   unary,
+  where,
 } from "../../matrix/index.ts";
+import { HeddleError } from "../../util/errors.ts";
 import { type Args, builtin } from "../builtin.ts";
 import { constantsOf, double, int, Scalar } from "../values.ts";
 
@@ -26,8 +29,8 @@ builtin("mean avg", "X weights?", "the mean of all elements, which may have weig
 builtin("prod", "X", "the product of all elements: a scalar", (args) => of(args.matrix("X").prod()));
 builtin("trace", "X", "the sum of the diagonal: a scalar", (args) => {
   const x = args.matrix("X");
-  const mask = binary("eq", countUp(x.rows), countUp(x.columns).T);
-  return of(x.mul(mask).sum());
+  if (x.rows !== x.columns) throw new HeddleError("shape", `trace: takes a square matrix, got ${x.rows}x${x.columns}`);
+  return of(x.size <= 1 ? x.sum() : diag(x).sum());
 });
 
 const countUp = (count: number): Matrix =>
@@ -71,10 +74,14 @@ for (const [word, axis, size] of [
 }
 builtin("rowIndexMaxs", "X", "as rowIndexMax: nrow(X) x 1", (args) => lastPosition(args.matrix("X"), "max"));
 
-/** Of equal extremes SystemDS takes the last. */
+/** Of equal extremes SystemDS takes the last. Elements that are NaN do not count; of a row without others the position is NaN. */
 function lastPosition(x: Matrix, name: "min" | "max"): Matrix {
-  const positions = countUp(x.columns).add(1).T;
-  return aggregate("max", binary("eq", x, aggregate(name, x, 1)).mul(positions), 1);
+  if (x.columns === 0) return full(x.rows, 1, Number.NaN);
+  const odd = unary("isnan", x);
+  const numbers = where(odd, name === "max" ? -Infinity : Infinity, x);
+  const isExtreme = binary("eq", numbers, aggregate(name, numbers, 1)).mul(unary("not", odd));
+  const positions = aggregate("max", isExtreme.mul(countUp(x.columns).add(1).T), 1);
+  return where(positions, positions, Number.NaN);
 }
 
 for (const name of ["cumsum", "cumprod", "cummin", "cummax"] as const)
@@ -113,6 +120,7 @@ builtin("cov", "X Y weights?", "the sample covariance of two columns: a scalar",
   const weights = args.has("weights") ? args.matrix("weights") : x.mul(0).add(1);
   const total = weights.sum();
   const centred = (z: Matrix): Matrix => z.sub(z.mul(weights).sum().div(total));
+  if (x.size === 0) return double(Number.NaN);
   return of(centred(x).mul(centred(y)).mul(weights).sum().div(total.sub(1)));
 });
 

@@ -53,15 +53,10 @@ function extremum(name: "min" | "max"): void {
       const values = args.all.map(({ value }) => value);
       const [first, ...more] = values;
       if (first === undefined) throw new HeddleError("argument", `${name}: takes at least one value`);
-      if (more.length === 0) return first instanceof Scalar ? first : extremeOf(name, asMatrix(first));
+      if (more.length === 0) return first instanceof Scalar ? first : new Scalar("double", asMatrix(first)[name]());
       return more.reduce((left, right) => operateNamed(name, left, right), first);
     },
   );
-}
-
-/** An extremum of no elements is the one that all numbers replace. */
-function extremeOf(name: "min" | "max", x: Matrix): Scalar {
-  return new Scalar("double", x.size === 0 ? (name === "min" ? Infinity : -Infinity) : x[name]());
 }
 
 extremum("min");
