@@ -3,13 +3,14 @@
  * what the function reads later, as one program (`heddle/matrix`).
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { evaluate, type Matrix } from "../matrix/index.ts";
 import { isRecorded, isRecording } from "../matrix/programs.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
 import "./builtins/index.ts";
+import { textOfFile } from "./files.ts";
 import { part, type Range, replaced } from "./indexing.ts";
 import { operate, operateUnary } from "./operators.ts";
 import { parseScript } from "./parser.ts";
@@ -182,7 +183,7 @@ export class Interpreter implements Host {
   private sourced(path: string): Unit {
     const known = this.units.get(path);
     if (known !== undefined) return known;
-    const unit = this.unitOf(readFileSync(path, "utf8"), path);
+    const unit = this.unitOf(textOfFile("source", path), path);
     this.units.set(path, unit);
     // Only functions of a sourced file count, and the files that they source.
     this.within({ unit, variables: new Map(), reads: unit.file.reads }, () => {

@@ -4,6 +4,14 @@ import { concatenate, dense, Matrix, matrix } from "../matrix/index.ts";
 import { isRecorded, isRecording } from "../matrix/programs.ts";
 import { HeddleError } from "../util/errors.ts";
 
+/** A text as a number; undefined unless it is a decimal number, `NaN` or an infinity (`0x10` is none). */
+export function numberFrom(text: string): number | undefined {
+  const word = text.trim();
+  if (word === "NaN") return Number.NaN;
+  const value = word === "" || /[xob]/i.test(word) ? Number.NaN : Number(word.replace(/^([+-]?)Inf$/i, "$1Infinity"));
+  return Number.isNaN(value) ? undefined : value;
+}
+
 /** The types of scalars. */
 export type ScalarType = "int" | "double" | "boolean" | "string";
 
@@ -36,9 +44,9 @@ export class Scalar {
   get number(): number {
     const { value } = this;
     if (typeof value === "number") return value;
-    if (/^\s*$/.test(value) || Number.isNaN(Number(value)))
-      throw new HeddleError("argument", `"${value}" is not a number`);
-    return Number(value);
+    const number = numberFrom(value);
+    if (number === undefined) throw new HeddleError("argument", `"${value}" is not a number`);
+    return number;
   }
 
   /** The value as DML prints it. */
@@ -145,10 +153,10 @@ export function asMatrix(value: Value): Matrix {
 }
 
 const cellNumber = (text: string): number => {
-  if (text === "" || text === "NaN") return text === "" ? 0 : Number.NaN;
+  if (text.trim() === "") return 0;
   if (/^(true|false)$/i.test(text)) return Number(text.toLowerCase() === "true");
-  const value = Number(text);
-  if (Number.isNaN(value)) throw new HeddleError("argument", `as.matrix: "${text}" is not a number`);
+  const value = numberFrom(text);
+  if (value === undefined) throw new HeddleError("argument", `as.matrix: "${text}" is not a number`);
   return value;
 };
 

@@ -133,6 +133,80 @@ test("files: csv, text and Matrix Market, with metadata; ragged rows name the li
   }
 });
 
+// Files with their text, what reads them, and what it gives or says.
+test.each([
+  [
+    "columns that the metadata denies",
+    { "x.csv": "1,2\n", "x.csv.mtd": '{"cols": 3}' },
+    'read("x.csv")',
+    "x.csv:1: 2 columns, where 3 are said",
+  ],
+  [
+    "a fractional index",
+    { "x.txt": "1 1 1\n1.5 1 2\n" },
+    'read("x.txt", format="text", rows=2, cols=2)',
+    'x.txt:2: "1.5" is not a row',
+  ],
+  [
+    "fewer entries than declared",
+    { "x.mm": "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1\n" },
+    'read("x.mm")',
+    "x.mm:3: 1 entries, where 3 are said",
+  ],
+  [
+    "two entries at one place",
+    { "x.mm": "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n1 1 4\n" },
+    'sum(read("x.mm"))',
+    "5.0",
+  ],
+  [
+    "two entries at one place of a large matrix",
+    { "x.mm": "%%MatrixMarket matrix coordinate real general\n90 90 2\n1 1 1\n1 1 4\n" },
+    'sum(read("x.mm"))',
+    "5.0",
+  ],
+  [
+    "a scalar that is no number",
+    { n: "abc\n" },
+    'read("n", data_type="scalar", value_type="double")',
+    'n:1: "abc" is not a number',
+  ],
+  ["a hexadecimal number", { "x.csv": "1\n0x10\n" }, 'sum(read("x.csv"))', 'x.csv:2: "0x10" is not a number'],
+  ["a folder", {}, 'sum(read(".", format="csv"))', /test\.dml:1:\d+/],
+  ["a folder that cannot be made", {}, 'write(1, "/proc/x/y.csv")', "write: /proc/x/y.csv"],
+  [
+    "a label of libsvm with a fractional feature",
+    { "x.svm": "1 1.5:2\n" },
+    'sum(read("x.svm", format="libsvm", cols=3))',
+    "1, 1.5 is outside of 1x3",
+  ],
+] as const)("a file: %s", (_name, files, source, expected) => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-dml-"));
+  try {
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text as string);
+    const run = (): string => printed(source.startsWith("write") ? source : `print(${source})`, { folder });
+    if (typeof expected === "string" && /^[\d.]+$/.test(expected)) expect(run()).toBe(expected);
+    else expect(run).toThrow(expected);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("fields of csv with separators, quotes and ends of lines come back as they were; a folder cannot be sourced", () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-dml-"));
+  try {
+    const script = `F = frame("a,b", rows=1, cols=2)
+      F[1, 2] = 'say "x"\ny'
+      write(F, "f.csv", format="csv"); G = read("f.csv", data_type="frame", format="csv")
+      print(toString(G[1, 1]) + toString(G[1, 2]))`;
+    expect(printed(script, { folder })).toContain('say "x"\ny');
+    expect(readFileSync(join(folder, "f.csv"), "utf8")).toBe('"a,b","say ""x""\ny"\n');
+    expect(() => printed('source(".") as s', { folder })).toThrow(/source: .* is a folder[\s\S]*test\.dml:1:1/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test("a gradient through a script equals finite differences: logistic regression in DML", () => {
   const run = new Interpreter();
   run.load(
@@ -205,6 +279,34 @@ const values: readonly (readonly [source: string, expected: string])[] = [
 
 test.each(values)("%s is %s", (source, expected) => {
   expect(printed(`print(${source})`)).toBe(expected);
+});
+
+// Tails by closed forms, by erfc of Python, or by tables of R.
+test.each([
+  ["pnorm(target=-10)", 7.619853024160593e-24],
+  ["pnorm(target=10, lower.tail=FALSE)", 7.619853024160593e-24],
+  ["pnorm(target=3, mean=1, sd=2)", 0.841344746068543],
+  ["pchisq(target=300, df=1, lower.tail=FALSE)", 3.294362383314057e-67],
+  ["pexp(target=1e-20, rate=1)", 1e-20],
+  ["pexp(target=100, rate=1, lower.tail=FALSE)", 3.72007597602084e-44],
+  ["pt(target=-1000000, df=2)", 4.9999999999925e-13],
+  ["pt(target=0.5, df=1)", 0.5 + Math.atan(0.5) / Math.PI],
+  ["pf(target=4, df1=2, df2=10, lower.tail=FALSE)", 1.8 ** -5],
+  ["qnorm(target=1e-20)", -9.262340089798405],
+  ["qnorm(target=1e-20, lower.tail=FALSE)", 9.262340089798405],
+  ["qnorm(target=0.975)", 1.95996398454005],
+  ["qnorm(target=0)", -Infinity],
+  ["qexp(target=1e-20)", 1e-20],
+  ["qexp(target=0.25, rate=2, lower.tail=FALSE)", Math.log(4) / 2],
+  ["qt(target=0.5, df=3)", 0],
+  ["qt(target=0.975, df=10)", 2.22813885198627],
+  ["qchisq(target=0.05, df=1, lower.tail=FALSE)", 3.84145882069412],
+  ["qf(target=0.05, df1=2, df2=10, lower.tail=FALSE)", 5 * (0.05 ** -0.2 - 1)],
+  ["icdf(target=0.5, dist='exp')", Math.LN2],
+] as const)("%s is %d", (source, expected) => {
+  const value = (runScript(`x = ${source}`, "d.dml").get("x") as { number: number }).number;
+  if (expected === 0 || !Number.isFinite(expected)) expect(value).toBe(expected);
+  else expect(value / expected).toBeCloseTo(1, 11);
 });
 
 // The gradient of `f(w)` at w = (0.7, 1.3, 2.1), by the script's body.
