@@ -117,7 +117,7 @@ interface Planned {
 
 const typeText = ({ stored }: Expression): string => {
   const value = stored?.host ?? stored?.tensor;
-  return value === undefined ? "" : `${value.dtype}${value.shape.join("x")}`;
+  return value === undefined ? "" : `${value.dtype} ${value.shape.join("x")}`;
 };
 
 /** The program that computes `roots`, and the stored expressions that are its inputs. */
@@ -137,13 +137,13 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
     ({ operator, attrs, size, operands }) =>
       `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")})${formatSize(size)}`,
   );
-  const key = `${leaves.map(typeText).join(" ")}|${lines.join(" ")}|${outputs.join(",")}`;
+  const key = `${leaves.map(typeText).join(",")}|${lines.join(" ")}|${outputs.join(",")}`;
   let program = programs.get(key);
   if (program === undefined) {
     if (programs.size >= mostPrograms) programs.clear();
     program = {
       text: lines.map((line, index) => `${leaves.length + index} = ${line}`).join("\n"),
-      inputs: leaves.map(typeText).join(" "),
+      inputs: leaves.map(typeText).join(", "),
       work: pending.reduce((sum, expression) => sum + workOf(expression), 0),
       runs: 0,
       compiles: 0,

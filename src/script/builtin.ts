@@ -45,7 +45,11 @@ export class Args {
     this.all = given;
     const { parameters, name } = builtin;
     if (parameters.includes("...")) {
-      for (const { name: own, value } of given) if (own !== undefined) this.by.set(own, value);
+      for (const { name: own, value } of given) {
+        if (own === undefined) continue;
+        if (parameters.length > 1) this.checkNew(own);
+        this.by.set(own, value);
+      }
       return;
     }
     const names = parameters.map((parameter) => parameter.replace("?", ""));
@@ -57,11 +61,22 @@ export class Args {
       while (own === undefined && named.has(names[position] as string)) position++;
       const at = own ?? names[position++];
       if (at === undefined) throw new HeddleError("argument", `${name}: got too many arguments`, { hint: this.takes });
+      this.checkNew(at);
       this.by.set(at, value);
     }
     const missing = parameters.find((parameter) => !parameter.endsWith("?") && !this.by.has(parameter));
-    if (missing !== undefined)
-      throw new HeddleError("argument", `${name}: the argument '${missing}' is missing`, { hint: this.takes });
+    if (missing !== undefined) this.missing(missing);
+  }
+
+  private checkNew(name: string): void {
+    if (!this.by.has(name)) return;
+    throw new HeddleError("argument", `${this.builtin.name}: the argument '${name}' is given twice`, {
+      hint: this.takes,
+    });
+  }
+
+  private missing(name: string): never {
+    throw new HeddleError("argument", `${this.builtin.name}: the argument '${name}' is missing`, { hint: this.takes });
   }
 
   private get takes(): string {
@@ -72,8 +87,9 @@ export class Args {
     return this.by.has(name);
   }
 
+  /** @throws HeddleError `argument` for an argument that the call leaves out */
   value(name: string): Value {
-    return this.by.get(name) as Value;
+    return this.by.get(name) ?? this.missing(name);
   }
 
   /** @throws HeddleError `argument` for text, frames and lists */

@@ -42,7 +42,13 @@ function columnsOf({ names }: Frame, range: Range): Range {
   return [at, at];
 }
 
+/** @throws HeddleError `argument` for a second index */
+function checkListIndex(ranges: readonly Range[]): void {
+  if (ranges.length > 1) throw new HeddleError("argument", "a list has one index");
+}
+
 function partOfList({ items, names }: List, ranges: readonly Range[]): List {
+  checkListIndex(ranges);
   const [range] = ranges;
   if (typeof range === "string") {
     const at = names.indexOf(range);
@@ -73,6 +79,7 @@ export function replaced(value: Value, ranges: readonly Range[], by: Value): Val
 }
 
 function replacedInList({ items, names }: List, ranges: readonly Range[], by: Value): List {
+  checkListIndex(ranges);
   const [range] = ranges;
   const value = by instanceof List && by.items.length === 1 ? (by.items[0] as Value) : by;
   if (typeof range === "string") {

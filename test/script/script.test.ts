@@ -97,6 +97,9 @@ test.each([
   expect(printed(source, { parameters: { 1: "2" } }).trimEnd()).toBe(expected);
 });
 
+const f =
+  "f = function(matrix[double] X, int n = 1, boolean b = TRUE) return (string r) { r = n + ' ' + b + ' ' + sum(X) }\n";
+
 test.each([
   ["X = matrix(1, 2, 2)\ny = X %*% matrix(1, 3, 1)", "test.dml:2:7"],
   ["X = matrix(1, 3, 3)\nY = X[2:4, 1:3]", "rows 2 to 4 are outside of 1 to 3"],
@@ -109,6 +112,23 @@ test.each([
   ['x = solve(matrix("1 2 2 4", 2, 2), matrix(1, 2, 1))\nprint(sum(x))', "test.dml:2:1"],
   ["X = matrix(1, 2, 2)\nY = X[1:, ]", "the end of a range is missing"],
   ['y = eigen(matrix("1 2 3 4", 2, 2))', "not symmetric"],
+  [`${f}y = f(matrix(1, 1, 1), X=matrix(1, 1, 1))`, "f: the argument 'X' is given twice"],
+  [`${f}y = f(X=matrix(1, 1, 1), 5)`, "f: the argument 'X' is given twice"],
+  ["y = sum(X=matrix(1, 1, 1), X=matrix(1, 1, 1))", "sum: the argument 'X' is given twice"],
+  ["X = matrix(1, 2, 2)\ny = X[1, 2, 3]", "an index has at most a range of rows and one of columns"],
+  ["l = list(1, 2)\ny = l[1, 2]", "a list has one index"],
+  [`${f}y = f(matrix(1, 1, 1), "abc")`, `f: 'n' is the string "abc", not a scalar (int)`],
+  [`${f}y = f(matrix(1, 1, 1), 1, "5")`, `f: 'b' is the string "5", not a scalar (boolean)`],
+  [`${f}y = f(matrix(1, 1, 1), matrix(1, 2, 2))`, "f: 'n' is a matrix of 2x2, not a scalar (int)"],
+  ["y = matrix(1)", "matrix: the argument 'rows' is missing"],
+  ["y = quantile(matrix(1, 2, 1))", "quantile: the argument 'p' is missing"],
+  ["y = moment(matrix(1, 2, 1))", "moment: the argument 'order' is missing"],
+  ["y = table(A=matrix(1, 2, 1))", "table: the argument 'B' is missing"],
+  ["y = table(matrix(1, 2, 1), matrix(1, 2, 1), rows=3)", "table: there is no argument 'rows'"],
+  ["y = cbind()", "cbind: takes at least one value"],
+  ['y = 1\nx = "abc', "test.dml:2:5"],
+  ['y = "abc', 'the string that begins here has no end: " is missing'],
+  ["y = 1 /* and so on", "the comment that begins here has no end: */ is missing"],
   ["y = trace(matrix(1, 3, 1))", "trace: takes a square matrix, got 3x1"],
   ["y = table(matrix('1 NaN', 2, 1), matrix(1, 2, 1))", "NaN, 1 at 2 is not a place in a matrix"],
   ["y = rexpand(target=matrix('1 0 2', 3, 1), max=2)", "2, 0 at 2 is not a place in a matrix"],
@@ -244,6 +264,18 @@ test("a gradient through a script equals finite differences: logistic regression
   });
 });
 
+test.each([
+  ["f(matrix(2, 1, 1), 2.7, 0)", "2 FALSE 2.0"],
+  ["f(matrix(2, 1, 1), as.scalar(matrix(-2.7, 1, 1)), as.scalar(matrix(3, 1, 1)))", "-2 TRUE 2.0"],
+  ["f(matrix(2, 1, 1), '5', 'false')", "5 FALSE 2.0"],
+])("arguments are converted to the declared type: %s", (call, expected) => {
+  expect(printed(`${f}print(${call})`)).toBe(expected);
+});
+
+test("a library that is not there is refused", () => {
+  expect(() => printed("x = 1", { library: ["no-such-folder"] })).toThrow("the library no-such-folder is not a folder");
+});
+
 const text = (x: string): string => `toString(${x}, decimal=0, sep=" ", linesep=";")`;
 const odd = "matrix('1 NaN 3 4', 2, 2)";
 const none = "matrix(0, 0, 2)";
@@ -269,6 +301,7 @@ const values: readonly (readonly [source: string, expected: string])[] = [
   [text("order(target=matrix('2 NaN 3', 3, 1), by=1, decreasing=TRUE, index.return=TRUE)"), "3;1;2;"],
   [text(`rowIndexMax(${odd})`), "1;2;"],
   [text("rowIndexMin(matrix('NaN NaN 3 3', 2, 2))"), "NaN;2;"],
+  [text("table(B=matrix('1 2', 2, 1), A=matrix('2 2', 2, 1), C=matrix('3 4', 2, 1))"), "0 0;3 4;"],
   // Data is never the arguments of one call
   ["nrow(eigen(diag(matrix(2, 400, 1))))", "400"],
   [text("aggregate(target=matrix(1, 200000, 1), groups=matrix(1, 200000, 1), fn='sum')"), "200000;"],

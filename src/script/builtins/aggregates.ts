@@ -107,7 +107,7 @@ builtin(
   (args) => {
     const x = args.matrix("X");
     const isWeighted = args.all.length > 2;
-    const order = isWeighted ? args.number("order") : args.has("order") ? args.number("order") : args.number("weights");
+    const order = isWeighted ? args.number("order") : args.number(args.has("weights") ? "weights" : "order");
     if (!isWeighted) return of(unary("abs", x.mul(0)).add(x.sub(x.mean()).pow(order)).mean());
     const weights = args.matrix("weights");
     const mean = x.mul(weights).sum().div(weights.sum());

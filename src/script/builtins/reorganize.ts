@@ -1,6 +1,7 @@
 /** @module Builtins that move elements. */
 
 import { concatenate, diag, type Matrix, ones, triangle } from "../../matrix/index.ts";
+import { HeddleError } from "../../util/errors.ts";
 import { type Args, builtin } from "../builtin.ts";
 import { asMatrix, constantsOf, Frame, List, Scalar, string, type Value } from "../values.ts";
 
@@ -8,6 +9,8 @@ builtin("t", "X", "the transpose: ncol(X) x nrow(X)", (args) => args.matrix("X")
 
 /** Lists, frames and matrices are joined; text, too, for `append`. */
 function joined(values: readonly Value[], axis: 0 | 1): Value {
+  if (values.length === 0)
+    throw new HeddleError("argument", `${axis === 0 ? "rbind" : "cbind"}: takes at least one value`);
   if (values.some((value) => value instanceof Frame)) return joinedFrames(values, axis);
   const parts = values.map(asMatrix).filter(({ size }, _index, all) => size > 0 || all.length === 1);
   return parts.length === 0 ? asMatrix(values[0] as Value) : concatenate(parts, axis);

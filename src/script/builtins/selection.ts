@@ -13,14 +13,20 @@ builtin(
   (args) => {
     const given = args.all.filter(({ name }) => name === undefined).map(({ value }) => value);
     const named = new Map(args.all.flatMap(({ name, value }) => (name === undefined ? [] : [[name, value] as const])));
-    const [first, second, ...rest] = given as [Value, Value, ...Value[]];
+    const unknown = [...named.keys()].find((name) => !/^(A|B|C|weights|outdim[12])$/.test(name));
+    if (unknown !== undefined) throw new HeddleError("argument", `table: there is no argument '${unknown}'`);
+    const [first, second] = ["A", "B"].map((name) => named.get(name) ?? given.shift() ?? args.value(name)) as [
+      Value,
+      Value,
+    ];
+    const rest = given;
     // Whether empty blocks are kept does not change the result.
     if (rest.at(-1) instanceof Scalar && (rest.at(-1) as Scalar).type === "boolean") rest.pop();
     const rows = asMatrix(first);
     const columns = second instanceof Scalar ? full(rows.rows, 1, second.matrix) : asMatrix(second);
     // table(A, B), table(A, B, weights), table(A, B, rows, columns), table(A, B, weights, rows, columns)
     const isWeighted = rest.length === 1 || rest.length === 3;
-    const weight = isWeighted ? (rest[0] as Value) : (named.get("weights") ?? double(1));
+    const weight = isWeighted ? (rest[0] as Value) : (named.get("weights") ?? named.get("C") ?? double(1));
     const sizes = (isWeighted ? rest.slice(1) : rest).map((value) => asMatrix(value).itemSync());
     for (const name of ["outdim1", "outdim2"]) {
       const value = named.get(name);
