@@ -100,7 +100,7 @@ export function parametersOf(args: readonly string[]): {
 function explained(programs: readonly MatrixProgram[]): string {
   const parts = [...programs].map(
     ({ text, runs, compiles, work, inputs }, index) =>
-      `program ${index + 1}: ${runs} runs, ${compiles === 0 ? "interpreted" : "compiled"}, ${work} operations\n` +
+      `program ${index + 1}: ${runs} ${runs === 1 ? "run" : "runs"}, ${compiles === 0 ? "interpreted" : "compiled"}, ${work} operations\n` +
       `  inputs ${inputs}\n${text
         .split("\n")
         .map((line) => `  ${line}`)

@@ -12,7 +12,18 @@ import {
   type Size,
   storedExpression,
 } from "./expression.ts";
-import { type Axis, apply, binary, checked, checkRange, Matrix, type MatrixLike, ofEntries, unary } from "./matrix.ts";
+import {
+  type Axis,
+  apply,
+  binary,
+  checkAxis,
+  checked,
+  checkRange,
+  Matrix,
+  type MatrixLike,
+  ofEntries,
+  unary,
+} from "./matrix.ts";
 import { others } from "./operators.ts";
 import { applied, evaluateExpressions, recorded, tensorOf } from "./programs.ts";
 
@@ -53,11 +64,7 @@ export function entries(
   const { length } = values;
   if (rows.length !== length || columns.length !== length)
     throw new HeddleError("shape", `entries: ${length} values, ${rows.length} rows, ${columns.length} columns`);
-  for (let index = 0; index < length; index++) {
-    const [row, column] = [rows[index] as number, columns[index] as number];
-    checkRange("entries: rows", [row, row + 1], shape[0]);
-    checkRange("entries: columns", [column, column + 1], shape[1]);
-  }
+  checkPlaces("entries", rows, columns, shape);
   const data = { dtype: "f64" as const, shape: [length, 1], data: Float64Array.from(values) };
   const at = (places: ArrayLike<number>): Expression => indexExpression(places, [length]);
   return ofEntries(storedExpression({ host: data }, [length, 1]), at(rows), at(columns), shape);
@@ -116,6 +123,7 @@ export function seq(from: number, to: number, step: number = from <= to ? 1 : -1
 export function concatenate(parts: readonly Matrix[], axis: Axis = 0): Matrix {
   if (!Array.isArray(parts) || parts.length === 0)
     throw new HeddleError("argument", `concatenate: takes at least one matrix, got ${shown(parts)}`);
+  checkAxis("concatenate", axis);
   const list = parts.map((part) => checked("concatenate", part));
   const across = (1 - axis) as Axis;
   const [first] = list as [Matrix];
@@ -156,11 +164,26 @@ export const triangle = (x: Matrix, side: "lower" | "upper", k = 0): Matrix =>
 /** The rows in reverse order. */
 export const flip = (x: Matrix): Matrix => apply(others.reverse, [checked("flip", x)], x.shape);
 
-/** Sums of `weights` in a matrix of this size: weight i is added at (rows[i], columns[i]), counted from 0. */
+/**
+ * Sums of `weights` in a matrix of this size: weight i is added at (rows[i], columns[i]), counted from 0.
+ *
+ * @throws HeddleError `shape` unless weights, rows and columns have one length and lie within `shape`
+ */
 export function table(weights: Matrix, rows: ArrayLike<number>, columns: ArrayLike<number>, shape: Size): Matrix {
+  const { size } = checked("table", weights);
+  if (rows.length !== size || columns.length !== size)
+    throw new HeddleError("shape", `table: ${size} weights, ${rows.length} rows, ${columns.length} columns`);
+  checkPlaces("table", rows, columns, shape);
   const at = Array.from(rows, (row, index) => row * shape[1] + (columns[index] as number));
-  for (const place of at) checkRange("table", [place, place + 1], shape[0] * shape[1]);
-  return apply(others.table, [checked("table", weights), Matrix.of(indexExpression(at, [at.length]))], shape);
+  return apply(others.table, [weights, Matrix.of(indexExpression(at, [at.length]))], shape);
+}
+
+function checkPlaces(what: string, rows: ArrayLike<number>, columns: ArrayLike<number>, shape: Size): void {
+  for (let index = 0; index < rows.length; index++) {
+    const [row, column] = [rows[index] as number, columns[index] as number];
+    checkRange(`${what}: rows`, [row, row + 1], shape[0]);
+    checkRange(`${what}: columns`, [column, column + 1], shape[1]);
+  }
 }
 
 /** X with A X = B. @throws HeddleError `shape`; `value` when it is computed and A is singular */
@@ -252,14 +275,14 @@ export function gradient(
     evaluateExpressions([checked("gradient", parameter).expression]);
     return Matrix.of({ ...parameter.expression, operator: undefined, inputs: [] });
   });
-  const value = recorded(() => {
+  const given = stored.map(({ expression }) => expression);
+  const value = recorded(given, () => {
     const result = fn(...stored);
     if (!(result instanceof Matrix) || result.size !== 1)
       throw new HeddleError("shape", `gradient: the function gives ${shown(result)}, not a 1x1 matrix`);
     return result;
   });
-  const given = stored.map(({ expression }) => expression);
-  const computed = recorded(() => {
+  const computed = recorded(given, () => {
     evaluateExpressions([value.expression]);
     return value;
   });

@@ -201,6 +201,7 @@ export class Matrix {
 
   /** The rows, or with axis 1 the columns, at positions from 0. @throws HeddleError `shape` for a position outside */
   take(positions: ArrayLike<number>, axis: Axis = 0): Matrix {
+    checkAxis("take", axis);
     const { [axis]: length } = this.shape;
     for (const position of Array.from(positions)) checkRange("take", [position, position + 1], length);
     const at = Matrix.of(indexExpression(positions, [positions.length]));
@@ -212,15 +213,15 @@ export class Matrix {
   sum(axis?: Axis): Matrix {
     return aggregate("sum", this, axis);
   }
-  /** The mean, over what {@link Matrix.sum} adds up. */
+  /** The mean, over what {@link Matrix.sum} adds up. NaN of no elements. */
   mean(axis?: Axis): Matrix {
     return aggregate("mean", this, axis);
   }
-  /** The least element, over what {@link Matrix.sum} adds up. NaN if an element is NaN. */
+  /** The least element, over what {@link Matrix.sum} adds up. NaN if an element is NaN, Infinity of no elements. */
   min(axis?: Axis): Matrix {
     return aggregate("min", this, axis);
   }
-  /** The largest element, over what {@link Matrix.sum} adds up. NaN if an element is NaN. */
+  /** The largest element, over what {@link Matrix.sum} adds up. NaN if an element is NaN, -Infinity of no elements. */
   max(axis?: Axis): Matrix {
     return aggregate("max", this, axis);
   }
@@ -239,7 +240,10 @@ export class Matrix {
 
   /** The variance, divided by the number of elements less `ddof` (default 0, as in NumPy). */
   var(axis?: Axis, { ddof = 0 }: { readonly ddof?: number } = {}): Matrix {
-    const count = axis === undefined ? this.size : this.shape[axis];
+    if (axis !== undefined) checkAxis("var", axis);
+    const elements = axis === undefined ? this.size : this.shape[axis];
+    // Of no elements the variance is NaN, whatever ddof is.
+    const count = elements === 0 ? ddof : elements;
     const centred = this.sub(this.mean(axis));
     return unary("square", centred)
       .sum(axis)
@@ -351,16 +355,38 @@ export function binary(name: BinaryName, left: MatrixLike, right: MatrixLike): M
   return apply(named("binary", binaries, name), [x, y], sides as unknown as Size);
 }
 
-/** An aggregate of all elements, of each column (axis 0) or of each row (axis 1). @throws HeddleError `shape` for an extremum of no elements */
+/** @throws HeddleError `argument` for anything but 0 and 1 */
+export function checkAxis(what: string, axis: unknown): void {
+  if (axis !== 0 && axis !== 1)
+    throw new HeddleError(
+      "argument",
+      `${what}: the axis is 0 (down the rows) or 1 (along the rows), got ${shown(axis)}`,
+    );
+}
+
+/** What an aggregate of no elements gives. */
+const ofNone: Readonly<Partial<Record<AggregateName, number>>> = { min: Infinity, max: -Infinity, mean: Number.NaN };
+
+/**
+ * An aggregate of all elements, of each column (axis 0) or of each row (axis 1). Of no elements the sum is 0, the product 1, the least
+ * element Infinity, the largest -Infinity, and the mean NaN.
+ *
+ * @throws HeddleError `argument` for another axis; `shape` for the position of an extremum of no elements
+ */
 export function aggregate(name: AggregateName, x: MatrixLike, axis?: Axis): Matrix {
   const operand = checked(name, x);
+  if (axis !== undefined) checkAxis(name, axis);
   const over: Over = axis === undefined ? "all" : axis === 0 ? "columns" : "rows";
   const size: Size = [over === "rows" ? operand.rows : 1, over === "columns" ? operand.columns : 1];
   const isEmpty = axis === undefined ? operand.size === 0 : operand.shape[axis] === 0;
   const entries = name === "sum" ? entriesOf(operand) : undefined;
   if (entries !== undefined) return sumOfEntries(entries, over, size);
-  if (isEmpty && name !== "sum" && name !== "prod")
-    throw new HeddleError("shape", `${name}: there are no elements in ${formatSize(operand.shape)}`);
+  if (isEmpty && name !== "sum" && name !== "prod") {
+    const value = ofNone[name];
+    if (value === undefined)
+      throw new HeddleError("shape", `${name}: there are no elements in ${formatSize(operand.shape)}`);
+    return apply(others.fill, [Matrix.of(numberExpression(value))], size);
+  }
   return apply(named("aggregate", aggregates, name), [operand], size, { over });
 }
 
@@ -376,5 +402,7 @@ function sumOfEntries(
 }
 
 /** An aggregate of the elements so far, down the rows (axis 0) or along them (axis 1). */
-export const cumulative = (name: CumulativeName, x: Matrix, axis: Axis): Matrix =>
-  apply(named("cumulative", cumulatives, name), [checked(name, x)], x.shape, { dim: axis });
+export function cumulative(name: CumulativeName, x: Matrix, axis: Axis): Matrix {
+  checkAxis(name, axis);
+  return apply(named("cumulative", cumulatives, name), [checked(name, x)], x.shape, { dim: axis });
+}

@@ -29,7 +29,11 @@ export const unaries = {
   floor: unaryOf("floor", t.floor),
   ceil: unaryOf("ceil", t.ceil),
   round: unaryOf("round", t.round),
-  roundHalfUp: unaryOf("roundHalfUp", (x) => t.floor(x.add(0.5))),
+  roundHalfUp: unaryOf("roundHalfUp", (x) => {
+    // floor(x + 0.5) rounds the number below 0.5, and odd numbers above 2^52, to the wrong side.
+    const low = t.floor(x);
+    return low.add(bit(x.sub(low).ge(0.5)));
+  }),
   sin: unaryOf("sin", t.sin),
   cos: unaryOf("cos", t.cos),
   tan: unaryOf("tan", t.tan),

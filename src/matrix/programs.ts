@@ -62,15 +62,30 @@ export const matrixPrograms = (): readonly MatrixProgram[] => [...programs.value
 
 /** Whether expressions keep what they were computed from, for a gradient. */
 let recording = 0;
+/** The parameters of the gradients that are recorded. */
+let parameters: readonly Expression[] = [];
 
-/** Runs `body`; expressions that get values meanwhile keep their inputs. */
-export function recorded<Result>(body: () => Result): Result {
+/** Runs `body`, whose gradient with respect to `given` is wanted; expressions that get values meanwhile keep their inputs. */
+export function recorded<Result>(given: readonly Expression[], body: () => Result): Result {
+  const before = parameters;
   recording++;
+  parameters = [...before, ...given];
   try {
     return body();
   } finally {
     recording--;
+    parameters = before;
   }
+}
+
+/** Whether a gradient is recorded, so that a value that is read stands for its expression later on. */
+export const isRecording = (): boolean => recording > 0;
+
+/** Whether an expression depends on a parameter of a gradient that is recorded: its value is then no constant. */
+export function isRecorded(expression: Expression): boolean {
+  if (parameters.length === 0) return false;
+  const given = new Set(parameters);
+  return given.has(expression) || dependents([expression], given).has(expression);
 }
 
 const tensorOfHost = ({ data, shape, dtype }: HostTensor): Tensor => tensor(data, { shape, dtype });
@@ -102,7 +117,7 @@ interface Planned {
 
 const typeText = ({ stored }: Expression): string => {
   const value = stored?.host ?? stored?.tensor;
-  return value === undefined ? "" : `${value.dtype}${value.shape.join("x")}`;
+  return value === undefined ? "" : `${value.dtype} ${value.shape.join("x")}`;
 };
 
 /** The program that computes `roots`, and the stored expressions that are its inputs. */
@@ -122,13 +137,13 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
     ({ operator, attrs, size, operands }) =>
       `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")})${formatSize(size)}`,
   );
-  const key = `${leaves.map(typeText).join(" ")}|${lines.join(" ")}|${outputs.join(",")}`;
+  const key = `${leaves.map(typeText).join(",")}|${lines.join(" ")}|${outputs.join(",")}`;
   let program = programs.get(key);
   if (program === undefined) {
     if (programs.size >= mostPrograms) programs.clear();
     program = {
       text: lines.map((line, index) => `${leaves.length + index} = ${line}`).join("\n"),
-      inputs: leaves.map(typeText).join(" "),
+      inputs: leaves.map(typeText).join(", "),
       work: pending.reduce((sum, expression) => sum + workOf(expression), 0),
       runs: 0,
       compiles: 0,
@@ -196,7 +211,10 @@ export function applied(roots: readonly Expression[], given: ReadonlyMap<Express
 }
 
 /** The expressions that `given` reaches. */
-function dependents(roots: readonly Expression[], given: ReadonlyMap<Expression, Tensor>): ReadonlySet<Expression> {
+function dependents(
+  roots: readonly Expression[],
+  given: { has(expression: Expression): boolean },
+): ReadonlySet<Expression> {
   const found = new Set<Expression>();
   const { pending } = pendingOrder(roots, (expression) => given.has(expression) || expression.inputs.length === 0);
   for (const expression of pending)

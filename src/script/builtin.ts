@@ -2,7 +2,7 @@
 
 import type { Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asMatrix, asScalar, Frame, kindOf, List, type Scalar, type Value } from "./values.ts";
+import { asMatrix, asScalar, constantsOf, Frame, kindOf, List, type Scalar, type Value } from "./values.ts";
 
 /** An argument of a call with its value. */
 export interface Given {
@@ -45,7 +45,11 @@ export class Args {
     this.all = given;
     const { parameters, name } = builtin;
     if (parameters.includes("...")) {
-      for (const { name: own, value } of given) if (own !== undefined) this.by.set(own, value);
+      for (const { name: own, value } of given) {
+        if (own === undefined) continue;
+        if (parameters.length > 1) this.checkNew(own);
+        this.by.set(own, value);
+      }
       return;
     }
     const names = parameters.map((parameter) => parameter.replace("?", ""));
@@ -57,11 +61,22 @@ export class Args {
       while (own === undefined && named.has(names[position] as string)) position++;
       const at = own ?? names[position++];
       if (at === undefined) throw new HeddleError("argument", `${name}: got too many arguments`, { hint: this.takes });
+      this.checkNew(at);
       this.by.set(at, value);
     }
     const missing = parameters.find((parameter) => !parameter.endsWith("?") && !this.by.has(parameter));
-    if (missing !== undefined)
-      throw new HeddleError("argument", `${name}: the argument '${missing}' is missing`, { hint: this.takes });
+    if (missing !== undefined) this.missing(missing);
+  }
+
+  private checkNew(name: string): void {
+    if (!this.by.has(name)) return;
+    throw new HeddleError("argument", `${this.builtin.name}: the argument '${name}' is given twice`, {
+      hint: this.takes,
+    });
+  }
+
+  private missing(name: string): never {
+    throw new HeddleError("argument", `${this.builtin.name}: the argument '${name}' is missing`, { hint: this.takes });
   }
 
   private get takes(): string {
@@ -72,8 +87,9 @@ export class Args {
     return this.by.has(name);
   }
 
+  /** @throws HeddleError `argument` for an argument that the call leaves out */
   value(name: string): Value {
-    return this.by.get(name) as Value;
+    return this.by.get(name) ?? this.missing(name);
   }
 
   /** @throws HeddleError `argument` for text, frames and lists */
@@ -90,13 +106,17 @@ export class Args {
     return asScalar(value);
   }
 
+  /** @throws HeddleError `gradient` while a gradient is recorded that runs through the number */
   number(name: string, byDefault?: number): number {
-    return byDefault !== undefined && !this.has(name) ? byDefault : this.scalar(name).number;
+    if (byDefault !== undefined && !this.has(name)) return byDefault;
+    const scalar = this.scalar(name);
+    if (scalar.lazy !== undefined) constantsOf(this.builtin.name, scalar.lazy);
+    return scalar.number;
   }
 
   /** A whole number; a double is cut, as SystemDS does. */
   int(name: string, byDefault?: number): number {
-    return wholeOf(this.number(name, byDefault));
+    return wholeOf(byDefault !== undefined && !this.has(name) ? byDefault : this.scalar(name).number);
   }
 
   text(name: string, byDefault?: string): string {

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { dense, entries, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { boolean, double, Frame, int, kindOf, Scalar, string, type Value } from "./values.ts";
+import { boolean, double, Frame, int, kindOf, numberFrom, Scalar, string, type Value } from "./values.ts";
 
 /** What is said about a file, in the call or in its metadata. */
 export interface FileFacts {
@@ -20,6 +20,33 @@ export interface FileFacts {
 /** Below this share of entries a matrix that is given by entries keeps them. */
 const sparseShare = 0.1;
 const smallSize = 4096;
+
+/** The text of a file. @throws HeddleError `file` for a folder, a file that cannot be read, and one that is too long for a text */
+export function textOfFile(what: string, path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const isLong = code === "ERR_STRING_TOO_LONG" || code === "ERR_FS_FILE_TOO_LARGE";
+    const reason =
+      code === "EISDIR" ? "is a folder" : isLong ? "has more than 512 MiB, the most that a text can have" : message;
+    throw new HeddleError("file", `${what}: ${path} ${reason}`, {
+      cause: error,
+      ...(isLong && { hint: "cut the file into several, and join them with rbind" }),
+    });
+  }
+}
+
+/** Makes a folder and those around it. Node's recursive mkdir never ends where a folder such as /proc/x cannot be made. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  if (dirname(folder) !== folder) makeFolder(dirname(folder));
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}
 
 const missingFile = (path: string): HeddleError => new HeddleError("file", `read: there is no file ${path}`);
 
@@ -53,11 +80,11 @@ export function readFileValue(path: string, said: FileFacts): Value {
     ...Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined)),
   } as Partial<FileFacts>;
   if (!existsSync(path)) throw missingFile(path);
-  const text = readFileSync(path, "utf8");
+  const text = textOfFile("read", path);
   const type =
     facts.dataType ??
     (facts.valueType !== undefined && facts.rows === undefined && facts.format === undefined ? "scalar" : "matrix");
-  if (type === "scalar") return scalarOf(text.trim(), facts.valueType ?? "string");
+  if (type === "scalar") return scalarOf(path, text.trim(), facts.valueType ?? "string");
   const isMarket = text.startsWith("%%MatrixMarket");
   const format = facts.format ?? (isMarket ? "mm" : path.endsWith(".csv") ? "csv" : "text");
   if (type === "frame") {
@@ -80,10 +107,16 @@ export function readFileValue(path: string, said: FileFacts): Value {
   }
 }
 
-function scalarOf(text: string, type: string): Scalar {
-  if (/^(double|fp64)$/i.test(type)) return double(Number(text));
-  if (/^int/i.test(type)) return int(Number(text));
-  return /^bool/i.test(type) ? boolean(/^true$/i.test(text)) : string(text);
+function scalarOf(path: string, text: string, type: string): Scalar {
+  if (/^bool/i.test(type)) {
+    if (!/^(true|false)$/i.test(text)) throw malformed(path, 1, `"${text}" is not TRUE or FALSE`);
+    return boolean(/^true$/i.test(text));
+  }
+  if (!/^(double|fp|int)/i.test(type)) return string(text);
+  const value = numberFrom(text);
+  if (value === undefined || (/^int/i.test(type) && !Number.isInteger(value)))
+    throw malformed(path, 1, `"${text}" is not ${/^int/i.test(type) ? "a whole number" : "a number"}`);
+  return /^int/i.test(type) ? int(value) : double(value);
 }
 
 const linesOf = (text: string): readonly (readonly [line: number, text: string])[] =>
@@ -97,14 +130,24 @@ const malformed = (path: string, line: number, what: string): HeddleError =>
 function numberOf(path: string, line: number, word: string): number {
   const text = word.trim();
   if (text === "") return 0;
-  const value = Number(text);
-  if (Number.isNaN(value) && text !== "NaN" && text !== "NA") throw malformed(path, line, `"${text}" is not a number`);
+  const value = text === "NA" ? Number.NaN : numberFrom(text);
+  if (value === undefined) throw malformed(path, line, `"${text}" is not a number`);
   return value;
+}
+
+/** A row or a column, which count from 1 in files, as a position from 0. */
+function placeOf(path: string, line: number, word: string): number {
+  const value = numberOf(path, line, word);
+  if (!Number.isInteger(value) || value < 1)
+    throw malformed(path, line, `"${word}" is not a row or a column: they are whole numbers from 1 on`);
+  return value - 1;
 }
 
 function csvMatrix(path: string, text: string, { header, separator = ",", rows, columns }: Partial<FileFacts>): Matrix {
   const lines = linesOf(text).slice(header === true ? 1 : 0);
   const width = lines[0]?.[1].split(separator).length ?? columns ?? 0;
+  if ((columns ?? -1) > 0 && columns !== width)
+    throw malformed(path, lines[0]?.[0] ?? 1, `${width} columns, where ${columns} are said`);
   const data = new Float64Array(lines.length * width);
   lines.forEach(([line, row], index) => {
     const words = row.split(separator);
@@ -137,8 +180,20 @@ function fieldsOf(line: string, separator: string): string[] {
   return [...fields, field];
 }
 
+/** Lines whose quotes are closed: a field in quotes may go over several lines. */
+function joinedLines(lines: readonly string[]): string[] {
+  const joined: string[] = [];
+  let open = "";
+  for (const line of lines) {
+    const whole = open === "" ? line : `${open}\n${line}`;
+    open = whole.split('"').length % 2 === 0 ? whole : "";
+    if (open === "") joined.push(whole);
+  }
+  return open === "" ? joined : [...joined, open];
+}
+
 function frameOf(text: string, { header, separator = "," }: Partial<FileFacts>): Frame {
-  const lines = linesOf(text).map(([, line]) => fieldsOf(line, separator));
+  const lines = joinedLines(linesOf(text).map(([, line]) => line)).map((line) => fieldsOf(line, separator));
   const names = header === true ? lines.shift() : undefined;
   const width = lines[0]?.length ?? names?.length ?? 0;
   return new Frame(
@@ -157,8 +212,8 @@ function cellMatrix(
   for (const [line, text] of lines) {
     const words = text.trim().split(/\s+/);
     if (words.length !== 3) throw malformed(path, line, "a line has row, column and value");
-    i.push(numberOf(path, line, words[0] as string) - 1);
-    j.push(numberOf(path, line, words[1] as string) - 1);
+    i.push(placeOf(path, line, words[0] as string));
+    j.push(placeOf(path, line, words[1] as string));
     values.push(numberOf(path, line, words[2] as string));
   }
   const most = (places: readonly number[]): number =>
@@ -178,9 +233,10 @@ function ofCells(
   const data = new Float64Array(rows * columns);
   values.forEach((value, index) => {
     const [row, column] = [i[index] as number, j[index] as number];
-    if (row < 0 || row >= rows || column < 0 || column >= columns)
+    if (row >= rows || column < 0 || column >= columns || !Number.isInteger(column))
       throw new HeddleError("shape", `read: the place ${row + 1}, ${column + 1} is outside of ${rows}x${columns}`);
-    data[row * columns + column] = value;
+    // Entries of one place add up, as they do in a matrix of entries.
+    data[row * columns + column] = (data[row * columns + column] as number) + value;
   });
   return dense(data, rows, columns);
 }
@@ -191,7 +247,17 @@ function marketMatrix(path: string, text: string): Matrix {
   const [size, ...cells] = lines.slice(1).filter(([, line]) => !line.startsWith("%"));
   if (size === undefined || !/^(coordinate|array)$/.test(banner[2] ?? "") || banner[3] === "complex")
     throw malformed(path, 1, "only real matrices of Matrix Market are read");
-  const [rows = 0, columns = 0] = size[1].trim().split(/\s+/).map(Number);
+  const counts = size[1].trim().split(/\s+/).map(numberFrom);
+  const [rows, columns, declared] = counts;
+  if (
+    rows === undefined ||
+    columns === undefined ||
+    counts.some((count) => !(Number.isInteger(count) && (count ?? -1) >= 0))
+  )
+    throw malformed(path, size[0], "the sizes are not whole numbers");
+  const wanted = banner[2] === "array" ? rows * columns : declared;
+  if (cells.length !== wanted)
+    throw malformed(path, cells.at(-1)?.[0] ?? size[0], `${cells.length} entries, where ${wanted ?? "none"} are said`);
   if (banner[2] === "array")
     return dense(
       Float64Array.from(cells, ([line, word]) => numberOf(path, line, word)),
@@ -223,7 +289,8 @@ function libsvmMatrix(path: string, text: string, { columns }: Partial<FileFacts
       .map((word) => word.split(":").map((part) => numberOf(path, line, part))),
   );
   const width =
-    columns ?? 1 + rows.reduce((most, row) => Math.max(most, ...row.slice(1).map(([at]) => at as number)), 0);
+    columns ??
+    1 + rows.reduce((most, row) => row.slice(1).reduce((least, [at]) => Math.max(least, at as number), most), 0);
   rows.forEach(([label, ...features], row) => {
     for (const [at, value] of [...features, [width, label?.[0] ?? 0]] as [number, number][]) {
       i.push(row);
@@ -246,7 +313,7 @@ export function writeFileValue(
     value instanceof Scalar ? (value.type === "int" ? "int" : value.type) : type === "frame" ? "string" : "double";
   const csv = format === "csv" ? { header, sep: separator } : {};
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
     writeFileSync(path, textOfValue(value, format, header, separator));
     writeFileSync(
       `${path}.mtd`,
@@ -261,13 +328,18 @@ export function writeFileValue(
 const sizeOf = (value: Value): readonly [number, number] =>
   value instanceof Frame ? [value.rows, value.columns.length] : value instanceof Matrix ? value.shape : [1, 1];
 
+/** A field of csv: in quotes where the field holds a separator, a quote or the end of a line. */
+const quoted = (field: string, separator: string): string =>
+  field.includes(separator) || /["\n\r]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field;
+
 function textOfValue(value: Value, format: string, header: boolean, separator: string): string {
   if (value instanceof Scalar) return `${value.text}\n`;
   if (value instanceof Frame) {
+    const line = (fields: readonly string[]): string => fields.map((field) => quoted(field, separator)).join(separator);
     const rows = Array.from({ length: value.rows }, (_unused, row) =>
-      value.columns.map((column) => column[row]).join(separator),
+      line(value.columns.map((column) => column[row] as string)),
     );
-    return `${[...(header ? [value.names.join(separator)] : []), ...rows].join("\n")}\n`;
+    return `${[...(header ? [line(value.names)] : []), ...rows].join("\n")}\n`;
   }
   if (!(value instanceof Matrix)) throw new HeddleError("argument", `write: cannot take ${kindOf(value)}`);
   const rows = value.arraySync();

@@ -2,7 +2,7 @@
 
 import { full, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { asMatrix, Frame, kindOf, List, Scalar, type Value } from "./values.ts";
+import { asMatrix, constantsOf, Frame, kindOf, List, Scalar, type Value } from "./values.ts";
 
 /** A range in one dim: undefined for everything, else positions from 1 with both ends, or a name. */
 export type Range = readonly [from: number, to: number] | string | undefined;
@@ -42,7 +42,13 @@ function columnsOf({ names }: Frame, range: Range): Range {
   return [at, at];
 }
 
+/** @throws HeddleError `argument` for a second index */
+function checkListIndex(ranges: readonly Range[]): void {
+  if (ranges.length > 1) throw new HeddleError("argument", "a list has one index");
+}
+
 function partOfList({ items, names }: List, ranges: readonly Range[]): List {
+  checkListIndex(ranges);
   const [range] = ranges;
   if (typeof range === "string") {
     const at = names.indexOf(range);
@@ -73,6 +79,7 @@ export function replaced(value: Value, ranges: readonly Range[], by: Value): Val
 }
 
 function replacedInList({ items, names }: List, ranges: readonly Range[], by: Value): List {
+  checkListIndex(ranges);
   const [range] = ranges;
   const value = by instanceof List && by.items.length === 1 ? (by.items[0] as Value) : by;
   if (typeof range === "string") {
@@ -87,6 +94,7 @@ function replacedInList({ items, names }: List, ranges: readonly Range[], by: Va
 function replacedInFrame(frame: Frame, ranges: readonly Range[], by: Value): Frame {
   const [from, to] = within(ranges[0], frame.rows, "rows");
   const [first, last] = within(columnsOf(frame, ranges[1]), frame.columns.length, "columns");
+  if (by instanceof Matrix || (by instanceof Scalar && by.lazy !== undefined)) constantsOf("frame", asMatrix(by));
   const cell = (i: number, j: number): string => {
     if (by instanceof Frame) return by.columns[j]?.[i] ?? "";
     return by instanceof Scalar ? by.text : String(asMatrix(by).dataSync()[i * (last - first) + j]);

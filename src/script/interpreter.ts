@@ -3,12 +3,14 @@
  * what the function reads later, as one program (`heddle/matrix`).
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { evaluate, type Matrix } from "../matrix/index.ts";
+import { binary, evaluate, type Matrix, unary } from "../matrix/index.ts";
+import { isRecorded, isRecording } from "../matrix/programs.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
 import "./builtins/index.ts";
+import { textOfFile } from "./files.ts";
 import { part, type Range, replaced } from "./indexing.ts";
 import { operate, operateUnary } from "./operators.ts";
 import { parseScript } from "./parser.ts";
@@ -29,11 +31,14 @@ import {
   asScalar,
   boolean,
   double,
+  Frame,
   int,
   kindOf,
   List,
+  numberFrom,
   pendingWithin,
   Scalar,
+  type ScalarType,
   string,
   type Value,
 } from "./values.ts";
@@ -58,7 +63,7 @@ interface Unit {
   readonly namespaces: Map<string, Unit>;
 }
 
-interface Frame {
+interface Scope {
   readonly unit: Unit;
   readonly variables: Map<string, Value>;
   readonly reads: ReadonlySet<string>;
@@ -80,18 +85,24 @@ export class Interpreter implements Host {
   private readonly options: ScriptOptions;
   private folder: string;
   private seeds: number;
-  private frames: Frame[] = [];
+  private frames: Scope[] = [];
 
+  /** @throws HeddleError `file` for a library that is not a folder */
   constructor(options: ScriptOptions = {}) {
     this.options = options;
     this.folder = resolve(options.folder ?? ".");
     this.seeds = options.seed ?? 0;
+    for (const library of options.library ?? [])
+      if (!statSync(library, { throwIfNoEntry: false })?.isDirectory())
+        throw new HeddleError("file", `the library ${library} is not a folder`, {
+          hint: "--library, or HEDDLE_DML_LIBRARY, names folders of DML functions",
+        });
   }
 
   /** Runs a script's text; gives its variables. @throws HeddleError with file, line and column of the script */
   run(source: string, path: string): ReadonlyMap<string, Value> {
     const unit = this.unitOf(source, path);
-    const frame: Frame = { unit, variables: new Map(), reads: unit.file.reads };
+    const frame: Scope = { unit, variables: new Map(), reads: unit.file.reads };
     this.within(frame, () => this.block(unit.file.body));
     return frame.variables;
   }
@@ -137,11 +148,11 @@ export class Interpreter implements Host {
     });
   }
 
-  private get frame(): Frame {
-    return this.frames.at(-1) as Frame;
+  private get frame(): Scope {
+    return this.frames.at(-1) as Scope;
   }
 
-  private within<Result>(frame: Frame, body: () => Result): Result {
+  private within<Result>(frame: Scope, body: () => Result): Result {
     this.frames.push(frame);
     try {
       return body();
@@ -158,7 +169,7 @@ export class Interpreter implements Host {
   private functionOf(name: string): { readonly definition: FunctionDefinition; readonly unit: Unit } | undefined {
     const [space, own] = name.includes("::") ? (name.split("::") as [string, string]) : [undefined, name];
     for (let index = this.frames.length - 1; index >= 0; index--) {
-      const { unit } = this.frames[index] as Frame;
+      const { unit } = this.frames[index] as Scope;
       const where = space === undefined ? unit : unit.namespaces.get(space);
       const definition = where?.file.functions.get(own);
       if (where !== undefined && definition !== undefined) return { definition, unit: where };
@@ -181,7 +192,7 @@ export class Interpreter implements Host {
   private sourced(path: string): Unit {
     const known = this.units.get(path);
     if (known !== undefined) return known;
-    const unit = this.unitOf(readFileSync(path, "utf8"), path);
+    const unit = this.unitOf(textOfFile("source", path), path);
     this.units.set(path, unit);
     // Only functions of a sourced file count, and the files that they source.
     this.within({ unit, variables: new Map(), reads: unit.file.reads }, () => {
@@ -211,7 +222,7 @@ export class Interpreter implements Host {
 
   private callDefined(definition: FunctionDefinition, unit: Unit, args: readonly Given[]): readonly Value[] {
     const { name, parameters, results, body, reads } = definition;
-    const frame: Frame = { unit, variables: new Map(), reads };
+    const frame: Scope = { unit, variables: new Map(), reads };
     const names = new Set(parameters.map((parameter) => parameter.name));
     let position = 0;
     for (const { name: own, value } of args) {
@@ -224,13 +235,15 @@ export class Interpreter implements Host {
             hint: `it takes ${[...names].join(", ")}`,
           },
         );
-      frame.variables.set(at, converted(value, parameters.find((one) => one.name === at)?.type ?? ""));
+      if (frame.variables.has(at)) throw new HeddleError("argument", `${name}: the argument '${at}' is given twice`);
+      const type = parameters.find((one) => one.name === at)?.type ?? "";
+      frame.variables.set(at, converted(`${name}: '${at}'`, value, type));
     }
     return this.within(frame, () => {
       for (const { name: own, byDefault, type } of parameters) {
         if (frame.variables.has(own)) continue;
         if (byDefault === undefined) throw new HeddleError("argument", `${name}: the argument '${own}' is missing`);
-        frame.variables.set(own, converted(this.value(byDefault), type));
+        frame.variables.set(own, converted(`${name}: '${own}'`, this.value(byDefault), type));
       }
       this.block(body);
       return results.map(({ name: result, type }) => {
@@ -239,7 +252,7 @@ export class Interpreter implements Host {
           throw new HeddleError("argument", `${name}: the result '${result}' got no value`, {
             where: formatPlace(definition.at),
           });
-        return converted(value, type);
+        return converted(`${name}: the result '${result}'`, value, type);
       });
     });
   }
@@ -287,7 +300,7 @@ export class Interpreter implements Host {
       to === undefined
         ? start instanceof List
           ? start.items
-          : [...asMatrix(start).dataSync()].map((number) => (Number.isInteger(number) ? int(number) : double(number)))
+          : elementsOf(asMatrix(start))
         : rangeOf(asScalar(start), asScalar(this.value(to)));
     for (const item of list) {
       this.frame.variables.set(variable, item);
@@ -309,7 +322,8 @@ export class Interpreter implements Host {
   private endBlock(wanted: readonly Matrix[] = []): void {
     const { variables, reads } = this.frame;
     const pending = [...wanted];
-    for (const [name, value] of variables) if (reads.has(name)) pending.push(...pendingWithin(value));
+    for (const [name, value] of variables)
+      if (reads.has(name)) for (const one of pendingWithin(value)) pending.push(one);
     evaluate(...pending);
   }
 
@@ -426,6 +440,16 @@ export class Interpreter implements Host {
   }
 }
 
+/** The elements of a matrix, one after another; parts of the matrix where a gradient is recorded through it. */
+function elementsOf(x: Matrix): Scalar[] {
+  const isPart = isRecording() && isRecorded(x.expression);
+  const column = x.reshape(x.size, 1);
+  return Array.from(x.dataSync(), (number, at) => {
+    if (isPart) return double(column.slice([at, at + 1]));
+    return Number.isInteger(number) ? int(number) : double(number);
+  });
+}
+
 /** The whole numbers of a range, upwards or downwards. */
 function rangeOf(from: Scalar, to: Scalar): Scalar[] {
   const [start, end] = [from.number, to.number];
@@ -443,22 +467,42 @@ function literal(text: string): Scalar {
   return /^(TRUE|FALSE)$/i.test(text) ? boolean(text.toUpperCase() === "TRUE") : string(text);
 }
 
-/** A value as the type that a parameter or a result declares. */
-function converted(value: Value, type: string): Value {
+/** A value as the type that a parameter or a result declares; a double loses its fraction as an int, as in SystemDS. */
+function converted(what: string, value: Value, type: string): Value {
   if (/^(double|int|integer|boolean|string)$/.test(type)) {
-    const scalar = asScalar(value);
-    const wanted = (type === "integer" ? "int" : type) as Scalar["type"];
-    if (scalar.type === wanted) return scalar;
-    if (wanted === "string") return string(scalar.text);
-    if (wanted === "double")
-      return scalar.lazy === undefined ? double(scalar.number) : new Scalar("double", scalar.lazy);
-    return scalar.lazy !== undefined || scalar.type === "string"
-      ? scalar
-      : new Scalar(wanted, wanted === "int" ? wholeOf(scalar.number) : scalar.number !== 0);
+    const wanted = (type === "integer" ? "int" : type) as ScalarType;
+    if (value instanceof Frame || (!(value instanceof Scalar) && !isSingle(value)))
+      throw new HeddleError("argument", `${what} is ${kindOf(value)}, not a scalar (${wanted})`);
+    return convertedScalar(what, asScalar(value), wanted);
   }
   if (type === "matrix" && value instanceof Scalar)
-    throw new HeddleError("argument", `a matrix is expected, got ${kindOf(value)}`, { hint: "write as.matrix(x)" });
+    throw new HeddleError("argument", `${what} is ${kindOf(value)}, and a matrix is expected`, {
+      hint: "write as.matrix(x)",
+    });
   return value;
+}
+
+const isSingle = (value: Matrix | List): boolean =>
+  value instanceof List ? value.items.length === 1 : value.size === 1;
+
+function convertedScalar(what: string, scalar: Scalar, wanted: ScalarType): Scalar {
+  if (scalar.type === wanted) return scalar;
+  if (wanted === "string") return string(scalar.text);
+  const { lazy } = scalar;
+  if (lazy !== undefined) {
+    if (wanted === "double") return double(lazy);
+    if (wanted === "boolean") return boolean(binary("ne", lazy, 0));
+    // As `wholeOf`, but computed when it is read.
+    return new Scalar("int", unary("sign", lazy).mul(unary("floor", unary("abs", lazy).add(1e-12))));
+  }
+  if (scalar.type === "string") {
+    const isTruth = /^(true|false)$/i.test(scalar.text);
+    if (wanted === "boolean" ? !isTruth : numberFrom(scalar.text) === undefined)
+      throw new HeddleError("argument", `${what} is ${kindOf(scalar)}, not a scalar (${wanted})`);
+    if (wanted === "boolean") return boolean(/^true$/i.test(scalar.text));
+  }
+  if (wanted === "boolean") return boolean(scalar.number !== 0);
+  return new Scalar(wanted, wanted === "int" ? wholeOf(scalar.number) : scalar.number);
 }
 
 /** Runs `body`; an error that has no place in the script gets this one. */

@@ -37,11 +37,12 @@ export function tokenize(source: string, file: string): Token[] {
   while (position < source.length) {
     const at = { file, line, column: position - start + 1 };
     const found = wordAt(source, position);
-    if (found === undefined)
-      throw new HeddleError("syntax", `the character ${JSON.stringify(source[position])} begins no word of DML`, {
+    if (found === undefined) throw new HeddleError("syntax", noWord(source, position), { where: formatPlace(at) });
+    const [kind, text] = found;
+    if (text === "/" && source[position + 1] === "*")
+      throw new HeddleError("syntax", "the comment that begins here has no end: */ is missing", {
         where: formatPlace(at),
       });
-    const [kind, text] = found;
     if (kind !== "space") {
       tokens.push({ kind, text: kind === "string" ? unquoted(text) : text, at, first });
       first = false;
@@ -57,6 +58,14 @@ export function tokenize(source: string, file: string): Token[] {
     first: true,
   });
   return tokens;
+}
+
+/** Why no word begins at a position. */
+function noWord(source: string, position: number): string {
+  const letter = source[position] as string;
+  return /["']/.test(letter)
+    ? `the string that begins here has no end: ${letter} is missing`
+    : `the character ${JSON.stringify(letter)} begins no word of DML`;
 }
 
 function wordAt(source: string, position: number): readonly [Token["kind"] | "space", string] | undefined {

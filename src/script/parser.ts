@@ -330,6 +330,7 @@ class Parser {
         else if (this.is(",") || this.is("]")) this.fail("the end of a range is missing", "write X[a:nrow(X), ]");
         else list.push({ kind: "range", from, to: this.term() });
       }
+      if (list.length === 2 && this.is(",")) this.fail("an index has at most a range of rows and one of columns");
     } while (this.accept(","));
     this.expect("]", "after the index");
     return list;

@@ -1,7 +1,16 @@
 /** @module Values of scripts: scalars, which may be lazy, matrices, frames and lists. */
 
-import { dense, Matrix, matrix } from "../matrix/index.ts";
+import { concatenate, dense, Matrix, matrix } from "../matrix/index.ts";
+import { isRecorded, isRecording } from "../matrix/programs.ts";
 import { HeddleError } from "../util/errors.ts";
+
+/** A text as a number; undefined unless it is a decimal number, `NaN` or an infinity (`0x10` is none). */
+export function numberFrom(text: string): number | undefined {
+  const word = text.trim();
+  if (word === "NaN") return Number.NaN;
+  const value = word === "" || /[xob]/i.test(word) ? Number.NaN : Number(word.replace(/^([+-]?)Inf$/i, "$1Infinity"));
+  return Number.isNaN(value) ? undefined : value;
+}
 
 /** The types of scalars. */
 export type ScalarType = "int" | "double" | "boolean" | "string";
@@ -10,31 +19,34 @@ export type ScalarType = "int" | "double" | "boolean" | "string";
 export class Scalar {
   /** Its type in DML. */
   readonly type: ScalarType;
-  private held: number | string | Matrix;
+  private readonly held: number | string | Matrix;
+  /** The number of a matrix, once it was read. */
+  private read: number | undefined;
 
   constructor(type: ScalarType, held: number | string | boolean | Matrix) {
     this.type = type;
     this.held = typeof held === "boolean" ? Number(held) : held;
   }
 
-  /** The 1x1 matrix of a scalar that is not computed yet. */
+  /** The 1x1 matrix of a scalar that is not computed yet, or through which a gradient is recorded. */
   get lazy(): Matrix | undefined {
-    return this.held instanceof Matrix ? this.held : undefined;
+    return this.held instanceof Matrix && (this.read === undefined || isRecording()) ? this.held : undefined;
   }
 
   /** The value: a string, or a number (a boolean is 0 or 1). */
   get value(): number | string {
-    if (this.held instanceof Matrix) this.held = this.held.itemSync();
-    return this.held;
+    if (!(this.held instanceof Matrix)) return this.held;
+    this.read ??= this.held.itemSync();
+    return this.read;
   }
 
   /** The value as a number. @throws HeddleError `argument` for a string that is none */
   get number(): number {
     const { value } = this;
     if (typeof value === "number") return value;
-    if (/^\s*$/.test(value) || Number.isNaN(Number(value)))
-      throw new HeddleError("argument", `"${value}" is not a number`);
-    return Number(value);
+    const number = numberFrom(value);
+    if (number === undefined) throw new HeddleError("argument", `"${value}" is not a number`);
+    return number;
   }
 
   /** The value as DML prints it. */
@@ -47,7 +59,7 @@ export class Scalar {
 
   /** The value as a 1x1 matrix. */
   get matrix(): Matrix {
-    return this.lazy ?? matrix([[this.number]]);
+    return this.held instanceof Matrix ? this.held : matrix([[this.number]]);
   }
 }
 
@@ -116,22 +128,35 @@ export function formatDouble(value: number): string {
   return `${digits.includes(".") ? digits : `${digits}.0`}E${Number(power)}`;
 }
 
+/**
+ * The elements of a matrix that a function reads as constants. Its result would have a gradient of zero.
+ *
+ * @throws HeddleError `gradient` while a gradient is recorded that runs through the matrix
+ */
+export function constantsOf(name: string, x: Matrix): Float64Array {
+  if (isRecording() && isRecorded(x.expression))
+    throw new HeddleError("gradient", `${name}: reads values, and has no gradient`, {
+      hint: "compute what depends on the parameters with other functions",
+    });
+  return x.dataSync();
+}
+
 /** A value as a matrix. @throws HeddleError `argument` for text, frames of text and longer lists */
 export function asMatrix(value: Value): Matrix {
   if (value instanceof Matrix) return value;
   if (value instanceof Scalar) return value.matrix;
   if (value instanceof List && value.items.length === 1) return asMatrix(value.items[0] as Value);
   if (value instanceof List && value.items.every((item) => item instanceof Scalar))
-    return matrix(value.items.map((item) => [(item as Scalar).number]));
+    return value.items.length === 0 ? dense(new Float64Array(), 0, 1) : concatenate(value.items.map(asMatrix));
   if (value instanceof Frame) return matrixOfFrame(value);
   throw new HeddleError("argument", `as.matrix: cannot take ${kindOf(value)}`);
 }
 
 const cellNumber = (text: string): number => {
-  if (text === "" || text === "NaN") return text === "" ? 0 : Number.NaN;
+  if (text.trim() === "") return 0;
   if (/^(true|false)$/i.test(text)) return Number(text.toLowerCase() === "true");
-  const value = Number(text);
-  if (Number.isNaN(value)) throw new HeddleError("argument", `as.matrix: "${text}" is not a number`);
+  const value = numberFrom(text);
+  if (value === undefined) throw new HeddleError("argument", `as.matrix: "${text}" is not a number`);
   return value;
 };
 

@@ -49,7 +49,9 @@ const near = (actual: Matrix, expected: readonly (readonly number[])[]): void =>
   expect(actual.shape).toEqual([expected.length, expected[0]?.length ?? 0]);
   rows.forEach((row, i) => {
     row.forEach((value, j) => {
-      expect(value).toBeCloseTo(expected[i]?.[j] as number, 10);
+      const wanted = expected[i]?.[j] as number;
+      if (Number.isNaN(wanted)) expect(value).toBeNaN();
+      else expect(value).toBeCloseTo(wanted, 10);
     });
   });
 };
@@ -219,6 +221,21 @@ const rows: readonly (readonly [string, () => Matrix, readonly (readonly number[
         .sub(lu(a()).l.matmul(lu(a()).u)),
     eye(3).mul(0).arraySync(),
   ],
+  [
+    "rounding keeps what lies just below a half, and odd numbers above 2^52",
+    () => unary("roundHalfUp", matrix([0.49999999999999994, 4503599627370497])),
+    [[0], [4503599627370497]],
+  ],
+  ["means of no rows", () => x().slice([0, 0]).mean(0), [[Number.NaN, Number.NaN]]],
+  [
+    "extremes of no rows",
+    () => unary("sign", concatenate([x().slice([0, 0]).min(0), x().slice([0, 0]).max(0)])),
+    [
+      [1, 1],
+      [-1, -1],
+    ],
+  ],
+  ["variance of no elements", () => x().slice([0, 0]).var(undefined, { ddof: 1 }), [[Number.NaN]]],
   ["round", () => unary("roundHalfUp", matrix([0.5, -0.5, 1.5, 2.5])), [[1], [0], [2], [3]]],
 ];
 
@@ -346,7 +363,13 @@ test.each([
   ["add: 3x2 and 3x3 do not fit", () => x().add(a())],
   ["slice: rows 1 to 4 are outside of 0 to 3", () => x().slice([1, 4])],
   ["det: takes a square matrix, got 3x2", () => det(x())],
-  ["max: there are no elements in 0x2", () => aggregate("max", x().slice([0, 0]))],
+  ["argmax: there are no elements in 0x2", () => x().slice([0, 0]).argmax(0)],
+  ["sum: the axis is 0 (down the rows) or 1 (along the rows), got 2", () => ones(2, 2).sum(2 as never)],
+  ["cumsum: the axis is 0", () => ones(2, 2).cumsum(-1 as never)],
+  ["take: the axis is 0", () => ones(2, 2).take([0], 2 as never)],
+  ["concatenate: the axis is 0", () => concatenate([ones(2, 2)], 2 as never)],
+  ["table: columns 2 to 3 are outside of 0 to 2", () => table(ones(1, 1), [0], [2], [2, 2])],
+  ["table: 2 weights, 1 rows, 1 columns", () => table(ones(2, 1), [0], [0], [2, 2])],
   ['takes a matrix or a number, got "a"', () => binary("add", x(), "a" as never)],
   [
     "singular",

@@ -97,6 +97,9 @@ test.each([
   expect(printed(source, { parameters: { 1: "2" } }).trimEnd()).toBe(expected);
 });
 
+const f =
+  "f = function(matrix[double] X, int n = 1, boolean b = TRUE) return (string r) { r = n + ' ' + b + ' ' + sum(X) }\n";
+
 test.each([
   ["X = matrix(1, 2, 2)\ny = X %*% matrix(1, 3, 1)", "test.dml:2:7"],
   ["X = matrix(1, 3, 3)\nY = X[2:4, 1:3]", "rows 2 to 4 are outside of 1 to 3"],
@@ -109,6 +112,26 @@ test.each([
   ['x = solve(matrix("1 2 2 4", 2, 2), matrix(1, 2, 1))\nprint(sum(x))', "test.dml:2:1"],
   ["X = matrix(1, 2, 2)\nY = X[1:, ]", "the end of a range is missing"],
   ['y = eigen(matrix("1 2 3 4", 2, 2))', "not symmetric"],
+  [`${f}y = f(matrix(1, 1, 1), X=matrix(1, 1, 1))`, "f: the argument 'X' is given twice"],
+  [`${f}y = f(X=matrix(1, 1, 1), 5)`, "f: the argument 'X' is given twice"],
+  ["y = sum(X=matrix(1, 1, 1), X=matrix(1, 1, 1))", "sum: the argument 'X' is given twice"],
+  ["X = matrix(1, 2, 2)\ny = X[1, 2, 3]", "an index has at most a range of rows and one of columns"],
+  ["l = list(1, 2)\ny = l[1, 2]", "a list has one index"],
+  [`${f}y = f(matrix(1, 1, 1), "abc")`, `f: 'n' is the string "abc", not a scalar (int)`],
+  [`${f}y = f(matrix(1, 1, 1), 1, "5")`, `f: 'b' is the string "5", not a scalar (boolean)`],
+  [`${f}y = f(matrix(1, 1, 1), matrix(1, 2, 2))`, "f: 'n' is a matrix of 2x2, not a scalar (int)"],
+  ["y = matrix(1)", "matrix: the argument 'rows' is missing"],
+  ["y = quantile(matrix(1, 2, 1))", "quantile: the argument 'p' is missing"],
+  ["y = moment(matrix(1, 2, 1))", "moment: the argument 'order' is missing"],
+  ["y = table(A=matrix(1, 2, 1))", "table: the argument 'B' is missing"],
+  ["y = table(matrix(1, 2, 1), matrix(1, 2, 1), rows=3)", "table: there is no argument 'rows'"],
+  ["y = cbind()", "cbind: takes at least one value"],
+  ['y = 1\nx = "abc', "test.dml:2:5"],
+  ['y = "abc', 'the string that begins here has no end: " is missing'],
+  ["y = 1 /* and so on", "the comment that begins here has no end: */ is missing"],
+  ["y = trace(matrix(1, 3, 1))", "trace: takes a square matrix, got 3x1"],
+  ["y = table(matrix('1 NaN', 2, 1), matrix(1, 2, 1))", "NaN, 1 at 2 is not a place in a matrix"],
+  ["y = rexpand(target=matrix('1 0 2', 3, 1), max=2)", "2, 0 at 2 is not a place in a matrix"],
 ])("a script that is wrong: %s", (source, message) => {
   expect(() => printed(source)).toThrow(message);
 });
@@ -125,6 +148,80 @@ test("files: csv, text and Matrix Market, with metadata; ragged rows name the li
     expect(() => printed('X = read("bad.csv", format="csv")', { folder })).toThrow(
       /bad\.csv:2: 1 columns, where the first row has 2/,
     );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+// Files with their text, what reads them, and what it gives or says.
+test.each([
+  [
+    "columns that the metadata denies",
+    { "x.csv": "1,2\n", "x.csv.mtd": '{"cols": 3}' },
+    'read("x.csv")',
+    "x.csv:1: 2 columns, where 3 are said",
+  ],
+  [
+    "a fractional index",
+    { "x.txt": "1 1 1\n1.5 1 2\n" },
+    'read("x.txt", format="text", rows=2, cols=2)',
+    'x.txt:2: "1.5" is not a row',
+  ],
+  [
+    "fewer entries than declared",
+    { "x.mm": "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1\n" },
+    'read("x.mm")',
+    "x.mm:3: 1 entries, where 3 are said",
+  ],
+  [
+    "two entries at one place",
+    { "x.mm": "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n1 1 4\n" },
+    'sum(read("x.mm"))',
+    "5.0",
+  ],
+  [
+    "two entries at one place of a large matrix",
+    { "x.mm": "%%MatrixMarket matrix coordinate real general\n90 90 2\n1 1 1\n1 1 4\n" },
+    'sum(read("x.mm"))',
+    "5.0",
+  ],
+  [
+    "a scalar that is no number",
+    { n: "abc\n" },
+    'read("n", data_type="scalar", value_type="double")',
+    'n:1: "abc" is not a number',
+  ],
+  ["a hexadecimal number", { "x.csv": "1\n0x10\n" }, 'sum(read("x.csv"))', 'x.csv:2: "0x10" is not a number'],
+  ["a folder", {}, 'sum(read(".", format="csv"))', /test\.dml:1:\d+/],
+  ["a folder that cannot be made", {}, 'write(1, "/proc/x/y.csv")', "write: /proc/x/y.csv"],
+  [
+    "a label of libsvm with a fractional feature",
+    { "x.svm": "1 1.5:2\n" },
+    'sum(read("x.svm", format="libsvm", cols=3))',
+    "1, 1.5 is outside of 1x3",
+  ],
+] as const)("a file: %s", (_name, files, source, expected) => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-dml-"));
+  try {
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text as string);
+    const run = (): string => printed(source.startsWith("write") ? source : `print(${source})`, { folder });
+    if (typeof expected === "string" && /^[\d.]+$/.test(expected)) expect(run()).toBe(expected);
+    else expect(run).toThrow(expected);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("fields of csv with separators, quotes and ends of lines come back as they were; a folder cannot be sourced", () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-dml-"));
+  try {
+    const script = `F = frame("a,b", rows=1, cols=2)
+      F[1, 2] = 'say "x"\ny'
+      write(F, "f.csv", format="csv"); G = read("f.csv", data_type="frame", format="csv")
+      print(toString(G[1, 1]) + toString(G[1, 2]))`;
+    expect(printed(script, { folder })).toContain('say "x"\ny');
+    expect(readFileSync(join(folder, "f.csv"), "utf8")).toBe('"a,b","say ""x""\ny"\n');
+    expect(() => printed('source(".") as s', { folder })).toThrow(/source: .* is a folder[\s\S]*test\.dml:1:1/);
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -165,6 +262,121 @@ test("a gradient through a script equals finite differences: logistic regression
       loss(matrix(w.map((value, other) => (other === index ? value + by : value)))).itemSync();
     expect(slopes[index]).toBeCloseTo((at(eps) - at(-eps)) / (2 * eps), 7);
   });
+});
+
+test.each([
+  ["f(matrix(2, 1, 1), 2.7, 0)", "2 FALSE 2.0"],
+  ["f(matrix(2, 1, 1), as.scalar(matrix(-2.7, 1, 1)), as.scalar(matrix(3, 1, 1)))", "-2 TRUE 2.0"],
+  ["f(matrix(2, 1, 1), '5', 'false')", "5 FALSE 2.0"],
+])("arguments are converted to the declared type: %s", (call, expected) => {
+  expect(printed(`${f}print(${call})`)).toBe(expected);
+});
+
+test("a library that is not there is refused", () => {
+  expect(() => printed("x = 1", { library: ["no-such-folder"] })).toThrow("the library no-such-folder is not a folder");
+});
+
+const text = (x: string): string => `toString(${x}, decimal=0, sep=" ", linesep=";")`;
+const odd = "matrix('1 NaN 3 4', 2, 2)";
+const none = "matrix(0, 0, 2)";
+
+const values: readonly (readonly [source: string, expected: string])[] = [
+  // Aggregates of no elements
+  ...(["mean", "var", "sd", "median"] as const).map((name) => [`${name}(${none})`, "NaN"] as const),
+  [`cov(matrix(0, 0, 1), matrix(0, 0, 1))`, "NaN"],
+  [`sum(${none})`, "0.0"],
+  [`prod(${none})`, "1.0"],
+  [`min(${none})`, "Infinity"],
+  [`max(${none})`, "-Infinity"],
+  ...(["Means", "Vars", "Sds"] as const).map((name) => [text(`col${name}(${none})`), "NaN NaN;"] as const),
+  [text(`colSums(${none})`), "0 0;"],
+  [text(`colMins(${none})`), "∞ ∞;"],
+  [text(`colMaxs(${none})`), "-∞ -∞;"],
+  [text("rowIndexMax(matrix(0, 2, 0))"), "NaN;NaN;"],
+  // NaN in cells without a part
+  [`trace(${odd})`, "5.0"],
+  [text("aggregate(target=matrix('1 NaN 3', 3, 1), groups=matrix('1 2 1', 3, 1), fn='sum')"), "4;NaN;"],
+  [text("aggregate(target=matrix('1 5 9', 3, 1), groups=matrix('1 3 1', 3, 1), fn='var', ngroups=2)"), "32;NaN;"],
+  [text("order(target=matrix('2 NaN 1', 3, 1), by=1)"), "1;2;NaN;"],
+  [text("order(target=matrix('2 NaN 3', 3, 1), by=1, decreasing=TRUE, index.return=TRUE)"), "3;1;2;"],
+  [text(`rowIndexMax(${odd})`), "1;2;"],
+  [text("rowIndexMin(matrix('NaN NaN 3 3', 2, 2))"), "NaN;2;"],
+  [text("table(B=matrix('1 2', 2, 1), A=matrix('2 2', 2, 1), C=matrix('3 4', 2, 1))"), "0 0;3 4;"],
+  // Data is never the arguments of one call
+  ["nrow(eigen(diag(matrix(2, 400, 1))))", "400"],
+  [text("aggregate(target=matrix(1, 200000, 1), groups=matrix(1, 200000, 1), fn='sum')"), "200000;"],
+  ["sum(rexpand(target=matrix(2, 200000, 1), dir='cols'))", "200000.0"],
+  [text("rexpand(target=matrix('1 0 2', 3, 1), max=2, ignore=TRUE)"), "1 0;0 0;0 1;"],
+  ["round(0.49999999999999994) + round(-0.5) + round(4503599627370497) - 4503599627370497", "0.0"],
+];
+
+test.each(values)("%s is %s", (source, expected) => {
+  expect(printed(`print(${source})`)).toBe(expected);
+});
+
+// Tails by closed forms, by erfc of Python, or by tables of R.
+test.each([
+  ["pnorm(target=-10)", 7.619853024160593e-24],
+  ["pnorm(target=10, lower.tail=FALSE)", 7.619853024160593e-24],
+  ["pnorm(target=3, mean=1, sd=2)", 0.841344746068543],
+  ["pchisq(target=300, df=1, lower.tail=FALSE)", 3.294362383314057e-67],
+  ["pexp(target=1e-20, rate=1)", 1e-20],
+  ["pexp(target=100, rate=1, lower.tail=FALSE)", 3.72007597602084e-44],
+  ["pt(target=-1000000, df=2)", 4.9999999999925e-13],
+  ["pt(target=0.5, df=1)", 0.5 + Math.atan(0.5) / Math.PI],
+  ["pf(target=4, df1=2, df2=10, lower.tail=FALSE)", 1.8 ** -5],
+  ["qnorm(target=1e-20)", -9.262340089798405],
+  ["qnorm(target=1e-20, lower.tail=FALSE)", 9.262340089798405],
+  ["qnorm(target=0.975)", 1.95996398454005],
+  ["qnorm(target=0)", -Infinity],
+  ["qexp(target=1e-20)", 1e-20],
+  ["qexp(target=0.25, rate=2, lower.tail=FALSE)", Math.log(4) / 2],
+  ["qt(target=0.5, df=3)", 0],
+  ["qt(target=0.975, df=10)", 2.22813885198627],
+  ["qchisq(target=0.05, df=1, lower.tail=FALSE)", 3.84145882069412],
+  ["qf(target=0.05, df1=2, df2=10, lower.tail=FALSE)", 5 * (0.05 ** -0.2 - 1)],
+  ["icdf(target=0.5, dist='exp')", Math.LN2],
+] as const)("%s is %d", (source, expected) => {
+  const value = (runScript(`x = ${source}`, "d.dml").get("x") as { number: number }).number;
+  if (expected === 0 || !Number.isFinite(expected)) expect(value).toBe(expected);
+  else expect(value / expected).toBeCloseTo(1, 11);
+});
+
+// The gradient of `f(w)` at w = (0.7, 1.3, 2.1), by the script's body.
+const slopesOf = (body: string): number[] => {
+  const run = new Interpreter({ print: () => {} });
+  run.load(`f = function(matrix[double] w) return (double r) { ${body} }`, "f.dml");
+  const f = (w: Matrix): Matrix => (run.call("f", [{ name: "w", value: w }])[0] as { matrix: Matrix }).matrix;
+  return [...(gradient(f, [matrix([0.7, 1.3, 2.1])]).gradients[0] as Matrix).dataSync()];
+};
+
+test.each([
+  ["a scalar that was printed", "s = sum(w^2); print('s ' + s); r = s * 2", [2.8, 5.2, 8.4]],
+  ["a scalar as text", "s = sum(w^2); t = toString(s); r = s * 2", [2.8, 5.2, 8.4]],
+  ["a loop that prints", "r = sum(w); while (r < 100) { print('r ' + r); r = r * 2 }", [32, 32, 32]],
+  ["a condition", "s = sum(w^2); if (s > 1) { r = s * 2 } else { r = 0 }", [2.8, 5.2, 8.4]],
+  ["median", "r = median(w)", [0, 1, 0]],
+  ["quantile", "r = sum(quantile(w, matrix('0.1 0.9', 2, 1)))", [1, 0, 1]],
+  ["quantile of an even number", "r = quantile(w[1:2, ], 0.5)", [0.5, 0.5, 0]],
+  ["interQuartileMean", "r = interQuartileMean(w)", [0.25 / 1.5, 1 / 1.5, 0.25 / 1.5]],
+  ["unique", "r = sum(unique(rbind(w, w))^2)", [1.4, 2.6, 4.2]],
+  ["for over elements", "r = 0; for (v in w) { r = r + v^2 }", [1.4, 2.6, 4.2]],
+  ["a list of scalars", "r = sum(as.matrix(list(as.scalar(w[1, 1]), 3))^2)", [1.4, 0, 0]],
+  ["the base of a logarithm", "r = log(8, as.scalar(w[3, 1]))", [0, 0, -Math.log(8) / (2.1 * Math.log(2.1) ** 2)]],
+] as const)("the gradient of %s", (_name, body, expected) => {
+  slopesOf(body).forEach((slope, index) => {
+    expect(slope).toBeCloseTo(expected[index] as number, 10);
+  });
+});
+
+test.each([
+  ["cumsumprod", "r = sum(cumsumprod(cbind(w, w)))"],
+  ["cdf", "r = cdf(target=as.scalar(w[1, 1]))"],
+  ["qnorm", "r = qnorm(target=as.scalar(w[1, 1]))"],
+  ["as.frame", "r = sum(as.matrix(as.frame(w)))"],
+  ["seq", "r = sum(seq(as.scalar(w[1, 1]), 3))"],
+])("%s reads values, and says that it has no gradient", (name, body) => {
+  expect(() => slopesOf(body)).toThrow(`${name}: reads values, and has no gradient`);
 });
 
 test("every builtin has a line for the reference", () => {

@@ -7,11 +7,15 @@ import {
   binary,
   cumulative,
   dense,
+  diag,
+  full,
   type Matrix,
   unary,
+  where,
 } from "../../matrix/index.ts";
-import { builtin } from "../builtin.ts";
-import { double, int, Scalar } from "../values.ts";
+import { HeddleError } from "../../util/errors.ts";
+import { type Args, builtin } from "../builtin.ts";
+import { constantsOf, double, int, Scalar } from "../values.ts";
 
 const of = (matrix: Matrix): Scalar => new Scalar("double", matrix);
 
@@ -25,8 +29,8 @@ builtin("mean avg", "X weights?", "the mean of all elements, which may have weig
 builtin("prod", "X", "the product of all elements: a scalar", (args) => of(args.matrix("X").prod()));
 builtin("trace", "X", "the sum of the diagonal: a scalar", (args) => {
   const x = args.matrix("X");
-  const mask = binary("eq", countUp(x.rows), countUp(x.columns).T);
-  return of(x.mul(mask).sum());
+  if (x.rows !== x.columns) throw new HeddleError("shape", `trace: takes a square matrix, got ${x.rows}x${x.columns}`);
+  return of(x.size <= 1 ? x.sum() : diag(x).sum());
 });
 
 const countUp = (count: number): Matrix =>
@@ -70,10 +74,14 @@ for (const [word, axis, size] of [
 }
 builtin("rowIndexMaxs", "X", "as rowIndexMax: nrow(X) x 1", (args) => lastPosition(args.matrix("X"), "max"));
 
-/** Of equal extremes SystemDS takes the last. */
+/** Of equal extremes SystemDS takes the last. Elements that are NaN do not count; of a row without others the position is NaN. */
 function lastPosition(x: Matrix, name: "min" | "max"): Matrix {
-  const positions = countUp(x.columns).add(1).T;
-  return aggregate("max", binary("eq", x, aggregate(name, x, 1)).mul(positions), 1);
+  if (x.columns === 0) return full(x.rows, 1, Number.NaN);
+  const odd = unary("isnan", x);
+  const numbers = where(odd, name === "max" ? -Infinity : Infinity, x);
+  const isExtreme = binary("eq", numbers, aggregate(name, numbers, 1)).mul(unary("not", odd));
+  const positions = aggregate("max", isExtreme.mul(countUp(x.columns).add(1).T), 1);
+  return where(positions, positions, Number.NaN);
 }
 
 for (const name of ["cumsum", "cumprod", "cummin", "cummax"] as const)
@@ -84,7 +92,7 @@ builtin("rowcumsum", "X", "sums along each row: the size of X", (args) => cumula
 
 builtin("cumsumprod", "X", "of two columns a, b: c[i] = a[i] + b[i] * c[i-1], nrow(X) x 1", (args) => {
   const x = args.matrix("X");
-  const [data, last] = [x.dataSync(), { value: 0 }];
+  const [data, last] = [constantsOf("cumsumprod", x), { value: 0 }];
   const sums = Float64Array.from({ length: x.rows }, (_unused, row) => {
     last.value = (data[2 * row] as number) + (data[2 * row + 1] as number) * last.value;
     return last.value;
@@ -99,7 +107,7 @@ builtin(
   (args) => {
     const x = args.matrix("X");
     const isWeighted = args.all.length > 2;
-    const order = isWeighted ? args.number("order") : args.has("order") ? args.number("order") : args.number("weights");
+    const order = isWeighted ? args.number("order") : args.number(args.has("weights") ? "weights" : "order");
     if (!isWeighted) return of(unary("abs", x.mul(0)).add(x.sub(x.mean()).pow(order)).mean());
     const weights = args.matrix("weights");
     const mean = x.mul(weights).sum().div(weights.sum());
@@ -112,6 +120,7 @@ builtin("cov", "X Y weights?", "the sample covariance of two columns: a scalar",
   const weights = args.has("weights") ? args.matrix("weights") : x.mul(0).add(1);
   const total = weights.sum();
   const centred = (z: Matrix): Matrix => z.sub(z.mul(weights).sum().div(total));
+  if (x.size === 0) return double(Number.NaN);
   return of(centred(x).mul(centred(y)).mul(weights).sum().div(total.sub(1)));
 });
 
@@ -125,68 +134,96 @@ builtin(
   "the value below which a share p of a column lies: a scalar, or as many rows as p",
   (args) => {
     const isWeighted = args.all.length > 2;
-    const wanted = args.value(isWeighted || args.has("p") ? "p" : "weights");
-    const sorted = sortedWith(args.matrix("X"), isWeighted ? args.matrix("weights") : undefined);
-    if (wanted instanceof Scalar) return double(quantileOf(sorted, wanted.number));
-    const shares = args.matrix(isWeighted || args.has("p") ? "p" : "weights");
-    return dense(
-      shares.dataSync().map((share) => quantileOf(sorted, share)),
-      shares.rows,
-      1,
-    );
+    const name = isWeighted || args.has("p") || !args.has("weights") ? "p" : "weights";
+    const [x, shares] = [args.matrix("X"), args.matrix(name)];
+    const sorted = sortedWith(x, isWeighted ? args.matrix("weights") : undefined);
+    const result = quantiles(x, sorted, shares.dataSync());
+    return args.value(name) instanceof Scalar ? double(result) : result;
   },
 );
-builtin("median", "X weights?", "the middle element of a column: a scalar", (args) =>
-  double(quantileOf(sortedWith(args.matrix("X"), args.has("weights") ? args.matrix("weights") : undefined), 0.5)),
-);
+builtin("median", "X weights?", "the middle element of a column: a scalar", (args) => {
+  const x = args.matrix("X");
+  return double(quantiles(x, sortedWith(x, weightsOf(args)), [0.5]));
+});
 builtin(
   "interQuartileMean",
   "X weights?",
   "the mean of the elements between the quartiles of a column: a scalar",
-  (args) =>
-    double(interQuartileMean(sortedWith(args.matrix("X"), args.has("weights") ? args.matrix("weights") : undefined))),
+  (args) => {
+    const x = args.matrix("X");
+    const weights = weightsOf(args);
+    if (weights !== undefined) constantsOf("interQuartileMean", weights);
+    return double(interQuartileMean(x, sortedWith(x, weights)));
+  },
 );
 
-/** Elements in order, with their weights. */
-type Weighted = readonly (readonly [value: number, weight: number])[];
+const weightsOf = (args: Args): Matrix | undefined => (args.has("weights") ? args.matrix("weights") : undefined);
+
+/** Positions of elements in the order of the elements, with their weights. Results take the elements, so that they have gradients. */
+type Weighted = readonly (readonly [position: number, weight: number])[];
 
 function sortedWith(x: Matrix, weights?: Matrix): Weighted {
-  const by = weights?.dataSync();
-  return [...x.dataSync()]
-    .map((value, index) => [value, by?.[index] ?? 1] as const)
+  const [data, by] = [x.dataSync(), weights?.dataSync()];
+  return Array.from(data, (_value, index) => [index, by?.[index] ?? 1] as const)
     .filter(([, weight]) => weight > 0)
-    .sort(([a], [b]) => a - b);
+    .sort(([a], [b]) => (data[a] as number) - (data[b] as number));
 }
+
+const takeAll = (x: Matrix, positions: readonly number[]): Matrix => x.reshape(x.size, 1).take(positions);
 
 const totalOf = (sorted: Weighted): number => sorted.reduce((sum, [, weight]) => sum + weight, 0);
 
-/** The element at which the weights so far reach a count. */
+/** The position of the element at which the weights so far reach a count. */
 function elementAt(sorted: Weighted, count: number): number {
   let reached = 0;
-  for (const [value, weight] of sorted) {
+  for (const [position, weight] of sorted) {
     reached += weight;
-    if (reached >= count) return value;
+    if (reached >= count) return position;
   }
-  return sorted.at(-1)?.[0] ?? Number.NaN;
+  return (sorted.at(-1) as Weighted[number])[0];
 }
 
-/** X[ceil(p n)]; of an even number of elements the mean of it and the next one, as SystemDS 3.4 gives. */
-function quantileOf(sorted: Weighted, share: number): number {
+/** X[ceil(p n)]; of an even number of elements the mean of it and the next one, as SystemDS 3.4 gives. NaN of no elements. */
+function quantiles(x: Matrix, sorted: Weighted, shares: ArrayLike<number>): Matrix {
+  if (sorted.length === 0) return full(shares.length, 1, Number.NaN);
   const total = totalOf(sorted);
-  const position = share * total;
-  const at = Math.max(1, Math.ceil(position));
-  if (total % 2 === 0 && at < total) return (elementAt(sorted, at) + elementAt(sorted, at + 1)) / 2;
-  return elementAt(sorted, at);
+  const at = Array.from(shares, (share) => Math.max(1, Math.ceil(share * total)));
+  const low = at.map((count) => elementAt(sorted, count));
+  const high = at.map((count) => (total % 2 === 0 && count < total ? elementAt(sorted, count + 1) : undefined));
+  const first = takeAll(x, low);
+  if (high.every((position) => position === undefined)) return first;
+  // Of one element the mean is half of twice the element, which is exact.
+  return first
+    .add(
+      takeAll(
+        x,
+        high.map((position, index) => position ?? (low[index] as number)),
+      ),
+    )
+    .div(2);
 }
 
-function interQuartileMean(sorted: Weighted): number {
+function interQuartileMean(x: Matrix, sorted: Weighted): Matrix {
+  if (sorted.length === 0) return full(1, 1, Number.NaN);
   const total = totalOf(sorted);
   const [low, high] = [0.25 * total, 0.75 * total];
-  let [reached, sum] = [0, 0];
-  for (const [value, weight] of sorted) {
-    const inside = Math.min(reached + weight, high) - Math.max(reached, low);
-    if (inside > 0) sum += inside * value;
+  let reached = 0;
+  const inside = sorted.map(([position, weight]) => {
+    const share = Math.min(reached + weight, high) - Math.max(reached, low);
     reached += weight;
-  }
-  return sum / (high - low);
+    return [position, share] as const;
+  });
+  const kept = inside.filter(([, share]) => share > 0);
+  const shares = dense(
+    Float64Array.from(kept, ([, share]) => share),
+    kept.length,
+    1,
+  );
+  return takeAll(
+    x,
+    kept.map(([position]) => position),
+  )
+    .mul(shares)
+    .sum()
+    .div(high - low);
 }

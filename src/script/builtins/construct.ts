@@ -3,7 +3,7 @@
 import { binary, dense, flip, full, Matrix, rand, seq } from "../../matrix/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type Args, builtin, type Host } from "../builtin.ts";
-import { asMatrix, Frame, int, List, Scalar, string } from "../values.ts";
+import { asMatrix, Frame, int, List, numberFrom, Scalar, string } from "../values.ts";
 
 /** Numbers of a text, as in `matrix("1 2 3 4", 2, 2)`. */
 function numbersOf(text: string): Float64Array {
@@ -13,9 +13,9 @@ function numbersOf(text: string): Float64Array {
       .split(/[\s,]+/)
       .filter((word) => word !== ""),
     (word) => {
-      if (Number.isNaN(Number(word)) && word !== "NaN")
-        throw new HeddleError("argument", `matrix: "${word}" is not a number`);
-      return Number(word);
+      const value = numberFrom(word);
+      if (value === undefined) throw new HeddleError("argument", `matrix: "${word}" is not a number`);
+      return value;
     },
   );
 }

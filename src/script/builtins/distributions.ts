@@ -16,9 +16,15 @@ function logGamma(x: number): number {
   return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(t) - t + Math.log(sum);
 }
 
-/** The regularised lower incomplete gamma function: its series, or its continued fraction above a + 1. */
-function gammaShare(a: number, x: number): number {
-  if (x <= 0) return 0;
+/** The shares of a distribution below and above a number: a share near 0 has all its digits, which 1 less the other one has not. */
+type Shares = readonly [below: number, above: number];
+
+const swapped = ([below, above]: Shares): Shares => [above, below];
+
+/** The regularised incomplete gamma functions: the series of the lower one, or the continued fraction of the upper one above a + 1. */
+function gammaShares(a: number, x: number): Shares {
+  if (x <= 0) return [0, 1];
+  if (x === Infinity) return [1, 0];
   const scale = Math.exp(a * Math.log(x) - x - logGamma(a));
   if (x < a + 1) {
     let [term, sum] = [1 / a, 1 / a];
@@ -26,7 +32,7 @@ function gammaShare(a: number, x: number): number {
       term *= x / (a + n);
       sum += term;
     }
-    return sum * scale;
+    return [sum * scale, 1 - sum * scale];
   }
   const tiny = 1e-300;
   let b = x + 1 - a;
@@ -40,15 +46,15 @@ function gammaShare(a: number, x: number): number {
     h *= d * c;
     if (Math.abs(d * c - 1) < 1e-16) break;
   }
-  return 1 - scale * h;
+  return [1 - scale * h, scale * h];
 }
 
-/** The regularised incomplete beta function, by its continued fraction. */
-function betaShare(a: number, b: number, x: number): number {
-  if (x <= 0) return 0;
-  if (x >= 1) return 1;
-  if (x > (a + 1) / (a + b + 2)) return 1 - betaShare(b, a, 1 - x);
-  const scale = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(1 - x)) / a;
+/** The regularised incomplete beta functions, by a continued fraction; y is 1 - x. */
+function betaShares(a: number, b: number, x: number, y: number): Shares {
+  if (x <= 0) return [0, 1];
+  if (y <= 0) return [1, 0];
+  if (x > (a + 1) / (a + b + 2)) return swapped(betaShares(b, a, y, x));
+  const scale = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(y)) / a;
   const tiny = 1e-300;
   let [c, d] = [1, 1 / (1 - ((a + b) * x) / (a + 1) || tiny)];
   let h = d;
@@ -63,49 +69,73 @@ function betaShare(a: number, b: number, x: number): number {
     h *= d * c;
     if (Math.abs(d * c - 1) < 1e-16) break;
   }
-  return scale * h;
+  return [scale * h, 1 - scale * h];
 }
 
-const normalShare = (z: number): number =>
-  z < 0 ? 0.5 * (1 - gammaShare(0.5, (z * z) / 2)) : 0.5 * (1 + gammaShare(0.5, (z * z) / 2));
+function normalShares(z: number): Shares {
+  const [within, outside] = gammaShares(0.5, (z * z) / 2);
+  const shares: Shares = [0.5 + 0.5 * within, 0.5 * outside];
+  return z < 0 ? swapped(shares) : shares;
+}
 
-type Distribution = (x: number, args: Args) => number;
-const shares: Readonly<Record<string, Distribution>> = {
-  normal: (x, args) => normalShare((x - args.number("mean", 0)) / args.number("sd", 1)),
-  exp: (x, args) => (x <= 0 ? 0 : 1 - Math.exp(-args.number("rate", 1) * x)),
-  chisq: (x, args) => gammaShare(args.number("df") / 2, x / 2),
+type Distribution = (x: number, args: Args) => Shares;
+const distributions: Readonly<Record<string, Distribution>> = {
+  normal: (x, args) => normalShares((x - args.number("mean", 0)) / args.number("sd", 1)),
+  exp: (x, args) => {
+    const events = args.number("rate", 1) * x;
+    return x <= 0 ? [0, 1] : [-Math.expm1(-events), Math.exp(-events)];
+  },
+  chisq: (x, args) => gammaShares(args.number("df") / 2, x / 2),
   t: (x, args) => {
-    const tail = 0.5 * betaShare(args.number("df") / 2, 0.5, args.number("df") / (args.number("df") + x * x));
-    return x < 0 ? tail : 1 - tail;
+    const df = args.number("df");
+    // At infinity the quotient of infinities is 1.
+    const far = Number.isFinite(x) ? (x * x) / (df + x * x) : 1;
+    const [outside, within] = betaShares(df / 2, 0.5, df / (df + x * x), far);
+    const shares: Shares = [0.5 + 0.5 * within, 0.5 * outside];
+    return x < 0 ? swapped(shares) : shares;
   },
   f: (x, args) => {
     const [df1, df2] = [args.number("df1"), args.number("df2")];
-    return x <= 0 ? 0 : betaShare(df1 / 2, df2 / 2, (df1 * x) / (df1 * x + df2));
+    if (x <= 0) return [0, 1];
+    return x === Infinity ? [1, 0] : betaShares(df1 / 2, df2 / 2, (df1 * x) / (df1 * x + df2), df2 / (df1 * x + df2));
   },
 };
 
-function shareOf(args: Args, name: string): number {
-  const distribution = shares[name];
-  if (distribution === undefined) throw new HeddleError("argument", `cdf: the distribution "${name}" is not there`);
-  const lower = distribution(args.number("target"), args);
-  return args.flag("lower.tail", true) ? lower : 1 - lower;
+function distributionOf(what: string, name: string): Distribution {
+  if (Object.hasOwn(distributions, name)) return distributions[name] as Distribution;
+  throw new HeddleError("argument", `${what}: the distribution "${name}" is not there`, {
+    hint: `there are ${Object.keys(distributions).join(", ")}`,
+  });
 }
 
-/** The number with this share below it, by bisection over doubles. */
+function shareOf(args: Args, name: string): number {
+  const [below, above] = distributionOf("cdf", name)(args.number("target"), args);
+  return args.flag("lower.tail", true) ? below : above;
+}
+
+/** The number with this share below it, or above it where `lower.tail` is FALSE: bisection down to neighbouring doubles. */
 function inverse(args: Args, name: string): number {
-  const distribution = shares[name];
+  const distribution = distributionOf("icdf", name);
   const share = args.number("target");
-  if (distribution === undefined) throw new HeddleError("argument", `icdf: the distribution "${name}" is not there`);
   if (!(share >= 0 && share <= 1)) throw new HeddleError("argument", `icdf: ${share} is not from 0 to 1`);
-  let [low, high] = [name === "normal" || name === "t" ? -1 : 0, 1];
-  while (low < 0 && distribution(low, args) > share) low *= 2;
-  while (distribution(high, args) < share && high < 1e300) high *= 2;
-  for (let step = 0; step < 200 && high - low > 1e-15 * Math.max(1, Math.abs(low)); step++) {
+  const isLower = args.flag("lower.tail", true);
+  const least = name === "normal" || name === "t" ? -Infinity : 0;
+  if (share === 0 || share === 1) return (share === 0) === isLower ? least : Infinity;
+  /** Below 0 where x is too small. */
+  const order = (x: number): number => {
+    const [below, above] = distribution(x, args);
+    return isLower ? below - share : share - above;
+  };
+  let [low, high] = [least === 0 ? 0 : -1, 1];
+  while (low < 0 && order(low) > 0 && low > -1e300) low *= 2;
+  while (order(high) < 0 && high < 1e300) high *= 2;
+  for (;;) {
     const middle = (low + high) / 2;
-    if (distribution(middle, args) < share) low = middle;
+    const side = middle === low || middle === high ? 0 : order(middle);
+    if (side === 0) return middle;
+    if (side < 0) low = middle;
     else high = middle;
   }
-  return (low + high) / 2;
 }
 
 const parameters = "target mean? sd? rate? df? df1? df2? lower.tail?";

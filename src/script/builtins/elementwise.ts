@@ -39,7 +39,7 @@ ofOne("is.infinite isInf", "isinf", "boolean");
 builtin("log", "X base?", `the natural logarithm, or that of a base: ${sameSize}`, (args) => {
   const value = args.value("X");
   const natural = unary("log", value instanceof Scalar ? value.matrix : args.matrix("X"));
-  const result = args.has("base") ? natural.div(Math.log(args.number("base"))) : natural;
+  const result = args.has("base") ? natural.div(unary("log", args.scalar("base").matrix)) : natural;
   return value instanceof Scalar ? new Scalar("double", result) : result;
 });
 
@@ -53,15 +53,10 @@ function extremum(name: "min" | "max"): void {
       const values = args.all.map(({ value }) => value);
       const [first, ...more] = values;
       if (first === undefined) throw new HeddleError("argument", `${name}: takes at least one value`);
-      if (more.length === 0) return first instanceof Scalar ? first : extremeOf(name, asMatrix(first));
+      if (more.length === 0) return first instanceof Scalar ? first : new Scalar("double", asMatrix(first)[name]());
       return more.reduce((left, right) => operateNamed(name, left, right), first);
     },
   );
-}
-
-/** An extremum of no elements is the one that all numbers replace. */
-function extremeOf(name: "min" | "max", x: Matrix): Scalar {
-  return new Scalar("double", x.size === 0 ? (name === "min" ? Infinity : -Infinity) : x[name]());
 }
 
 extremum("min");
@@ -103,7 +98,7 @@ builtin(
   "target with one number replaced by another: the size of target",
   (args) => {
     const target = args.matrix("target");
-    const pattern = args.number("pattern");
+    const pattern = args.scalar("pattern").number;
     const found = Number.isNaN(pattern) ? unary("isnan", target) : binary("eq", target, pattern);
     return where(found, args.scalar("replacement").matrix, target);
   },
@@ -111,7 +106,7 @@ builtin(
 
 builtin("contains", "target pattern", "whether an element is a number: a boolean", (args) => {
   const target = args.matrix("target");
-  const pattern = args.number("pattern");
+  const pattern = args.scalar("pattern").number;
   const found = Number.isNaN(pattern) ? unary("isnan", target) : binary("eq", target, pattern);
   return new Scalar("boolean", target.size === 0 ? false : found.max());
 });

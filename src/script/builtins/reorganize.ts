@@ -1,13 +1,16 @@
 /** @module Builtins that move elements. */
 
 import { concatenate, diag, type Matrix, ones, triangle } from "../../matrix/index.ts";
+import { HeddleError } from "../../util/errors.ts";
 import { type Args, builtin } from "../builtin.ts";
-import { asMatrix, Frame, List, Scalar, string, type Value } from "../values.ts";
+import { asMatrix, constantsOf, Frame, List, Scalar, string, type Value } from "../values.ts";
 
 builtin("t", "X", "the transpose: ncol(X) x nrow(X)", (args) => args.matrix("X").T);
 
 /** Lists, frames and matrices are joined; text, too, for `append`. */
 function joined(values: readonly Value[], axis: 0 | 1): Value {
+  if (values.length === 0)
+    throw new HeddleError("argument", `${axis === 0 ? "rbind" : "cbind"}: takes at least one value`);
   if (values.some((value) => value instanceof Frame)) return joinedFrames(values, axis);
   const parts = values.map(asMatrix).filter(({ size }, _index, all) => size > 0 || all.length === 1);
   return parts.length === 0 ? asMatrix(values[0] as Value) : concatenate(parts, axis);
@@ -32,10 +35,15 @@ function joinedFrames(values: readonly Value[], axis: 0 | 1): Frame {
 /** A matrix as text, in a frame of doubles. */
 export function asFrame(value: Value): Frame {
   if (value instanceof Frame) return value;
-  if (value instanceof Scalar) return new Frame([[value.text]]);
+  if (value instanceof Scalar) {
+    if (value.lazy !== undefined) constantsOf("as.frame", value.lazy);
+    return new Frame([[value.text]]);
+  }
   if (value instanceof List && value.items.length === 1) return asFrame(value.items[0] as Value);
-  const rows = asMatrix(value).arraySync();
-  const columns = Array.from({ length: asMatrix(value).columns }, (_unused, j) => rows.map((row) => String(row[j])));
+  const x = asMatrix(value);
+  constantsOf("as.frame", x);
+  const rows = x.arraySync();
+  const columns = Array.from({ length: x.columns }, (_unused, j) => rows.map((row) => String(row[j])));
   return new Frame(
     columns,
     undefined,

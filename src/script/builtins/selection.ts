@@ -1,6 +1,6 @@
 /** @module Builtins whose results have a size or an order that depends on values: they read what they need. */
 
-import { binary, dense, full, type Matrix, ones, table, zeros } from "../../matrix/index.ts";
+import { binary, dense, full, type Matrix, ones, table, where, zeros } from "../../matrix/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type Args, builtin } from "../builtin.ts";
 import { asMatrix, double, Frame, Scalar, type Value } from "../values.ts";
@@ -13,14 +13,20 @@ builtin(
   (args) => {
     const given = args.all.filter(({ name }) => name === undefined).map(({ value }) => value);
     const named = new Map(args.all.flatMap(({ name, value }) => (name === undefined ? [] : [[name, value] as const])));
-    const [first, second, ...rest] = given as [Value, Value, ...Value[]];
+    const unknown = [...named.keys()].find((name) => !/^(A|B|C|weights|outdim[12])$/.test(name));
+    if (unknown !== undefined) throw new HeddleError("argument", `table: there is no argument '${unknown}'`);
+    const [first, second] = ["A", "B"].map((name) => named.get(name) ?? given.shift() ?? args.value(name)) as [
+      Value,
+      Value,
+    ];
+    const rest = given;
     // Whether empty blocks are kept does not change the result.
     if (rest.at(-1) instanceof Scalar && (rest.at(-1) as Scalar).type === "boolean") rest.pop();
     const rows = asMatrix(first);
     const columns = second instanceof Scalar ? full(rows.rows, 1, second.matrix) : asMatrix(second);
     // table(A, B), table(A, B, weights), table(A, B, rows, columns), table(A, B, weights, rows, columns)
     const isWeighted = rest.length === 1 || rest.length === 3;
-    const weight = isWeighted ? (rest[0] as Value) : (named.get("weights") ?? double(1));
+    const weight = isWeighted ? (rest[0] as Value) : (named.get("weights") ?? named.get("C") ?? double(1));
     const sizes = (isWeighted ? rest.slice(1) : rest).map((value) => asMatrix(value).itemSync());
     for (const name of ["outdim1", "outdim2"]) {
       const value = named.get(name);
@@ -30,16 +36,18 @@ builtin(
   },
 );
 
+/** The largest number, at least 0. */
+const largestOf = (values: Float64Array): number => values.reduce((most, value) => (value > most ? value : most), 0);
+
 function tabulated(rows: Matrix, columns: Matrix, weight: Matrix, sizes: readonly number[]): Matrix {
   if (rows.size !== columns.size) throw new HeddleError("shape", `table: ${rows.size} and ${columns.size} positions`);
   const [i, j] = [rows.dataSync(), columns.dataSync()];
-  const largest = (values: Float64Array): number => values.reduce((most, value) => (value > most ? value : most), 0);
-  const height = sizes[0] ?? Math.floor(largest(i));
-  const width = sizes[1] ?? Math.floor(largest(j));
+  const height = sizes[0] ?? Math.floor(largestOf(i));
+  const width = sizes[1] ?? Math.floor(largestOf(j));
   const kept: number[] = [];
   for (let index = 0; index < i.length; index++) {
     const [row, column] = [Math.floor(i[index] as number), Math.floor(j[index] as number)];
-    if (row < 1 || column < 1)
+    if (!(row >= 1 && column >= 1))
       throw new HeddleError(
         "argument",
         `table: ${i[index]}, ${j[index]} at ${index + 1} is not a place in a matrix: places count from 1`,
@@ -99,7 +107,10 @@ builtin(
     const positions = Array.from({ length: rows }, (_unused, row) => row).sort((a, b) => {
       for (const column of by) {
         const [left, right] = [cell(a, column - 1), cell(b, column - 1)];
-        if (left !== right) return left < right ? -sign : sign;
+        // NaN is last in either order.
+        const [isLeft, isRight] = [Number.isNaN(left), Number.isNaN(right)];
+        if (isLeft !== isRight) return isLeft ? 1 : -1;
+        if (left !== right && !isLeft) return left < right ? -sign : sign;
       }
       return a - b;
     });
@@ -132,8 +143,12 @@ builtin("unique", "X dir?", 'the different elements, or rows (dir = "r"), in ord
   const x = args.matrix("X");
   const direction = args.text("dir", "rc");
   if (direction === "rc") {
-    const different = [...new Set(x.dataSync())].sort((a, b) => a - b);
-    return dense(Float64Array.from(different), different.length, 1);
+    const first = new Map<number, number>();
+    x.dataSync().forEach((value, position) => {
+      if (!first.has(value)) first.set(value, position);
+    });
+    const different = [...first.keys()].sort((a, b) => a - b);
+    return x.reshape(x.size, 1).take(different.map((value) => first.get(value) as number));
   }
   const lines = direction === "r" ? x : x.T;
   const seen = new Set<string>();
@@ -151,23 +166,24 @@ builtin(
   "target groups fn weights? ngroups?",
   "an aggregate of the rows of each group: one row for each group",
   (args) => {
-    const [target, groups] = [args.matrix("target"), [...args.matrix("groups").dataSync()]];
-    const count = args.has("ngroups") ? args.int("ngroups") : Math.max(0, ...groups);
-    const places = groups.map((group) => Math.floor(group) - 1);
-    const weights = args.has("weights") ? args.matrix("weights") : ones(groups.length, 1);
-    const placer = tabulated(args.matrix("groups"), countFrom(groups.length), weights, [count, groups.length]);
-    const sizes = placer.sum(1);
+    const [target, groups] = [args.matrix("target"), args.matrix("groups")];
+    const count = args.has("ngroups") ? args.int("ngroups") : Math.floor(largestOf(groups.dataSync()));
+    const weights = args.has("weights") ? args.matrix("weights") : ones(groups.size, 1);
+    const sizes = tabulated(groups, full(groups.size, 1, 1), weights, [count, 1]);
+    const sums = (x: Matrix): Matrix => sumsOf(x.mul(weights), groups, count);
     switch (args.text("fn")) {
       case "count":
         return sizes;
       case "sum":
-        return placer.matmul(target);
+        return sums(target);
       case "mean":
-        return placer.matmul(target).div(sizes);
+        return sums(target).div(sizes);
       case "variance":
       case "var": {
-        const centred = target.sub(placer.matmul(target).div(sizes).take(places));
-        return placer.matmul(centred.mul(centred)).div(sizes.sub(1));
+        // Rows of groups above `count` are not summed; any mean does for them.
+        const places = Array.from(groups.dataSync(), (group) => Math.min(Math.floor(group), count) - 1);
+        const centred = target.sub(sums(target).div(sizes).take(places));
+        return sums(centred.mul(centred)).div(where(sizes, sizes.sub(1), 0));
       }
       default:
         throw new HeddleError("argument", `aggregate: the function "${args.text("fn")}" is not there`, {
@@ -176,6 +192,17 @@ builtin(
     }
   },
 );
+
+/** The sums of the rows of each group. A product with a matrix of groups would spread NaN over all of them. */
+function sumsOf(x: Matrix, groups: Matrix, count: number): Matrix {
+  if (x.rows !== groups.size) throw new HeddleError("shape", `aggregate: ${groups.size} groups for ${x.rows} rows`);
+  const across = full(x.rows, 1, 1).matmul(countFrom(x.columns).T).reshape(x.size, 1);
+  const down = groups
+    .reshape(groups.size, 1)
+    .matmul(full(1, x.columns, 1))
+    .reshape(x.size, 1);
+  return tabulated(down, across, x.reshape(x.size, 1), [count, x.columns]);
+}
 
 const countFrom = (count: number): Matrix =>
   dense(
@@ -190,8 +217,12 @@ builtin(
   "a row with a 1 at its value for each element: nrow(target) x max",
   (args: Args) => {
     const target = args.matrix("target");
-    const max = args.has("max") ? args.int("max") : Math.max(...target.dataSync());
-    const byRow = tabulated(countFrom(target.size), target, double(1).matrix, [target.size, max]);
+    const values = target.dataSync();
+    const max = args.has("max") ? args.int("max") : Math.floor(largestOf(values));
+    // Without `ignore` an element without a place is an error; with it the row stays 0.
+    const kept = [...values.keys()].filter((row) => (values[row] as number) >= 1 || !args.flag("ignore"));
+    const column = target.reshape(target.size, 1).take(kept);
+    const byRow = tabulated(countFrom(target.size).take(kept), column, double(1).matrix, [target.size, max]);
     return args.text("dir", "cols") === "rows" ? byRow.T : byRow;
   },
 );

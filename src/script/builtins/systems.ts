@@ -17,7 +17,7 @@ builtin("det", "A", "the determinant: a scalar", (args) => new Scalar("double", 
 builtin("eigen", "A", "[values, vectors] of a symmetric matrix, ascending: n x 1 and n x n", (args) => {
   const a = args.matrix("A");
   const [rows, size] = [a.dataSync(), a.rows];
-  const scale = Math.max(1e-300, ...[...rows].map(Math.abs));
+  const scale = rows.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-300);
   for (let i = 0; i < size; i++)
     for (let j = 0; j < i; j++)
       if (Math.abs((rows[i * size + j] as number) - (rows[j * size + i] as number)) > 1e-9 * scale)
