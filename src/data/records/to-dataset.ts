@@ -93,6 +93,14 @@ export async function streamed<Row extends object>(
   const types = numeric("streamed", first, options);
   const { pick } = node;
   const reader = pick === undefined ? new Cursor(node, name) : new Picker(pick);
+  // All columns ask at once: the source is looked at once.
+  let asked: Promise<string> | undefined;
+  const identity = async (): Promise<string> => {
+    asked ??= records.identity("workers").finally(() => {
+      asked = undefined;
+    });
+    return fingerprint(await asked);
+  };
   const columns = Object.entries(types).map(([column, { shape, dtype }]): Column => {
     const inner = shape.slice(1);
     const read = async (rows: RowIndices, moment: ReadMoment = { epoch: 0, seed: 0 }): Promise<TypedArray> => {
@@ -114,7 +122,6 @@ export async function streamed<Row extends object>(
       return found.data;
     };
     const whole = (): Promise<TypedArray> => read(Float64Array.from({ length }, (_unused, row) => row));
-    const identity = async (): Promise<string> => fingerprint(records.describe());
     const { transform } = transformOf(column, options as ToDatasetOptions);
     return Object.freeze({
       name: column,
