@@ -370,6 +370,8 @@ test.each([
   ["concatenate: the axis is 0", () => concatenate([ones(2, 2)], 2 as never)],
   ["table: columns 2 to 3 are outside of 0 to 2", () => table(ones(1, 1), [0], [2], [2, 2])],
   ["table: 2 weights, 1 rows, 1 columns", () => table(ones(2, 1), [0], [0], [2, 2])],
+  ["a matrix of 1000000x1000000 takes 8.00 TB", () => ones(1e6, 1e6).mul(2).sum().itemSync()],
+  ["HEDDLE_MEMORY", () => rand(1e6, 1e6, { seed: 1 }).sum().itemSync()],
   ['takes a matrix or a number, got "a"', () => binary("add", x(), "a" as never)],
   [
     "singular",
