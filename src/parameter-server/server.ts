@@ -106,6 +106,7 @@ class Server implements ParameterServer {
   private rule: string | undefined;
   private begun: string | undefined;
   private beginWaits: ((start: string) => void)[] = [];
+  private readonly shardWaits: (() => void)[] = [];
   private broken: HeddleError | undefined;
   private closed = false;
   private received = 0;
@@ -250,12 +251,14 @@ class Server implements ParameterServer {
     if (this.recent.length === 0) this.recentBase = from;
     const known = this.recentBase + this.recent.length;
     if (from <= known) this.recent.push(...entries.slice(known - from));
+    // A worker may leave before the first one has made the shards: a shard begins with the first entry.
+    while (this.shards.size < this.copies) await new Promise<void>((resolve) => this.shardWaits.push(resolve));
     if (this.recent.length > 2 * keptRecent) {
       this.recentBase += this.recent.length - keptRecent;
       this.recent = this.recent.slice(-keptRecent);
     }
     const versions = await Promise.all([...this.shards.values()].map((shard) => shard.apply(from, entries)));
-    return versions.length === 0 ? from + entries.length : Math.min(...versions);
+    return Math.min(...versions);
   }
 
   /** The run cannot go on. */
@@ -280,7 +283,7 @@ class Server implements ParameterServer {
     const start = read.find((one) => typeof one.start === "string")?.start;
     if (typeof start === "string") this.begin(start);
     const [newest] = [...read].sort((a, b) => b.base + b.entries.length - a.base - a.entries.length);
-    const isWhole = this.shards.size > 0 && [...this.shards.values()].every(({ isLoaded }) => isLoaded);
+    const isWhole = this.shards.size === this.copies && [...this.shards.values()].every(({ isLoaded }) => isLoaded);
     // Workers may have gone on because of these entries, which are now on this server again.
     if (newest !== undefined && newest.entries.length > 0 && isWhole) await this.applyAll(newest.base, newest.entries);
     const rule = read.find((one) => typeof one.rule === "string")?.rule;
@@ -295,8 +298,13 @@ class Server implements ParameterServer {
       if (typeof fields["spec"] !== "string") continue;
       const state = new ShardState(fields["spec"], this.runtime);
       if (typeof fields["known"] === "string") state.restore(fields["known"], body);
-      this.shards.set(shard, state);
+      this.keep(shard, state);
     }
+  }
+
+  private keep(shard: number, state: ShardState): void {
+    this.shards.set(shard, state);
+    for (const resolve of this.shardWaits.splice(0)) resolve();
   }
 
   /** What the server that decided before has left; undefined if no shard has values yet. */
@@ -488,7 +496,7 @@ class Server implements ParameterServer {
     if (known === undefined) {
       if (!this.hosts(shard).includes(this.options.index))
         throw new HeddleError("protocol", `server ${this.options.index} has no shard ${shard}`);
-      this.shards.set(shard, new ShardState(spec, this.runtime));
+      this.keep(shard, new ShardState(spec, this.runtime));
     } else if (known.spec !== spec)
       throw new HeddleError("mismatch", "a worker has other parameters, or another optimizer, than the first worker");
   }

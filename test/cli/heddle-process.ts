@@ -37,7 +37,7 @@ export function heddle(args: readonly string[], variables: NodeJS.ProcessEnv = {
 export interface Started {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
-  /** Resolves when the output contains a text. */
+  /** Resolves when the output or the error stream contains a text. */
   until(text: string): Promise<void>;
 }
 
@@ -64,7 +64,7 @@ export function watched(child: ChildProcess): Started {
   const until = (text: string): Promise<void> =>
     new Promise((resolve, reject) => {
       const check = (): void => {
-        if (output.stdout.includes(text)) resolve();
+        if (output.stdout.includes(text) || output.stderr.includes(text)) resolve();
       };
       listeners.push(check);
       void ended.then(() => reject(new Error(`ended without "${text}":\n${output.stdout}${output.stderr}`)));

@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -6,6 +7,7 @@ import { afterAll, describe, expect, expectTypeOf, test } from "vitest";
 import {
   type BatchOf,
   balanced,
+  csv,
   fromArrays,
   fromDataset,
   fromGenerator,
@@ -388,8 +390,93 @@ describe("stored", () => {
     const failing = records(100).map((row) => (row.y === 70 ? ({ ...row, x: [1] } as never) : row));
     await expect(stored(failing, place)).rejects.toThrow(/record 70\D|column "x"/);
     expect((await stored(records(10), place)).length).toBe(10);
+    expect(readdirSync(place).length).toBe(3);
     writeFileSync(join(place, "records.json"), '{"heddle":"records 1","columns":[{"file":"../x"}]}');
     await expect(stored(records(10), place)).rejects.toThrow(/not a list of stored columns/);
+  });
+
+  const csvOf = (name: string, content: string): string => {
+    const path = join(folder, name);
+    writeFileSync(path, content);
+    utimesSync(path, 5, 5);
+    return path;
+  };
+  test.each<[string, () => object, () => object]>([
+    ["other rows of the same number", () => fromRows([{ x: 1 }]), () => fromRows([{ x: 2 }])],
+    ["rows of other arrays", () => fromRows([{ x: [1, 2] }]), () => fromRows([{ x: Int32Array.of(1, 2) }])],
+    [
+      "other types of columns",
+      () => csv(csvOf("types.csv", "a,b\n1,2\n"), { columns: { a: "f32" } }),
+      () => csv(join(folder, "types.csv"), { columns: { a: "f64" } }),
+    ],
+    [
+      "another separator",
+      () => csv(csvOf("separator.csv", "a;1\n"), { header: ["a", "b"], separator: ";" }).map(() => ({ x: 1 })),
+      () => csv(join(folder, "separator.csv"), { header: ["a", "b"] }).map(() => ({ x: 1 })),
+    ],
+    [
+      "a file that was written again with the same size",
+      () => csv(csvOf("again.csv", "a\n1\n")),
+      () => {
+        utimesSync(csvOf("again.csv", "a\n2\n"), 1, 1);
+        return csv(join(folder, "again.csv"));
+      },
+    ],
+    [
+      "records that leave bad ones out",
+      () => fromRows([{ x: 1 }, { x: 2 }]).filter(() => true),
+      () => fromRows([{ x: 1 }, { x: 2 }]).filter(() => true, { onBad: "skip" }),
+    ],
+    [
+      "a dataset with other values",
+      () => fromDataset(fromArrays({ x: { shape: [1], data: [1] } })),
+      () => fromDataset(fromArrays({ x: { shape: [1], data: [2] } })),
+    ],
+  ])("%s are other records", async (what, one, other) => {
+    const store = (records: object) => stored(records as Records<object>, join(folder, `other ${what}`));
+    const first = one();
+    await store(first);
+    await store(first);
+    await store(one());
+    await expect(store(other())).rejects.toThrow(/holds other records, or their source has changed/);
+  });
+
+  test("workers agree on copies of a file, and not on other contents", async () => {
+    const identity = async (content: string, time: number) => {
+      utimesSync(csvOf("copy.csv", content), time, time);
+      const column = (await streamed(csv(join(folder, "copy.csv")), { length: 1 })).columns.get("a");
+      return column?.identity?.({ first: 0, count: 1 }, false);
+    };
+    expect(await identity("a\n1\n", 1)).toBe(await identity("a\n1\n", 2));
+    expect(await identity("a\n1\n", 1)).not.toBe(await identity("a\n2\n", 1));
+  });
+
+  test("twice at once, the same records are written once", async () => {
+    const place = join(folder, "twice");
+    const [one, other] = await Promise.all([stored(records(300), place), stored(records(300), place)]);
+    for (const dataset of [one, other])
+      expect(Array.from((await dataset.columns.get("y")?.load()) ?? [])).toEqual(range(0, 300));
+    expect(readdirSync(place).length).toBe(3);
+  });
+
+  test("a file in the place of the folder is an error in words; what killed runs left is removed", async () => {
+    const path = csvOf("no-folder", "x");
+    for (const place of [path, join(path, "below")])
+      await expect(stored(records(2), place)).rejects.toThrow(
+        /cannot use the folder .*no-folder.*it is a file, or lies/,
+      );
+    const place = join(folder, "killed");
+    await stored(records(5), place);
+    const [own = ""] = readdirSync(place).filter((name) => name.startsWith("column-0"));
+    const ended = spawnSync(process.execPath, ["--eval", ""]).pid;
+    const nameOf = (pid: number): string => own.replace(/[0-9a-f]{8}-\d+\.bin$/, `00000000-${pid}.bin`);
+    const killed = [nameOf(ended), nameOf(ended).replace("column-0", "column-1")];
+    const kept = [nameOf(process.pid), nameOf(ended).replace(/^column-0-.{8}/, "column-0-00000000")];
+    for (const name of [...killed, ...kept]) writeFileSync(join(place, name), "x");
+    const used = readdirSync(place).filter((name) => !killed.includes(name));
+    await stored(records(5), place);
+    expect(readdirSync(place)).toEqual(used);
+    expect((await stored(records(5), place)).length).toBe(5);
   });
 });
 

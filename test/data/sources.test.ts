@@ -408,5 +408,12 @@ test("images: a class for each folder, in one size, in any order; a file that is
   expect((await images(root, { channels: 1 }).toArray())[0]?.x.length).toBe(48);
   writeFileSync(join(root, "cat", "3.png"), "no image");
   await expect(images(root).toArray()).rejects.toThrow(/3.png: /);
-  expect((await images(root, { onBad: "skip", size: [2, 2] }).toArray()).length).toBe(7);
+  const kept = images(root, { onBad: "skip", size: [4, 5] });
+  expect([kept.length, await kept.toArray()]).toEqual([undefined, found]);
+  const order = (await kept.shuffle().toArray()).map(({ path }) => path);
+  expect([...order].sort()).toEqual(found.map(({ path }) => path));
+  expect((await kept.shuffle().toArray()).map(({ path }) => path)).toEqual(order);
+  const rest: string[] = [];
+  for await (const { path } of kept.shuffle().read({ from: 2 })) rest.push(path);
+  expect(rest).toEqual(order.slice(2));
 });

@@ -137,7 +137,7 @@ const tensorCases = casesOf(
   },
   (fn) => (x) => (fn as unknown as (x: Tensor) => Tensor)(x),
   // The edges of a histogram are numbers of the dtype, and it counts between those.
-  ["train", "distributedStep", "allClose", "histogram"],
+  ["train", "distributedStep", "iterate", "allClose", "histogram"],
 ).filter(({ run }) => {
   try {
     heddle.evalShape((x: Tensor) => ({ ...(leavesOf(run(x, x)) as [Tensor, ...Tensor[]]) }), {

@@ -1,5 +1,8 @@
 /** Servers as processes of `heddle run`: the values of plain training, and a run that goes on when a server and a worker are killed. */
 import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { type Ended, started } from "../cli/heddle-process.ts";
@@ -70,6 +73,23 @@ describe.skipIf(missing !== undefined)("processes", () => {
     const ended = await going.ended;
     expect(told(ended).history).toHaveLength(3);
     expect(ended.stderr).toMatch(/worker 2 was ended by SIGKILL: the others go on/);
+  });
+
+  test("a worker that is killed before the training begins is not waited for", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "heddle-before-"));
+    try {
+      const signal = join(folder, "go");
+      const going = run("--workers", "3", "--servers", "2", "--policy", "bsp", "--", "2", "0", signal);
+      await going.until("[rank 2] before the training");
+      process.kill(workerPids(going.child.pid as number).at(-1) as number, "SIGKILL");
+      await going.until("worker 2 was ended by SIGKILL: the others go on");
+      writeFileSync(signal, "");
+      const ended = await going.ended;
+      expect(told(ended).history).toHaveLength(2);
+      expect(ended.stdout).toMatch(/servers: policy bsp, 8 steps of 16 pushes/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });
 

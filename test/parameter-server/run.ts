@@ -1,8 +1,18 @@
-/** Trains a small network in f64 and prints a hash of the result on rank 0; the first argument is the number of epochs, the second a pause for each step. */
+/**
+ * Trains a small network in f64 and prints values and history on rank 0. Arguments: the number of epochs, a pause for each step in ms, and a
+ * file for which every worker waits before it trains.
+ */
+import { existsSync } from "node:fs";
+import { setTimeout as pauseFor } from "node:timers/promises";
 import { data, isTensor, losses, nn, optim, train } from "heddle";
 import { flattenTree } from "../../src/util/tree.ts";
 
-const [epochs, pause] = process.argv.slice(2).map(Number) as [number, number];
+const [epochs, pause] = process.argv.slice(2, 4).map(Number) as [number, number];
+const signal = process.argv[4];
+if (signal !== undefined) {
+  console.log("before the training");
+  while (!existsSync(signal)) await pauseFor(20);
+}
 const rows = 48;
 const x = Float32Array.from({ length: 3 * rows }, (_unused, index) => Math.sin(index * 1.7));
 const points = data.fromArrays({
@@ -20,7 +30,7 @@ const result = await train({
   callbacks: {
     onStep: async ({ step }) => {
       if (step === 4) console.log("under way");
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      await pauseFor(pause);
     },
   },
 });

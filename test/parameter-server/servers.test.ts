@@ -39,6 +39,19 @@ describe.each([1, 3])("%d servers", (count) => {
   );
 });
 
+test("a worker that is lost before there are shards is not waited for", async () => {
+  const { client, servers } = await started(2, { workers: 2 });
+  for (const server of servers) server.lost(1);
+  const own = client(0);
+  await own.open(shardsFor(2), { policy: "bsp" });
+  await own.load(filled(0), new Map(), 0, "begun");
+  const { version } = await own.clock(0, 0);
+  await own.pull(version);
+  await own.push(0, filled(-1), [1]);
+  const next = await own.clock(1, 1);
+  expect(numbers((await own.pull(next.version)).get("bias"))).toEqual([1, 1, 1]);
+});
+
 test("a worker that comes back goes on where the servers are; a push of an earlier life counts once", async () => {
   const { client } = await started(2, { workers: 1 });
   const shards = shardsFor(2);

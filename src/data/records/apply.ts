@@ -59,6 +59,9 @@ interface Applied {
   readonly onBad: OnBad;
 }
 
+/** The step in a chain. */
+const stepOf = ({ what, onBad }: Applied): string => (onBad === "fail" ? what : `${what}, bad records left out`);
+
 /** The results for a piece's records, one for each; a bad record has none. */
 async function outcomes(
   { what, fn, onBad }: Applied,
@@ -133,7 +136,7 @@ export function mapped(applied: Applied): Node {
   const exact = onBad === "fail";
   const { pick } = node;
   return {
-    chain: [...node.chain, what],
+    chain: [...node.chain, stepOf(applied)],
     length: exact ? node.length : undefined,
     read: (reading) =>
       exact
@@ -183,7 +186,7 @@ export function flatMapped(applied: Applied): Node {
 
 /** A step whose number of records only reading tells: to go on from a record, the records before it are read again. */
 const readAgain = (applied: Applied, finish: Parameters<typeof computed>[2]): Node => ({
-  chain: [...applied.node.chain, applied.what],
+  chain: [...applied.node.chain, stepOf(applied)],
   length: undefined,
   read: (reading) => after(computed(applied, { ...reading, from: 0 }, finish), reading.from),
 });

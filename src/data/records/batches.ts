@@ -2,7 +2,7 @@
 import { type Tensor, tensor } from "../../functions/index.ts";
 import type { DType } from "../../ir/dtype.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { type BatchValues, type Collate, collate, isHostRows } from "./collate.ts";
+import { type BatchValues, type Collate, checkNames, collate, isHostRows } from "./collate.ts";
 import type { Node, Reading } from "./node.ts";
 import { type AnyRow, chosen, joined, type Piece } from "./piece.ts";
 import { windows } from "./steps.ts";
@@ -13,9 +13,12 @@ export interface RecordBatchOptions<Row = AnyRow> {
   readonly dropRemainder?: boolean;
   /** Fills vectors up that are shorter than the longest of their batch. Default: vectors must be equally long. */
   readonly pad?: number;
-  /** Leave vectors of different lengths as a list of arrays. Default false. */
+  /** Leave vectors as a list of arrays, also where they are equally long. Default false. */
   readonly ragged?: boolean;
-  /** Dtypes by column; default the dtype of typed arrays, f32 for plain numbers, bool for truth values, i64 for bigints. */
+  /**
+   * Dtypes by column; default the dtype of typed arrays, f32 for plain numbers, bool for truth values, i64 for bigints. A value that the
+   * dtype does not have is an error; so are whole numbers that f32 cannot hold where no dtype is named.
+   */
   readonly dtypes?: { readonly [Name in keyof Row]?: DType };
   /**
    * Batches of records whose vectors in `column` are of similar length: each record goes to the first bound that its length does not
@@ -96,6 +99,7 @@ export class RecordBatches<Row> implements AsyncIterable<BatchOf<Row>> {
       let skip = from;
       for await (const { piece, bound } of inBuckets(this.node.read(reading), this.size, buckets, dropRemainder)) {
         if (skip-- > 0) continue;
+        checkNames("batch", "dtypes", dtypes, piece);
         const { [buckets.column]: values = [], ...others } = piece.columns;
         const own = { ...piece, columns: { [buckets.column]: values } };
         const columns = {
@@ -110,6 +114,7 @@ export class RecordBatches<Row> implements AsyncIterable<BatchOf<Row>> {
     for await (const piece of windows(this.node.read(reading), this.size)) {
       signal?.throwIfAborted();
       if (piece.length < this.size && dropRemainder) return;
+      checkNames("batch", "dtypes", dtypes, piece);
       yield { rows: piece.length, columns: collate(piece, shape) };
     }
   }

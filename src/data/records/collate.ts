@@ -1,7 +1,9 @@
 /** @module From records to batches: numbers become arrays, vectors are stacked or padded, texts stay lists. */
-import { type DType, dtypes, isDType, type TypedArray } from "../../ir/dtype.ts";
+import { type DType, dtypes, isDType, isFloat, isLong, roundTo, type TypedArray } from "../../ir/dtype.ts";
 import type { Shape } from "../../ir/shape.ts";
+import { notOf, whyNotOf } from "../../tensor/arguments.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { shown } from "../../util/show.ts";
 import type { HostRows } from "../gather.ts";
 import { dtypeOfArray, type Piece, placed, type Values } from "./piece.ts";
 
@@ -11,7 +13,7 @@ export interface Collate {
   readonly pad?: number | undefined;
   /** Vectors are padded to this length; default the longest of the batch. */
   readonly to?: number | undefined;
-  /** Leave vectors of different lengths as a list. */
+  /** Leave vectors as a list, also where they are equally long. */
   readonly ragged?: boolean | undefined;
   /** Dtypes by column; default f32 for plain numbers, the dtype of typed arrays. */
   readonly dtypes?: { readonly [name: string]: DType } | undefined;
@@ -29,22 +31,38 @@ export function collate(piece: Piece, options: Collate): { [name: string]: Batch
   );
 }
 
+/**
+ * Checks that `dtypes`, or another record by column, names columns of the piece.
+ *
+ * @throws HeddleError `option` with the name that no column has
+ */
+export function checkNames(what: string, option: string, byColumn: object | undefined, piece: Piece): void {
+  const known = Object.keys(piece.columns);
+  const lacking = Object.keys(byColumn ?? {}).find((name) => !known.includes(name));
+  if (lacking === undefined || known.length === 0) return;
+  throw new HeddleError("option", `${what}: ${option} names "${lacking}", which the records do not have`, {
+    hint: `the columns are ${known.join(", ")}`,
+  });
+}
+
+/** The dtype that the caller names for a column. */
+function namedDType(name: string, named: Collate["dtypes"]): DType | undefined {
+  const dtype = named !== undefined && Object.hasOwn(named, name) ? named[name] : undefined;
+  if (dtype !== undefined && !isDType(dtype))
+    throw new HeddleError("dtype", `batch: column "${name}": dtype ${shown(dtype)} is unknown`);
+  return dtype;
+}
+
 function column(name: string, values: Values, piece: Piece, options: Collate): BatchValues {
-  const wanted = options.dtypes?.[name];
-  if (wanted !== undefined && !isDType(wanted))
-    throw new HeddleError("dtype", `batch: dtype "${String(wanted)}" is unknown`);
+  const wanted = namedDType(name, options.dtypes);
   const stored = dtypeOfArray(values);
-  if (stored !== undefined) {
-    const data = values as TypedArray;
-    return {
-      shape: [piece.length],
-      dtype: wanted ?? stored,
-      data: wanted === undefined || wanted === stored ? data : dtypes[wanted].create(data),
-    };
-  }
+  if (stored !== undefined && (wanted === undefined || wanted === stored))
+    return { shape: [piece.length], dtype: stored, data: values as TypedArray };
   const [first] = values as readonly unknown[];
   if (isScalar(first)) return scalars(name, values as readonly unknown[], piece, wanted);
-  if (isVector(first)) return vectors(name, values as readonly unknown[], piece, options);
+  if (isVector(first)) return vectors(name, values as readonly unknown[], piece, { ...options, wanted });
+  if (wanted !== undefined && piece.length > 0)
+    throw misfit(name, 0, piece, `is ${kindOf(first)}, which dtypes cannot make ${wanted} of`);
   return values as readonly unknown[];
 }
 
@@ -62,25 +80,76 @@ function misfit(name: string, index: number, piece: Piece, what: string): Heddle
 
 const kindOf = (value: unknown): string => (value === null ? "null" : Array.isArray(value) ? "a list" : typeof value);
 
+/** Whole numbers up to here are counts or identifiers, which must not become others; larger numbers are measurements. */
+const largestWhole = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Sets values in an array of the dtype, from `start` on. `isNamed`: the caller names the dtype, so floats round as they do elsewhere.
+ * Gives the index of the first value that does not fit and why, if there is one.
+ */
+function fill(
+  data: TypedArray,
+  start: number,
+  values: ArrayLike<unknown>,
+  dtype: DType,
+  isNamed: boolean,
+): { readonly index: number; readonly reason: string } | undefined {
+  const [isRounded, isBig] = [isFloat(dtype), isLong(dtype)];
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index];
+    const reason = whyNotOf(dtype, value);
+    if (reason !== undefined) return { index, reason };
+    if (isBig) {
+      data[start + index] = BigInt(value as number) as unknown as number;
+      continue;
+    }
+    const number = Number(value);
+    const rounded = roundTo(dtype, number);
+    data[start + index] = rounded;
+    // NaN and what is exact, the usual case.
+    if (rounded === number && typeof value !== "bigint") continue;
+    if (!isRounded) {
+      if (rounded !== number) return { index, reason: `${shown(value)} is not a value of ${dtype}` };
+    } else if (Number.isFinite(number) && !Number.isFinite(rounded))
+      return { index, reason: `${value} is too large for ${dtype}` };
+    else if (!isNamed && isChanged(value as number | bigint, rounded))
+      return { index, reason: `${dtype} holds ${rounded} in the place of ${value}` };
+  }
+  return undefined;
+}
+
+/** Whether rounding makes another whole number of a whole number. */
+const isChanged = (value: number | bigint, rounded: number): boolean =>
+  typeof value === "bigint"
+    ? BigInt(rounded) !== value
+    : rounded !== value && Number.isInteger(value) && Math.abs(value) <= largestWhole;
+
+function unfit(name: string, index: number, piece: Piece, dtype: DType, reason: string): HeddleError {
+  const what = `batch: ${placed(index, piece.place)}: column "${name}"`;
+  if (!reason.includes(`${dtype} holds`) && !reason.includes("too large")) return notOf(what, dtype, reason);
+  return new HeddleError("dtype", `${what}: ${reason}`, {
+    hint: `pass dtypes: { ${name}: "f64" }, or "i32" or "i64" for whole numbers`,
+  });
+}
+
 function scalars(name: string, values: readonly unknown[], piece: Piece, wanted: DType | undefined): HostRows {
   const [first] = values;
   const dtype = wanted ?? (typeof first === "boolean" ? "bool" : typeof first === "bigint" ? "i64" : "f32");
-  const data = dtypes[dtype].create(values.length) as { [index: number]: number | bigint; length: number };
-  const isLong = typeof dtypes[dtype].create(1)[0] === "bigint";
-  for (let index = 0; index < values.length; index++) {
-    const value = values[index];
-    if (!isScalar(value))
-      throw misfit(name, index, piece, `is ${kindOf(value)}, where the first record has a ${typeof first}`);
-    data[index] = isLong ? BigInt(value) : Number(value);
-  }
-  return {
-    shape: [values.length],
-    dtype,
-    data: dtype === "f16" || dtype === "bf16" ? dtypes[dtype].create(data as never) : (data as unknown as TypedArray),
-  };
+  const data = dtypes[dtype].create(values.length);
+  for (let index = 0; index < values.length; index++)
+    if (!isScalar(values[index]))
+      throw misfit(name, index, piece, `is ${kindOf(values[index])}, where the first record has a ${typeof first}`);
+  const problem = fill(data, 0, values, dtype, wanted !== undefined);
+  if (problem !== undefined) throw unfit(name, problem.index, piece, dtype, problem.reason);
+  return { shape: [values.length], dtype, data };
 }
 
-function vectors(name: string, values: readonly unknown[], piece: Piece, options: Collate): BatchValues {
+function vectors(
+  name: string,
+  values: readonly unknown[],
+  piece: Piece,
+  options: Collate & { readonly wanted: DType | undefined },
+): BatchValues {
   const list = values.map((value, index): Vector => {
     if (!isVector(value)) throw misfit(name, index, piece, `is ${kindOf(value)}, where the first record has a vector`);
     return value;
@@ -88,8 +157,25 @@ function vectors(name: string, values: readonly unknown[], piece: Piece, options
   const [first] = list as [Vector];
   const longest = list.reduce((most, { length }) => Math.max(most, length), 0);
   const isEqual = list.every(({ length }) => length === first.length);
-  const { pad, ragged, to = longest } = options;
-  if (ragged === true && !isEqual) return list;
+  const { pad, ragged, to = longest, wanted } = options;
+  /** Sets the values of a record in an array. */
+  const set = (data: TypedArray, start: number, row: number, dtype: DType): void => {
+    const vector = list[row] as Vector;
+    if (dtypeOfArray(vector) === dtype) {
+      data.set(vector as ArrayLike<number>, start);
+      return;
+    }
+    const problem = fill(data, start, vector, dtype, wanted !== undefined);
+    if (problem !== undefined) throw unfit(name, row, piece, dtype, `value ${problem.index}: ${problem.reason}`);
+  };
+  if (ragged === true) {
+    if (wanted === undefined) return list;
+    return list.map((vector, row) => {
+      const data = dtypes[wanted].create(vector.length);
+      set(data, 0, row, wanted);
+      return data;
+    });
+  }
   if (pad === undefined && !isEqual) {
     const at = list.findIndex(({ length }) => length !== first.length);
     throw new HeddleError(
@@ -104,18 +190,16 @@ function vectors(name: string, values: readonly unknown[], piece: Piece, options
     throw misfit(name, at, piece, `has ${list[at]?.length} values, above the largest bound ${width}`);
   }
   const natural = dtypeOfArray(first) ?? (typeof first[0] === "bigint" ? "i64" : "f32");
-  const dtype = options.dtypes?.[name] ?? natural;
-  const data = dtypes[dtype].create(list.length * width) as {
-    set(values: ArrayLike<never>, at: number): void;
-    fill(value: never): void;
-  };
-  if (pad !== undefined && pad !== 0) data.fill((dtype === "i64" || dtype === "u64" ? BigInt(pad) : pad) as never);
-  const bigs = dtype === "i64" || dtype === "u64";
-  for (const [row, vector] of list.entries()) {
-    const fits = vector.length === 0 || (typeof vector[0] === "bigint") === bigs;
-    const convert = (value: number | bigint): number | bigint => (bigs ? BigInt(value) : Number(value));
-    data.set((fits ? vector : Array.from(vector, convert)) as ArrayLike<never>, row * width);
+  const dtype = wanted ?? natural;
+  const data = dtypes[dtype].create(list.length * width);
+  if (pad !== undefined && pad !== 0) {
+    const padding = dtypes[dtype].create(1);
+    const problem = fill(padding, 0, [pad], dtype, true);
+    if (problem !== undefined)
+      throw new HeddleError("option", `batch: pad: column "${name}" is ${dtype}; ${problem.reason}`);
+    data.fill(padding[0] as number);
   }
+  for (const row of list.keys()) set(data, row * width, row, dtype);
   const inner = isEqual && first.shape !== undefined && width === first.length ? first.shape : [width];
-  return { shape: [list.length, ...inner], dtype, data: data as unknown as TypedArray };
+  return { shape: [list.length, ...inner], dtype, data };
 }

@@ -6,10 +6,10 @@
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
-import { canonicalJson, type Plain } from "../../util/text.ts";
 import type { ShuffleOptions } from "../dataset.ts";
 import { filtered, flatMapped, isRemote, mapped, type OnBad, type RemoteFunction, type RowFunction } from "./apply.ts";
 import { RecordBatches, type RecordBatchOptions } from "./batches.ts";
+import { type Among, chainIdentity, type Link, plainChain } from "./identity.ts";
 import { type Node, type Reading, readPicked } from "./node.ts";
 import { type AnyRow, chosen, joined, type Piece, rowsOf } from "./piece.ts";
 import { cached, concatenated, prefetched, repeated, shuffled, skipped, taken, zipped } from "./steps.ts";
@@ -132,7 +132,8 @@ export class Records<Row extends object = AnyRow> implements AsyncIterable<Row> 
     const { seed, reshuffle = true, window = defaultWindow } = options;
     if (seed !== undefined) checkInteger("shuffle", "seed", seed, 0);
     checkInteger("shuffle", "window", window, 1);
-    const ordinal = 1024 * this.node.chain.filter((step) => String(step).startsWith("shuffle")).length;
+    const ordinal =
+      1024 * this.node.chain.filter((step) => typeof step === "string" && step.startsWith("shuffle")).length;
     return new Records(shuffled(this.node, { seed, reshuffle, window, ordinal }));
   }
 
@@ -215,9 +216,14 @@ export class Records<Row extends object = AnyRow> implements AsyncIterable<Row> 
     return count;
   }
 
-  /** The source and the steps as text, for messages and comparisons. */
+  /** The source and the steps as text, for messages. */
   describe(): string {
-    return canonicalJson(this.node.chain as Plain);
+    return plainChain(this.node.chain);
+  }
+
+  /** The source, its options and what it holds now, and the steps; functions are not compared. @internal */
+  identity(among: Among): Promise<string> {
+    return chainIdentity(this.node.chain, among);
   }
 
   /** All records of epoch 0 as one piece. @internal */
@@ -247,7 +253,7 @@ export const nodeOf =
   };
 
 /** A node that picks its records. */
-export const pickedNode = (chain: readonly Plain[], length: number, pick: NonNullable<Node["pick"]>): Node => ({
+export const pickedNode = (chain: readonly Link[], length: number, pick: NonNullable<Node["pick"]>): Node => ({
   chain,
   length,
   pick,

@@ -8,6 +8,7 @@ import { shown } from "../../util/show.ts";
 import type { Column } from "../column.ts";
 import { Dataset } from "../dataset.ts";
 import { hostGather } from "../gather.ts";
+import { type Among, hashOf } from "./identity.ts";
 import type { Epoch, Node } from "./node.ts";
 import { after } from "./node.ts";
 import { type AnyRow, pieceOf, type Values } from "./piece.ts";
@@ -19,7 +20,7 @@ export function fromRows<Row extends object>(rows: readonly Row[]): Records<Row>
   if (!Array.isArray(rows)) throw new HeddleError("argument", `fromRows: takes a list of records, got ${shown(rows)}`);
   const place = (index: number): string => `record ${index}`;
   return new Records(
-    pickedNode([`rows ${rows.length}`], rows.length, (indices) =>
+    pickedNode([`rows ${rows.length}`, async () => hashOf(rows)], rows.length, (indices) =>
       Promise.resolve(
         pieceOf(
           "fromRows",
@@ -60,7 +61,11 @@ export function fromGenerator<Row extends object>(
     if (length !== undefined && first !== length)
       throw new HeddleError("data", `${name} gave ${first} records, its length is ${length}`);
   }
-  return new Records({ chain: [name], length, read: ({ from, ...epoch }) => after(read(epoch), from) });
+  return new Records({
+    chain: [`${name} of ${length ?? "?"}`],
+    length,
+    read: ({ from, ...epoch }) => after(read(epoch), from),
+  });
 }
 
 /** The rows of a dataset's columns as records, without transforms: numbers, and vectors of columns with more dims. */
@@ -86,7 +91,14 @@ export function fromDataset<Row extends object = { x: TypedArray; y: number }>(d
       place: (index) => `${dataset.name}, row ${found[index]}`,
     };
   };
-  return new Records(pickedNode([dataset.describe()], dataset.length, pick));
+  const contents = (among: Among): Promise<string[]> =>
+    Promise.all(
+      columns.map(async (column) => {
+        const rows = { first: 0, count: dataset.sourceLength };
+        return column.identity?.(rows, among === "runs") ?? hashOf(await column.load());
+      }),
+    );
+  return new Records(pickedNode([dataset.describe(), contents], dataset.length, pick));
 }
 
 /** Options of {@link mix}. */

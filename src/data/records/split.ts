@@ -2,6 +2,7 @@
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
 import { order } from "../order.ts";
+import { hashOf } from "./identity.ts";
 import { nodeOf, pickedNode, Records } from "./records.ts";
 import { selected } from "./steps.ts";
 
@@ -98,8 +99,9 @@ export async function balanced<Row extends object>(
   const classes = [...grouped(await keysOf(records, classOf)).values()];
   const most = classes.reduce((largest, { length }) => Math.max(largest, length), 0);
   const length = most * classes.length;
+  const named = `balanced ${classes.length} of ${most}, seed ${options.seed ?? "run"}`;
   return new Records<Row>(
-    pickedNode([...chain, `balanced ${classes.length} of ${most}`], length, (rows, epoch) => {
+    pickedNode([...chain, named, async () => hashOf(classes)], length, (rows, epoch) => {
       const found = Float64Array.from(rows, (row) => {
         const which = row % classes.length;
         const own = classes[which] as readonly number[];

@@ -1,7 +1,8 @@
 /** @module Steps that choose and order records: each is a function of a node. */
 import { HeddleError } from "../../util/errors.ts";
 import { order } from "../order.ts";
-import { type Epoch, type Node, type Reading, readPicked, upTo } from "./node.ts";
+import { hashOf } from "./identity.ts";
+import { type Epoch, type Node, type Reading, readPicked, someNode, upTo } from "./node.ts";
 import { chosen, cut, joined, lastAtMost, type Piece } from "./piece.ts";
 
 /** The first `count` records. */
@@ -204,7 +205,7 @@ export function shuffled(node: Node, options: Shuffle): Node {
     order(options.seed ?? seed, options.reshuffle ? epoch : 0, count, ordinal + turn);
   const chain = [
     ...node.chain,
-    `shuffle ${options.seed ?? "run"} ${options.reshuffle} ${pick === undefined ? window : "all"}`,
+    `shuffle ${options.seed ?? "run"} ${options.reshuffle} ${pick === undefined && node.some === undefined ? window : "all"}`,
   ];
   if (pick !== undefined && length !== undefined) {
     const picked: NonNullable<Node["pick"]> = (rows, epoch) => {
@@ -213,6 +214,12 @@ export function shuffled(node: Node, options: Shuffle): Node {
     };
     return { chain, length, pick: picked, read: (reading) => readPicked(picked, length, reading) };
   }
+  const { some } = node;
+  if (some !== undefined)
+    return someNode(chain, {
+      ...some,
+      pick: (rows, epoch) => some.pick(Float64Array.from(rows, orderOf(epoch, some.count, 0).at), epoch),
+    });
   return {
     chain,
     length,
@@ -272,7 +279,7 @@ export async function* windows(pieces: AsyncIterable<Piece>, size: number): Asyn
 /** The records of these numbers, in this order: what a split, or a balance of classes, has chosen. */
 export function selected(node: Node, rows: ArrayLike<number>, why: string): Node {
   const { pick } = node;
-  const chain = [...node.chain, why];
+  const chain = [...node.chain, why, async () => hashOf(Float64Array.from(rows))];
   const { length } = rows;
   if (pick !== undefined) {
     const own: NonNullable<Node["pick"]> = (indices, epoch) =>
@@ -341,7 +348,7 @@ export function mixed(
     }
   }
   return {
-    chain: [nodes.map(({ chain }) => [...chain]), `mix ${shares.join(" ")} of ${length}`],
+    chain: [nodes.map(({ chain }) => [...chain]), `mix ${shares.join(" ")} of ${length}, seed ${seedOf ?? "run"}`],
     length,
     async *read({ from, ...epoch }: Reading) {
       const first = placesIn(epoch, Math.floor(from / blockSize));

@@ -1,9 +1,12 @@
 /** @module Records on disk as columns of numbers: a dataset of any size, with exact shuffles, made once and used again. */
-import { type FileHandle, mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { createHash, randomBytes } from "node:crypto";
+import { type FileHandle, link, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { type DType, dtypes, isDType } from "../../ir/dtype.ts";
 import { formatShape, type Shape, sameShape } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { fingerprint } from "../../util/hash.ts";
 import { checkOptions, checkPlace } from "../../util/options.ts";
 import { version as library } from "../../util/version.ts";
 import type { Column, Transform } from "../column.ts";
@@ -39,9 +42,11 @@ interface Manifest {
 
 /**
  * Writes the records of epoch 0 into a folder, one file for each column, and gives them as a dataset that reads them by the rows of a batch.
- * Memory holds a few pieces. A folder that holds the same records already (the same source, steps and version) is used as it is.
+ * Memory holds a few pieces. A folder that holds the same records already (the same source with the same content and options, the same
+ * steps and version) is used as it is. Files that killed runs of this machine left in the folder are removed.
  *
  * @throws HeddleError `data` for a column that is not of numbers, or whose rows differ in shape; `file` when the folder holds other records
+ * or cannot be written
  */
 export async function stored<Row extends object>(
   records: Records<Row>,
@@ -51,13 +56,15 @@ export async function stored<Row extends object>(
   checkOptions("stored", options, ["dtypes", "transforms", "name", "version", "signal"]);
   checkPlace("stored", "folder", folder, "folder");
   nodeOf("stored")(records);
-  const of = `${records.describe()} ${JSON.stringify(options.dtypes ?? {})} ${options.version ?? ""}`;
+  const content = fingerprint(await records.identity("runs"));
+  const of = `${records.describe()} ${content} ${JSON.stringify(options.dtypes ?? {})} ${options.version ?? ""}`;
+  await removeLeftovers(folder);
   const found = await manifestIn(folder);
-  if (found !== undefined && found.of !== of)
-    throw new HeddleError("file", `stored: ${resolve(folder)} holds other records`, {
+  const manifest = found ?? (await write(records, folder, of, options));
+  if (manifest.of !== of)
+    throw new HeddleError("file", `stored: ${resolve(folder)} holds other records, or their source has changed`, {
       hint: "name another folder, or remove this one",
     });
-  const manifest = found ?? (await write(records, folder, of, options));
   const columns = manifest.columns.map(({ name, dtype, shape: inner, file }): Column => {
     const shape = [manifest.length, ...inner];
     const transform = (options.transforms as { readonly [name: string]: Transform } | undefined)?.[name];
@@ -67,14 +74,48 @@ export async function stored<Row extends object>(
   return fromColumns(options.name ?? folder, columns);
 }
 
+/** The names of files being written say which process writes: its machine, and its number. */
+const hostTag = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
+const columnFile = /^column-\d+-[0-9a-f]{8}-[0-9a-f]{8}-\d+\.bin$/;
+const unfinished = /^(?:column-\d+|records)-([0-9a-f]{8})-[0-9a-f]{8}-(\d+)\.(?:bin|json)$/;
+
+/** The error of a folder that cannot be used. */
+const unusable = (folder: string, cause: NodeJS.ErrnoException): HeddleError => {
+  const isFile = cause.code === "ENOTDIR" || cause.code === "EEXIST";
+  const problem = isFile ? "it is a file, or lies below one" : cause.message;
+  return new HeddleError("file", `stored: cannot use the folder ${resolve(folder)}: ${problem}`, { cause });
+};
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // The process exists, but belongs to another user.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** Removes the files that processes of this machine left when they were killed. */
+async function removeLeftovers(folder: string): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  const left = names.filter((name) => {
+    const [, host, pid] = unfinished.exec(name) ?? [];
+    return host === hostTag && !isRunning(Number(pid));
+  });
+  if (left.length === 0) return;
+  // Read after the processes were seen to be gone: what they finished is listed there.
+  const used = new Set((await manifestIn(folder))?.columns.map(({ file }) => file));
+  for (const name of left) if (!used.has(name)) await rm(join(folder, name), { force: true });
+}
+
 async function manifestIn(folder: string): Promise<Manifest | undefined> {
   const path = join(folder, "records.json");
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch {
-    return undefined;
-  }
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw unusable(folder, error);
+  });
+  if (text === undefined) return undefined;
   const malformed = new HeddleError("format", `stored: ${resolve(path)} is not a list of stored columns`, {
     hint: "remove the folder",
   });
@@ -88,7 +129,7 @@ async function manifestIn(folder: string): Promise<Manifest | undefined> {
     isDType(column?.dtype) &&
     Array.isArray(column.shape) &&
     column.shape.every(Number.isSafeInteger) &&
-    /^column-\d+-\d+\.bin$/.test(column.file);
+    columnFile.test(column.file);
   if (value?.heddle !== "records 1" || !Array.isArray(value.columns) || !value.columns.every(isColumn)) throw malformed;
   return value;
 }
@@ -99,7 +140,11 @@ async function write<Row extends object>(
   of: string,
   options: StoredOptions<Row>,
 ): Promise<Manifest> {
-  await mkdir(folder, { recursive: true });
+  const inWords = (error: NodeJS.ErrnoException): never => {
+    throw unusable(folder, error);
+  };
+  await mkdir(folder, { recursive: true }).catch(inWords);
+  const own = `${hostTag}-${randomBytes(4).toString("hex")}-${process.pid}`;
   const files: {
     readonly name: string;
     readonly dtype: DType;
@@ -107,6 +152,9 @@ async function write<Row extends object>(
     readonly file: string;
     readonly handle: FileHandle;
   }[] = [];
+  const removeOwn = async (): Promise<void> => {
+    for (const { file } of files) await rm(join(folder, file), { force: true });
+  };
   let length = 0;
   try {
     for await (const piece of records.pieces(options.signal === undefined ? {} : { signal: options.signal })) {
@@ -114,8 +162,14 @@ async function write<Row extends object>(
       const columns = Object.entries(numeric("stored", piece, options));
       if (files.length === 0)
         for (const [at, [name, { dtype, shape }]] of columns.entries()) {
-          const file = `column-${at}-${process.pid}.bin`;
-          files.push({ name, dtype, shape: shape.slice(1), file, handle: await open(join(folder, file), "w") });
+          const file = `column-${at}-${own}.bin`;
+          files.push({
+            name,
+            dtype,
+            shape: shape.slice(1),
+            file,
+            handle: await open(join(folder, file), "wx").catch(inWords),
+          });
         }
       for (const [at, [name, { data, dtype, shape }]] of columns.entries()) {
         const file = files[at];
@@ -125,32 +179,48 @@ async function write<Row extends object>(
             `stored: ${placed(0, piece.place)}: column "${name}" is ${dtype}${formatShape(shape.slice(1))}, ` +
               `the records before it have "${file?.name}" as ${file?.dtype}${formatShape(file?.shape ?? [])}`,
           );
-        await file.handle.write(dtypes[dtype].bytesOf(data));
+        await file.handle.appendFile(dtypes[dtype].bytesOf(data)).catch(inWords);
       }
       length += piece.length;
     }
     if (files.length === 0) throw new HeddleError("data", "stored: there are no records");
     for (const { handle } of files) await handle.sync();
+  } catch (error) {
+    await removeOwn();
+    throw error;
   } finally {
     for (const { handle } of files) await handle.close();
   }
-  // Workers of a run may write the same folder: the first to end is used by all.
-  const earlier = await manifestIn(folder);
-  if (earlier?.of === of) {
-    await Promise.all(files.map(({ file }) => rm(join(folder, file))));
-    return earlier;
-  }
   const columns = files.map(({ name, dtype, shape, file }) => ({ name, dtype, shape, file }));
   const manifest: Manifest = { heddle: "records 1", library, of, length, columns };
-  // The folder holds records from this rename on: what a kill leaves is written anew.
-  const path = join(folder, "records.json");
-  const temporary = await open(`${path}.${process.pid}`, "w");
+  const temporary = join(folder, `records-${own}.json`);
+  const handle = await open(temporary, "wx").catch(inWords);
   try {
-    await temporary.writeFile(JSON.stringify(manifest, null, 2));
-    await temporary.sync();
+    await handle.writeFile(JSON.stringify(manifest, null, 2));
+    await handle.sync();
   } finally {
-    await temporary.close();
+    await handle.close();
   }
-  await rename(`${path}.${process.pid}`, path);
-  return manifest;
+  // The folder holds records from here on. Several may write it at once: the first to end is used by all.
+  const isFirst = await named(temporary, join(folder, "records.json"));
+  if (isFirst) return manifest;
+  await removeOwn();
+  return (await manifestIn(folder)) as Manifest;
+}
+
+/** Gives a file its name, unless there is a file of that name: then it is removed. Says whether it has the name. */
+async function named(temporary: string, path: string): Promise<boolean> {
+  try {
+    await link(temporary, path);
+  } catch (error) {
+    // A file system without links: a rename is whole, too, and what another process just wrote stays in use there.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") {
+      await rename(temporary, path);
+      return true;
+    }
+    await rm(temporary);
+    return false;
+  }
+  await rm(temporary);
+  return true;
 }

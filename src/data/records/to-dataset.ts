@@ -7,9 +7,9 @@ import { checkInteger, checkOptions } from "../../util/options.ts";
 import { type Column, columnFromArray, type ReadMoment, type RowIndices, type Transform } from "../column.ts";
 import { type Dataset, fromColumns } from "../dataset.ts";
 import type { HostRows } from "../gather.ts";
-import { type Collate, collate, isHostRows } from "./collate.ts";
+import { type Collate, checkNames, collate, isHostRows } from "./collate.ts";
 import type { Node } from "./node.ts";
-import { type AnyRow, chosen, cut, joined, type Piece } from "./piece.ts";
+import { type AnyRow, chosen, cut, joined, type Piece, placed } from "./piece.ts";
 import { nodeOf, type Records } from "./records.ts";
 
 /** Options of {@link toDataset} and {@link streamed}. */
@@ -37,12 +37,15 @@ export async function toDataset<Row extends object>(
 }
 
 const transformOf = (name: string, { transforms }: Pick<ToDatasetOptions, "transforms">): { transform?: Transform } => {
-  const transform = (transforms as { readonly [name: string]: Transform } | undefined)?.[name];
+  const byName: { readonly [name: string]: Transform | undefined } = transforms ?? {};
+  const transform = Object.hasOwn(byName, name) ? byName[name] : undefined;
   return transform === undefined ? {} : { transform };
 };
 
 /** The columns of a piece as arrays. @throws HeddleError `data` for a column that is not of numbers */
 export function numeric(what: string, piece: Piece, options: ToDatasetOptions): { [name: string]: HostRows } {
+  checkNames(what, "dtypes", options.dtypes, piece);
+  checkNames(what, "transforms", options.transforms, piece);
   const columns = collate(piece, { dtypes: options.dtypes as Collate["dtypes"] });
   for (const [name, values] of Object.entries(columns))
     if (!isHostRows(values))
@@ -84,18 +87,33 @@ export async function streamed<Row extends object>(
       "streamed: the number of records is not known; pass length, the records of an epoch",
     );
   checkInteger("streamed", "length", length, 0);
+  if (node.length !== undefined && length > node.length)
+    throw new HeddleError("option", `streamed: length is ${length}, but there are ${node.length} records`);
   const first = await firstPiece(node, name);
   const types = numeric("streamed", first, options);
-  const dtypesOf = Object.fromEntries(Object.entries(types).map(([column, { dtype }]) => [column, dtype]));
   const { pick } = node;
   const reader = pick === undefined ? new Cursor(node, name) : new Picker(pick);
+  // All columns ask at once: the source is looked at once.
+  let asked: Promise<string> | undefined;
+  const identity = async (): Promise<string> => {
+    asked ??= records.identity("workers").finally(() => {
+      asked = undefined;
+    });
+    return fingerprint(await asked);
+  };
   const columns = Object.entries(types).map(([column, { shape, dtype }]): Column => {
     const inner = shape.slice(1);
     const read = async (rows: RowIndices, moment: ReadMoment = { epoch: 0, seed: 0 }): Promise<TypedArray> => {
       if (rows.length === 0) return dtypes[dtype].create(0);
       const piece = await reader.rows(column, rows, moment);
       const own = { ...piece, columns: { [column]: piece.columns[column] ?? [] } };
-      const found = collate(own, { dtypes: dtypesOf })[column] as HostRows;
+      const found = collate(own, { dtypes: options.dtypes as Collate["dtypes"] })[column] as HostRows;
+      if (found.dtype !== dtype)
+        throw new HeddleError(
+          "data",
+          `${name}: ${placed(0, piece.place)}: column "${column}" is ${found.dtype ?? "not of numbers"}, the first record's ${dtype}`,
+          { hint: `pass dtypes: { ${column}: "${dtype}" } if that fits all records` },
+        );
       if (found.data?.length !== rows.length * sizeOf(inner))
         throw new HeddleError(
           "data",
@@ -104,7 +122,6 @@ export async function streamed<Row extends object>(
       return found.data;
     };
     const whole = (): Promise<TypedArray> => read(Float64Array.from({ length }, (_unused, row) => row));
-    const identity = async (): Promise<string> => fingerprint(records.describe());
     const { transform } = transformOf(column, options as ToDatasetOptions);
     return Object.freeze({
       name: column,

@@ -1,9 +1,11 @@
 /** @module Records of files: each format reads one file, and this module makes one source of many. */
-
+import { createHash } from "node:crypto";
 import { HeddleError } from "../../util/errors.ts";
 import { checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
+import { blocks } from "../file-ranges.ts";
 import { type OnBad, treatBad } from "../records/apply.ts";
+import type { Among } from "../records/identity.ts";
 import type { Epoch, Node } from "../records/node.ts";
 import { cut, type Piece } from "../records/piece.ts";
 import { Records } from "../records/records.ts";
@@ -40,6 +42,8 @@ export interface Format<Options> {
 /** Opens a file in a format for one reading of a chain; files are opened when they are first read. */
 interface Opened {
   readonly name: string;
+  /** What the content is recognised by. */
+  identity(among: Among): Promise<string>;
   open(): Promise<FileReader>;
 }
 
@@ -58,7 +62,7 @@ export function recordsOf<Row extends object, Options extends FileOptions>(
   if (onBad !== "fail" && onBad !== "skip" && typeof onBad !== "function")
     throw new HeddleError("option", `${what}: onBad must be "fail", "skip" or a function, got ${shown(onBad)}`);
   const files = filesOf(what, places).map((name) => opened(format, name, options, (error) => treatBad(onBad, error)));
-  return new Records<Row>(fileNode(what, files));
+  return new Records<Row>(fileNode(what, files, options));
 }
 
 function opened<Options extends FileOptions>(
@@ -70,6 +74,7 @@ function opened<Options extends FileOptions>(
   let opening: { readonly stamp: string; readonly reader: Promise<FileReader> } | undefined;
   return {
     name,
+    identity: (among) => contentOf(name, among),
     async open() {
       const file = await openBytes(name);
       // A file that has changed is read anew.
@@ -83,9 +88,32 @@ function opened<Options extends FileOptions>(
   };
 }
 
-function fileNode(what: string, files: readonly Opened[]): Node {
+/** Files that are looked at at once. */
+const askedAtOnce = 32;
+
+/** What a chain says of its options. */
+const optionsText = (options: FileOptions): string =>
+  JSON.stringify(options, (name, value: unknown) => (name === "onBad" && value !== "fail" ? "skip" : value));
+
+/** What the content of a file is recognised by: size and time, or size and a sample where the time says nothing. */
+async function contentOf(name: string, among: Among): Promise<string> {
+  const file = await openBytes(name);
+  const isElsewhere = /^\w+:\/\//.test(name);
+  if (isElsewhere ? !file.stamp.endsWith(" ") : among === "runs") return file.stamp;
+  const hash = createHash("sha256");
+  for (const [position, length] of blocks(file.size, false)) hash.update(await file.read(position, length));
+  return `${file.size} ${hash.digest("hex")}`;
+}
+
+function fileNode(what: string, files: readonly Opened[], options: FileOptions): Node {
+  const contents = async (among: Among): Promise<string[]> => {
+    const found: string[] = [];
+    for (let from = 0; from < files.length; from += askedAtOnce)
+      found.push(...(await Promise.all(files.slice(from, from + askedAtOnce).map((file) => file.identity(among)))));
+    return found;
+  };
   return {
-    chain: [`${what} ${files.map(({ name }) => `${name}${sizeText(name)}`).join(" ")}`],
+    chain: [`${what} ${files.map(({ name }) => `${name}${sizeText(name)}`).join(" ")}`, optionsText(options), contents],
     length: undefined,
     async *read({ from, signal }) {
       let left = from;
@@ -142,7 +170,11 @@ export async function openAll<Row extends object, Options extends FileOptions>(
     if (length === undefined)
       throw new HeddleError("data", `${what}: ${names[at]} does not say how many records it has`);
     return {
-      chain: [`${what} ${names[at]} of ${length}`],
+      chain: [
+        `${what} ${names[at]} of ${length}`,
+        optionsText(options),
+        (among: Among) => contentOf(names[at] as string, among),
+      ],
       length,
       read: ({ from, signal }) => read(from, signal),
       pick: pick && ((rows: ArrayLike<number>, _epoch: Epoch) => pick(rows)),

@@ -1,10 +1,13 @@
 /** @module Folders of images: a folder for each class; `sharp` decodes PNG, JPEG, WebP and more. */
 import { readdirSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { stat } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
 import { HeddleError } from "../../util/errors.ts";
 import { checkInteger, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { type OnBad, treatBad } from "../records/apply.ts";
+import { type Among, hashOf } from "../records/identity.ts";
+import { someNode } from "../records/node.ts";
 import type { Piece } from "../records/piece.ts";
 import { pickedNode, Records } from "../records/records.ts";
 import { packageNamed } from "./bytes.ts";
@@ -15,7 +18,10 @@ export interface ImagesOptions {
   readonly size?: readonly [height: number, width: number];
   /** 1 for grey, 3 for colour; default 3. */
   readonly channels?: 1 | 3;
-  /** What happens to an image that cannot be decoded: `"fail"` (default); for others the pixels are 0, and a function hears of it. */
+  /**
+   * What happens to an image that cannot be decoded: `"fail"` (default), `"skip"` leaves it out, a function hears of the error and the
+   * image is left out. Where images may be left out, only reading tells how many there are.
+   */
   readonly onBad?: OnBad;
   /** Pixels of an image, at most; default 2^26. */
   readonly mostPixels?: number;
@@ -62,6 +68,11 @@ export function images(folder: string, options: ImagesOptions = {}): Records<Ima
   const { size, channels = 3, onBad = "fail", mostPixels = 2 ** 26 } = options;
   if (channels !== 1 && channels !== 3)
     throw new HeddleError("option", `images: channels must be 1 or 3, got ${String(channels)}`);
+  if (size !== undefined && !(Array.isArray(size) && size.length === 2))
+    throw new HeddleError("option", `images: size must be [height, width], got ${shown(size)}`);
+  if (onBad !== "fail" && onBad !== "skip" && typeof onBad !== "function")
+    throw new HeddleError("option", `images: onBad must be "fail", "skip" or a function, got ${shown(onBad)}`);
+  checkInteger("images", "mostPixels", mostPixels, 1);
   size?.forEach((side, at) => {
     checkInteger("images", `size[${at}]`, side, 1, 2 ** 14);
   });
@@ -81,34 +92,45 @@ export function images(folder: string, options: ImagesOptions = {}): Records<Ima
   };
   const pick = async (rows: ArrayLike<number>): Promise<Piece> => {
     const chosen = Array.from(rows, (row) => files[row] as (typeof files)[number]);
-    const x: Uint8Array[] = [];
+    const decoded: (Uint8Array | undefined)[] = [];
     for (let from = 0; from < chosen.length; from += decodedAtOnce)
-      x.push(
+      decoded.push(
         ...(await Promise.all(
           chosen.slice(from, from + decodedAtOnce).map(async ({ path }) => {
             try {
               return await decode(path);
             } catch (cause) {
               treatBad(onBad, new HeddleError("format", `images: ${path}: ${(cause as Error).message}`, { cause }));
-              const [height, width] = size ?? [1, 1];
-              return Object.assign(new Uint8Array(channels * height * width), { shape: [channels, height, width] });
+              return undefined;
             }
           }),
         )),
       );
+    const kept = chosen.filter((_file, at) => decoded[at] !== undefined);
     return {
-      length: chosen.length,
+      length: kept.length,
       columns: {
-        x,
-        y: Int32Array.from(chosen, ({ y }) => y),
-        label: chosen.map(({ y }) => classes[y]),
-        path: chosen.map(({ path }) => path),
+        x: decoded.filter((image) => image !== undefined),
+        y: Int32Array.from(kept, ({ y }) => y),
+        label: kept.map(({ y }) => classes[y]),
+        path: kept.map(({ path }) => path),
       },
-      place: (index) => chosen[index]?.path ?? "",
+      place: (index) => kept[index]?.path ?? "",
     };
   };
+  const isExact = onBad === "fail";
+  const how = `${channels} ${size?.join("x") ?? ""} ${mostPixels} ${isExact ? "fail" : "skip"}`;
+  const contents = async (among: Among): Promise<string> => {
+    const found: string[] = [];
+    for (const { path } of files) {
+      const { size: bytes, mtimeMs } = await stat(path);
+      found.push(`${relative(folder, path)} ${bytes} ${among === "runs" ? mtimeMs : ""}`);
+    }
+    return hashOf(found);
+  };
+  const chain = [`images ${folder} ${files.length} ${how}`, contents];
   return new Records<ImageRow>(
-    pickedNode([`images ${folder} ${files.length} ${channels} ${size?.join("x") ?? ""}`], files.length, pick),
+    isExact ? pickedNode(chain, files.length, pick) : someNode(chain, { count: files.length, pick }),
   );
 }
 
