@@ -139,7 +139,7 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
   const outputs = roots.map((root) => place.get(root) as number);
   const lines = steps.map(
     ({ operator, attrs, size, operands }) =>
-      `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")})${formatSize(size)}`,
+      `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")}) ${formatSize(size)}`,
   );
   const key = `${leaves.map(typeText).join(",")}|${lines.join(" ")}|${outputs.join(",")}`;
   let program = programs.get(key);

@@ -257,6 +257,13 @@ test("a program is compiled for its structure and sizes, not for the numbers in 
   expect(matrixPrograms().length - before).toBe(2);
 });
 
+test("a program says dtypes and sizes of inputs, and the size of each result", () => {
+  ones(7, 11).mul(2).sum(1).dataSync();
+  const { inputs, text } = matrixPrograms().at(-1) as { inputs: string; text: string };
+  expect(inputs).toBe("f64 1x1, f64 1x1");
+  expect(text).toBe('2 = fill(0) 7x11\n3 = mul(2,1) 7x11\n4 = sum{"over":"rows"}(3) 7x1');
+});
+
 test("the interpreter of the first runs and the compiled program agree", () => {
   const values = Array.from({ length: 6 }, (_unused, run) =>
     unary("sigmoid", rand(5, 4, { seed: 7 }).sub(run * 0))
