@@ -106,7 +106,7 @@ function explained(programs: readonly MatrixProgram[]): string {
         .map((line) => `  ${line}`)
         .join("\n")}`,
   );
-  return `${programs.length} programs, each a block of the script\n${parts.join("\n")}`;
+  return `${programs.length} ${programs.length === 1 ? "program" : "programs"}, each a block of the script\n${parts.join("\n")}`;
 }
 
 const most = 10;

@@ -8,6 +8,9 @@ import type { Graph } from "../ir/node.ts";
 import type { HostTensor } from "../ir/shape.ts";
 import { evaluateGraph } from "../ops/index.ts";
 import { isTracing, traceFunction } from "../tensor/tracing.ts";
+import { HeddleError } from "../util/errors.ts";
+import { readEnvironment } from "../util/settings.ts";
+import { formatBytes } from "../util/text.ts";
 import {
   cells,
   type Expression,
@@ -19,6 +22,7 @@ import {
   type Size,
   type Stored,
 } from "./expression.ts";
+import { others } from "./operators.ts";
 
 /** One operation of a program: its operands are the program's inputs, then the results of earlier operations. */
 interface Step {
@@ -135,11 +139,12 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
   const outputs = roots.map((root) => place.get(root) as number);
   const lines = steps.map(
     ({ operator, attrs, size, operands }) =>
-      `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")})${formatSize(size)}`,
+      `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")}) ${formatSize(size)}`,
   );
   const key = `${leaves.map(typeText).join(",")}|${lines.join(" ")}|${outputs.join(",")}`;
   let program = programs.get(key);
   if (program === undefined) {
+    pending.forEach(checkFits);
     if (programs.size >= mostPrograms) programs.clear();
     program = {
       text: lines.map((line, index) => `${leaves.length + index} = ${line}`).join("\n"),
@@ -156,6 +161,32 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
     programs.set(key, program);
   }
   return { program, leaves };
+}
+
+/** Smaller matrices are left to the compiler, which refuses programs that do not fit. */
+const largeBytes = 2 ** 30;
+
+/** Bytes that this process may use; undefined in a browser, which does not say it. */
+function memoryLimit(): number | undefined {
+  const { memory } = readEnvironment();
+  if (memory !== undefined || typeof process === "undefined") return memory;
+  const machine = process.getBuiltinModule?.("node:os").totalmem();
+  // Without a limit the system gives a number larger than any memory.
+  const container = process.constrainedMemory?.() ?? 0;
+  return container > 0 && machine !== undefined ? Math.min(container, machine) : machine;
+}
+
+/** Refuses a matrix that is made whole and cannot fit: a sum over it would take no memory, but hours. */
+function checkFits({ operator, size }: Expression): void {
+  if (operator !== others.fill && operator !== others.random) return;
+  const bytes = 8 * cells(size);
+  const limit = bytes < largeBytes ? bytes : (memoryLimit() ?? bytes);
+  if (bytes <= limit) return;
+  throw new HeddleError(
+    "memory",
+    `a matrix of ${formatSize(size)} takes ${formatBytes(bytes)}, and this process may use ${formatBytes(limit)}`,
+    { hint: "make a smaller matrix, or one of entries(…), or set a higher HEDDLE_MEMORY" },
+  );
 }
 
 const workOf = ({ operator, inputs, size }: Expression): number =>

@@ -257,6 +257,13 @@ test("a program is compiled for its structure and sizes, not for the numbers in 
   expect(matrixPrograms().length - before).toBe(2);
 });
 
+test("a program says dtypes and sizes of inputs, and the size of each result", () => {
+  ones(7, 11).mul(2).sum(1).dataSync();
+  const { inputs, text } = matrixPrograms().at(-1) as { inputs: string; text: string };
+  expect(inputs).toBe("f64 1x1, f64 1x1");
+  expect(text).toBe('2 = fill(0) 7x11\n3 = mul(2,1) 7x11\n4 = sum{"over":"rows"}(3) 7x1');
+});
+
 test("the interpreter of the first runs and the compiled program agree", () => {
   const values = Array.from({ length: 6 }, (_unused, run) =>
     unary("sigmoid", rand(5, 4, { seed: 7 }).sub(run * 0))
@@ -370,6 +377,8 @@ test.each([
   ["concatenate: the axis is 0", () => concatenate([ones(2, 2)], 2 as never)],
   ["table: columns 2 to 3 are outside of 0 to 2", () => table(ones(1, 1), [0], [2], [2, 2])],
   ["table: 2 weights, 1 rows, 1 columns", () => table(ones(2, 1), [0], [0], [2, 2])],
+  ["a matrix of 1000000x1000000 takes 8.00 TB", () => ones(1e6, 1e6).mul(2).sum().itemSync()],
+  ["HEDDLE_MEMORY", () => rand(1e6, 1e6, { seed: 1 }).sum().itemSync()],
   ['takes a matrix or a number, got "a"', () => binary("add", x(), "a" as never)],
   [
     "singular",

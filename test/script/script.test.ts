@@ -120,6 +120,7 @@ test.each([
   [`${f}y = f(matrix(1, 1, 1), "abc")`, `f: 'n' is the string "abc", not a scalar (int)`],
   [`${f}y = f(matrix(1, 1, 1), 1, "5")`, `f: 'b' is the string "5", not a scalar (boolean)`],
   [`${f}y = f(matrix(1, 1, 1), matrix(1, 2, 2))`, "f: 'n' is a matrix of 2x2, not a scalar (int)"],
+  ["X = matrix(0, 1000000, 1000000)\nprint(sum(X))", "test.dml:2:1"],
   ["y = matrix(1)", "matrix: the argument 'rows' is missing"],
   ["y = quantile(matrix(1, 2, 1))", "quantile: the argument 'p' is missing"],
   ["y = moment(matrix(1, 2, 1))", "moment: the argument 'order' is missing"],
