@@ -67,7 +67,14 @@ export function fileRanges(what: string, path: string, values: FileValues): Rang
   const elementBytes = short === undefined ? dtypes[dtype].bytes : shortArrays[short].BYTES_PER_ELEMENT;
   const width = sizeOf(shape.slice(1));
   const rowBytes = width * elementBytes;
-  const stamp = stampOf(statsOf(what, path));
+  const stats = statsOf(what, path);
+  const stamp = stampOf(stats);
+  const needed = start + (shape[0] as number) * rowBytes;
+  if (needed > stats.size)
+    throw new HeddleError(
+      "file",
+      `${what}: ${path} is too short: ${shape[0]} rows of ${rowBytes} bytes from byte ${start} on need ${needed}, it has ${stats.size}`,
+    );
   const changed = (): HeddleError =>
     new HeddleError("file", `${what}: ${path} has changed since the dataset was made`, {
       hint: "make the dataset again",

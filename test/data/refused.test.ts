@@ -1,8 +1,34 @@
-import { describe, expect, test } from "vitest";
-import { fromRows, type RecordBatches, type Records, streamed, toDataset } from "../../src/data/index.ts";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import {
+  balanced,
+  csv,
+  fileRanges,
+  fromRows,
+  images,
+  jsonLines,
+  libsvm,
+  type RecordBatches,
+  type Records,
+  split,
+  streamed,
+  text,
+  toDataset,
+} from "../../src/data/index.ts";
 import "../../src/train/index.ts";
 import type { DType } from "../../src/ir/dtype.ts";
 import { HeddleError } from "../../src/util/errors.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "heddle-refused-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+/** A file of the folder. */
+const file = (name: string, content: string | Uint8Array): string => {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+};
 
 const first = async <Row>(batches: RecordBatches<Row>) => {
   for await (const { columns } of batches.host()) return columns;
@@ -99,6 +125,8 @@ describe("values that a dtype does not have", () => {
   });
 });
 
+const halves = { train: 0.5, test: 0.5 };
+
 describe("options that do not fit", () => {
   test.each<[string, () => unknown, RegExp]>([
     [
@@ -126,6 +154,83 @@ describe("options that do not fit", () => {
       () => streamed(ofY(1, 2, 3, 4, 5), { length: 9 }),
       /streamed: length is 9, but there are 5 records/,
     ],
+    [
+      "missing as a text",
+      () => csv("a.csv", { missing: "NA" } as never),
+      /csv: missing must be a list of texts, got "NA"\n.*missing: \["NA"\]/s,
+    ],
+    [
+      "header: false",
+      () => csv("a.csv", { header: false } as never),
+      /csv: header must be true or a list of names, got false\n.*header: \[/s,
+    ],
+    ["columns as a list", () => csv("a.csv", { columns: ["a"] } as never), /csv: columns/],
+    [
+      "an unknown type of a column",
+      () => csv("a.csv", { columns: { a: "int" } } as never),
+      /type of column "a" must be one of f32.*got "int"/,
+    ],
+    ["a long separator", () => csv("a.csv", { separator: ", " }), /separator must be one character/],
+    [
+      "columns of JSON as a text",
+      () => jsonLines("a.jsonl", { columns: "a" } as never),
+      /jsonLines: columns must be a list of texts/,
+    ],
+    [
+      "a size of one number",
+      () => images(folder, { size: 8 } as never),
+      /images: size must be \[height, width\], got 8/,
+    ],
+    ["an unknown policy of images", () => images(folder, { onBad: "drop" } as never), /images: onBad must be/],
+    ["features of libsvm", () => libsvm("a.txt", {} as never), /libsvm: features must be a number/],
+    [
+      "a group by name",
+      () => split(ofY(1, 2), halves, { group: "y" } as never),
+      /split: group must be a function of a record, got "y"\n.*row\.y/s,
+    ],
+    ["no shares", () => split(ofY(1), undefined as never), /split: shares/],
+    [
+      "buckets without bounds",
+      () => ofY([1]).batch(1, { buckets: { column: "y" } as never }),
+      /batch: buckets must be/,
+    ],
+    ["dtypes as a text", () => ofY(1).batch(1, { dtypes: "i32" as never }), /batch: dtypes/],
+    ["classes by name", () => balanced(ofY(1), "y" as never), /balanced: takes a function/],
+    [
+      "no key of a group",
+      () => split(ofY(1, undefined), halves, { group: ({ y }) => y as string }),
+      /split: group of record 1 is undefined/,
+    ],
+    [
+      "NaN as a class",
+      () => split(ofY(Number.NaN), halves, { stratify: ({ y }) => y as number }),
+      /split: stratify of record 0 is NaN/,
+    ],
+    [
+      "a date in the place of a time",
+      () => split(ofY("2020-01-01"), halves, { time: ({ y }) => y as number }),
+      /split: time of record 0 is "2020-01-01"\n.*getTime/s,
+    ],
+    [
+      "a class that is not there",
+      () => balanced(ofY(1, null), ({ y }) => y as number),
+      /balanced: the class of record 1 is null/,
+    ],
+    [
+      "a part without records",
+      () => split(ofY(1, 1, 1), halves, { group: ({ y }) => y as number }),
+      /split: the part "test" of 3 records has none\n.*group keeps records together/s,
+    ],
+    [
+      "a split of nothing",
+      () => split(ofY(), halves, { stratify: ({ y }) => y as number }),
+      /split: there are no records/,
+    ],
+    [
+      "more rows than the file has",
+      () => fileRanges("rows", file("short", new Uint8Array(15)), { shape: [4], dtype: "f32", start: 0 }),
+      /rows: .*short is too short: 4 rows of 4 bytes from byte 0 on need 16, it has 15/,
+    ],
   ])("%s", async (_what, run, message) => {
     const error = await Promise.resolve()
       .then(run)
@@ -142,4 +247,80 @@ test("ragged vectors are lists, also where they are equally long", async () => {
   expect(await first(ofY([1], [2]).batch(2, { ragged: true }))).toEqual({ y: [[1], [2]] });
   const made = await first(ofY([1], [2, 3]).batch(2, { ragged: true, dtypes: { y: "i32" } }));
   expect(made).toEqual({ y: [Int32Array.of(1), Int32Array.of(2, 3)] });
+});
+
+describe("files", () => {
+  const mebibyte = 2 ** 20;
+  test.each<[string, string | Uint8Array, RegExp]>([
+    [
+      "UTF-16 with a mark",
+      Buffer.from("\uFEFFa,b\n1,2\n", "utf16le"),
+      /utf.csv is UTF-16; text files are read as UTF-8/,
+    ],
+    ["UTF-16 with a mark, the other order", Buffer.from("\uFEFFa,b\n", "utf16le").swap16(), /utf.csv is UTF-16/],
+    ["UTF-16 without a mark", Buffer.from("a,b\n1,2\n", "utf16le"), /utf.csv is UTF-16/],
+  ])("%s", async (_what, content, message) => {
+    const path = file("utf.csv", content);
+    await expect(csv(path).toArray()).rejects.toThrow(message);
+    await expect(text(path).toArray()).rejects.toThrow(message);
+  });
+  test("a quoted field of more than 64 MiB is malformed, one below is read", async () => {
+    const path = join(folder, "long.csv");
+    const rows = async (bytes: number) => {
+      file("long.csv", Buffer.concat([Buffer.from('a\n"'), Buffer.alloc(bytes, "x"), Buffer.from('"\ny\n')]));
+      return (await csv(path, { columns: { a: "text" }, onBad: "skip" }).toArray()).map(({ a }) => a.length);
+    };
+    expect(await rows(63 * mebibyte)).toEqual([63 * mebibyte, 1]);
+    expect(await rows(65 * mebibyte)).toEqual([1]);
+  });
+  test.each<[string, string, object, unknown]>([
+    ["whole numbers that f32 cannot hold, with a missing one", "a,b\n16777217,1\n,1\n", {}, /^f64 16777217,NaN$/],
+    ["a large number after a fraction", "a\n0.5\n16777217\n", {}, /^f64 0.5,16777217$/],
+    ["small ones", "a\n0.5\n7\n", {}, /^f32 0.5,7$/],
+    ["f32 that is named", "a\n16777217\n", { columns: { a: "f32" } }, /^f32 16777216$/],
+    ["one that is too large for f32", "a\n1e39\n0.5\n", {}, /^f64 1e\+39,0.5$/],
+    [
+      "one that is too large for a named f32",
+      "a\n1e39\n",
+      { columns: { a: "f32" } },
+      /line 2, column "a": "1e39" is too large for f32/,
+    ],
+    [
+      "one behind the records that say the type",
+      `a\n${"0.5\n".repeat(1000)}16777217\n`,
+      {},
+      /line 1002, column "a": f32 holds 16777216 in the place of 16777217; pass columns/,
+    ],
+  ])("numbers of CSV: %s", async (_what, content, options, expected) => {
+    const found = await first(csv(file("numbers.csv", content), options).batch(5)).then(
+      (columns) => {
+        const { dtype, data } = (columns as unknown as { a: { dtype: DType; data: Float64Array } }).a;
+        return `${dtype} ${data}`;
+      },
+      (error: Error) => error.message,
+    );
+    expect(found).toMatch(expected as RegExp);
+  });
+  test("columns with names of prototypes", async () => {
+    const records = csv(file("names.csv", "__proto__,constructor\n1,2\n"));
+    const [row] = await records.toArray();
+    expect(Object.entries(row as object)).toEqual([
+      ["__proto__", 1],
+      ["constructor", 2],
+    ]);
+    const again = await records
+      .map((own) => own)
+      .zip(ofY(7))
+      .toArray();
+    expect(Object.entries(again[0] as object)).toEqual([
+      ["__proto__", 1],
+      ["constructor", 2],
+      ["y", 7],
+    ]);
+    const dataset = await toDataset(records, { dtypes: { constructor: "u8" } as never, transforms: {} });
+    expect([...dataset.columns.values()].map(({ name, dtype }) => [name, dtype])).toEqual([
+      ["__proto__", "i32"],
+      ["constructor", "u8"],
+    ]);
+  });
 });

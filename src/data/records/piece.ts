@@ -22,6 +22,11 @@ export type AnyRow = { readonly [name: string]: unknown };
 export function rowsOf(piece: Piece): AnyRow[] {
   const names = Object.keys(piece.columns);
   const columns = Object.values(piece.columns);
+  // An assignment to this name would set the prototype.
+  if (names.includes("__proto__"))
+    return Array.from({ length: piece.length }, (_unused, index) =>
+      Object.fromEntries(names.map((name, at) => [name, (columns[at] as Values)[index]])),
+    );
   return Array.from({ length: piece.length }, (_unused, index) => {
     const row: { [name: string]: unknown } = {};
     for (let at = 0; at < names.length; at++) row[names[at] as string] = (columns[at] as Values)[index];

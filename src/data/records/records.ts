@@ -4,7 +4,7 @@
  *     const batches = data.csv("people.csv").map(({ age, city }) => ({ x: [age], y: city === "Paris" })).shuffle().batch(32);
  */
 import { HeddleError } from "../../util/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
+import { asRecord, checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import type { ShuffleOptions } from "../dataset.ts";
 import { filtered, flatMapped, isRemote, mapped, type OnBad, type RemoteFunction, type RowFunction } from "./apply.ts";
@@ -181,6 +181,12 @@ export class Records<Row extends object = AnyRow> implements AsyncIterable<Row> 
       throw new HeddleError("option", "batch: pad and ragged exclude each other");
     if (buckets === undefined && lengths !== undefined)
       throw new HeddleError("option", "batch: lengths is the column of the lengths of buckets.column; pass buckets");
+    if (options.dtypes !== undefined) asRecord("batch: dtypes", options.dtypes);
+    if (buckets !== undefined) {
+      checkOptions("batch: buckets", buckets, ["column", "bounds"]);
+      if (typeof buckets.column !== "string" || !Array.isArray(buckets.bounds) || buckets.bounds.length === 0)
+        throw new HeddleError("option", `batch: buckets must be { column, bounds: [...] }, got ${shown(buckets)}`);
+    }
     buckets?.bounds.forEach((bound, at) => {
       checkInteger("batch", `buckets.bounds[${at}]`, bound, at === 0 ? 1 : (buckets.bounds[at - 1] as number) + 1);
     });

@@ -1,8 +1,10 @@
 /** @module Splits without leakage, and classes in balance: both choose records by number after one pass over them. */
 import { HeddleError } from "../../util/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
+import { asRecord, checkInteger, checkNumber, checkOptions } from "../../util/options.ts";
+import { shown } from "../../util/show.ts";
 import { order } from "../order.ts";
 import { hashOf } from "./identity.ts";
+import { placed, rowsOf } from "./piece.ts";
 import { nodeOf, pickedNode, Records } from "./records.ts";
 import { selected } from "./steps.ts";
 
@@ -22,7 +24,7 @@ export interface SplitOptions<Row> {
  * Parts of records in shares, such as `{ train: 0.8, test: 0.2 }`: by default at random, or by group, by time, or by class. Each record is
  * in one part. Reads the records once where a function is given, or their number is not known.
  *
- * @throws HeddleError `option` unless the shares add up to 1
+ * @throws HeddleError `option` unless the shares add up to 1; `data` for a record without a key, and for a part without a record
  */
 export async function split<Row extends object, Part extends string>(
   records: Records<Row>,
@@ -33,15 +35,20 @@ export async function split<Row extends object, Part extends string>(
   const node = nodeOf("split")(records);
   const { seed = 0, group, time, stratify } = options;
   checkInteger("split", "seed", seed, 0);
-  const names = Object.keys(shares) as Part[];
+  const names = Object.keys(asRecord("split: shares", shares)) as Part[];
   const total = names.reduce((sum, name) => sum + shares[name], 0);
   for (const name of names) checkNumber("split", `the share of ${name}`, shares[name], 0, 1);
   if (names.length === 0 || Math.abs(total - 1) > 1e-9)
     throw new HeddleError("option", `split: the shares add up to ${total}, not to 1`);
-  const given = [group, time, stratify].filter((fn) => fn !== undefined);
+  const given = Object.entries({ group, time, stratify }).filter(([, fn]) => fn !== undefined);
   if (given.length > 1) throw new HeddleError("option", "split: group, time and stratify exclude each other");
-  const keys = given[0] === undefined ? undefined : await keysOf(records, given[0]);
+  const [by] = given;
+  const keys =
+    by === undefined
+      ? undefined
+      : await keysOf(`split: ${by[0]}`, records, by[1] as (row: Row) => string | number, time !== undefined);
   const count = keys?.length ?? (await records.count());
+  if (count === 0) throw new HeddleError("data", "split: there are no records");
   const bounds = names.map((_name, at) => names.slice(0, at + 1).reduce((sum, name) => sum + shares[name], 0));
   /** Cuts a list of units, each of some records, where the shares of the records end. */
   const cutAt = (units: readonly (readonly number[])[]): number[][] => {
@@ -51,7 +58,8 @@ export async function split<Row extends object, Part extends string>(
     for (const unit of units) {
       const middle = (passed + unit.length / 2) / all;
       const which = bounds.findIndex((bound) => middle <= bound + 1e-12);
-      parts[which < 0 ? names.length - 1 : which]?.push(...unit);
+      const part = parts[which < 0 ? names.length - 1 : which] as number[];
+      for (const row of unit) part.push(row);
       passed += unit.length;
     }
     return parts;
@@ -71,7 +79,12 @@ export async function split<Row extends object, Part extends string>(
           ? cutAt(mixedUnits(units, 0).map(([, own]) => own))
           : units
               .map(([, own], ordinal) => cutAt(mixedUnits(own, ordinal).map((row) => [row])))
-              .reduce((all, own) => all.map((part, at) => [...part, ...(own[at] as number[])]));
+              .reduce((all, own) => all.map((part, at) => part.concat(own[at] as number[])));
+  const empty = names.find((_name, at) => parts[at]?.length === 0);
+  if (empty !== undefined)
+    throw new HeddleError("data", `split: the part "${empty}" of ${count} records has none`, {
+      hint: by === undefined ? "give it a larger share" : `give it a larger share; ${by[0]} keeps records together`,
+    });
   const entries = names.map((name, at) => {
     const own = Float64Array.from(parts[at] as number[]).sort();
     return [name, new Records<Row>(selected(node, own, `split ${name} of ${own.length}, seed ${seed}`))];
@@ -96,7 +109,12 @@ export async function balanced<Row extends object>(
     throw new HeddleError("data", "balanced: the source of these records cannot pick them by number", {
       hint: "await records.load() first, if they fit into memory",
     });
-  const classes = [...grouped(await keysOf(records, classOf)).values()];
+  if (typeof classOf !== "function")
+    throw new HeddleError(
+      "argument",
+      `balanced: takes a function that gives the class of a record, got ${shown(classOf)}`,
+    );
+  const classes = [...grouped(await keysOf("balanced: the class", records, classOf)).values()];
   const most = classes.reduce((largest, { length }) => Math.max(largest, length), 0);
   const length = most * classes.length;
   const named = `balanced ${classes.length} of ${most}, seed ${options.seed ?? "run"}`;
@@ -119,12 +137,31 @@ export async function balanced<Row extends object>(
   );
 }
 
+/** The keys of all records. @throws HeddleError `data` for a key that equals no other, such as NaN, with the record */
 async function keysOf<Row extends object>(
+  what: string,
   records: Records<Row>,
   keyOf: (row: Row) => string | number,
+  isTime = false,
 ): Promise<(string | number)[]> {
+  if (typeof keyOf !== "function")
+    throw new HeddleError("option", `${what} must be a function of a record, got ${shown(keyOf)}`, {
+      hint: typeof keyOf === "string" ? `write (row) => row.${keyOf}` : "such as (row) => row.name",
+    });
   const keys: (string | number)[] = [];
-  for await (const row of records) keys.push(keyOf(row));
+  for await (const piece of records.pieces()) {
+    for (const [index, row] of (rowsOf(piece) as Row[]).entries()) {
+      const key: unknown = keyOf(row);
+      const isKey = isTime ? typeof key === "number" : ["string", "number", "boolean", "bigint"].includes(typeof key);
+      if (!isKey || Number.isNaN(key))
+        throw new HeddleError("data", `${what} of ${placed(index, piece.place)} is ${shown(key)}`, {
+          hint: isTime
+            ? "a time is a number: date.getTime()"
+            : "give a text or a number, or leave the record out by filter",
+        });
+      keys.push(key as string | number);
+    }
+  }
   return keys;
 }
 

@@ -144,15 +144,14 @@ export function zipped(nodes: readonly Node[]): Node {
   const lengths = nodes.map(({ length }) => length);
   const picks = nodes.map(({ pick }) => pick);
   const beside = (pieces: readonly Piece[]): Piece => {
-    const columns: { [name: string]: Piece["columns"][string] } = {};
+    const columns = new Map<string, Piece["columns"][string]>();
     for (const piece of pieces)
       for (const [name, values] of Object.entries(piece.columns)) {
-        if (Object.hasOwn(columns, name))
-          throw new HeddleError("data", `zip: two of the datasets have a column "${name}"`);
-        columns[name] = values;
+        if (columns.has(name)) throw new HeddleError("data", `zip: two of the datasets have a column "${name}"`);
+        columns.set(name, values);
       }
     const [first] = pieces as [Piece];
-    return { length: first.length, columns, place: first.place };
+    return { length: first.length, columns: Object.fromEntries(columns), place: first.place };
   };
   return {
     chain: [nodes.map(({ chain }) => [...chain]), "zip"],

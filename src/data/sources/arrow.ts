@@ -5,7 +5,7 @@ import { after } from "../records/node.ts";
 import { type AnyRow, dtypeOfArray, type Values } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
 import { type Places, packageNamed } from "./bytes.ts";
-import { type FileOptions, type Format, recordsOf } from "./files.ts";
+import { checkTexts, type FileOptions, type Format, recordsOf } from "./files.ts";
 
 /** Options of {@link arrow}. */
 export interface ArrowOptions extends FileOptions {
@@ -28,6 +28,7 @@ interface Batch {
 const format: Format<ArrowOptions> = {
   what: "arrow",
   options: ["columns"],
+  check: ({ columns }) => checkTexts("arrow", "columns", columns),
   async open(file, { columns }) {
     const { RecordBatchReader } = packageNamed<Arrow>("apache-arrow", `read ${file.name}`);
     const valuesOf = (batch: Batch, name: string): Values => {

@@ -4,12 +4,13 @@
  */
 import { type DType, dtypes, type TypedArray } from "../../ir/dtype.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { asRecord } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { cut, type Piece, type Values } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
 import { type ByteFile, type Places, plainBytes } from "./bytes.ts";
-import { type FileOptions, type Format, recordsOf } from "./files.ts";
-import { longestRecord } from "./lines.ts";
+import { checkTexts, type FileOptions, type Format, recordsOf } from "./files.ts";
+import { checkEncoding, longestRecord } from "./lines.ts";
 import { numberIn } from "./numbers.ts";
 
 /** What a column of a CSV file holds. */
@@ -33,7 +34,7 @@ export type CsvRow<Columns extends CsvColumns> = {
 export interface CsvOptions<Columns extends CsvColumns = CsvColumns> extends FileOptions {
   /**
    * The columns to read, with their types. Default: all, with types from the first 1,000 records: `i32` for whole numbers that fit, `f64`
-   * for larger ones, `f32` for numbers with a fraction and where values are missing, `bool` for true and false, else `text`.
+   * for larger ones, `f32` for numbers with a fraction and where values are missing (`f64` where f32 cannot hold a whole number of them), `bool` for true and false, else `text`.
    */
   readonly columns?: Columns;
   /** `true` (default): the first record names the columns; a list: the names, for files without such a record. */
@@ -150,6 +151,8 @@ interface CsvColumn {
   readonly name: string;
   readonly field: number;
   readonly type: CsvType;
+  /** Whether the type follows from the records. */
+  readonly isInferred: boolean;
 }
 
 /** What is known of a file before its records are read. */
@@ -219,7 +222,15 @@ class Builder {
         return `${quoted(bytes, start, end)} is not a value of ${type}`;
     }
     numbers[row] = value;
-    return undefined;
+    return type === "f32" ? this.whyNotF32(value, numbers[row] as number, bytes, start, end) : undefined;
+  }
+
+  /** What is wrong with a number of an f32 column: it is too large, or a whole number became another and nobody named f32. */
+  private whyNotF32(value: number, rounded: number, bytes: Buffer, start: number, end: number): string | undefined {
+    if (rounded === value || Number.isNaN(value)) return undefined;
+    if (!Number.isFinite(rounded)) return `${quoted(bytes, start, end)} is too large for f32`;
+    if (!this.column.isInferred || !Number.isSafeInteger(value)) return undefined;
+    return `f32 holds ${rounded} in the place of ${value}; pass columns: { ${this.column.name}: "f64" } and the other columns`;
   }
 
   private setLong(row: number, bytes: Buffer, start: number, end: number): string | undefined {
@@ -300,13 +311,14 @@ class CsvFile {
   private readonly missing: ReadonlySet<string>;
   private readonly isMissing: (bytes: Buffer, start: number, end: number) => boolean;
 
-  constructor(file: ByteFile, options: CsvOptions, bad: (error: HeddleError) => void) {
+  private readonly isInferred: boolean;
+
+  constructor(file: ByteFile, options: CsvOptions, bad: (error: HeddleError) => void, isInferred = false) {
+    this.isInferred = isInferred;
     this.file = file;
     this.options = options;
     this.bad = bad;
     const { separator = /\.tsv(\.\w+)?$/i.test(file.name) ? "\t" : ",", missing = [""] } = options;
-    if (typeof separator !== "string" || !/^[ -~\t]$/.test(separator) || separator === '"')
-      throw new HeddleError("option", `csv: separator must be one character of ASCII, got ${shown(separator)}`);
     this.separator = separator.charCodeAt(0);
     this.missing = new Set(missing);
     const longest = Math.max(0, ...missing.map((text) => Buffer.byteLength(text)));
@@ -321,6 +333,7 @@ class CsvFile {
     for await (const { bytes, isLast } of blocksOf(this.file, undefined, () => left)) {
       left = bytes.length;
       const fields = new Fields();
+      checkEncoding(this.file.name, bytes);
       let at = startOf(bytes);
       const end = fields.find(bytes, at, bytes.length, this.separator, isLast);
       if (end < 0) continue;
@@ -335,7 +348,8 @@ class CsvFile {
       const twice = names.find((name, index) => names.indexOf(name) !== index);
       if (twice !== undefined) throw this.malformed(`two columns have the name ${JSON.stringify(twice)}`);
       const wanted = columns ?? this.infer(names, bytes, at, isLast, fields);
-      return { columns: placesOf(this.file, names, wanted), fields: names.length };
+      const isInferred = columns === undefined || this.isInferred;
+      return { columns: placesOf(this.file, names, wanted, isInferred), fields: names.length };
     }
     throw this.malformed("it is empty");
   }
@@ -345,7 +359,15 @@ class CsvFile {
   }
 
   private infer(names: readonly string[], bytes: Buffer, from: number, isLast: boolean, fields: Fields): CsvColumns {
-    const seen = names.map(() => ({ text: false, bool: true, whole: true, fits: true, missing: false, any: false }));
+    const seen = names.map(() => ({
+      text: false,
+      bool: true,
+      whole: true,
+      fits: true,
+      f32: true,
+      missing: false,
+      any: false,
+    }));
     for (let at = from, row = 0; row < sampled && at < bytes.length; row++) {
       at = fields.find(bytes, at, bytes.length, this.separator, isLast);
       if (at < 0) break;
@@ -362,14 +384,18 @@ class CsvFile {
         column.text ||= Number.isNaN(value);
         column.whole &&= Number.isInteger(value) && !bytes.subarray(start, end).includes(0x2e);
         column.fits &&= Math.abs(value) < 2 ** 31;
+        const rounded = Math.fround(value);
+        column.f32 &&= Number.isSafeInteger(value)
+          ? rounded === value
+          : Number.isFinite(rounded) || !Number.isFinite(value);
       }
     }
-    const types = seen.map(({ text, bool, whole, fits, missing, any }): CsvType => {
+    const types = seen.map(({ text, bool, whole, fits, f32, missing, any }): CsvType => {
       if (!any) return "text";
       if (bool) return missing ? "text" : "bool";
       if (text) return "text";
-      if (!whole) return "f32";
-      return fits ? (missing ? "f32" : "i32") : "f64";
+      if (whole && !(fits && missing)) return fits ? "i32" : "f64";
+      return f32 ? "f32" : "f64";
     });
     return Object.fromEntries(names.map((name, index) => [name, types[index] as CsvType]));
   }
@@ -392,6 +418,7 @@ class CsvFile {
       const isMissing = (start: number, end: number): boolean => this.isMissing(bytes, start, end);
       let row = 0;
       while (at < bytes.length) {
+        const first = at;
         const next = fields.find(bytes, at, bytes.length, this.separator, isLast);
         if (next < 0) break;
         const start = line;
@@ -402,7 +429,11 @@ class CsvFile {
         const isHeader = isFirst && (this.options.header ?? true) === true;
         isFirst = false;
         if (isBlank || isHeader) continue;
-        const problem = this.fill(builders, row, bytes, fields, expected, isMissing);
+        const size = next - first;
+        const problem =
+          size > longestRecord + 2
+            ? `: it has more than ${longestRecord} bytes`
+            : this.fill(builders, row, bytes, fields, expected, isMissing);
         if (problem !== undefined) {
           this.bad(new HeddleError("format", `${this.file.name}, line ${start}${problem}`));
           continue;
@@ -450,20 +481,32 @@ const startOf = (bytes: Uint8Array): number => (bytes[0] === 0xef && bytes[1] ==
 
 const types: readonly CsvType[] = ["f32", "f64", "i32", "u8", "i64", "bool", "text"];
 
-function placesOf(file: ByteFile, names: readonly string[], wanted: CsvColumns): CsvColumn[] {
+function placesOf(file: ByteFile, names: readonly string[], wanted: CsvColumns, isInferred: boolean): CsvColumn[] {
   return Object.entries(wanted).map(([name, type]) => {
     const field = names.indexOf(name);
     if (field < 0)
       throw new HeddleError("data", `${file.name} has no column "${name}"`, {
         hint: `its columns are ${names.slice(0, 50).join(", ")}`,
       });
+    return { name, field, type, isInferred };
+  });
+}
+
+function checkCsv({ columns, header, separator, missing }: CsvOptions): void {
+  checkTexts("csv", "missing", missing);
+  if (header !== true && !Array.isArray(header) && header !== undefined)
+    throw new HeddleError("option", `csv: header must be true or a list of names, got ${shown(header)}`, {
+      hint: 'for a file without names, write header: ["first", "second"]',
+    });
+  checkTexts("csv", "header", header === true ? undefined : header);
+  if (separator !== undefined && (typeof separator !== "string" || !/^[ -~\t]$/.test(separator) || separator === '"'))
+    throw new HeddleError("option", `csv: separator must be one character of ASCII, got ${shown(separator)}`);
+  for (const [name, type] of Object.entries(columns === undefined ? {} : asRecord("csv: columns", columns)))
     if (!types.includes(type))
       throw new HeddleError(
         "option",
         `csv: the type of column "${name}" must be one of ${types.join(", ")}, got ${shown(type)}`,
       );
-    return { name, field, type };
-  });
 }
 
 /** Layouts by the options of a call: the first file gives the types of all. */
@@ -472,13 +515,19 @@ const inferred = new WeakMap<object, Promise<CsvColumns>>();
 const format: Format<CsvOptions> = {
   what: "csv",
   options: ["columns", "header", "separator", "missing"],
+  check: checkCsv,
   async open(file, options, bad) {
     const own = async (): Promise<CsvColumns> =>
       Object.fromEntries(
         (await new CsvFile(file, options, bad).layout()).columns.map(({ name, type }) => [name, type]),
       );
     const columns = options.columns ?? (await (inferred.get(options) ?? inferred.set(options, own()).get(options)));
-    const csvFile = new CsvFile(file, { ...options, ...(columns === undefined ? {} : { columns }) }, bad);
+    const csvFile = new CsvFile(
+      file,
+      columns === undefined ? options : { ...options, columns },
+      bad,
+      options.columns === undefined,
+    );
     const layout = await csvFile.layout();
     return { read: (from, signal) => csvFile.read(layout, from, signal) };
   },

@@ -18,6 +18,14 @@ export interface FileOptions {
   readonly onBad?: OnBad;
 }
 
+/** Checks that an option is a list of texts, if it is given. @throws HeddleError `option` */
+export function checkTexts(what: string, name: string, value: unknown): void {
+  if (value === undefined || (Array.isArray(value) && value.every((text) => typeof text === "string"))) return;
+  throw new HeddleError("option", `${what}: ${name} must be a list of texts, got ${shown(value)}`, {
+    hint: typeof value === "string" ? `write ${name}: [${JSON.stringify(value)}]` : `write ${name}: ["…"]`,
+  });
+}
+
 /** How the records of one file are read. */
 export interface FileReader {
   /** Number of records, if the file says it. */
@@ -35,6 +43,8 @@ export interface Format<Options> {
   /** The function that users call. */
   readonly what: string;
   readonly options: readonly (keyof Options & string)[];
+  /** Checks the values of options when the records are made. @throws HeddleError `option` */
+  readonly check?: (options: Options) => void;
   /** Opens a file; `bad` treats a malformed record as `onBad` says. */
   open(file: ByteFile, options: Options, bad: (error: HeddleError) => void): Promise<FileReader>;
 }
@@ -58,11 +68,18 @@ export function recordsOf<Row extends object, Options extends FileOptions>(
 ): Records<Row> {
   const { what } = format;
   checkOptions(what, options, [...format.options, "onBad"]);
+  const onBad = checked(format, options);
+  const files = filesOf(what, places).map((name) => opened(format, name, options, (error) => treatBad(onBad, error)));
+  return new Records<Row>(fileNode(what, files, options));
+}
+
+/** Checks the options of a format; gives the policy of malformed records. */
+function checked<Options extends FileOptions>({ what, check }: Format<Options>, options: Options): OnBad {
   const { onBad = "fail" } = options;
   if (onBad !== "fail" && onBad !== "skip" && typeof onBad !== "function")
     throw new HeddleError("option", `${what}: onBad must be "fail", "skip" or a function, got ${shown(onBad)}`);
-  const files = filesOf(what, places).map((name) => opened(format, name, options, (error) => treatBad(onBad, error)));
-  return new Records<Row>(fileNode(what, files, options));
+  check?.(options);
+  return onBad;
 }
 
 function opened<Options extends FileOptions>(
@@ -161,8 +178,8 @@ export async function openAll<Row extends object, Options extends FileOptions>(
 ): Promise<Records<Row>> {
   const { what } = format;
   checkOptions(what, options, [...format.options, "onBad"]);
+  const onBad = checked(format, options);
   const names = filesOf(what, places);
-  const { onBad = "fail" } = options;
   const readers = await Promise.all(
     names.map((name) => opened(format, name, options, (error) => treatBad(onBad, error)).open()),
   );

@@ -3,7 +3,7 @@ import { HeddleError } from "../../util/errors.ts";
 import { type AnyRow, type Piece, pieceOf } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
 import type { Places } from "./bytes.ts";
-import { type FileOptions, type Format, recordsOf } from "./files.ts";
+import { checkTexts, type FileOptions, type Format, recordsOf } from "./files.ts";
 import { lineReader } from "./lines.ts";
 
 /** Options of {@link jsonLines}. */
@@ -18,6 +18,7 @@ const deepest = 64;
 const format: Format<JsonLinesOptions> = {
   what: "jsonLines",
   options: ["columns"],
+  check: ({ columns }) => checkTexts("jsonLines", "columns", columns),
   async open(file, { columns }, bad) {
     let names = columns;
     return lineReader(file, (lines, place): Piece => {

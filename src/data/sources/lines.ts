@@ -36,6 +36,16 @@ export async function* blocks(
   if (count > 0) yield held.length === 1 ? (held[0] as Uint8Array) : Buffer.concat(held);
 }
 
+/** Refuses UTF-16, by its mark of byte order, or by a letter with a byte 0 beside it. @throws HeddleError `format` */
+export function checkEncoding(name: string, bytes: Uint8Array): void {
+  const [first, second] = bytes;
+  const isMarked = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  if (isMarked || (bytes.length > 1 && (first === 0) !== (second === 0)))
+    throw new HeddleError("format", `${name} is UTF-16; text files are read as UTF-8`, {
+      hint: "convert it: iconv -f UTF-16 -t UTF-8",
+    });
+}
+
 /** The end of the last whole line of some bytes; -1 if there is none. */
 export const lastLine = (bytes: Uint8Array): number => bytes.lastIndexOf(10) + 1 || -1;
 
@@ -45,6 +55,7 @@ export async function* linesOf(file: ByteFile, signal: AbortSignal | undefined):
   let isFirst = true;
   for await (const block of blocks(file, signal, lastLine)) {
     let text = decoder.decode(block);
+    if (isFirst) checkEncoding(file.name, block);
     if (isFirst) text = text.replace(/^\uFEFF/, "");
     isFirst = false;
     const lines = text.split("\n");

@@ -4,7 +4,7 @@ import type { AnyRow } from "../records/piece.ts";
 import { cut, joined, type Piece, type Values } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
 import { type ByteFile, type Places, packageNamed } from "./bytes.ts";
-import { type FileOptions, type Format, openAll, recordsOf } from "./files.ts";
+import { checkTexts, type FileOptions, type Format, openAll, recordsOf } from "./files.ts";
 
 /** Options of {@link parquet}. */
 export interface ParquetOptions extends FileOptions {
@@ -45,6 +45,7 @@ const largestFooter = 2 ** 28;
 const format: Format<ParquetOptions> = {
   what: "parquet",
   options: ["columns"],
+  check: ({ columns }) => checkTexts("parquet", "columns", columns),
   async open(file, { columns }) {
     const { parquetMetadataAsync, parquetSchema, parquetRead } = packageNamed<HyParquet>(
       "hyparquet",

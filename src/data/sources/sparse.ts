@@ -18,8 +18,8 @@ const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,5})?$/i;
 const libsvmFormat: Format<LibsvmOptions> = {
   what: "libsvm",
   options: ["features"],
+  check: ({ features }) => checkInteger("libsvm", "features", features, 1, 2 ** 24),
   async open(file, { features }, bad) {
-    checkInteger("libsvm", "features", features, 1, 2 ** 24);
     const parse = (line: string): { x: Float32Array; y: number } => {
       const [label = "", ...pairs] = (line.split("#", 1)[0] as string).trim().split(/\s+/);
       if (!decimal.test(label)) throw new Error(`the label ${JSON.stringify(label.slice(0, 40))} is not a number`);
