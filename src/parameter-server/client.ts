@@ -96,7 +96,7 @@ export class ServerClient {
   /** Says that so many clocks are done, the last with a batch of so many rows. Resolves when the next one may begin. */
   async clock(clock: number, rows: number): Promise<Begun> {
     const { fields } = await this.first.ask({ type: "clock", clock, rows, pulled: this.versions });
-    return { version: Number(fields["version"]), stop: fields["stop"] === true };
+    return { clock: Number(fields["clock"]), version: Number(fields["version"]), stop: fields["stop"] === true };
   }
 
   /** The parameters of a version of the shards, or of later ones. */

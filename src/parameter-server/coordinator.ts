@@ -2,13 +2,15 @@
  * @module The server that decides: a policy over the clocks of the workers, and the log of what all servers do with pushes. Every other
  * server has each entry before a worker goes on because of it, so that the log outlives this server.
  */
-import { Consistency } from "../consistency/index.ts";
+import { type ClockTable, Consistency, type Policy, policyNamed, type WorkerClock } from "../consistency/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Entry } from "./requests.ts";
 import type { LogLine } from "./update-log.ts";
 
 /** The answer to a worker that may begin a clock. */
 export interface Begun {
+  /** The clock that the worker begins: later than its next one where the policy leaves out what a late worker has missed. */
+  readonly clock: number;
   /** The version of the shards that the worker pulls. */
   readonly version: number;
   /** Whether all workers shall end. */
@@ -40,7 +42,6 @@ export interface Earlier {
 }
 
 interface Waiting {
-  readonly clock: number;
   readonly since: number;
   readonly resolve: (begun: Begun) => void;
   readonly reject: (error: HeddleError) => void;
@@ -76,13 +77,13 @@ export class Coordinator {
   readonly log: Entry[] = [];
   base = 0;
   private readonly options: CoordinatorOptions;
-  /** Whether it goes on for a server that was lost, with the sums that workers told it. */
-  private readonly isSecond: boolean;
+  /** What the server before has left, if this one goes on for a server that was lost. */
+  private readonly earlier: Earlier | undefined;
   private readonly consistency: Consistency<{ readonly rows: number }>;
   private readonly incarnations = new Map<number, number>();
   private readonly waiting = new Map<number, Waiting>();
   /** The last answer to each worker, which a request that is asked again gets, too. */
-  private readonly granted = new Map<number, { readonly clock: number; readonly begun: Promise<Begun> }>();
+  private readonly granted = new Map<number, { readonly clocks: Set<number>; readonly begun: Promise<Begun> }>();
   private readonly left = new Set<number>();
   private readonly offsets = new Map<number, number>();
   private readonly lastDone = new Map<number, number>();
@@ -100,12 +101,14 @@ export class Coordinator {
   private dropped = 0;
   private stopped = false;
   private replaying = false;
+  /** The workers that begin their next clocks whatever the policy says: a server that was lost has let them begin. */
+  private forced: readonly number[] = [];
   private wake: () => void = () => {};
 
   /** @throws HeddleError `option` for a malformed policy, or one whose workers push values instead of gradients */
   constructor(options: CoordinatorOptions, earlier?: Earlier) {
     this.options = options;
-    this.consistency = new Consistency<{ readonly rows: number }>(options.policy, {
+    this.consistency = new Consistency<{ readonly rows: number }>(this.withForce(policyNamed(options.policy)), {
       workers: options.workers,
       ...(options.merging === undefined ? {} : { merging: options.merging }),
       act: (action) => {
@@ -132,7 +135,7 @@ export class Coordinator {
     });
     checkWorkerRule(options.policy, this.consistency.policy.worker);
     options.record?.({ workers: options.workers, servers: options.servers, policy: options.policy });
-    this.isSecond = earlier !== undefined;
+    this.earlier = earlier;
     if (earlier === undefined) return;
     this.base = earlier.base;
     this.log.push(...earlier.entries);
@@ -193,21 +196,31 @@ export class Coordinator {
     if (before === undefined) throw new HeddleError("protocol", `worker ${worker} has left the run`);
     const done = this.doneOf(worker);
     const again = this.granted.get(worker);
-    if (again?.clock === clock) return again.begun;
-    if (clock !== done && clock !== done + 1)
+    if (again?.clocks.has(clock) === true) return again.begun;
+    // A server that came back has brought all workers to the step of now: what a worker has pushed before comes too late.
+    const isLate = clock < done && this.skips && this.earlier !== undefined;
+    if (clock !== done && clock !== done + 1 && !isLate)
       throw new HeddleError("protocol", `worker ${worker} ends clock ${clock} after ${done}`);
+    if (clock <= done && rows > 0 && this.skips && clock > (this.earlier?.settled(worker) ?? clock)) {
+      this.dropped++;
+      this.append({ type: "drop", worker, clock: clock - 1 });
+    }
     if (clock === done + 1) {
       // A server that came back does not know what the one before it granted; whatever let the worker begin is in the log.
-      if (before.begun === before.done && !before.waiting) this.settle(this.consistency.pull(worker, { at }));
+      if (before.begun === before.done && !before.waiting) {
+        this.forced = this.earlier === undefined ? [] : [worker];
+        this.settle(this.consistency.pull(worker, { at }));
+        this.forced = [];
+      }
       this.options.record?.({ begin: { worker, clock: done, versions: pulled } });
       this.measureClock(worker, rows, at);
       this.settle(this.consistency.push(worker, told));
     }
     const begun = new Promise<Begun>((resolve, reject) => {
-      this.waiting.set(worker, { clock, since: at, resolve, reject });
+      this.waiting.set(worker, { since: at, resolve, reject });
     });
     begun.catch(() => {});
-    this.granted.set(worker, { clock, begun });
+    this.granted.set(worker, { clocks: new Set([clock]), begun });
     const entry = this.consistency.clocks.get(worker);
     // After a broken link it may wait already.
     if (entry?.waiting === false && entry.begun === entry.done) this.settle(this.consistency.pull(worker, { at }));
@@ -264,7 +277,7 @@ export class Coordinator {
   private answerTallies(): void {
     for (const wait of this.tallyWaits.splice(0)) {
       const known = this.tallies.get(wait.epoch) ?? new Map<number, string>();
-      if (this.isBarrier && !this.isSecond && this.present.some((worker) => !known.has(worker)))
+      if (this.isBarrier && this.earlier === undefined && this.present.some((worker) => !known.has(worker)))
         this.tallyWaits.push(wait);
       else wait.resolve([...known].sort(([a], [b]) => a - b).map(([, sums]) => sums));
     }
@@ -294,6 +307,11 @@ export class Coordinator {
     return clock + (this.offsets.get(worker) ?? 0);
   }
 
+  /** Whether a late worker leaves out the clocks that it has missed. */
+  private get skips(): boolean {
+    return this.consistency.policy.skipsTo !== undefined;
+  }
+
   private doneOf(worker: number): number {
     return this.numbered(worker, this.consistency.clocks.get(worker)?.done ?? 0);
   }
@@ -301,27 +319,47 @@ export class Coordinator {
   private settle(grants: readonly { readonly worker: number; readonly clock: number }[]): void {
     const { version } = this;
     const at = this.options.now();
-    for (const { worker } of grants) {
+    for (const grant of grants) {
+      const { worker } = grant;
       const waiting = this.waiting.get(worker);
       this.begunAt.set(worker, { steps: this.steps, at });
       this.waiting.delete(worker);
       if (waiting === undefined) continue;
       this.measureWait(worker, at - waiting.since);
-      void this.options.committed(version).then(() => waiting.resolve({ version, stop: this.stopped }));
+      const clock = this.numbered(worker, grant.clock);
+      // A new life of the worker is told this clock, and asks for it.
+      this.granted.get(worker)?.clocks.add(clock);
+      void this.options.committed(version).then(() => waiting.resolve({ clock, version, stop: this.stopped }));
     }
   }
 
-  /** Brings the policy to the clocks that the log has named, in rounds, so that no bound is broken on the way. */
+  /** The policy, which is not asked about workers that are {@link forced}. */
+  private withForce(policy: Policy): Policy {
+    const { mayBegin, skipsTo } = policy;
+    return Object.assign(Object.create(policy) as Policy, {
+      mayBegin: (entry: WorkerClock, clocks: ClockTable) =>
+        this.forced.includes(entry.worker) || mayBegin.call(policy, entry, clocks),
+      ...(skipsTo === undefined
+        ? {}
+        : { skipsTo: (clocks: ClockTable) => (this.forced.length > 0 ? 0 : skipsTo.call(policy, clocks)) }),
+    });
+  }
+
+  /** Brings the policy to the clocks that the log has named, in rounds. */
   private replay(settled: (worker: number) => number): void {
     this.replaying = true;
-    const clocks = this.present.map((worker) => ({ worker, clocks: settled(worker) }));
-    const most = Math.max(...clocks.map((one) => one.clocks));
+    this.forced = this.present;
+    const known = this.present.map((worker) => ({ worker, clocks: settled(worker) }));
+    const most = Math.max(...known.map((one) => one.clocks));
+    // Where late workers leave out what they have missed, all begin at the step of now.
+    const clocks = this.skips ? known.map(({ worker }) => ({ worker, clocks: most })) : known;
     for (let round = 0; round < most; round++) {
       const own = clocks.filter((one) => one.clocks > round).map(({ worker }) => worker);
       for (const worker of own) this.consistency.pull(worker);
       for (const worker of own) this.consistency.push(worker);
     }
     this.replaying = false;
+    this.forced = [];
   }
 
   private append(entry: Entry): void {

@@ -113,6 +113,7 @@ class ServerUpdates implements Updates {
   readonly own: Training;
   readonly follows: boolean;
   stopped = false;
+  missed = 0;
   private readonly runtime: Runtime;
   private readonly place: Place;
   private readonly client: ServerClient;
@@ -166,9 +167,10 @@ class ServerUpdates implements Updates {
     }
     const start = JSON.parse(await this.client.start()) as Start;
     const perEpoch = this.own.settings.data.batchesPerEpoch;
+    const begun = await this.client.clock(this.clock, 0);
+    this.clock = begun.clock;
     // A worker that comes back goes on after its last clock.
     const batches = start.epoch * perEpoch + start.batch + this.clock;
-    const begun = await this.client.clock(this.clock, 0);
     this.version = begun.version;
     this.stopped = begun.stop;
     const optimizer = mapTypes(this.own.types.state.optimizer as Tensors, (type) =>
@@ -194,8 +196,10 @@ class ServerUpdates implements Updates {
   async step(values: TrainState, { rows, rates }: StepDone): Promise<TrainState> {
     const grads = await contents(values.optimizer);
     await this.client.push(this.clock, grads, rates);
-    this.clock++;
-    const { version, stop } = await this.client.clock(this.clock, rows);
+    const next = this.clock + 1;
+    const { clock, version, stop } = await this.client.clock(next, rows);
+    this.missed = clock - next;
+    this.clock = clock;
     this.version = version;
     this.stopped ||= stop;
     return { ...values, params: await this.pulled(values.params, version) };
@@ -214,7 +218,8 @@ class ServerUpdates implements Updates {
     const sum = new Tally();
     for (const one of all) {
       const told = JSON.parse(one) as { loss: number; examples: number; rejected: number; sums: [string, never][] };
-      sum.add(told.examples, (told.loss ?? Number.NaN) / told.examples, new Map(told.sums));
+      // A worker that was late may have left out the whole epoch.
+      if (told.examples > 0) sum.add(told.examples, (told.loss ?? Number.NaN) / told.examples, new Map(told.sums));
       sum.rejected += told.rejected;
     }
     return sum;

@@ -60,6 +60,8 @@ export class Run {
   private readonly resumed: boolean;
   private readonly replicas: Replicas;
   private readonly rollback: Rollback | undefined;
+  /** Batches that are left out from now on, since this worker was late. */
+  private missed = 0;
   /** How many snapshots callbacks have restored. */
   private restored = 0;
   /** Callbacks that threw an error. */
@@ -209,7 +211,7 @@ export class Run {
       // Once the first step is done and others run: what the summary compiles would delay the first step.
       if (position.steps - this.startedAt > mostInFlight || position.batch === settings.data.batchesPerEpoch)
         this.summarise?.();
-      if (position.steps >= this.lastStep) this.endAt = position.steps;
+      if (position.steps + this.missed >= this.lastStep) this.endAt = position.steps;
       examples += batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
       this.parts.saver?.check();
@@ -230,6 +232,12 @@ export class Run {
   /** Copies the values if a copy is due. Whether a batch is not to be trained on: it is left out, or values are to be restored first. */
   private async keepsBack(batch: FedBatch): Promise<boolean> {
     const { rollback, position } = this;
+    if (this.missed > 0) {
+      this.missed--;
+      position.batch++;
+      position.steps++;
+      return true;
+    }
     if (rollback === undefined) return false;
     // The copy is of steps whose losses are known.
     if (rollback.isDue(position)) await this.flight.drain();
@@ -269,6 +277,7 @@ export class Run {
     await this.flight.drain();
     const rates = this.rates(this.position.steps - 1).values;
     this.values = await updates.step(this.values, { rows, rates });
+    this.missed = updates.missed;
     if (!updates.stopped) return;
     this.parts.ending.stop();
     this.endAt ??= this.position.steps;

@@ -34,6 +34,8 @@ export interface Updates {
   readonly own: Training;
   /** Whether another worker says where the run begins, and this process reads no checkpoint. */
   readonly follows: boolean;
+  /** Batches after the last step that this worker leaves out, since it was late. */
+  readonly missed: number;
   /** Whether a worker has asked all to end. */
   readonly stopped: boolean;
   /** Lines that describe the servers, for the report of the plan. */
