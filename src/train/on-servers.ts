@@ -253,12 +253,14 @@ class ServerUpdates implements Updates {
     return wholeTree(trained, params, next);
   }
 
-  /** Tensors with the types of a tree, from their bytes. */
+  /** Tensors with the types of a tree, from their bytes; zeros for states of a tensor without elements, which no server has. */
   private tree(types: Tensors, bytes: Bytes): Tensors {
     const { leaves, paths, shape } = flattenTree<TensorType>(types, isTensorType);
     return unflattenTree(
       shape,
-      leaves.map((type, index) => this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(0))),
+      leaves.map((type, index) =>
+        this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(bytesOf(type))),
+      ),
     ) as Tensors;
   }
 
