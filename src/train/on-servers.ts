@@ -151,7 +151,7 @@ class ServerUpdates implements Updates {
     const where =
       own === undefined ? `on ${many}` : servers.length === 1 ? "on a server in this process" : "on the workers";
     return [
-      `parameters ${where}, policy ${this.policy}, ${world} workers: a clock of a worker pushes and pulls ${megabytes(total)} each`,
+      `parameters ${where}, policy ${this.policy}, ${world} ${world === 1 ? "worker" : "workers"}: a clock of a worker pushes and pulls ${megabytes(total)} each`,
     ];
   }
 

@@ -70,7 +70,7 @@ const rules: readonly optim.Optimizer[] = [
   optim.rmsProp(rate),
   optim.rprop(rate),
   optim.ftrl(rate),
-  optim.lbfgs(rate),
+  optim.lbfgs({ ...rate, historySize: 2 }),
   optim.lazy(optim.adam(rate), "b"),
   optim.lazy(optim.nAdam(rate), "b"),
   optim.groups({ "{a,b}": optim.adafactor(rate), "**": optim.nAdam(rate) }),
