@@ -19,7 +19,7 @@ const notes = `
 A TypeScript file runs as it is, with no build step. Every worker runs the whole file; RANK, WORLD_SIZE, LOCAL_RANK,
 MASTER_ADDR and MASTER_PORT are set as torchrun sets them. Arguments for the file come after --.
 
-Workers exchange data through shared memory where they can, else by TCP. HEDDLE_TRANSPORT=tcp|shared|mpi|auto chooses.
+Workers exchange data through shared memory where they can, else by TCP. HEDDLE_TRANSPORT=tcp|shared|mpi|checked|auto chooses.
 
 With --hosts, the file, Node and Heddle have the same paths on every host. Workers get the variables HEDDLE_… of this
 process; HEDDLE_INTERFACE and HEDDLE_PORTS say where they listen. Under torchrun, srun, mpirun and the like, each process

@@ -22,8 +22,9 @@ export function serveCommand({ finish }: CommandContext): Command {
       process.on("message", (message: { readonly type?: unknown; readonly worker?: unknown } | null) => {
         if (message?.type === "lost" && Number.isSafeInteger(message.worker)) tell(Number(message.worker));
       });
-      // Workers save and pull after Ctrl-C. A server ends when its launcher ends it, or is gone.
-      process.on("SIGINT", () => {});
+      // Workers save and pull after a signal to the whole group. A server ends when its launcher ends it, or is gone.
+      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", ...(process.platform === "win32" ? [] : ["SIGUSR2"])])
+        process.on(signal, () => {});
       const gone = new Promise((resolve) => process.once("disconnect", resolve));
       const server = await serveParameters({
         servers,

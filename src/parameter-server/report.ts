@@ -19,7 +19,8 @@ export function describeStatistics({ policy, steps, staleness, dropped, workers,
     const waits = Object.entries(waited).filter(([, time]) => time > 0);
     const total = waits.reduce((sum, [, time]) => sum + time, 0);
     const [most] = waits.sort(([, a], [, b]) => b - a);
-    const cause = most === undefined ? "" : `, most of it while worker ${most[0]} was slowest`;
+    const cause =
+      most === undefined || most[0] === String(worker) ? "" : `, most of it while worker ${most[0]} was slowest`;
     lines.push(
       `  worker ${worker}: ${clocks} clocks of ${seconds(secondsPerClock)}, ${rows} rows; waited ${seconds(total)}${cause}`,
     );

@@ -1,8 +1,8 @@
 /**
  * @module What each server keeps: rows of parameters and of the state of their update rule, and the program of the rule on these rows.
  *
- * A tensor is cut along its first dim where the planner finds that the rule needs no communication on rows; if it does anywhere, tensors
- * stay whole, and parameters whose updates depend on each other share a server. The program is text: it is all that a server gets of a model.
+ * A tensor is cut along its first dim where the planner finds that the rule needs no communication on rows, and its states have the same
+ * rows; if the rule needs communication anywhere, tensors stay whole, and parameters whose updates depend on each other share a server. The program is text: it is all that a server gets of a model.
  */
 import { isTensor, planFunction, type Tensor, type Tensors } from "../functions/index.ts";
 import type { Graph, Node } from "../ir/node.ts";
@@ -53,8 +53,12 @@ export function shardsOf(optimizer: Optimizer, types: UpdatedTypes, servers: num
   const owners = ownersOf(optimizer, types, params, slots);
   const shards = (placed: readonly (readonly Rows[])[]): Shard[] =>
     placed.map((intervals) => {
-      const of = (flat: Flat, index: number, owner: number): Piece | undefined =>
-        pieceOf(flat.paths[index] as string, flat.leaves[index] as TensorType, intervals[owner]);
+      const of = (flat: Flat, index: number, owner: number): Piece | undefined => {
+        const [type, ofParam] = [flat.leaves[index], params.leaves[owner]] as [TensorType, TensorType];
+        // No server has a tensor without elements, nor states of it.
+        const rows = bytesOf(type) === 0 || bytesOf(ofParam) === 0 ? undefined : intervals[owner];
+        return pieceOf(flat.paths[index] as string, type, rows, rows?.rows === rowsOf(ofParam));
+      };
       const paramPieces = params.leaves.map((_type, index) => of(params, index, index));
       const slotPieces = slots.leaves.map((_type, index) => of(slots, index, owners.slots[index] as number));
       return {
@@ -66,8 +70,8 @@ export function shardsOf(optimizer: Optimizer, types: UpdatedTypes, servers: num
     });
   try {
     return shards(
-      isByRows(optimizer, types, servers)
-        ? byRows(params.leaves, servers)
+      owners.apart && isByRows(optimizer, types, servers)
+        ? byRows(params.leaves, cuttable(params, slots, owners.slots), servers)
         : whole(params.leaves, owners.groups, servers),
     );
   } catch (error) {
@@ -92,12 +96,19 @@ type Rows = { readonly start: number; readonly rows: number } | undefined;
 
 const rowsOf = ({ shape }: TensorType): number => shape[0] ?? 1;
 
-function pieceOf(path: string, type: TensorType, rows: Rows): Piece | undefined {
-  if (rows === undefined || bytesOf(type) === 0) return undefined;
-  // A state of another shape than its parameter, such as a scalar, is with the first rows.
-  const all = rows.start === 0 && rows.rows === rowsOf(type);
-  if (all) return { path, type, ...rows };
+/** The rows of a parameter, or of a state of it: all rows of the state if all of the parameter are here. */
+function pieceOf(path: string, type: TensorType, rows: Rows, isWhole: boolean): Piece | undefined {
+  if (rows === undefined) return undefined;
+  if (isWhole) return { path, type, start: 0, rows: rowsOf(type) };
   return { path, type: { dtype: type.dtype, shape: [rows.rows, ...type.shape.slice(1)] }, ...rows };
+}
+
+/** For each parameter whether its states have a row for each of its rows. A scalar state, for one, is needed by all rows. */
+function cuttable(params: Flat, slots: Flat, owners: readonly number[]): boolean[] {
+  return params.leaves.map(
+    ({ shape: [rows] }, index) =>
+      rows !== undefined && slots.leaves.every(({ shape }, slot) => owners[slot] !== index || shape[0] === rows),
+  );
 }
 
 /** The tree of the pieces; an empty record stands for a tensor that is elsewhere. */
@@ -108,12 +119,12 @@ const part = ({ shape }: Flat, pieces: readonly (Piece | undefined)[]): Tensors 
   ) as Tensors;
 
 /** Cuts every tensor that has enough rows; the servers with the fewest bytes get the larger parts, and what is not cut. */
-function byRows(params: readonly TensorType[], servers: number): Rows[][] {
+function byRows(params: readonly TensorType[], mayCut: readonly boolean[], servers: number): Rows[][] {
   const placed: Rows[][] = Array.from({ length: servers }, () => []);
   const load = new Array<number>(servers).fill(0);
-  for (const type of params) {
+  for (const [index, type] of params.entries()) {
     const rows = rowsOf(type);
-    const cut = type.shape.length > 0 && rows >= servers;
+    const cut = mayCut[index] === true && rows >= servers;
     const order = [...load.keys()].sort((a, b) => (load[a] as number) - (load[b] as number) || a - b);
     const most = new Set(order.slice(0, cut ? rows % servers : 1));
     let start = 0;
@@ -149,7 +160,16 @@ const stepType: TensorType = { shape: [], dtype: "i32" };
 function updateBy(optimizer: Optimizer) {
   return (params: Tensors, slots: Tensors, grads: Tensors, step: Tensor, learningRate: Tensor) => {
     const updated = optimizer.update(grads, slots, params, { step, learningRate });
-    return { params: updated.params, slots: updated.state };
+    // An optimizer orders states by its parameters, of which a server has some.
+    const state = tensorsOf(updated.state);
+    const { paths, shape } = flattenTree(slots, isTensor);
+    return {
+      params: updated.params,
+      slots: unflattenTree(
+        shape,
+        paths.map((path) => state.get(path) as Tensor),
+      ) as Tensors,
+    };
   };
 }
 
@@ -195,32 +215,36 @@ function programOf(optimizer: Optimizer, dtype: "f32" | "f64", params: Tensors, 
   return printProgram(program);
 }
 
-/** For each parameter the group of parameters with which its update belongs together, and for each state its parameter. */
+/**
+ * For each parameter the group of parameters with which its update belongs together, by what it reads or by states that both read, and
+ * for each state its parameter. `apart`: each parameter is a group of its own.
+ */
 function ownersOf(
   optimizer: Optimizer,
   types: UpdatedTypes,
   params: Flat,
   slots: Flat,
-): { readonly groups: readonly number[]; readonly slots: readonly number[] } {
+): { readonly groups: readonly number[]; readonly slots: readonly number[]; readonly apart: boolean } {
   const { graph } = planned(optimizer, types.dtype, types);
   const [p, s] = [params.leaves.length, slots.leaves.length];
-  const groups = Array.from({ length: p }, (_unused, index) => index);
+  // Parameters, then states.
+  const groups = Array.from({ length: p + s }, (_unused, index) => index);
   const join = (a: number, b: number): void => {
     const [from, to] = [groups[a] as number, groups[b] as number].sort((x, y) => y - x) as [number, number];
     for (const [index, group] of groups.entries()) if (group === from) groups[index] = to;
   };
-  const needs = dependencies(graph);
   // Inputs: parameters, states, gradients. The gradient and the parameter of one number are one.
-  const ownerOf = (input: number): number | undefined =>
-    input < p ? input : input >= p + s && input < 2 * p + s ? input - p - s : undefined;
-  const slotOwners = new Array<number>(s).fill(0);
-  for (const [output, inputs] of needs.entries()) {
-    const owners = inputs.flatMap((input) => ownerOf(input) ?? []);
-    const [first = 0, ...rest] = output < p ? [output, ...owners] : owners;
-    for (const other of rest) join(first, other);
-    if (output >= p) slotOwners[output - p] = first;
-  }
-  return { groups, slots: slotOwners };
+  const placeOf = (input: number): number[] => (input < p + s ? [input] : input < 2 * p + s ? [input - p - s] : []);
+  const needs = dependencies(graph).map((inputs) => inputs.flatMap(placeOf));
+  for (const [output, inputs] of needs.entries()) for (const input of inputs) join(output, input);
+  const own = slots.leaves.map((_type, slot) => {
+    const read = needs[p + slot]?.find((input) => input < p);
+    // A state that counts, for one, reads no parameter: it belongs to one that reads it.
+    const reader = needs.findIndex((inputs, output) => output < p && inputs.includes(p + slot));
+    return read ?? Math.max(0, reader);
+  });
+  const ofParams = groups.slice(0, p);
+  return { groups: ofParams, slots: own, apart: new Set(ofParams).size === p };
 }
 
 /** For each output the numbers of the inputs on which it depends. */

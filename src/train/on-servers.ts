@@ -152,7 +152,7 @@ class ServerUpdates implements Updates {
     const where =
       own === undefined ? `on ${many}` : servers.length === 1 ? "on a server in this process" : "on the workers";
     return [
-      `parameters ${where}, policy ${this.policy}, ${world} workers: a clock of a worker pushes and pulls ${megabytes(total)} each`,
+      `parameters ${where}, policy ${this.policy}, ${world} ${world === 1 ? "worker" : "workers"}: a clock of a worker pushes and pulls ${megabytes(total)} each`,
     ];
   }
 
@@ -258,12 +258,14 @@ class ServerUpdates implements Updates {
     return wholeTree(trained, params, next);
   }
 
-  /** Tensors with the types of a tree, from their bytes. */
+  /** Tensors with the types of a tree, from their bytes; zeros for states of a tensor without elements, which no server has. */
   private tree(types: Tensors, bytes: Bytes): Tensors {
     const { leaves, paths, shape } = flattenTree<TensorType>(types, isTensorType);
     return unflattenTree(
       shape,
-      leaves.map((type, index) => this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(0))),
+      leaves.map((type, index) =>
+        this.tensor(type, bytes.get(paths[index] as string) ?? new Uint8Array(bytesOf(type))),
+      ),
     ) as Tensors;
   }
 

@@ -352,8 +352,9 @@ function summarise({ settings, runtime, programs, reporter, elastic, updates }: 
     run: { processes: runtime.world, executor: runtime.executor },
     memory,
   });
-  // With other workers, their number and mesh alone are new.
-  for (const line of elastic?.isContinued === true ? lines.slice(0, 1) : lines) reporter.line(line);
+  // With other workers, their number and mesh alone are new. On servers the plan knows one worker, and the lines of the servers know all.
+  const from = updates === undefined ? 0 : 1;
+  for (const line of elastic?.isContinued === true ? lines.slice(0, 1) : lines.slice(from)) reporter.line(line);
   for (const line of updates?.lines ?? []) reporter.line(line);
   for (const line of unusedLines(unusedAxes(plan, layoutAxes(settings.layoutRules)))) reporter.warn(line);
 }

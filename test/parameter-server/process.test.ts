@@ -69,10 +69,16 @@ describe.skipIf(missing !== undefined)("processes", () => {
   test("a worker that is killed leaves, and nobody waits for it", async () => {
     const going = run("--workers", "3", "--servers", "1", "--policy", "ssp:1", "--", "3", "40");
     await going.until("under way");
+    // As to the whole group: the launcher alone ends a server.
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+      process.kill(serverPids(going.child.pid as number)[0] as number, signal);
     process.kill(workerPids(going.child.pid as number).at(-1) as number, "SIGKILL");
     const ended = await going.ended;
     expect(told(ended).history).toHaveLength(3);
     expect(ended.stderr).toMatch(/worker 2 was ended by SIGKILL: the others go on/);
+    expect(ended.stderr).not.toMatch(/is started again/);
+    expect(ended.stdout).toMatch(/policy ssp:1, 3 workers: a clock/);
+    expect(ended.stdout).not.toMatch(/^workers/m);
   });
 
   test("a worker that is killed before the training begins is not waited for", async () => {

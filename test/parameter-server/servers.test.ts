@@ -5,6 +5,7 @@ import { optim } from "heddle";
 import { describe, expect, test } from "vitest";
 import { type Frame, greet } from "../../src/executors/remote/channel.ts";
 import { type Bytes, ServerClient } from "../../src/parameter-server/client.ts";
+import { describeStatistics } from "../../src/parameter-server/report.ts";
 import type { Shard } from "../../src/parameter-server/shards.ts";
 import { filled, numbers, open, secret, shardsFor, sizes, started } from "./cluster.ts";
 
@@ -71,6 +72,18 @@ test("a worker that comes back goes on where the servers are; a push of an earli
   await expect(first.clock(2, 1)).rejects.toThrow(/worker 0 has a newer life/);
   const { version } = await second.clock(2, 1);
   expect(numbers((await second.pull(version)).get("bias"))).toEqual([11, 11, 11]);
+});
+
+test("the report names the worker that others waited for, and not the one that waits", () => {
+  const worker = (waited: Record<number, number>) => ({ worker: 0, clocks: 2, rows: 8, secondsPerClock: 0.5, waited });
+  const linesOf = (waited: Record<number, number>): string | undefined => {
+    const rest = { policy: "bsp", steps: 2, staleness: {}, dropped: 0, servers: [] };
+    return describeStatistics({ ...rest, workers: [worker(waited)] })[1];
+  };
+  expect(linesOf({ 0: 1, 2: 2 })).toBe(
+    "  worker 0: 2 clocks of 500.0 ms, 8 rows; waited 3.0 s, most of it while worker 2 was slowest",
+  );
+  expect(linesOf({ 0: 2, 2: 1 })).toBe("  worker 0: 2 clocks of 500.0 ms, 8 rows; waited 3.0 s");
 });
 
 describe("requests that are refused change nothing", () => {
