@@ -17,6 +17,7 @@ export {
   type WorkerRule,
 } from "./policy.ts";
 export { type PolicyKind, policyKinds, policyNamed, registerPolicy } from "./registry.ts";
+export { checkServerPolicy } from "./server-policy.ts";
 export {
   type SimulatedEvent,
   type SimulatedModel,
