@@ -17,7 +17,6 @@ export {
   type WorkerRule,
 } from "./policy.ts";
 export { type PolicyKind, policyKinds, policyNamed, registerPolicy } from "./registry.ts";
-export { checkServerPolicy } from "./server-policy.ts";
 export {
   type SimulatedEvent,
   type SimulatedModel,

@@ -1,7 +1,8 @@
 /** @module The options of a run, checked, and its result. */
 import { existsSync, statSync } from "node:fs";
 import { extname } from "node:path";
-import { checkServerPolicy, policyNamed } from "../consistency/index.ts";
+import { policyNamed } from "../consistency/index.ts";
+import { checkServerPolicy } from "../consistency/server-policy.ts";
 import type { ProfileRequest } from "../executors/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";

@@ -2,14 +2,8 @@
  * @module The server that decides: a policy over the clocks of the workers, and the log of what all servers do with pushes. Every other
  * server has each entry before a worker goes on because of it, so that the log outlives this server.
  */
-import {
-  type ClockTable,
-  Consistency,
-  checkServerPolicy,
-  type Policy,
-  policyNamed,
-  type WorkerClock,
-} from "../consistency/index.ts";
+import { type ClockTable, Consistency, type Policy, policyNamed, type WorkerClock } from "../consistency/index.ts";
+import { checkServerPolicy } from "../consistency/server-policy.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Entry } from "./requests.ts";
 import type { LogLine } from "./update-log.ts";
