@@ -72,6 +72,8 @@ export interface Policy {
   /** The spec that gives this policy: `ssp:3`. */
   readonly spec: string;
   readonly worker: WorkerRule;
+  /** Workers of a step that are not waited for: there must be more workers than that. Default 0. */
+  readonly backups?: number;
   /** Whether updates are averaged or summed unless the user says otherwise. */
   readonly merging: Merging;
   /** Whether a worker that waits may begin clock `worker.begun`. */

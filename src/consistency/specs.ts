@@ -78,7 +78,11 @@ export class Specs<Made> {
     }
     const { numbers = [] } = kind;
     if (texts.length > numbers.length)
-      throw this.malformed(spec, kind, `takes ${numbers.length === 0 ? "no" : `at most ${numbers.length}`} numbers`);
+      throw this.malformed(
+        spec,
+        kind,
+        `takes ${numbers.length === 0 ? "no numbers" : numbers.length === 1 ? "one number" : `at most ${numbers.length} numbers`}`,
+      );
     return kind.make(...numbers.map((number, index) => this.valueOf(spec, kind, number, texts[index])));
   }
 

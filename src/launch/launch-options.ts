@@ -2,6 +2,7 @@
 import { existsSync, statSync } from "node:fs";
 import { extname } from "node:path";
 import { policyNamed } from "../consistency/index.ts";
+import { checkServerPolicy } from "../consistency/server-policy.ts";
 import type { ProfileRequest } from "../executors/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { PlanForm } from "../util/settings.ts";
@@ -106,6 +107,13 @@ export interface LaunchResult {
 
 const flagOf = { hosts: "--hosts", with: "--with", on: "--on", minWorkers: "the least number of --workers" } as const;
 
+/** A policy that `train` does not take on servers is refused before processes start. @throws HeddleError `option` */
+function checkPolicy({ policy, servers, plan }: LaunchOptions, workers: number): void {
+  if (policy === undefined) return;
+  const made = policyNamed(policy);
+  if (servers !== undefined) checkServerPolicy(made, plan === undefined ? workers : Infinity);
+}
+
 /** The file name extensions of programs. */
 const scripts = [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx"];
 
@@ -133,9 +141,13 @@ export function checkOptions(options: LaunchOptions, workers: number): void {
   check("grace", grace, 0, 86_400);
   check("restarts", restarts, 0, 1_000_000);
   check("servers", options.servers, 0, 64);
-  if (options.policy !== undefined) policyNamed(options.policy);
+  checkPolicy(options, workers);
   if (options.servers === undefined) return;
   for (const name of ["hosts", "with", "on", "minWorkers"] as const)
     if (options[name] !== undefined)
       throw new HeddleError("option", `--servers starts servers on this machine: leave out ${flagOf[name]}`);
+  if (options.mesh !== undefined)
+    throw new HeddleError("option", "--mesh does not go with --servers: each worker has the whole model", {
+      hint: "--workers says how many workers share each batch",
+    });
 }

@@ -93,9 +93,9 @@ export class ServerClient {
     );
   }
 
-  /** Says that so many clocks are done, the last with a batch of so many rows. Resolves when the next one may begin. */
-  async clock(clock: number, rows: number): Promise<Begun> {
-    const { fields } = await this.first.ask({ type: "clock", clock, rows, pulled: this.versions });
+  /** Says that so many clocks are done, the last with a batch of so many rows and an update of this largest magnitude. Resolves when the next one may begin. */
+  async clock(clock: number, rows: number, size = 0): Promise<Begun> {
+    const { fields } = await this.first.ask({ type: "clock", clock, rows, pulled: this.versions, size });
     return { clock: Number(fields["clock"]), version: Number(fields["version"]), stop: fields["stop"] === true };
   }
 

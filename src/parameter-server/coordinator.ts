@@ -3,6 +3,7 @@
  * server has each entry before a worker goes on because of it, so that the log outlives this server.
  */
 import { type ClockTable, Consistency, type Policy, policyNamed, type WorkerClock } from "../consistency/index.ts";
+import { checkServerPolicy } from "../consistency/server-policy.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Entry } from "./requests.ts";
 import type { LogLine } from "./update-log.ts";
@@ -133,7 +134,7 @@ export class Coordinator {
         } else if (action.type === "close") this.append({ type: "close", group: action.group });
       },
     });
-    checkWorkerRule(options.policy, this.consistency.policy.worker);
+    checkServerPolicy(this.consistency.policy, options.workers);
     options.record?.({ workers: options.workers, servers: options.servers, policy: options.policy });
     this.earlier = earlier;
     if (earlier === undefined) return;
@@ -188,10 +189,13 @@ export class Coordinator {
     return this.doneOf(worker);
   }
 
-  /** A worker has finished so many clocks, the last from these versions of the shards. Resolves when it may begin the next one. */
-  clock(worker: number, clock: number, rows: number, pulled: readonly number[]): Promise<Begun> {
+  /**
+   * A worker has finished so many clocks, the last from these versions of the shards, with an update of this largest magnitude. Resolves
+   * when the worker may begin the next one.
+   */
+  clock(worker: number, clock: number, rows: number, pulled: readonly number[], size = 0): Promise<Begun> {
     const at = this.options.now();
-    const told = { at, samples: rows, payload: { rows } };
+    const told = { at, samples: rows, size, payload: { rows } };
     const before = this.consistency.clocks.get(worker);
     if (before === undefined) throw new HeddleError("protocol", `worker ${worker} has left the run`);
     const done = this.doneOf(worker);
@@ -356,7 +360,7 @@ export class Coordinator {
     for (let round = 0; round < most; round++) {
       const own = clocks.filter((one) => one.clocks > round).map(({ worker }) => worker);
       for (const worker of own) this.consistency.pull(worker);
-      for (const worker of own) this.consistency.push(worker);
+      for (const worker of own) this.consistency.push(worker, { size: 0 });
     }
     this.replaying = false;
     this.forced = [];
@@ -406,17 +410,3 @@ export class Coordinator {
 
 /** Epochs whose sums are kept. */
 const keptTallies = 8;
-
-function checkWorkerRule(
-  spec: string,
-  { carries, pushEvery, outstanding }: { carries: string; pushEvery: number; outstanding: number },
-): void {
-  if (carries === "gradient" && pushEvery === 1 && outstanding === 1) return;
-  throw new HeddleError(
-    "option",
-    `policy '${spec}' has workers that train on a copy of their own, which train() does not do with servers`,
-    {
-      hint: "bsp, ssp:3 and async are policies whose workers push each gradient",
-    },
-  );
-}

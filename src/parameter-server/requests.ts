@@ -16,8 +16,14 @@ export type Request =
   /** The parameters of a shard, once it has applied so many entries of the log. */
   | { readonly type: "pull"; readonly shard: number; readonly version: number }
   | PushRequest
-  /** A worker has finished so many clocks, whose pushes all servers have, the last from these versions of the shards; the answer comes when it may begin the next one. */
-  | { readonly type: "clock"; readonly clock: number; readonly rows: number; readonly pulled: readonly number[] }
+  /** A worker has finished so many clocks, whose pushes all servers have, the last from these versions of the shards and with this largest magnitude; the answer comes when it may begin the next one. */
+  | {
+      readonly type: "clock";
+      readonly clock: number;
+      readonly rows: number;
+      readonly pulled: readonly number[];
+      readonly size: number;
+    }
   /** Entries of the log, from the server that decides. The answer has the number of entries that are applied. */
   | { readonly type: "apply"; readonly from: number; readonly entries: readonly Entry[] }
   /** The entries of the log that this server still knows, for a server that decides and has lost them. */
@@ -146,6 +152,7 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
   clock: {
     clock: (value) => count(value),
     rows: (value) => count(value),
+    size: (value) => Number.isFinite(value) && (value as number) >= 0,
     pulled: (value) => Array.isArray(value) && value.length <= mostWorkers && value.every((version) => count(version)),
   },
   apply: {

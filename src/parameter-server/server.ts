@@ -441,7 +441,7 @@ class Server implements ParameterServer {
         if (fromWorker) await this.forward(request.shard, request, body);
         return {};
       case "clock":
-        return { ...(await this.decider.clock(client, request.clock, request.rows, request.pulled)) };
+        return { ...(await this.decider.clock(client, request.clock, request.rows, request.pulled, request.size)) };
       case "apply":
         return { version: await this.applyAll(request.from, request.entries) };
       case "log": {

@@ -363,6 +363,17 @@ function addScaled(types: readonly TensorType[], sum: Uint8Array, x: Uint8Array,
   }
 }
 
+/** The largest magnitude in tensors; the largest number for a NaN or an infinity. */
+export function largestMagnitude(types: readonly TensorType[], parts: readonly Uint8Array[]): number {
+  let largest = 0;
+  for (const [index, type] of types.entries())
+    for (const value of asFloats(type, parts[index] as Uint8Array, 0)) {
+      const size = Math.abs(value);
+      if (!(size <= largest)) largest = size < Infinity ? size : Number.MAX_VALUE;
+    }
+  return largest;
+}
+
 /** A tensor's numbers; a copy if the bytes are not aligned. */
 function asFloats(type: TensorType, bytes: Uint8Array, offset: number): Float64Array | Float32Array {
   const size = sizeOf(type.shape);

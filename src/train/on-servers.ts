@@ -8,6 +8,7 @@ import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { type Bytes, ServerClient } from "../parameter-server/client.ts";
 import { describeStatistics } from "../parameter-server/report.ts";
 import { type ParameterServer, serveParameters } from "../parameter-server/server.ts";
+import { largestMagnitude } from "../parameter-server/shard-state.ts";
 import { bytesOfPieces, type Shard } from "../parameter-server/shards.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -197,12 +198,21 @@ class ServerUpdates implements Updates {
     const grads = await contents(values.optimizer);
     await this.client.push(this.clock, grads, rates);
     const next = this.clock + 1;
-    const { clock, version, stop } = await this.client.clock(next, rows);
+    const { clock, version, stop } = await this.client.clock(next, rows, this.sizeOf(grads));
     this.missed = clock - next;
     this.clock = clock;
     this.version = version;
     this.stopped ||= stop;
     return { ...values, params: await this.pulled(values.params, version) };
+  }
+
+  /** The largest magnitude of gradients. */
+  private sizeOf(grads: Bytes): number {
+    const { leaves, paths } = flattenTree<TensorType>(this.own.types.state.optimizer as Tensors, isTensorType);
+    return largestMagnitude(
+      leaves,
+      paths.map((path) => grads.get(path) as Uint8Array),
+    );
   }
 
   async state(values: TrainState): Promise<TrainState> {

@@ -102,7 +102,7 @@ class Simulated {
   private async work(worker: number): Promise<void> {
     const usual = worker === 1 ? 4 : 1;
     const begin = (clock: number, rows: number): Promise<Begun> =>
-      this.ask((coordinator) => coordinator.clock(worker, clock, rows, [0]));
+      this.ask((coordinator) => coordinator.clock(worker, clock, rows, [0], rows / 10));
     let { clock } = await begin(0, 0);
     for (let epoch = 0; epoch < epochs; epoch++) {
       while (clock < (epoch + 1) * perEpoch) {
@@ -144,6 +144,7 @@ const policies = [
   "dynsgd:2",
   "mixed:2:3",
   "async",
+  "vap:2",
 ];
 
 test.each(policies)("%s: late workers, and a server that comes back", async (policy) => {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { checkOptions } from "../../src/launch/launch-options.ts";
 import { type Ended, started } from "../cli/heddle-process.ts";
 import { missing } from "../native/evaluate.ts";
 
@@ -99,11 +100,24 @@ describe.skipIf(missing !== undefined)("processes", () => {
   });
 });
 
+test.each([
+  ["downpour:2:2", /'downpour:2:2' changes what a worker does/],
+  ["elastic-averaging:4", /'elastic-averaging:4:[\d.]+' changes what a worker does/],
+  ["bounded-delay:2", /'bounded-delay:2' changes what a worker does/],
+  ["backup:2", /'backup:2' needs more than 2 workers, and there are 2/],
+  ["ssp:3:4", /takes one number/],
+])("%s is refused before processes start", (policy, message) => {
+  expect(() => checkOptions({ file: script, servers: 1, policy }, 2)).toThrow(message);
+});
+
 test("flags that do not go together are refused", async () => {
   const { status, stderr } = await run("--servers", "1", "--workers", "2:4").ended;
   expect({ status, stderr }).toEqual({
     status: 2,
     stderr: expect.stringMatching(/leave out the least number of --workers/),
   });
+  expect(() => checkOptions({ file: script, servers: 1, mesh: "data=2" }, 2)).toThrow(
+    /--mesh does not go with --servers/,
+  );
   expect((await run("--policy", "sps:1").ended).stderr).toMatch(/there is no policy 'sps'/);
 });

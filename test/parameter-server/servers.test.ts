@@ -128,7 +128,13 @@ describe("requests that are refused change nothing", () => {
     ["with too few bytes", 1, { n: 3, ...push }, /gradients of 0 bytes for a shard that needs 152/],
     ["with other parameters", 1, { n: 3, type: "create", shard: 0, spec: "{}" }, /other parameters/],
     ["with another policy", 1, { n: 3, type: "decide", rule: '{"policy":"bsp"}' }, /has the policy/],
-    ["with a clock that does not follow", 1, { n: 3, type: "clock", clock: 9, rows: 1, pulled: [0] }, /ends clock 9/],
+    [
+      "with a clock that does not follow",
+      1,
+      { n: 3, type: "clock", clock: 9, rows: 1, pulled: [0], size: 0 },
+      /ends clock 9/,
+    ],
+    ["with a negative size", 1, { n: 3, type: "clock", clock: 0, rows: 0, pulled: [0], size: -1 }, /malformed size/],
   ] as const)("%s", async (_what, worker, request, message) => {
     const { ask, own } = await linked(worker);
     const { head } = await ask(request);

@@ -9,8 +9,10 @@ import { type Policy, plainWorker, type Settled, type Step, together, type Updat
 import { registerPolicy } from "../registry.ts";
 
 /** The policy that does not wait for the last `backups` workers of a step. */
-export const backupWorkers = (backups: number): Policy =>
-  firstOfStep(`backup:${backups}`, ({ size }) => size - backups);
+export const backupWorkers = (backups: number): Policy => ({
+  ...firstOfStep(`backup:${backups}`, ({ size }) => size - backups),
+  backups,
+});
 
 /**
  * The policy that waits for as many workers as make the progress per second greatest. `noise` is the variance of one worker's update
