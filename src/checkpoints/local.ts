@@ -67,7 +67,12 @@ export function localStorage(folder: string, files: CommitFiles = nodeFiles): St
       const temporary = `${path(name)}.${process.pid}-${created++}.tmp`;
       try {
         await fill(temporary);
-        await link(temporary, path(name)).catch((error: unknown) => {
+        await link(temporary, path(name)).catch(async (error: unknown) => {
+          // Whoever removes what killed processes left may take a process of another container for such a process.
+          if (codeOf(error) === "ENOENT") {
+            await fill(temporary);
+            return link(temporary, path(name));
+          }
           if (!noLinks.has(codeOf(error) ?? "")) throw error;
           return fill(path(name));
         });

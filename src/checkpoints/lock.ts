@@ -8,7 +8,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync, readlinkSync, rmSync, statSync } from "node:fs";
-import { rename, rm, utimes } from "node:fs/promises";
+import { readdir, rename, rm, utimes } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -174,9 +174,11 @@ async function localFile(folder: string): Promise<LockFile> {
     beat: folderBeat,
     create: async (text) => {
       own = text;
-      return storage
+      const isOwn = await storage
         .create(lockName, Buffer.from(text))
         .catch((error: unknown) => cannot((error as Error).cause ?? error));
+      if (isOwn) await removeLeftovers(place);
+      return isOwn;
     },
     read: async () => {
       try {
@@ -206,6 +208,14 @@ async function localFile(folder: string): Promise<LockFile> {
       if (textOf(path) === own) rmSync(path, { force: true });
     },
   };
+}
+
+/** Removes what processes left that were killed while they took a lock. */
+async function removeLeftovers(place: string): Promise<void> {
+  for (const name of await readdir(place)) {
+    const [, pid] = /^lock\.json\.(\d+)-\d+\.tmp$/.exec(name) ?? [];
+    if (pid !== undefined && !isRunning({ pid: Number(pid) })) await rm(join(place, name), { force: true });
+  }
 }
 
 /** A lock in an object store, which has conditional writes. */
@@ -272,7 +282,7 @@ function startOf(pid: number): string | undefined {
   }
 }
 
-function isRunning({ pid, started }: Holder): boolean {
+function isRunning({ pid, started }: Pick<Holder, "pid" | "started">): boolean {
   if (started !== undefined) return startOf(pid) === started;
   try {
     process.kill(pid, 0);

@@ -43,6 +43,14 @@ test("a folder that cannot be made is an error that names it", async () => {
   await expect(take(path)).rejects.toThrow(`checkpoints cannot be written to ${path}: `);
 });
 
+test("what a process left that was killed while it took the lock is removed; what a living one has stays", async () => {
+  mkdirSync(folder);
+  for (const name of [`lock.json.${2 ** 22 + 1}-0.tmp`, `lock.json.${process.ppid}-0.tmp`, "other.tmp"])
+    writeFileSync(join(folder, name), "");
+  await take();
+  expect(readdirSync(folder).sort()).toEqual(["lock.json", `lock.json.${process.ppid}-0.tmp`, "other.tmp"]);
+});
+
 // Node's recursive mkdir never returns here.
 test.runIf(process.platform === "linux")("a folder that the system refuses is an error, too", async () => {
   await expect(take("/proc/none/run")).rejects.toThrow("checkpoints cannot be written to /proc/none/run: ");
