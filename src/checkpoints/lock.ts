@@ -15,6 +15,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { nodeFiles } from "../io/commit.ts";
 import { reasons } from "../io/read.ts";
 import { HeddleError } from "../util/errors.ts";
+import { isRunning } from "../util/process.ts";
 import { absolutePlace, isLocal, openStorage } from "./drivers.ts";
 import { readSmall, type Storage } from "./storage.ts";
 
@@ -90,7 +91,7 @@ export async function lockFolder(place: string, options: LockOptions = {}): Prom
     if (found === undefined) continue;
     const holder = parseHolder(found.text);
     const isNear = holder?.among === own.among;
-    if (holder !== undefined && isNear && !isRunning(holder)) {
+    if (holder !== undefined && isNear && !lives(holder)) {
       await file.removeStale(found.text);
       continue;
     }
@@ -214,7 +215,7 @@ async function localFile(folder: string): Promise<LockFile> {
 async function removeLeftovers(place: string): Promise<void> {
   for (const name of await readdir(place)) {
     const [, pid] = /^lock\.json\.(\d+)-\d+\.tmp$/.exec(name) ?? [];
-    if (pid !== undefined && !isRunning({ pid: Number(pid) })) await rm(join(place, name), { force: true });
+    if (pid !== undefined && !isRunning(Number(pid))) await rm(join(place, name), { force: true });
   }
 }
 
@@ -282,16 +283,9 @@ function startOf(pid: number): string | undefined {
   }
 }
 
-function isRunning({ pid, started }: Pick<Holder, "pid" | "started">): boolean {
-  if (started !== undefined) return startOf(pid) === started;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // Without permission to signal: the process runs as another user.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
+/** Whether a holder lives: a later process of the same number is another one. */
+const lives = ({ pid, started }: Holder): boolean =>
+  started === undefined ? isRunning(pid) : startOf(pid) === started;
 
 /** The holder that a file names; undefined if the file is malformed: then only signs of life count. */
 function parseHolder(text: string): Holder | undefined {

@@ -4,6 +4,7 @@ import { random, type Tensor, tensor } from "../functions/index.ts";
 import { type DType, dtypes, isDType, isHalf } from "../ir/dtype.ts";
 import { decodeHalf, encodeHalf } from "../ir/half.ts";
 import { sizeOf } from "../ir/shape.ts";
+import { concatenated } from "../util/bytes.ts";
 import { HeddleError } from "../util/errors.ts";
 import {
   eachPart,
@@ -92,7 +93,7 @@ function compressed(by: Compressor, part: Part, before: Kept, seed: number): { p
   const residual = by.feedback ? x.sub(by.decompress(message, given)) : undefined;
   const after = { step: before.step + 1, state: by.next?.(message, shared) ?? state, residual };
   const tensors = Object.entries(stored).map(([name, one]): Stored => ({ name, dtype: one.dtype, shape: one.shape }));
-  const bytes = joined(Object.values(stored).map(bytesOfTensor));
+  const bytes = concatenated(Object.values(stored).map(bytesOfTensor));
   return { part: noted({ ...part, values: bytes }, { filter: "codec", by: by.name, dtype, shape, tensors }), after };
 }
 
@@ -139,16 +140,6 @@ function tensorOf({ dtype, shape }: Stored, bytes: Uint8Array): Tensor {
   if (isHalf(dtype)) return tensor(decodeHalf(dtype, new Uint16Array(bytes.buffer)), { dtype, shape });
   const data = new (dtypes[dtype].create(0).constructor as Float64ArrayConstructor)(bytes.buffer as ArrayBuffer);
   return tensor(data, { dtype, shape });
-}
-
-function joined(all: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(all.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const one of all) {
-    bytes.set(one, at);
-    at += one.length;
-  }
-  return bytes;
 }
 
 for (const name of ["bf16", "f16", "int8", "sign", "oneBit", "topK", "randomK", "quantiles"])

@@ -7,6 +7,7 @@ import * as fs from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { HeddleError } from "../util/errors.ts";
+import { isRunning } from "../util/process.ts";
 import { formatBytes } from "../util/text.ts";
 import { makeFolder } from "./make-folder.ts";
 
@@ -216,7 +217,7 @@ export async function removeStaleTemporaries(folder: string, options: StaleOptio
     const match = temporaryName.exec(name);
     if (match === null || !only(match[1] as string)) continue;
     const path = join(resolve(folder), name);
-    const dead = match[2] === hostTag && (alone ? !active.has(path) : !isRunning(Number(match[3]), path));
+    const dead = match[2] === hostTag && (alone ? !active.has(path) : !isWriting(Number(match[3]), path));
     if (dead || (await files.age(path).catch(() => 0)) > staleAfter) {
       await files.remove(path);
       removed.push(path);
@@ -225,13 +226,4 @@ export async function removeStaleTemporaries(folder: string, options: StaleOptio
   return removed;
 }
 
-function isRunning(pid: number, path: string): boolean {
-  if (pid === process.pid) return active.has(path);
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // Without permission to signal: the process runs as another user.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
+const isWriting = (pid: number, path: string): boolean => (pid === process.pid ? active.has(path) : isRunning(pid));

@@ -10,6 +10,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rm
 import { hostname, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { HeddleError } from "../util/errors.ts";
+import { isRunning } from "../util/process.ts";
 
 const host = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
 const runName = /^heddle-run-([0-9a-f]{8})-(\d{1,10})-/;
@@ -120,14 +121,4 @@ function removeStale(): void {
   records.sort((left, right) => right.time - left.time);
   for (const [index, { path, time }] of records.entries())
     if (index >= mostRuns || Date.now() - time > recordsMilliseconds) attempt(() => removeRunDirectory(path));
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // The process exists, but belongs to another user.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }

@@ -9,7 +9,7 @@ import type { HostTensor } from "../ir/shape.ts";
 import { evaluateGraph } from "../ops/index.ts";
 import { isTracing, traceFunction } from "../tensor/tracing.ts";
 import { HeddleError } from "../util/errors.ts";
-import { readEnvironment } from "../util/settings.ts";
+import { memoryLimit } from "../util/process.ts";
 import { formatBytes } from "../util/text.ts";
 import {
   cells,
@@ -166,22 +166,12 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
 /** Smaller matrices are left to the compiler, which refuses programs that do not fit. */
 const largeBytes = 2 ** 30;
 
-/** Bytes that this process may use; undefined in a browser, which does not say it. */
-function memoryLimit(): number | undefined {
-  const { memory } = readEnvironment();
-  if (memory !== undefined || typeof process === "undefined") return memory;
-  const machine = process.getBuiltinModule?.("node:os").totalmem();
-  // Without a limit the system gives a number larger than any memory.
-  const container = process.constrainedMemory?.() ?? 0;
-  return container > 0 && machine !== undefined ? Math.min(container, machine) : machine;
-}
-
 /** Refuses a matrix that is made whole and cannot fit: a sum over it would take no memory, but hours. */
 function checkFits({ operator, size }: Expression): void {
   if (operator !== others.fill && operator !== others.random) return;
   const bytes = 8 * cells(size);
-  const limit = bytes < largeBytes ? bytes : (memoryLimit() ?? bytes);
-  if (bytes <= limit) return;
+  const limit = memoryLimit();
+  if (bytes < largeBytes || bytes <= limit) return;
   throw new HeddleError(
     "memory",
     `a matrix of ${formatSize(size)} takes ${formatBytes(bytes)}, and this process may use ${formatBytes(limit)}`,

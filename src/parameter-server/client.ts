@@ -1,9 +1,9 @@
 /** @module A worker's side: values by name, cut into the shards of the servers, and the requests of a clock to all of them. */
 import { bytesOf } from "../ir/shape.ts";
+import { concatenated } from "../util/bytes.ts";
 import type { Begun, Statistics } from "./coordinator.ts";
 import { Link } from "./link.ts";
 import type { Rule } from "./requests.ts";
-import { concatenated } from "./shard-state.ts";
 import { bytesOfPieces, type Piece, type Shard } from "./shards.ts";
 
 /** Bytes of tensors by path. */

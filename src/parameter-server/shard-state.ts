@@ -9,6 +9,7 @@ import { bytesOf, sizeOf, type TensorType } from "../ir/shape.ts";
 import { parseProgram, verifyProgram } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
+import { concatenated } from "../util/bytes.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Entry, Part, PushRequest, RunningMean } from "./requests.ts";
 import { bytesOfPieces, type Shard } from "./shards.ts";
@@ -337,18 +338,6 @@ function parseShard(text: string): Shard {
   if (!Array.isArray(params) || !Array.isArray(slots) || ![...params, ...slots].every(isPiece)) throw malformed;
   if (typeof program !== "string" || !Number.isSafeInteger(rates)) throw malformed;
   return value as Shard;
-}
-
-export function concatenated(parts: readonly Uint8Array[]): Uint8Array {
-  const [only] = parts;
-  if (parts.length === 1 && only !== undefined) return only;
-  const result = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    result.set(part, offset);
-    offset += part.length;
-  }
-  return result;
 }
 
 /** `sum += weight · x`, tensor by tensor. */

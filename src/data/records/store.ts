@@ -8,6 +8,7 @@ import { formatShape, type Shape, sameShape } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { fingerprint } from "../../util/hash.ts";
 import { checkOptions, checkPlace } from "../../util/options.ts";
+import { isRunning } from "../../util/process.ts";
 import { version as library } from "../../util/version.ts";
 import type { Column, Transform } from "../column.ts";
 import { type Dataset, fromColumns } from "../dataset.ts";
@@ -85,16 +86,6 @@ const unusable = (folder: string, cause: NodeJS.ErrnoException): HeddleError => 
   const problem = isFile ? "it is a file, or lies below one" : cause.message;
   return new HeddleError("file", `stored: cannot use the folder ${resolve(folder)}: ${problem}`, { cause });
 };
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // The process exists, but belongs to another user.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
 
 /** Removes the files that processes of this machine left when they were killed. */
 async function removeLeftovers(folder: string): Promise<void> {

@@ -1,25 +1,9 @@
 /** @module Checks whether programs fit into the memory of this process. */
-import { totalmem } from "node:os";
 import { formatType } from "../../ir/shape.ts";
 import type { LoweredProgram } from "../../lower/index.ts";
 import { HeddleError } from "../../util/errors.ts";
-import { readEnvironment } from "../../util/settings.ts";
+import { memoryLimit } from "../../util/process.ts";
 import { formatBytes } from "../../util/text.ts";
-
-let machine: number | undefined;
-
-/** Memory of the machine or the container, read once, since the answer is in files. */
-function machineMemory(): number {
-  // Without a limit the system gives a number larger than any memory.
-  const container = process.constrainedMemory() ?? 0;
-  return container > 0 ? Math.min(container, totalmem()) : totalmem();
-}
-
-/** Bytes that this process may use: HEDDLE_MEMORY, or the memory of the machine (or the container). */
-export function memoryLimit(): number {
-  machine ??= machineMemory();
-  return readEnvironment().memory ?? machine;
-}
 
 const shownValues = 5;
 
