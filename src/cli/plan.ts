@@ -95,6 +95,10 @@ export function planCommand({ finish, signal }: CommandContext): Command {
       const { servers, policy } = flags;
       if (servers !== undefined && mesh.length > 1)
         throw new HeddleError("option", "plans with servers are not ranked: give one --mesh at a time");
+      if (servers !== undefined && !/^data=\d+$/.test(plan))
+        throw new HeddleError("option", `--mesh ${plan} does not go with --servers: each worker has the whole model`, {
+          hint: "say the number of workers, such as --mesh data=4",
+        });
       const onServers = { ...(servers === undefined ? {} : { servers }), ...(policy === undefined ? {} : { policy }) };
       const result = await launchLocal({ file, args, plan, planAs, signal, ...device, ...wish, ...onServers });
       report(result, 1, signal);

@@ -126,6 +126,14 @@ describe("--compression", () => {
   });
 });
 
+test.each([
+  ["data=2,model=2", /--mesh data=2,model=2 does not go with --servers[\s\S]*--mesh data=4/],
+  ["model=2", /--mesh model=2 does not go with --servers/],
+])("--servers with --mesh %s is refused", (axes, message) => {
+  const { status, stderr } = plan(axes, "--servers", "2");
+  expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(message) });
+});
+
 describe("--machine", () => {
   const written = (fields: object): string => {
     const file = join(mkdtempSync(join(tmpdir(), "heddle-machine-")), "machine.json");
