@@ -127,15 +127,16 @@ int main(int argc, char **argv) {
 
 /** A folder for the sources of peers, and what removes it. */
 export function peerFolder(): { readonly folder: string; readonly remove: () => void } {
-  const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
-  const clean = (): void => rmSync(folder, { recursive: true, force: true });
+  // The listeners come first: a signal may come as soon as the folder is there.
+  const signals = ["SIGINT", "SIGTERM"] as const;
   const onSignal = (signal: NodeJS.Signals): void => {
     clean();
     // Without this listener the signal ends the process, as its sender expects.
     process.kill(process.pid, signal);
   };
-  const signals = ["SIGINT", "SIGTERM"] as const;
   for (const signal of signals) process.once(signal, onSignal);
+  const folder = mkdtempSync(join(tmpdir(), "heddle-bench-"));
+  const clean = (): void => rmSync(folder, { recursive: true, force: true });
   const remove = (): void => {
     for (const signal of signals) process.off(signal, onSignal);
     clean();
