@@ -5,11 +5,11 @@
 
 import { existsSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { binary, evaluate, type Matrix, unary } from "../matrix/index.ts";
-import { isRecorded, isRecording } from "../matrix/programs.ts";
+import { evaluate, type Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
 import "./builtins/index.ts";
+import { converted, elementsOf, literal, rangeOf } from "./conversion.ts";
 import { textOfFile } from "./files.ts";
 import { part, type Range, replaced } from "./indexing.ts";
 import { operate, operateUnary } from "./operators.ts";
@@ -31,14 +31,10 @@ import {
   asScalar,
   boolean,
   double,
-  Frame,
   int,
-  kindOf,
   List,
-  numberFrom,
   pendingWithin,
-  Scalar,
-  type ScalarType,
+  type Scalar,
   string,
   type Value,
 } from "./values.ts";
@@ -438,71 +434,6 @@ export class Interpreter implements Host {
       }
     }
   }
-}
-
-/** The elements of a matrix, one after another; parts of the matrix where a gradient is recorded through it. */
-function elementsOf(x: Matrix): Scalar[] {
-  const isPart = isRecording() && isRecorded(x.expression);
-  const column = x.reshape(x.size, 1);
-  return Array.from(x.dataSync(), (number, at) => {
-    if (isPart) return double(column.slice([at, at + 1]));
-    return Number.isInteger(number) ? int(number) : double(number);
-  });
-}
-
-/** The whole numbers of a range, upwards or downwards. */
-function rangeOf(from: Scalar, to: Scalar): Scalar[] {
-  const [start, end] = [from.number, to.number];
-  const step = start <= end ? 1 : -1;
-  const make = from.type === "double" && !Number.isInteger(start) ? double : int;
-  return Array.from({ length: Math.floor(Math.abs(end - start) + 1e-10) + 1 }, (_unused, index) =>
-    make(start + index * step),
-  );
-}
-
-/** A parameter of the command line: a number or a boolean where it looks like one. */
-function literal(text: string): Scalar {
-  if (/^[+-]?\d+$/.test(text)) return int(Number(text));
-  if (/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) return double(Number(text));
-  return /^(TRUE|FALSE)$/i.test(text) ? boolean(text.toUpperCase() === "TRUE") : string(text);
-}
-
-/** A value as the type that a parameter or a result declares; a double loses its fraction as an int, as in SystemDS. */
-function converted(what: string, value: Value, type: string): Value {
-  if (/^(double|int|integer|boolean|string)$/.test(type)) {
-    const wanted = (type === "integer" ? "int" : type) as ScalarType;
-    if (value instanceof Frame || (!(value instanceof Scalar) && !isSingle(value)))
-      throw new HeddleError("argument", `${what} is ${kindOf(value)}, not a scalar (${wanted})`);
-    return convertedScalar(what, asScalar(value), wanted);
-  }
-  if (type === "matrix" && value instanceof Scalar)
-    throw new HeddleError("argument", `${what} is ${kindOf(value)}, and a matrix is expected`, {
-      hint: "write as.matrix(x)",
-    });
-  return value;
-}
-
-const isSingle = (value: Matrix | List): boolean =>
-  value instanceof List ? value.items.length === 1 : value.size === 1;
-
-function convertedScalar(what: string, scalar: Scalar, wanted: ScalarType): Scalar {
-  if (scalar.type === wanted) return scalar;
-  if (wanted === "string") return string(scalar.text);
-  const { lazy } = scalar;
-  if (lazy !== undefined) {
-    if (wanted === "double") return double(lazy);
-    if (wanted === "boolean") return boolean(binary("ne", lazy, 0));
-    // As `wholeOf`, but computed when it is read.
-    return new Scalar("int", unary("sign", lazy).mul(unary("floor", unary("abs", lazy).add(1e-12))));
-  }
-  if (scalar.type === "string") {
-    const isTruth = /^(true|false)$/i.test(scalar.text);
-    if (wanted === "boolean" ? !isTruth : numberFrom(scalar.text) === undefined)
-      throw new HeddleError("argument", `${what} is ${kindOf(scalar)}, not a scalar (${wanted})`);
-    if (wanted === "boolean") return boolean(/^true$/i.test(scalar.text));
-  }
-  if (wanted === "boolean") return boolean(scalar.number !== 0);
-  return new Scalar(wanted, wanted === "int" ? wholeOf(scalar.number) : scalar.number);
 }
 
 /** Runs `body`; an error that has no place in the script gets this one. */
