@@ -1,6 +1,6 @@
 /**
- * @module CSV and TSV by RFC 4180, from bytes to typed columns: quotes, line ends of both kinds, a mark of byte order, missing values. The
- * libraries for CSV make texts first, which takes 20 times as long (docs/internals/departures.md).
+ * @module CSV and TSV by RFC 4180, from bytes to typed columns: quotes, line ends of both kinds, a mark of byte order, missing values. A
+ * library makes a text of each field first, which takes three to four times as long (docs/internals/departures.md).
  */
 import { type DType, dtypes, type TypedArray } from "../../ir/dtype.ts";
 import { HeddleError } from "../../util/errors.ts";
