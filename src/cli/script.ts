@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { delimiter } from "node:path";
 import { Command } from "commander";
+import { unreadable } from "../io/read.ts";
 import { type MatrixProgram, matrixPrograms } from "../matrix/index.ts";
 import { runScript } from "../script/index.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -65,7 +66,7 @@ function sourceOf(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw new HeddleError("file", `script: cannot read ${file}: ${(error as Error).message}`, { cause: error });
+    throw unreadable("script", file, error);
   }
 }
 

@@ -100,6 +100,8 @@ const mistakes: Mistake[] = [
     status: 2,
     says: /--diff compares plans .* leave --mesh and --machine out/,
   },
+  { args: ["script", "no/such.dml"], status: 2, says: /^heddle: script: cannot read \/.*such\.dml: no such file\n$/ },
+  { args: ["script", root], status: 2, says: /^heddle: script: cannot read .*: it is a folder\n$/ },
   { args: ["run", root], status: 2, says: /^heddle: .* is a folder, not a file/ },
   { args: ["plan", trains], status: 2, says: /required option '-m, --mesh <axes>' not specified/ },
   { args: ["plan", trains, "--mesh", "data"], status: 2, says: /such as data=2/ },
