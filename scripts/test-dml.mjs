@@ -61,9 +61,10 @@ function bySystemds(package_, one) {
 async function byHeddle(library, names, errors = new Map()) {
   const left = [...names];
   while (left.length > 0) {
-    const tsx = join(root, "node_modules", "tsx", "dist", "cli.mjs");
+    // Not by tsx's command: a signal would end that, and not the process that computes.
     const args = [
-      tsx,
+      "--import",
+      "tsx",
       "--conditions",
       "heddle-source",
       join(root, "test/script/run-cases.ts"),
