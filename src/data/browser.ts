@@ -23,6 +23,7 @@ export {
   fromColumns,
   type ShuffleOptions,
 } from "./dataset.ts";
+export { type Deduplicated, type DeduplicateOptions, deduplicate } from "./duplicates/deduplicate.ts";
 export { gatherRows, type HostRows, hostGather, type RowGather } from "./gather.ts";
 export { type IdxArray, type IdxHeader, parseIdx } from "./idx.ts";
 export { type Batch, defaultAhead, type LoaderOptions, loader } from "./loader.ts";

@@ -42,6 +42,10 @@ const cases: readonly Case[] = [
   ["run data/classifier.ts", /(9\d|100)\.\d % of the others; a fare of 85: first class\n$/],
   ["run data/parquet.ts -- --small", /40000 rows, \d MiB of Parquet within 1 MiB for data; weights within 0\.\d+\n$/],
   ["run data/stream.ts", /after 360 steps the next reading is off by 0\.\d+ on average\n$/],
+  [
+    "run data/duplicates.ts -- --small",
+    /30 copies planted, 30 found: recall 1\.000\n630 mails, \d+ without duplicates/,
+  ],
   ["run eager.ts", /step 75: loss 0\.000000\nweight Float32Array/],
   [
     "run captions.ts -- --small",
