@@ -14,6 +14,7 @@ const processes = [
   "test/cache/process.test.ts",
   "test/checkpoints/kill.test.ts",
   "test/checkpoints/process.test.ts",
+  "test/comm/changed-bits.test.ts",
   "test/comm/collectives.test.ts",
   "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
