@@ -217,7 +217,5 @@ export async function contents(tree: Tensors): Promise<Bytes> {
   const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
   const read = leaves.map(({ value }) => (value.shards[0] as { read(): Promise<Uint8Array> }).read());
   const bytes = await Promise.all(read);
-  return new Map(
-    paths.map((path, index) => [path, (bytes[index] as Uint8Array).subarray(0, bytesOf(leaves[index] as Tensor))]),
-  );
+  return new Map(paths.map((path, index) => [path, bytes[index] as Uint8Array]));
 }

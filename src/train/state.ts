@@ -208,7 +208,7 @@ async function copyPieces(
     const before = staging.get(key);
     const copy = await shard.read(before?.length === shard.bytes ? before : undefined);
     staging.set(key, copy);
-    return { name, type, start, shape, bytes: copy.subarray(0, bytesOf({ dtype: type.dtype, shape })) };
+    return { name, type, start, shape, bytes: copy };
   };
   return { description: await describe(settings, key, position), pieces: await Promise.all(places.map(copied)) };
 }

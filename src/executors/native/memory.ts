@@ -210,11 +210,10 @@ export class Heap {
 
   /** Allocates memory. @throws HeddleError `memory` naming `what`, when there is not enough. */
   allocate(bytes: number, what: () => string): NativeMemory {
-    const allocated = Math.max(bytes, 1);
-    this.fresh += allocated;
+    this.fresh += bytes;
     if (this.fresh > freshBytes) this.relieve();
     try {
-      return NativeMemory.allocate(this, allocated);
+      return NativeMemory.allocate(this, bytes);
     } catch (error) {
       throw new HeddleError("memory", `there is no memory for ${what()} (${formatBytes(bytes)})`, {
         cause: nativeError(error),
