@@ -2,9 +2,13 @@
 import { bytesOf } from "../ir/shape.ts";
 import { concatenated } from "../util/bytes.ts";
 import type { Begun, Statistics } from "./coordinator.ts";
-import { Link } from "./link.ts";
-import type { Rule } from "./requests.ts";
+import { Link, type Reply } from "./link.ts";
+import type { PullRequest, PushRequest, Rule } from "./requests.ts";
 import { bytesOfPieces, type Piece, type Shard } from "./shards.ts";
+import { SentLists } from "./tables/key-cache.ts";
+import { ownerOf } from "./tables/ring.ts";
+import { listsAsBytes, type RowList, type Rows, split } from "./tables/row-lists.ts";
+import { type RowParts, rowsFromServers, rowsOfServer } from "./tables/row-parts.ts";
 
 /** Bytes of tensors by path. */
 export type Bytes = ReadonlyMap<string, Uint8Array>;
@@ -42,10 +46,12 @@ export class ServerClient {
   private shards: readonly Shard[] = [];
   /** The versions of the shards in the last pull. */
   private versions: readonly number[] = [];
+  private readonly sentLists: readonly SentLists[];
 
   constructor({ servers, secret, worker, incarnation, timeout = 60 }: ClientOptions) {
     this.worker = worker;
     this.incarnation = incarnation;
+    this.sentLists = servers.map(() => new SentLists());
     this.links = servers.map(
       (address, index) =>
         new Link({ address, name: `server ${index}`, secret, timeout, role: "worker", client: worker, incarnation }),
@@ -71,7 +77,7 @@ export class ServerClient {
   /** Gives first values to servers that have none, and tells the other workers where the run begins. */
   async load(params: Bytes, slots: Bytes, steps: number, start: string): Promise<void> {
     await this.each((link, index, shard) => {
-      return link.ask({ type: "load", shard: index, steps }, stateOf(shard, params, slots));
+      return link.ask({ type: "load", shard: index, steps }, [stateOf(shard, params, slots)]);
     });
     await this.first.ask({ type: "begin", start });
   }
@@ -82,13 +88,17 @@ export class ServerClient {
     return String(fields["start"]);
   }
 
-  /** Sends the gradients of a clock to all servers. Resolves when they have them, with copies. */
-  async push(clock: number, grads: Bytes, rates: readonly number[]): Promise<void> {
+  /** Sends the gradients of a clock to all servers, of parameters and of rows of tables. Resolves when they have them, with copies. */
+  async push(clock: number, grads: Bytes, rates: readonly number[], rows: readonly Rows[] = []): Promise<void> {
     const { worker: client, incarnation } = this;
+    const parts = this.parts(rows.map(({ ids }) => ids));
     await this.each((link, index, shard) =>
-      link.ask(
+      this.withLists(
+        link,
+        index,
         { type: "push", shard: index, client, incarnation, clock, rates },
-        concatenated(cut(shard.params, grads)),
+        parts.map(({ lists }) => lists[index] as RowList),
+        [...cut(shard.params, grads), ...rowsOfServer(shard.tables, parts, rows, index)],
       ),
     );
   }
@@ -101,10 +111,37 @@ export class ServerClient {
 
   /** The parameters of a version of the shards, or of later ones. */
   async pull(version: number): Promise<Bytes> {
-    const replies = await this.each((link, shard) => link.ask({ type: "pull", shard, version }));
+    return (await this.pullRows(version, [])).params;
+  }
+
+  /** The parameters of a version of the shards, or of later ones, and of the same version rows of the tables: a list for each, ascending, each row once. */
+  async pullRows(
+    version: number,
+    lists: readonly RowList[],
+  ): Promise<{ readonly params: Bytes; readonly rows: readonly Uint8Array[] }> {
+    const parts = this.parts(lists);
+    const replies = await this.each((link, shard) =>
+      this.withLists(
+        link,
+        shard,
+        { type: "pull", shard, version },
+        parts.map((part) => part.lists[shard] as RowList),
+        [],
+      ),
+    );
     this.versions = replies.map(({ fields }) => Number(fields["version"]));
     const bodies = replies.map(({ body }) => body);
-    return joinedParams(this.shards, bodies);
+    const { tables = [] } = this.shards[0] ?? {};
+    const after = bodies.map((body, shard) => body.subarray(bytesOfPieces((this.shards[shard] as Shard).params)));
+    return { params: joinedParams(this.shards, bodies), rows: rowsFromServers(tables, parts, lists, after) };
+  }
+
+  /** The rows of the tables of each server with their states, as {@link ShardState.tableSnapshot} writes them. */
+  tables(version: number): Promise<{ readonly heads: unknown; readonly bytes: Uint8Array }[]> {
+    return this.each(async (link, shard) => {
+      const { fields, body } = await link.ask({ type: "tables", shard, version });
+      return { heads: fields["heads"], bytes: body };
+    });
   }
 
   /** Parameters and states of a version of the shards, and the number of steps. */
@@ -141,6 +178,33 @@ export class ServerClient {
   /** Ends the links. */
   close(): void {
     for (const link of this.links) link.close();
+  }
+
+  /** Lists cut by the servers that have their rows. */
+  private parts(lists: readonly RowList[]): RowParts[] {
+    const servers = this.links.length;
+    const owner = ownerOf(servers);
+    return lists.map((list) => split(list, owner, servers));
+  }
+
+  /** Asks with lists of rows, which are left out if the server has them. */
+  private async withLists(
+    link: Link,
+    server: number,
+    request: Omit<PullRequest, "lists" | "keys"> | Omit<PushRequest, "lists" | "keys">,
+    lists: readonly RowList[],
+    body: readonly Uint8Array[],
+  ): Promise<Reply> {
+    if (lists.length === 0) return link.ask(request, body);
+    const sent = this.sentLists[server] as SentLists;
+    for (;;) {
+      const { keys, bytes } = sent.form(listsAsBytes(lists));
+      const head = { ...request, lists: bytes.length, ...(keys === undefined ? {} : { keys }) };
+      const reply = await link.ask(head, [bytes, ...body]);
+      if (reply.fields["unknown"] !== true) return reply;
+      // A server that was started again, or that keeps other lists.
+      sent.forget(keys);
+    }
   }
 
   private get first(): Link {

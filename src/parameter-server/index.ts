@@ -2,5 +2,6 @@
 export { type Bytes, type ClientOptions, type RunStatistics, ServerClient, type Traffic } from "./client.ts";
 export type { Begun, Statistics, WorkerStatistics } from "./coordinator.ts";
 export type { Rule } from "./requests.ts";
+export type { UpdatedTypes } from "./rules.ts";
 export { type ParameterServer, type ServerOptions, serveParameters } from "./server.ts";
-export { type Piece, type Shard, shardsOf, type UpdatedTypes } from "./shards.ts";
+export { type Piece, type Shard, shardsOf } from "./shards.ts";

@@ -28,7 +28,7 @@ export interface LinkOptions {
 
 interface Open {
   readonly request: Request;
-  readonly body: Uint8Array | undefined;
+  readonly body: readonly Uint8Array[];
   readonly resolve: (reply: Reply) => void;
   readonly reject: (error: HeddleError) => void;
 }
@@ -62,7 +62,7 @@ export class Link {
    *
    * @throws HeddleError the server's error; `link` if the server was away for too long
    */
-  ask(request: Request, body?: Uint8Array): Promise<Reply> {
+  ask(request: Request, body: readonly Uint8Array[] = []): Promise<Reply> {
     if (this.failure !== undefined) return Promise.reject(this.failure);
     const n = this.next++;
     return new Promise((resolve, reject) => {
@@ -81,8 +81,8 @@ export class Link {
 
   private send(n: number): void {
     const { request, body } = this.open.get(n) as Open;
-    this.sent += body?.length ?? 0;
-    this.channel?.send({ ...request, n }, body);
+    this.sent += body.reduce((sum, { length }) => sum + length, 0);
+    this.channel?.send({ ...request, n }, ...body);
   }
 
   private async connect(): Promise<void> {

@@ -13,8 +13,7 @@ export type Request =
   | { readonly type: "load"; readonly shard: number; readonly steps: number }
   /** What the first worker says of the beginning, and what the others wait for. */
   | { readonly type: "begin"; readonly start?: string }
-  /** The parameters of a shard, once it has applied so many entries of the log. */
-  | { readonly type: "pull"; readonly shard: number; readonly version: number }
+  | PullRequest
   | PushRequest
   /** A worker has finished so many clocks, whose pushes all servers have, the last from these versions of the shards and with this largest magnitude; the answer comes when it may begin the next one. */
   | {
@@ -36,6 +35,8 @@ export type Request =
   | { readonly type: "finish" }
   /** The whole state of a shard: for checkpoints, or with what is known of pushes for a copy that begins anew. */
   | { readonly type: "snapshot"; readonly shard: number; readonly copy: boolean; readonly version: number }
+  /** The rows of a shard's tables: for checkpoints. */
+  | { readonly type: "tables"; readonly shard: number; readonly version: number }
   | { readonly type: "statistics" }
   | { readonly type: "ping" };
 
@@ -66,8 +67,24 @@ export interface HelloRequest {
   readonly incarnation: number;
 }
 
-/** Gradients of a shard; the body has them in the order of the parameters. A push is kept once for each client and clock. */
-export interface PushRequest {
+/** Lists of rows of tables: the body begins with so many bytes of them, or with none if the server has those with this hash. */
+export interface WithLists {
+  readonly lists?: number | undefined;
+  readonly keys?: string | undefined;
+}
+
+/** The parameters of a shard, and rows of its tables, once it has applied so many entries of the log. */
+export interface PullRequest extends WithLists {
+  readonly type: "pull";
+  readonly shard: number;
+  readonly version: number;
+}
+
+/**
+ * Gradients of a shard; the body has them in the order of the parameters, then of the rows of the lists. A push is kept once for each client
+ * and clock.
+ */
+export interface PushRequest extends WithLists {
   readonly type: "push";
   readonly shard: number;
   readonly client: number;
@@ -135,6 +152,8 @@ function fits(value: unknown, checks: { readonly [field: string]: Check }): bool
   );
 }
 
+const lists = (value: unknown): boolean => value === undefined || count(value);
+const keys = (value: unknown): boolean => value === undefined || (text(value) && (value as string).length <= 64);
 const rates = (value: unknown): boolean => Array.isArray(value) && value.length <= 4096 && value.every(Number.isFinite);
 
 const table: { readonly [type in Request["type"]]: { readonly [field: string]: Check } } = {
@@ -147,8 +166,16 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
   create: { shard, spec: text },
   load: { shard, steps: (value) => count(value) },
   begin: { start: (value) => value === undefined || text(value) },
-  pull: { shard, version: (value) => count(value) },
-  push: { shard, client: worker, incarnation: (value) => count(value), clock: (value) => count(value), rates },
+  pull: { shard, version: (value) => count(value), lists, keys },
+  push: {
+    shard,
+    client: worker,
+    incarnation: (value) => count(value),
+    clock: (value) => count(value),
+    rates,
+    lists,
+    keys,
+  },
   clock: {
     clock: (value) => count(value),
     rows: (value) => count(value),
@@ -164,6 +191,7 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
   leave: { stop: flag },
   finish: {},
   snapshot: { shard, copy: flag, version: (value) => count(value) },
+  tables: { shard, version: (value) => count(value) },
   statistics: {},
   ping: {},
 };

@@ -4,18 +4,26 @@
  * Shard s is on the servers s, s + 1, … (as many as there are copies, in a ring). Its first server sends pushes on before it answers. A
  * server that comes back takes its shards from the others that have them, and server 0 its log.
  */
-import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { type Channel, type Frame, greet } from "../executors/remote/channel.ts";
-import { listen } from "../executors/remote/listen.ts";
-import { errorHead } from "../executors/remote/messages.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Coordinator, type Earlier } from "./coordinator.ts";
 import { Link } from "./link.ts";
-import { type Entry, isEntry, mostEntries, parseRequest, parseRule, type Request } from "./requests.ts";
+import {
+  type Entry,
+  isEntry,
+  mostEntries,
+  type PushRequest,
+  parseRule,
+  type Request,
+  type WithLists,
+} from "./requests.ts";
+import { type Answer, type Session, Sessions } from "./sessions.ts";
 import { ShardState } from "./shard-state.ts";
+import { Spread } from "./spread.ts";
+import { TakenLists } from "./tables/key-cache.ts";
+import { parseLists, type RowList } from "./tables/row-lists.ts";
 import { logTo, updateLogFile } from "./update-log.ts";
 
 /** Options of {@link serveParameters}. */
@@ -54,9 +62,6 @@ export interface ParameterServer {
   close(): Promise<void>;
 }
 
-const helloMilliseconds = 5000;
-/** Links that may be in their hello at once; of more, the oldest gives way. */
-const mostGreeting = 256;
 /** Bytes of a request before the shards are known. */
 const mostBefore = 2 ** 26;
 
@@ -71,14 +76,6 @@ export async function serveParameters(options: ServerOptions): Promise<Parameter
   return server;
 }
 
-interface Session {
-  readonly channel: Channel;
-  readonly peer: string;
-  role: "worker" | "server" | undefined;
-  client: number;
-  incarnation: number;
-}
-
 class Server implements ParameterServer {
   address = "";
   readonly done: Promise<void>;
@@ -88,20 +85,15 @@ class Server implements ParameterServer {
   private readonly runtime: Runtime;
   private readonly shards = new Map<number, ShardState>();
   private readonly links = new Map<number, Link>();
-  private readonly sockets = new Set<Socket>();
-  private readonly lives = new Map<string, number>();
   private readonly graces = new Map<number, NodeJS.Timeout>();
-  private readonly server = createServer((socket) => void this.accept(socket));
-  private readonly greeting = new Set<Socket>();
-  private readonly workerLinks = new Set<Session>();
-  private readonly idleWaits: (() => void)[] = [];
+  private readonly sessions: Sessions;
+  private readonly lists = new TakenLists();
   ready: Promise<void> = Promise.resolve();
   private coordinator: Coordinator | undefined;
   /** The newest entries of the log, from `recentBase` on. */
   private recent: Entry[] = [];
   private recentBase = 0;
-  private acknowledged: number[] = [];
-  private acknowledgements: { readonly version: number; readonly resolve: () => void }[] = [];
+  private readonly spread: Spread;
   private readonly gone = new Set<number>();
   private rule: string | undefined;
   private begun: string | undefined;
@@ -109,8 +101,6 @@ class Server implements ParameterServer {
   private readonly shardWaits: (() => void)[] = [];
   private broken: HeddleError | undefined;
   private closed = false;
-  private received = 0;
-  private sent = 0;
   private end: () => void = () => {};
 
   constructor(options: ServerOptions) {
@@ -122,12 +112,25 @@ class Server implements ParameterServer {
     this.done = new Promise((resolve) => {
       this.end = resolve;
     });
+    this.sessions = new Sessions({
+      secret: options.secret,
+      timeout,
+      mostBytes: () => [...this.shards.values()].reduce((most, shard) => Math.max(most, shard.mostBytes), mostBefore),
+      answer: (session, request, body) => this.admitted(session, request, body),
+      away: (worker) => this.expect(worker),
+    });
+    this.spread = new Spread({
+      servers: servers.length,
+      send: async (server, from, entries) =>
+        Number((await this.link(server).ask({ type: "apply", from, entries })).fields["version"]),
+      isClosed: () => this.closed,
+    });
   }
 
   async start(): Promise<void> {
     const { servers, index, life = 0 } = this.options;
     const [host, port] = splitAddress(servers[index] as string);
-    const bound = await listen(this.server, host, port);
+    const bound = await this.sessions.listen(host, port);
     this.address = `${host}:${bound}`;
     this.ready = life === 0 ? Promise.resolve() : this.comeBack();
     this.ready.catch((error: HeddleError) => {
@@ -140,17 +143,16 @@ class Server implements ParameterServer {
     void this.ready.then(() => this.coordinator?.leave(worker, false)).catch(() => {});
   }
 
-  async idle(): Promise<void> {
-    while (this.workerLinks.size > 0) await new Promise<void>((resolve) => this.idleWaits.push(resolve));
+  idle(): Promise<void> {
+    return this.sessions.idle();
   }
 
   async close(): Promise<void> {
     this.closed = true;
     for (const timer of this.graces.values()) clearTimeout(timer);
     for (const link of this.links.values()) link.close();
-    const closed = new Promise((resolve) => this.server.close(resolve));
-    for (const socket of this.sockets) socket.destroy();
-    await closed;
+    await this.sessions.close();
+    for (const shard of this.shards.values()) shard.close();
     this.runtime.close();
   }
 
@@ -194,7 +196,7 @@ class Server implements ParameterServer {
         workers,
         policy,
         merging,
-        committed: (version) => this.committed(version),
+        committed: (version) => this.spread.committed(version),
         now: () => performance.now() / 1000,
         servers: this.options.servers.length,
         record: folder === undefined ? undefined : logTo(join(folder, updateLogFile)),
@@ -202,9 +204,7 @@ class Server implements ParameterServer {
       earlier,
     );
     this.coordinator = coordinator;
-    this.acknowledged = this.options.servers.map((_address, server) => (server === 0 ? Infinity : coordinator.base));
-    for (const server of this.others)
-      void this.spread(coordinator, server).catch((error: HeddleError) => this.break(error));
+    void this.spread.begin(coordinator).catch((error: HeddleError) => this.break(error));
     void this.follow(coordinator).catch((error: HeddleError) => this.break(error));
     for (let worker = 0; worker < workers; worker++) this.expect(worker);
     for (const worker of this.gone) coordinator.leave(worker, false);
@@ -221,30 +221,6 @@ class Server implements ParameterServer {
       const entries = coordinator.log.slice(version - coordinator.base, version - coordinator.base + mostEntries);
       version = await this.applyAll(version, entries);
     }
-  }
-
-  /** Sends the log to another server. */
-  private async spread(coordinator: Coordinator, server: number): Promise<void> {
-    for (;;) {
-      const from = this.acknowledged[server] as number;
-      await coordinator.more(from);
-      if (this.closed) return;
-      if (from < coordinator.base)
-        throw new HeddleError("log", `server ${server} is behind the log, which has gone on`);
-      const entries = coordinator.log.slice(from - coordinator.base, from - coordinator.base + mostEntries);
-      const { fields } = await this.link(server).ask({ type: "apply", from, entries });
-      this.acknowledged[server] = Number(fields["version"]);
-      const least = Math.min(...this.acknowledged);
-      coordinator.trim(least);
-      const due = this.acknowledgements.filter(({ version }) => version <= least);
-      this.acknowledgements = this.acknowledgements.filter(({ version }) => version > least);
-      for (const { resolve } of due) resolve();
-    }
-  }
-
-  private committed(version: number): Promise<void> {
-    if (Math.min(...this.acknowledged) >= version) return Promise.resolve();
-    return new Promise((resolve) => this.acknowledgements.push({ version, resolve }));
   }
 
   private async applyAll(from: number, entries: readonly Entry[]): Promise<number> {
@@ -265,7 +241,7 @@ class Server implements ParameterServer {
   private break(error: HeddleError): void {
     if (this.closed) return;
     this.broken ??= error;
-    for (const socket of this.sockets) socket.destroy();
+    this.sessions.end();
   }
 
   /** Takes the shards of this server from the others that have them, and on server 0 the log. */
@@ -325,87 +301,14 @@ class Server implements ParameterServer {
     this.graces.set(worker, timer);
   }
 
-  private async accept(socket: Socket): Promise<void> {
-    const peer = `the client at ${socket.remoteAddress}:${socket.remotePort}`;
-    this.sockets.add(socket);
-    socket.once("close", () => this.sockets.delete(socket));
-    const [oldest] = this.greeting.size < mostGreeting ? [] : this.greeting;
-    oldest?.destroy();
-    this.greeting.add(socket);
-    const hello = { secret: this.options.secret, timeout: helloMilliseconds, peer };
-    const channel = await greet(socket, "worker", hello).catch(() => undefined);
-    this.greeting.delete(socket);
-    if (channel === undefined) return;
-    channel.mostBody = this.mostBytes;
-    const session: Session = { channel, peer, role: undefined, client: 0, incarnation: 0 };
-    channel.onFrame((frame) => void this.take(session, frame));
-    const watch = setInterval(() => {
-      if (channel.silence > 1000 * this.timeout) channel.close(`${peer} has sent nothing for ${this.timeout} s`);
-    }, 250 * this.timeout);
-    watch.unref();
-    channel.onEnd(() => {
-      clearInterval(watch);
-      const { role, client } = session;
-      this.workerLinks.delete(session);
-      for (const resolve of this.idleWaits.splice(0)) resolve();
-      if (role === "worker" && this.lives.get(`worker ${client}`) === session.incarnation) this.expect(client);
-    });
+  private async admitted(session: Session, request: Request, body: Uint8Array): Promise<Answer> {
+    // What another server that comes back asks must not wait until this one has come back.
+    if (!(request.type === "log" || (request.type === "snapshot" && request.copy))) await this.ready;
+    if (this.broken !== undefined) throw this.broken;
+    return this.answer(session, request, body);
   }
 
-  /** Bytes of the largest request that can be right. */
-  private get mostBytes(): number {
-    return [...this.shards.values()].reduce((most, { stateBytes }) => Math.max(most, stateBytes), mostBefore);
-  }
-
-  private async take(session: Session, frame: Frame): Promise<void> {
-    const { channel } = session;
-    let n = 0;
-    try {
-      const asked = parseRequest(frame);
-      ({ n } = asked);
-      const { request, body } = asked;
-      this.received += body.length;
-      this.admit(session, request);
-      const bytes = new Uint8Array(body.buffer, body.byteOffset, body.length);
-      // What another server that comes back asks must not wait until this one has come back.
-      if (!(request.type === "log" || (request.type === "snapshot" && request.copy))) await this.ready;
-      if (this.broken !== undefined) throw this.broken;
-      const { body: answer, ...fields } = await this.answer(session, request, bytes);
-      if (request.type === "create") channel.mostBody = this.mostBytes;
-      this.sent += answer?.length ?? 0;
-      channel.send({ n, ...fields }, answer);
-    } catch (error) {
-      channel.send(errorHead(n, error));
-      // A request that is not in the table is no mistake of an honest client.
-      if (session.role === undefined || n === 0) channel.close();
-    }
-  }
-
-  /** Refuses what has not said who it is, and older lives. */
-  private admit(session: Session, request: Request): void {
-    if (request.type === "hello") {
-      const name = `${request.role} ${request.client}`;
-      const known = this.lives.get(name);
-      if (known !== undefined && request.incarnation < known)
-        throw new HeddleError("protocol", `${name} has a newer life than the one that asks`);
-      this.lives.set(name, request.incarnation);
-      if (request.role === "worker") this.workerLinks.add(session);
-      Object.assign(session, { role: request.role, client: request.client, incarnation: request.incarnation });
-      return;
-    }
-    const { role, client, incarnation } = session;
-    if (role === undefined) throw new HeddleError("link", "a request before the hello");
-    if (this.lives.get(`${role} ${client}`) !== incarnation)
-      throw new HeddleError("protocol", `${role} ${client} has a newer life than the one that asks`);
-    if (role === "worker" && (request.type === "apply" || (request.type === "push" && request.client !== client)))
-      throw new HeddleError("protocol", `worker ${client} asks '${request.type}' for another`);
-  }
-
-  private async answer(
-    { role, client, incarnation }: Session,
-    request: Request,
-    body: Uint8Array,
-  ): Promise<{ readonly [field: string]: unknown; readonly body?: Uint8Array }> {
+  private async answer({ role, client }: Session, request: Request, body: Uint8Array): Promise<Answer> {
     const fromWorker = role === "worker";
     switch (request.type) {
       case "hello":
@@ -431,15 +334,14 @@ class Server implements ParameterServer {
         if (fromWorker) await Promise.all(this.others.map((server) => this.link(server).ask(request)));
         return {};
       case "pull": {
-        const { bytes, version } = await this.shard(request.shard).pull(request.version);
-        return { version, body: bytes };
+        const state = this.shard(request.shard);
+        const lists = this.rowsAsked(state, request, body);
+        if (lists === undefined) return { unknown: true };
+        const { parts, version } = await state.pull(request.version, lists);
+        return { version, body: parts };
       }
       case "push":
-        if (fromWorker && request.incarnation !== incarnation)
-          throw new HeddleError("protocol", `a push of another life of worker ${client}`);
-        this.shard(request.shard).push(request, body);
-        if (fromWorker) await this.forward(request.shard, request, body);
-        return {};
+        return this.push(request, body, fromWorker);
       case "clock":
         return { ...(await this.decider.clock(client, request.clock, request.rows, request.pulled, request.size)) };
       case "apply":
@@ -463,16 +365,46 @@ class Server implements ParameterServer {
         if (state === undefined) return {};
         if (copy && !state.isLoaded) return { spec: state.spec };
         const { known, bytes } = await state.snapshot(version, copy);
-        return { spec: state.spec, known, body: bytes };
+        return { spec: state.spec, known, body: [bytes] };
+      }
+      case "tables": {
+        const { heads, bytes } = await this.shard(request.shard).tableSnapshot(request.version);
+        return { heads, body: [bytes] };
       }
       case "statistics":
         return {
-          bytes: { received: this.received, sent: this.sent },
+          bytes: { received: this.sessions.received, sent: this.sessions.sent },
           ...(this.coordinator === undefined ? {} : { statistics: this.coordinator.statistics }),
         };
       case "ping":
         return {};
     }
+  }
+
+  /** Keeps a push, and sends it on to the servers with copies, with all lists: they may not have those of a hash. */
+  private async push(request: PushRequest, body: Uint8Array, fromWorker: boolean): Promise<Answer> {
+    const state = this.shard(request.shard);
+    const { lists: sent = 0 } = request;
+    const whole = state.tableCount === 0 ? body : this.lists.of(request.keys, body.subarray(0, sent));
+    if (whole === undefined) return { unknown: true };
+    const lists = state.tableCount === 0 ? [] : parseLists(whole, state.tableCounts);
+    state.checkRows(lists);
+    state.push(request, body.subarray(sent), lists);
+    if (!fromWorker) return {};
+    const { keys: _keys, ...rest } = request;
+    if (state.tableCount === 0) await this.forward(request.shard, rest, body);
+    else await this.forward(request.shard, { ...rest, lists: whole.length }, whole, body.subarray(sent));
+    return {};
+  }
+
+  /** The rows that a pull asks for; undefined if it has a hash that is not known. */
+  private rowsAsked(state: ShardState, { lists, keys }: WithLists, body: Uint8Array): RowList[] | undefined {
+    if (lists === undefined) return [];
+    const whole = this.lists.of(keys, body);
+    if (whole === undefined) return undefined;
+    const rows = parseLists(whole, state.tableCounts);
+    state.checkRows(rows);
+    return rows;
   }
 
   private begin(start: string): void {
@@ -510,7 +442,7 @@ class Server implements ParameterServer {
   }
 
   /** Sends what the first server of a shard has taken to those with copies. */
-  private async forward(shard: number, request: Request, body?: Uint8Array): Promise<void> {
+  private async forward(shard: number, request: Request, ...body: readonly Uint8Array[]): Promise<void> {
     const { index } = this.options;
     if (this.hosts(shard)[0] !== index)
       throw new HeddleError("protocol", `server ${index} has a copy of shard ${shard}: ask the first`);

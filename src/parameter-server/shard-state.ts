@@ -5,36 +5,38 @@
 import "../functions/composites/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import { dtypes } from "../ir/dtype.ts";
-import { bytesOf, sizeOf, type TensorType } from "../ir/shape.ts";
+import { bytesOf, type TensorType } from "../ir/shape.ts";
 import { parseProgram, verifyProgram } from "../program/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { concatenated } from "../util/bytes.ts";
 import { HeddleError } from "../util/errors.ts";
+import { type Gradient, parseGradient, weightedSum } from "./gradients.ts";
+import { copied, type GradientHead, type Kept, Pushes, type PushesHead, restored } from "./pushes.ts";
 import type { Entry, Part, PushRequest, RunningMean } from "./requests.ts";
+import { parseShard } from "./shard-spec.ts";
 import { bytesOfPieces, type Shard } from "./shards.ts";
-
-/** A push that the log has not named yet. */
-interface Kept {
-  readonly incarnation: number;
-  readonly rates: readonly number[];
-  readonly grads: Uint8Array;
-}
+import { ownerOf } from "./tables/ring.ts";
+import type { RowList } from "./tables/row-lists.ts";
+import { type TableHead, TableState } from "./tables/table-state.ts";
 
 /** Sums of a running mean: of the pushes so far, and of what the steps have applied. */
 interface Sums {
-  readonly sum: Uint8Array;
-  readonly applied: Uint8Array;
+  readonly sum: Gradient;
+  readonly applied: Gradient;
 }
 
-/** What is known of pushes, as text; the bytes follow each other. */
+/** What is known of a shard besides its values, as text; the bytes follow each other. */
 interface Known {
   readonly version: number;
   readonly steps: number;
-  readonly settled: readonly (readonly [worker: number, clock: number])[];
-  readonly pushes: readonly (readonly [worker: number, clock: number, Omit<Kept, "grads">])[];
-  readonly means: readonly number[];
+  readonly pushes: PushesHead;
+  readonly means: readonly { readonly group: number; readonly sum: GradientHead; readonly applied: GradientHead }[];
+  readonly tables: readonly TableHead[];
 }
+
+/** Bytes of the rows of a push. */
+const mostRowBytes = 2 ** 30;
 
 /** One shard on one server. */
 export class ShardState {
@@ -50,9 +52,8 @@ export class ShardState {
   private readonly runtime: Runtime;
   private readonly shard: Shard;
   private readonly program: Executable | undefined;
-  private readonly pushes = new Map<number, Map<number, Kept>>();
-  /** For each worker the first clock that the log has not named. */
-  private readonly settled = new Map<number, number>();
+  private readonly pushes = new Pushes();
+  private readonly tables: readonly TableState[];
   private readonly means = new Map<number, Sums>();
   private params: DeviceBuffer[] | undefined;
   private slots: DeviceBuffer[] = [];
@@ -68,6 +69,7 @@ export class ShardState {
     this.shard = parseShard(spec);
     this.paramBytes = bytesOfPieces(this.shard.params);
     this.stateBytes = this.paramBytes + bytesOfPieces(this.shard.slots);
+    this.tables = this.shard.tables.map((table) => new TableState(table, runtime));
     this.program = this.shard.params.length === 0 ? undefined : this.compiled();
   }
 
@@ -78,7 +80,7 @@ export class ShardState {
 
   /** The number of clocks of a worker that the log has named. */
   settledOf(worker: number): number {
-    return this.settled.get(worker) ?? 0;
+    return this.pushes.settledOf(worker);
   }
 
   /** Takes first values: parameters, then states. @throws HeddleError `link` for another number of bytes */
@@ -96,17 +98,44 @@ export class ShardState {
     this.wake();
   }
 
+  /** Bytes of the largest request that can be right: all values, or a push with rows. */
+  get mostBytes(): number {
+    return this.tables.length === 0 ? this.stateBytes : Math.max(this.stateBytes, this.paramBytes + mostRowBytes);
+  }
+
+  /** The number of tables. */
+  get tableCount(): number {
+    return this.tables.length;
+  }
+
+  /** For each table the number of rows that exist. */
+  get tableRows(): number[] {
+    return this.tables.map(({ size }) => size);
+  }
+
+  /** Checks that the shard has these rows. @throws HeddleError `link` */
+  checkRows(lists: readonly RowList[]): void {
+    const { index, count, tables } = this.shard;
+    const owner = ownerOf(count);
+    for (const [table, list] of lists.entries()) {
+      const other = list.find((id) => owner(id) !== index);
+      if (other !== undefined)
+        throw new HeddleError("link", `row ${other} of table '${tables[table]?.path}' is not on shard ${index}`);
+    }
+  }
+
+  /** For each table the number of its rows, which its ids are below. */
+  get tableCounts(): number[] {
+    return this.shard.tables.map(({ count }) => count);
+  }
+
   /** Keeps a push until the log names it. One that is there already, or was named, does nothing. @throws HeddleError `link` */
-  push({ client, incarnation, clock, rates }: PushRequest, grads: Uint8Array): void {
-    this.checkBytes("gradients", grads, this.paramBytes);
+  push({ client, incarnation, clock, rates }: PushRequest, grads: Uint8Array, lists: readonly RowList[] = []): void {
+    const gradient = parseGradient(this.shard, lists, grads);
     if (rates.length !== this.shard.rates)
       throw new HeddleError("link", `a push with ${rates.length} learning rates for ${this.shard.rates}`);
-    if (clock < this.settledOf(client)) return;
-    const own = this.pushes.get(client) ?? new Map<number, Kept>();
-    this.pushes.set(client, own);
-    const there = own.get(clock);
-    if (there !== undefined && there.incarnation >= incarnation) return;
-    own.set(clock, { incarnation, rates, grads });
+    if (this.pushes.isNew(client, clock, incarnation))
+      this.pushes.keep(client, clock, { incarnation, rates, gradient });
   }
 
   /** Applies entries of the log; those that are applied already are left out. Resolves with the new version. */
@@ -124,36 +153,41 @@ export class ShardState {
     });
   }
 
-  /** The parameters, once so many entries are applied, and the number of entries that are. */
-  async pull(version: number): Promise<{ readonly bytes: Uint8Array; readonly version: number }> {
+  /** The parameters, and after them rows of the tables, once so many entries are applied, and the number of entries that are. */
+  async pull(
+    version: number,
+    lists: readonly RowList[] = [],
+  ): Promise<{ readonly parts: readonly Uint8Array[]; readonly version: number }> {
     await this.reached(version);
     return this.inOrder(async () => {
       this.pulled ??= this.joined(this.params as DeviceBuffer[]);
-      return { bytes: await this.pulled, version: this.version };
+      const rows = lists.map((list, table) => (this.tables[table] as TableState).pull(list));
+      return { parts: [await this.pulled, ...rows], version: this.version };
     });
   }
 
-  /** Parameters and states, once so many entries are applied; for a copy with what is known of pushes before them. */
+  /** Parameters and states, once so many entries are applied; for a copy with tables and what is known of pushes before them. */
   async snapshot(version: number, copy: boolean): Promise<{ readonly known: string; readonly bytes: Uint8Array }> {
     await this.reached(version);
     return this.inOrder(async () => {
       const values = await this.joined([...(this.params as DeviceBuffer[]), ...this.slots]);
-      const pushes = [...this.pushes].flatMap(([worker, own]) =>
-        [...own].map(([clock, { grads, ...more }]) => ({ head: [worker, clock, more] as const, grads })),
-      );
+      const pushes = this.pushes.snapshot(copy);
+      const means = [...(copy ? this.means : [])].map(([group, { sum, applied }]) => ({
+        ...{ group, sum: copied(sum), applied: copied(applied) },
+      }));
+      const tables = copy ? this.tables.map((table) => table.snapshot()) : [];
       const known: Known = {
         version: this.version,
         steps: this.steps,
-        settled: [...this.settled],
-        pushes: copy ? pushes.map(({ head }) => head) : [],
-        means: copy ? [...this.means.keys()] : [],
+        pushes: pushes.head,
+        means: means.map(({ group, sum, applied }) => ({ group, sum: sum.head, applied: applied.head })),
+        tables: tables.map(({ head }) => head),
       };
-      const more = copy
-        ? [
-            ...pushes.map(({ grads }) => grads),
-            ...[...this.means.values()].flatMap(({ sum, applied }) => [sum, applied]),
-          ]
-        : [];
+      const more = [
+        ...pushes.bytes,
+        ...means.flatMap(({ sum, applied }) => [...sum.bytes, ...applied.bytes]),
+        ...tables.flatMap(({ bytes }) => bytes),
+      ];
       return { known: JSON.stringify(known), bytes: concatenated([values, ...more]) };
     });
   }
@@ -161,23 +195,40 @@ export class ShardState {
   /** Becomes what another server's snapshot with `copy` has. */
   restore(text: string, bytes: Uint8Array): void {
     const known = JSON.parse(text) as Known;
-    const { paramBytes, stateBytes } = this;
-    this.checkBytes("a copy", bytes, stateBytes + paramBytes * (known.pushes.length + 2 * known.means.length));
-    const at = (index: number): Uint8Array =>
-      bytes.slice(stateBytes + index * paramBytes, stateBytes + (index + 1) * paramBytes);
-    this.load(bytes.subarray(0, stateBytes), known.steps);
-    this.version = known.version;
-    for (const [worker, clock] of known.settled) this.settled.set(worker, clock);
-    for (const [index, [worker, clock, more]] of known.pushes.entries()) {
-      const own = this.pushes.get(worker) ?? new Map<number, Kept>();
-      this.pushes.set(worker, own.set(clock, { ...more, grads: at(index) }));
-    }
-    for (const [index, group] of known.means.entries())
+    let offset = 0;
+    const next = (size: number): Uint8Array => {
+      if (offset + size > bytes.length)
+        throw new HeddleError("link", `a copy of ${bytes.length} bytes, which is cut short`);
+      offset += size;
+      return bytes.subarray(offset - size, offset);
+    };
+    const values = next(this.stateBytes);
+    this.pushes.restore(this.shard, known.pushes, next);
+    for (const { group, sum, applied } of known.means)
       this.means.set(group, {
-        sum: at(known.pushes.length + 2 * index),
-        applied: at(known.pushes.length + 2 * index + 1),
+        sum: restored(this.shard, sum, next),
+        applied: restored(this.shard, applied, next),
       });
-    this.wake();
+    for (const [index, head] of known.tables.entries()) {
+      const table = this.tables[index] as TableState;
+      table.restore(head, next(table.bytesOf(head)));
+    }
+    this.version = known.version;
+    this.load(values, known.steps);
+  }
+
+  /** The rows of the tables with their states, once so many entries are applied. */
+  async tableSnapshot(version: number): Promise<{ readonly heads: readonly TableHead[]; readonly bytes: Uint8Array }> {
+    await this.reached(version);
+    return this.inOrder(() => {
+      const parts = this.tables.map((table) => table.snapshot());
+      return { heads: parts.map(({ head }) => head), bytes: concatenated(parts.flatMap((part) => part.bytes)) };
+    });
+  }
+
+  /** Frees files. */
+  close(): void {
+    for (const table of this.tables) table.close();
   }
 
   private async one(entry: Entry): Promise<void> {
@@ -186,56 +237,45 @@ export class ShardState {
         await this.step(entry.parts, entry.mean);
         break;
       case "drop":
-        this.take(entry.worker, entry.clock);
+        this.pushes.take(entry.worker, entry.clock);
         break;
       case "close":
         this.means.delete(entry.group);
         break;
       case "left":
-        for (const clock of [...(this.pushes.get(entry.worker)?.keys() ?? [])])
-          if (clock >= entry.clock) this.pushes.get(entry.worker)?.delete(clock);
+        this.pushes.drop(entry.worker, entry.clock);
         break;
     }
   }
 
-  private take(worker: number, clock: number): Kept {
-    const own = this.pushes.get(worker);
-    const kept = own?.get(clock);
-    if (kept === undefined)
-      throw new HeddleError(
-        "log",
-        `the log names clock ${clock} of worker ${worker}, whose push this server does not have`,
-      );
-    own?.delete(clock);
-    this.settled.set(worker, Math.max(this.settledOf(worker), clock + 1));
-    return kept;
-  }
-
   private async step(parts: readonly Part[], mean: RunningMean | undefined): Promise<void> {
-    const kept = parts.map(({ worker, clock }) => this.take(worker, clock));
+    const kept = parts.map(({ worker, clock, weight }) => ({ ...this.pushes.take(worker, clock), weight }));
     this.pulled = undefined;
     const [first] = kept;
     if (first === undefined) return;
-    if (this.program !== undefined) await this.update(this.gradient(parts, kept, mean), first.rates);
+    const gradient = this.gradient(kept, mean);
+    if (this.program !== undefined) await this.update(gradient.dense, first.rates);
+    for (const [index, table] of this.tables.entries())
+      await table.step(gradient.rows[index] as Gradient["rows"][number], { step: this.steps, rates: first.rates });
     this.steps++;
   }
 
   /** The weighted sum of pushes, or what is new in a running mean. */
-  private gradient(parts: readonly Part[], kept: readonly Kept[], mean: RunningMean | undefined): Uint8Array {
-    const alone = kept.length === 1 && parts[0]?.weight === 1 && mean === undefined;
-    if (alone) return (kept[0] as Kept).grads;
-    const types = this.shard.params.map(({ type }) => type);
-    const before = mean === undefined ? undefined : this.means.get(mean.group);
-    const sum = before?.sum ?? new Uint8Array(this.paramBytes);
-    for (const [index, { weight }] of parts.entries()) addScaled(types, sum, (kept[index] as Kept).grads, weight);
-    if (mean === undefined) return sum;
+  private gradient(kept: readonly (Kept & { readonly weight: number })[], mean: RunningMean | undefined): Gradient {
+    const { shard } = this;
+    if (mean === undefined) return weightedSum(shard, kept);
+    const before = this.means.get(mean.group);
+    const known = (gradient: Gradient | undefined) => (gradient === undefined ? [] : [{ gradient, weight: 1 }]);
+    const sum = weightedSum(shard, [...known(before?.sum), ...kept]);
     // What the steps of the group have not applied yet.
-    const applied = before?.applied ?? new Uint8Array(this.paramBytes);
-    const fresh = new Uint8Array(this.paramBytes);
-    addScaled(types, fresh, sum, mean.scale);
-    addScaled(types, fresh, applied, -1);
-    addScaled(types, applied, fresh, 1);
-    this.means.set(mean.group, { sum, applied });
+    const fresh = weightedSum(shard, [
+      { gradient: sum, weight: mean.scale },
+      ...(before === undefined ? [] : [{ gradient: before.applied, weight: -1 }]),
+    ]);
+    this.means.set(mean.group, {
+      sum,
+      applied: weightedSum(shard, [...known(before?.applied), { gradient: fresh, weight: 1 }]),
+    });
     return fresh;
   }
 
@@ -313,64 +353,4 @@ export class ShardState {
     this.waiting = this.waiting.filter((one) => !isDue(one));
     for (const { resolve } of due) resolve();
   }
-}
-
-/** Reads what a shard is. @throws HeddleError `link` */
-function parseShard(text: string): Shard {
-  const malformed = new HeddleError("link", "what a shard is, is malformed");
-  const isPiece = (value: unknown): boolean => {
-    const { path, type } = (value ?? {}) as { path?: unknown; type?: Partial<TensorType> };
-    const { dtype = "", shape } = type ?? {};
-    return (
-      typeof path === "string" &&
-      Object.hasOwn(dtypes, dtype) &&
-      Array.isArray(shape) &&
-      shape.every((size) => Number.isSafeInteger(size) && size >= 0)
-    );
-  };
-  let value: Partial<Shard> | null;
-  try {
-    value = JSON.parse(text) as Partial<Shard> | null;
-  } catch {
-    throw malformed;
-  }
-  const { params, slots, program, rates } = value ?? {};
-  if (!Array.isArray(params) || !Array.isArray(slots) || ![...params, ...slots].every(isPiece)) throw malformed;
-  if (typeof program !== "string" || !Number.isSafeInteger(rates)) throw malformed;
-  return value as Shard;
-}
-
-/** `sum += weight · x`, tensor by tensor. */
-function addScaled(types: readonly TensorType[], sum: Uint8Array, x: Uint8Array, weight: number): void {
-  let offset = 0;
-  for (const type of types) {
-    const [into, from] = [sum, x].map((bytes) => asFloats(type, bytes, offset)) as [Float64Array, Float64Array];
-    for (let index = 0; index < into.length; index++)
-      into[index] = (into[index] as number) + weight * (from[index] as number);
-    if (into.buffer !== sum.buffer) sum.set(new Uint8Array(into.buffer, into.byteOffset, into.byteLength), offset);
-    offset += bytesOf(type);
-  }
-}
-
-/** The largest magnitude in tensors; the largest number for a NaN or an infinity. */
-export function largestMagnitude(types: readonly TensorType[], parts: readonly Uint8Array[]): number {
-  let largest = 0;
-  for (const [index, type] of types.entries())
-    for (const value of asFloats(type, parts[index] as Uint8Array, 0)) {
-      const size = Math.abs(value);
-      if (!(size <= largest)) largest = size < Infinity ? size : Number.MAX_VALUE;
-    }
-  return largest;
-}
-
-/** A tensor's numbers; a copy if the bytes are not aligned. */
-function asFloats(type: TensorType, bytes: Uint8Array, offset: number): Float64Array | Float32Array {
-  const size = sizeOf(type.shape);
-  const start = bytes.byteOffset + offset;
-  const whole = start % dtypes[type.dtype].bytes === 0;
-  const source = whole ? bytes.buffer : bytes.slice(offset, offset + bytesOf(type)).buffer;
-  const at = whole ? start : 0;
-  if (type.dtype === "f64") return new Float64Array(source, at, size);
-  if (type.dtype === "f32") return new Float32Array(source, at, size);
-  throw new HeddleError("dtype", `parameters on servers are f32 or f64, not ${type.dtype}`);
 }

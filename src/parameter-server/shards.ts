@@ -4,15 +4,15 @@
  * A tensor is cut along its first dim where the planner finds that the rule needs no communication on rows, and its states have the same
  * rows; if the rule needs communication anywhere, tensors stay whole, and parameters whose updates depend on each other share a server. The program is text: it is all that a server gets of a model.
  */
-import { isTensor, planFunction, type Tensor, type Tensors } from "../functions/index.ts";
+import type { Tensors } from "../functions/index.ts";
 import type { Graph, Node } from "../ir/node.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import type { Optimizer } from "../optim/index.ts";
 import { learningRatesAt } from "../optim/optimizer.ts";
-import { mesh, shardedOn, trafficOf } from "../plan/index.ts";
-import { printProgram } from "../program/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type FlatTree, flattenTree, unflattenTree } from "../util/tree.ts";
+import { isByRows, planned, programOf, type UpdatedTypes } from "./rules.ts";
+import type { TableSpec } from "./tables/table-spec.ts";
 
 /** Rows of a tensor. */
 export interface Piece {
@@ -31,13 +31,10 @@ export interface Shard {
   readonly program: string;
   /** Number of learning rates. */
   readonly rates: number;
-}
-
-/** Types of the parameters that an optimizer updates, and of its state. */
-export interface UpdatedTypes {
-  readonly params: Tensors;
-  readonly slots: Tensors;
-  readonly dtype: "f32" | "f64";
+  /** Tables, of which the shard has the rows that the ring gives it: those of shard `index` of `count`. */
+  readonly tables: readonly TableSpec[];
+  readonly index: number;
+  readonly count: number;
 }
 
 type Flat = FlatTree<TensorType>;
@@ -47,25 +44,33 @@ type Flat = FlatTree<TensorType>;
  *
  * @throws HeddleError `option` for a rule that uses tensors besides its arguments
  */
-export function shardsOf(optimizer: Optimizer, types: UpdatedTypes, servers: number): Shard[] {
+export function shardsOf(
+  optimizer: Optimizer,
+  types: UpdatedTypes,
+  servers: number,
+  tables: readonly TableSpec[] = [],
+): Shard[] {
   const params = flattenTree<TensorType>(types.params, isTensorType);
   const slots = flattenTree<TensorType>(types.slots, isTensorType);
   const owners = ownersOf(optimizer, types, params, slots);
   const shards = (placed: readonly (readonly Rows[])[]): Shard[] =>
-    placed.map((intervals) => {
-      const of = (flat: Flat, index: number, owner: number): Piece | undefined => {
-        const [type, ofParam] = [flat.leaves[index], params.leaves[owner]] as [TensorType, TensorType];
+    placed.map((intervals, index) => {
+      const of = (flat: Flat, leaf: number, owner: number): Piece | undefined => {
+        const [type, ofParam] = [flat.leaves[leaf], params.leaves[owner]] as [TensorType, TensorType];
         // No server has a tensor without elements, nor states of it.
         const rows = bytesOf(type) === 0 || bytesOf(ofParam) === 0 ? undefined : intervals[owner];
-        return pieceOf(flat.paths[index] as string, type, rows, rows?.rows === rowsOf(ofParam));
+        return pieceOf(flat.paths[leaf] as string, type, rows, rows?.rows === rowsOf(ofParam));
       };
-      const paramPieces = params.leaves.map((_type, index) => of(params, index, index));
-      const slotPieces = slots.leaves.map((_type, index) => of(slots, index, owners.slots[index] as number));
+      const paramPieces = params.leaves.map((_type, leaf) => of(params, leaf, leaf));
+      const slotPieces = slots.leaves.map((_type, leaf) => of(slots, leaf, owners.slots[leaf] as number));
       return {
         params: paramPieces.flatMap((piece) => piece ?? []),
         slots: slotPieces.flatMap((piece) => piece ?? []),
         program: programOf(optimizer, types.dtype, part(params, paramPieces), part(slots, slotPieces)),
         rates: learningRatesAt(optimizer, 0).values.length,
+        tables,
+        index,
+        count: servers,
       };
     });
   try {
@@ -154,67 +159,6 @@ function whole(params: readonly TensorType[], groups: readonly number[], servers
   return placed;
 }
 
-const stepType: TensorType = { shape: [], dtype: "i32" };
-
-/** The update as a function that is traced. */
-function updateBy(optimizer: Optimizer) {
-  return (params: Tensors, slots: Tensors, grads: Tensors, step: Tensor, learningRate: Tensor) => {
-    const updated = optimizer.update(grads, slots, params, { step, learningRate });
-    // An optimizer orders states by its parameters, of which a server has some.
-    const state = tensorsOf(updated.state);
-    const { paths, shape } = flattenTree(slots, isTensor);
-    return {
-      params: updated.params,
-      slots: unflattenTree(
-        shape,
-        paths.map((path) => state.get(path) as Tensor),
-      ) as Tensors,
-    };
-  };
-}
-
-const argumentNames = ["params", "slots", "grads", "step", "rates"];
-
-function planned(
-  optimizer: Optimizer,
-  dtype: "f32" | "f64",
-  { params, slots }: Omit<UpdatedTypes, "dtype">,
-  servers?: number,
-) {
-  const rates: TensorType = { shape: learningRatesAt(optimizer, 0).shape, dtype };
-  const devices = servers === undefined ? { axes: [] } : mesh({ servers });
-  const leaves = flattenTree<TensorType>({ params, slots, grads: params }, isTensorType);
-  const shapes = new Map(leaves.paths.map((path, index) => [path, leaves.leaves[index] as TensorType]));
-  const cut = (path: string) =>
-    servers === undefined || (shapes.get(path)?.shape[0] ?? 0) < servers
-      ? undefined
-      : shardedOn(devices, { servers: 0 });
-  return planFunction(updateBy(optimizer), [params, slots, params, stepType, rates], devices, {
-    name: "update",
-    argumentNames,
-    donate: ["params", "slots"],
-    layouts: cut,
-    outputLayouts: cut,
-  });
-}
-
-/** Whether the rule, on rows of every tensor, needs nothing of other rows. */
-function isByRows(optimizer: Optimizer, types: UpdatedTypes, servers: number): boolean {
-  if (servers === 1) return true;
-  return trafficOf(planned(optimizer, types.dtype, types, servers).plan).every(({ sent }) => sent === 0);
-}
-
-function programOf(optimizer: Optimizer, dtype: "f32" | "f64", params: Tensors, slots: Tensors): string {
-  if (flattenTree(params, isTensorType).leaves.length === 0) return "";
-  const { program } = planned(optimizer, dtype, { params, slots });
-  const [p, s] = [params, slots].map((tree) => flattenTree(tree, isTensorType).leaves.length) as [number, number];
-  if (program.inputs.length !== 2 * p + s + 2)
-    throw new HeddleError("option", `${optimizer.name}: an update rule on servers uses its arguments alone`, {
-      hint: "make tensors inside of update, from numbers",
-    });
-  return printProgram(program);
-}
-
 /**
  * For each parameter the group of parameters with which its update belongs together, by what it reads or by states that both read, and
  * for each state its parameter. `apart`: each parameter is a group of its own.
@@ -264,10 +208,4 @@ function dependencies({ inputs, outputs }: Graph): number[][] {
     return known.get(root) as ReadonlySet<number>;
   };
   return outputs.map((node) => [...visit(node)]);
-}
-
-/** The tensors of a tree by path. */
-export function tensorsOf(tree: Tensors): Map<string, Tensor> {
-  const { leaves, paths } = flattenTree(tree, isTensor);
-  return new Map(paths.map((path, index) => [path, leaves[index] as Tensor]));
 }

@@ -6,9 +6,9 @@ import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../func
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { type Bytes, ServerClient } from "../parameter-server/client.ts";
+import { largestMagnitude } from "../parameter-server/gradients.ts";
 import { describeStatistics } from "../parameter-server/report.ts";
 import { type ParameterServer, serveParameters } from "../parameter-server/server.ts";
-import { largestMagnitude } from "../parameter-server/shard-state.ts";
 import { bytesOfPieces, type Shard } from "../parameter-server/shards.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";

@@ -105,7 +105,7 @@ class Replay {
     const due = groupedBy(begins, ({ last }) => last);
     for (let version = 0; version <= log.entries.length; version++) {
       for (const { begin, shard } of pulls.get(version) ?? [])
-        begin.bodies[shard] = (await (shards[shard] as ShardState).pull(version)).bytes;
+        begin.bodies[shard] = (await (shards[shard] as ShardState).pull(version)).parts[0] as Uint8Array;
       for (const { worker, clock, bodies } of due.get(version) ?? [])
         await this.compute(worker, clock, joinedParams(pieces, bodies));
       const entry = log.entries[version];

@@ -108,7 +108,7 @@ describe("requests that are refused change nothing", () => {
       );
     const ask = (head: object, body?: Uint8Array): Promise<Frame> => {
       const answer = heard();
-      channel.send({ ...head } as never, body);
+      channel.send({ ...head } as never, ...(body === undefined ? [] : [body]));
       return answer;
     };
     if (worker >= 0) await ask({ n: 1, type: "hello", role: "worker", client: worker, incarnation: 5 });

@@ -20,7 +20,8 @@ export interface Frame {
 
 /** An authenticated link. */
 export interface Channel {
-  send(head: Frame["head"], body?: Uint8Array): void;
+  /** Sends a message, whose body is made of these parts. */
+  send(head: Frame["head"], ...body: readonly Uint8Array[]): void;
   /** Called for each message, in order. */
   onFrame(take: (frame: Frame) => void): void;
   /** Called once, when the link has ended; with the reason unless this side closed it on purpose. */
@@ -46,7 +47,6 @@ const mostUnproven = 2 ** 16;
 const smallBody = 2 ** 14;
 /** Time for sent data to go out before a link is closed on purpose. */
 const drainMilliseconds = 2000;
-const empty = new Uint8Array(0);
 
 /** Reads exact numbers of bytes from a socket; further bytes wait. */
 class Reader {
@@ -272,15 +272,16 @@ class SocketChannel implements Channel {
     for (const take of this.enders) take(this.ended.error);
   }
 
-  send(head: Frame["head"], body: Uint8Array = empty): void {
+  send(head: Frame["head"], ...body: readonly Uint8Array[]): void {
     if (this.ended !== undefined) return;
     const text = Buffer.from(JSON.stringify(head));
-    if (body.length > maxBody) throw new HeddleError("link", `a message of ${body.length} bytes is too large`);
+    const bytes = body.reduce((sum, { length }) => sum + length, 0);
+    if (bytes > maxBody) throw new HeddleError("link", `a message of ${bytes} bytes is too large`);
     // All processors that Heddle runs on are little-endian.
-    const lengths = Buffer.from(Uint32Array.of(text.length, body.length).buffer);
+    const lengths = Buffer.from(Uint32Array.of(text.length, bytes).buffer);
     this.socket.cork();
-    const small = body.length < smallBody;
-    const parts = small ? [Buffer.concat([lengths, text, body])] : [Buffer.concat([lengths, text]), body];
+    const parts =
+      bytes < smallBody ? [Buffer.concat([lengths, text, ...body])] : [Buffer.concat([lengths, text]), ...body];
     for (const part of parts) for (const piece of this.sealer.seal(part)) this.socket.write(piece);
     this.socket.uncork();
   }

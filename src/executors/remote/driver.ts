@@ -191,8 +191,8 @@ class Link {
   }
 
   /** Sends a request without an answer. */
-  tell(head: { readonly [key: string]: unknown }, body?: Uint8Array): void {
-    this.channel.send(head, body);
+  tell(head: { readonly [key: string]: unknown }, ...body: readonly Uint8Array[]): void {
+    this.channel.send(head, ...body);
   }
 
   close(): void {

@@ -203,7 +203,7 @@ class Session {
     // Begins immediately, so that runs are enqueued in the order of the requests.
     const started = (async () => work())();
     started.then(
-      ({ data, ...head }) => this.channel.send({ n, ...head }, data),
+      ({ data, ...head }) => this.channel.send({ n, ...head }, ...(data === undefined ? [] : [data])),
       (error: unknown) => this.channel.send(errorHead(n, error)),
     );
   }

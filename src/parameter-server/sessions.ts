@@ -1,0 +1,149 @@
+/** @module The links that others have to a server: who asks, which lives are old, and what is refused before it is answered. */
+import { createServer, type Socket } from "node:net";
+import { type Channel, type Frame, greet } from "../executors/remote/channel.ts";
+import { listen } from "../executors/remote/listen.ts";
+import { errorHead } from "../executors/remote/messages.ts";
+import { HeddleError } from "../util/errors.ts";
+import { parseRequest, type Request } from "./requests.ts";
+
+const helloMilliseconds = 5000;
+/** Links that may be in their hello at once; of more, the oldest gives way. */
+const mostGreeting = 256;
+
+/** A link from a worker or another server. */
+export interface Session {
+  readonly channel: Channel;
+  readonly peer: string;
+  role: "worker" | "server" | undefined;
+  client: number;
+  incarnation: number;
+}
+
+/** An answer: its fields, and the parts of its bytes. */
+export interface Answer {
+  readonly [field: string]: unknown;
+  readonly body?: readonly Uint8Array[];
+}
+
+/** What a server makes of its links. */
+export interface SessionOptions {
+  readonly secret: string;
+  /** Seconds without a sign of life, after which a link is closed. */
+  readonly timeout: number;
+  /** Bytes of the largest request that can be right. */
+  readonly mostBytes: () => number;
+  readonly answer: (session: Session, request: Request, body: Uint8Array) => Promise<Answer>;
+  /** The newest life of a worker has lost its link. */
+  readonly away: (worker: number) => void;
+}
+
+/** The links of others. */
+export class Sessions {
+  /** Bytes of bodies. */
+  received = 0;
+  sent = 0;
+  private readonly options: SessionOptions;
+  private readonly server = createServer((socket) => void this.accept(socket));
+  private readonly sockets = new Set<Socket>();
+  private readonly greeting = new Set<Socket>();
+  private readonly lives = new Map<string, number>();
+  private readonly workerLinks = new Set<Session>();
+  private readonly idleWaits: (() => void)[] = [];
+
+  constructor(options: SessionOptions) {
+    this.options = options;
+  }
+
+  /** Listens; resolves with the port. @throws HeddleError `port` */
+  listen(host: string, port: number): Promise<number> {
+    return listen(this.server, host, port);
+  }
+
+  /** Resolves when no worker has a link. */
+  async idle(): Promise<void> {
+    while (this.workerLinks.size > 0) await new Promise<void>((resolve) => this.idleWaits.push(resolve));
+  }
+
+  /** Ends all links. */
+  end(): void {
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.server.close(resolve));
+    this.end();
+    await closed;
+  }
+
+  private async accept(socket: Socket): Promise<void> {
+    const { secret, timeout, away } = this.options;
+    const peer = `the client at ${socket.remoteAddress}:${socket.remotePort}`;
+    this.sockets.add(socket);
+    socket.once("close", () => this.sockets.delete(socket));
+    const [oldest] = this.greeting.size < mostGreeting ? [] : this.greeting;
+    oldest?.destroy();
+    this.greeting.add(socket);
+    const channel = await greet(socket, "worker", { secret, timeout: helloMilliseconds, peer }).catch(() => undefined);
+    this.greeting.delete(socket);
+    if (channel === undefined) return;
+    channel.mostBody = this.options.mostBytes();
+    const session: Session = { channel, peer, role: undefined, client: 0, incarnation: 0 };
+    channel.onFrame((frame) => void this.take(session, frame));
+    const watch = setInterval(() => {
+      if (channel.silence > 1000 * timeout) channel.close(`${peer} has sent nothing for ${timeout} s`);
+    }, 250 * timeout);
+    watch.unref();
+    channel.onEnd(() => {
+      clearInterval(watch);
+      const { role, client } = session;
+      this.workerLinks.delete(session);
+      for (const resolve of this.idleWaits.splice(0)) resolve();
+      if (role === "worker" && this.lives.get(`worker ${client}`) === session.incarnation) away(client);
+    });
+  }
+
+  private async take(session: Session, frame: Frame): Promise<void> {
+    const { channel } = session;
+    let n = 0;
+    try {
+      const asked = parseRequest(frame);
+      ({ n } = asked);
+      const { request, body } = asked;
+      this.received += body.length;
+      this.admit(session, request);
+      const bytes = new Uint8Array(body.buffer, body.byteOffset, body.length);
+      const { body: parts = [], ...fields } = await this.options.answer(session, request, bytes);
+      // The shards say how large a request may be.
+      if (request.type === "create") channel.mostBody = this.options.mostBytes();
+      this.sent += parts.reduce((sum, { length }) => sum + length, 0);
+      channel.send({ n, ...fields }, ...parts);
+    } catch (error) {
+      channel.send(errorHead(n, error));
+      // A request that is not in the table is no mistake of an honest client.
+      if (session.role === undefined || n === 0) channel.close();
+    }
+  }
+
+  /** Refuses what has not said who it is, and older lives. */
+  private admit(session: Session, request: Request): void {
+    if (request.type === "hello") {
+      const name = `${request.role} ${request.client}`;
+      const known = this.lives.get(name);
+      if (known !== undefined && request.incarnation < known)
+        throw new HeddleError("protocol", `${name} has a newer life than the one that asks`);
+      this.lives.set(name, request.incarnation);
+      if (request.role === "worker") this.workerLinks.add(session);
+      Object.assign(session, { role: request.role, client: request.client, incarnation: request.incarnation });
+      return;
+    }
+    const { role, client, incarnation } = session;
+    if (role === undefined) throw new HeddleError("link", "a request before the hello");
+    if (this.lives.get(`${role} ${client}`) !== incarnation)
+      throw new HeddleError("protocol", `${role} ${client} has a newer life than the one that asks`);
+    if (role !== "worker") return;
+    if (request.type === "apply" || (request.type === "push" && request.client !== client))
+      throw new HeddleError("protocol", `worker ${client} asks '${request.type}' for another`);
+    if (request.type === "push" && request.incarnation !== incarnation)
+      throw new HeddleError("protocol", `a push of another life of worker ${client}`);
+  }
+}
