@@ -73,12 +73,14 @@ export class PartsCheckpoint implements OpenCheckpoint {
     this.entries = new Map([...manifest.tensors].map(([name, { dtype, shape }]) => [name, { dtype, shape }]));
   }
 
-  async readBytes(name: string, box?: Box): Promise<Uint8Array> {
+  async readBytes(name: string, box?: Box, into?: Uint8Array): Promise<Uint8Array> {
     const tensor = this.manifest.tensors.get(name);
     if (tensor === undefined) throw new HeddleError("argument", `${this.path} has no tensor "${name}"`);
     const wanted = box ?? wholeBox(tensor.shape);
     const elementBytes = dtypes[tensor.dtype].bytes;
-    const target = new Uint8Array(sizeOf(wanted.shape) * elementBytes);
+    const bytes = sizeOf(wanted.shape) * elementBytes;
+    // The pieces of a manifest cover their tensor.
+    const target = into !== undefined && into.length >= bytes ? into.subarray(0, bytes) : new Uint8Array(bytes);
     for (const piece of tensor.pieces) await this.copyPiece(name, piece, wanted, elementBytes, target);
     if (tensor.dtype === "bool" && target.some((value) => value > 1))
       throw new HeddleError("checkpoint", `${this.path}: tensor "${name}" is BOOL, but holds bytes other than 0 and 1`);

@@ -14,9 +14,10 @@ export interface OpenCheckpoint {
   /**
    * The little-endian bytes of a box of a value, packed and row-major; default the whole value.
    *
+   * @param into memory that the bytes may be put in, if it has room for them: new memory costs more than reading
    * @throws HeddleError `argument` for an unknown name; `checkpoint`, `format` or `file` if the bytes are damaged or cannot be read
    */
-  readBytes(name: string, box?: Box): Promise<Uint8Array>;
+  readBytes(name: string, box?: Box, into?: Uint8Array): Promise<Uint8Array>;
   /** A whole value. */
   read(name: string): Promise<HostTensor>;
   /** Reads and verifies everything. @throws HeddleError `checkpoint`, `format` or `file` naming what is damaged */

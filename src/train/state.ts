@@ -11,7 +11,7 @@ import { distribute, fromShards, isTensor, meshOf, replicate, type Tensor } from
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
 import { bytesOf, formatType, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
-import { type Layout, type Mesh, replicated } from "../plan/index.ts";
+import { type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -266,20 +266,21 @@ export async function importState(
   layouts: StateLayouts,
 ): Promise<RunState> {
   const position = positionOf(checkpoint, settings);
-  const made: Tensor[] = [];
-  const tree = async (group: (typeof groups)[number]): Promise<TrainState[typeof group]> => {
-    const { leaves, paths, shape } = flattenTree(types.state[group], isTensorType);
-    const tensors: Tensor[] = [];
-    for (const [index, type] of leaves.entries()) {
+  const trees = groups.map((group) => ({ group, ...flattenTree(types.state[group], isTensorType) }));
+  const wanted = trees.flatMap(({ group, leaves, paths }) =>
+    leaves.map((type, index): Placed => {
       const layout = layouts.kept(`${group}.${paths[index]}`);
-      tensors.push(await readTensor(checkpoint, `${group}/${paths[index]}`, type, layout, runtime));
-      made.push(tensors[index] as Tensor);
-    }
-    return unflattenTree(shape, tensors) as TrainState[typeof group];
-  };
+      return { name: `${group}/${paths[index]}`, type, layout };
+    }),
+  );
+  const made: Tensor[] = [];
   try {
-    const values = { params: await tree("params"), optimizer: await tree("optimizer"), state: await tree("state") };
+    for await (const tensor of readTensors(checkpoint, wanted, runtime)) made.push(tensor);
+    const left = [...made];
+    const read = trees.map(({ leaves, shape }) => unflattenTree(shape, left.splice(0, leaves.length)));
+    const [params, optimizer, state] = read as [TrainState["params"], TrainState["optimizer"], TrainState["state"]];
     const key = Uint32Array.from(checkpoint.description.key);
+    const values = { params, optimizer, state };
     return { values, key: distribute(runtime, key, keyType, replicated(meshOf(runtime))), position };
   } catch (error) {
     for (const tensor of made) tensor.dispose();
@@ -306,32 +307,78 @@ export function neededBoxes(
   return new Map(entries);
 }
 
-/** Reads one value in a layout: the boxes of the local devices, each once. */
-async function readTensor(
+/** A box of a value that devices of this process hold. */
+interface Held {
+  readonly name: string;
+  readonly box: Box;
+  readonly bytes: number;
+  readonly devices: number[];
+}
+
+/** Boxes of more bytes are read into memory of their own, one after another. */
+const mostStaged = 2 ** 26;
+
+/** Reads values in their layouts, the boxes of the local devices each once: the next one is read while one is verified and written. */
+async function* readTensors(
   checkpoint: OpenCheckpoint,
-  name: string,
-  type: TensorType,
-  layout: Layout,
+  wanted: readonly Placed[],
   runtime: Runtime,
-): Promise<Tensor> {
-  if (!sameType(checkpoint.entries.get(name) as TensorType, type)) {
-    const fitted = forDevices(await checkpoint.read(name), type);
-    return distribute(runtime, fitted.data, type, layout);
+): AsyncGenerator<Tensor> {
+  const fits = ({ name, type }: Placed): boolean => sameType(checkpoint.entries.get(name) as TensorType, type);
+  const held = wanted.map((placed) => (fits(placed) ? heldBoxes(placed, runtime) : []));
+  const order = held.flat();
+  // New memory costs more than the reading, so two boxes take turns in the same.
+  const room = order.reduce((most, { bytes }) => (bytes <= mostStaged ? Math.max(most, bytes) : most), 0);
+  const staging = [0, 1].map(() => new Uint8Array(room));
+  const reading = (index: number): Promise<Uint8Array> => {
+    const { name, box } = order[index] as Held;
+    return checkpoint.readBytes(name, box, staging[index % 2]);
+  };
+  const readAhead = (index: number): Promise<Uint8Array> | undefined => {
+    if (((order[index] as Held | undefined)?.bytes ?? Infinity) > mostStaged) return undefined;
+    const read = reading(index);
+    // Who awaits it gets the error.
+    read.catch(() => undefined);
+    return read;
+  };
+  let at = 0;
+  let ahead: Promise<Uint8Array> | undefined;
+  for (const [index, placed] of wanted.entries()) {
+    const { name, type, layout } = placed;
+    if (!fits(placed)) {
+      const fitted = forDevices(await checkpoint.read(name), type);
+      yield distribute(runtime, fitted.data, type, layout);
+      continue;
+    }
+    const shards: DeviceBuffer[] = runtime.local.map(() => nothing);
+    for (const { devices } of held[index] as readonly Held[]) {
+      const current = ahead ?? reading(at);
+      ahead = readAhead(++at);
+      const bytes = await current;
+      for (const device of devices) {
+        const buffer = runtime.executor.allocate(bytes.length, device);
+        buffer.write(bytes);
+        shards[device] = buffer;
+      }
+    }
+    yield fromShards(runtime, shards, type, layout);
   }
-  const read = new Map<string, Promise<Uint8Array>>();
-  const shards = await Promise.all(
-    runtime.local.map(async ({ coordinates }, device) => {
-      const box = boxOf({ type, layout }, meshOf(runtime), coordinates);
-      if (box === undefined) return nothing;
-      const key = box.start.join(",");
-      const bytes = await (read.get(key) ??
-        (read.set(key, checkpoint.readBytes(name, box)).get(key) as Promise<Uint8Array>));
-      const buffer = runtime.executor.allocate(bytes.length, device);
-      buffer.write(bytes);
-      return buffer;
-    }),
-  );
-  return fromShards(runtime, shards, type, layout);
+}
+
+/** The boxes of a value that the local devices hold, each with its devices. */
+function heldBoxes({ name, type, layout }: Placed, runtime: Runtime): readonly Held[] {
+  const boxes = new Map<string, Held>();
+  for (const [device, { coordinates }] of runtime.local.entries()) {
+    const box = boxOf({ type, layout }, meshOf(runtime), coordinates);
+    if (box === undefined) continue;
+    const known = boxes.get(box.start.join());
+    if (known !== undefined) known.devices.push(device);
+    else {
+      const bytes = bytesOf({ dtype: type.dtype, shape: box.shape });
+      boxes.set(box.start.join(), { name, box, bytes, devices: [device] });
+    }
+  }
+  return [...boxes.values()];
 }
 
 /** @throws HeddleError `checkpoint` if the checkpoint has other tensors than the run, naming the option that makes the difference. */

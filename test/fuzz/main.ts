@@ -3,12 +3,14 @@
  *
  *     npm run fuzz                      # all of them
  *     npm run fuzz -- 5000 onnx npz     # 5,000 inputs, these parsers
+ *     npm run fuzz -- 5000-20000 onnx   # the inputs of these numbers
  */
 import { Worker } from "node:worker_threads";
 import { fuzz } from "./engine.ts";
 import { targets } from "./targets.ts";
 
-const [count = "100000", ...names] = process.argv.slice(2);
+const [inputs = "100000", ...names] = process.argv.slice(2);
+const [end, first = 0] = inputs.split("-").map(Number).reverse() as [number, number?];
 // A parser that does not end holds this thread: another one says which.
 const shared = new SharedArrayBuffer(12);
 const now = new Int32Array(shared);
@@ -29,11 +31,12 @@ let failed = false;
 for (const [number, target] of targets.entries()) {
   if (names.length > 0 && !names.includes(target.name)) continue;
   const started = performance.now();
-  const findings = await fuzz(target, Number(count), (index) => {
+  const onInput = (index: number): void => {
     now[0] = number;
     now[1] = index;
     Atomics.add(now, 2, 1);
-  });
+  };
+  const findings = await fuzz(target, end - first, onInput, first);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(
     `${target.name.padEnd(16)}${findings.length === 0 ? "nothing found" : `${findings.length} findings`}, ${seconds} s`,
