@@ -20,6 +20,7 @@ const processes = [
   "test/compression/process.test.ts",
   "test/elastic/iterations.test.ts",
   "test/elastic/process.test.ts",
+  "test/frames/process.test.ts",
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/parameter-server/kills.test.ts",

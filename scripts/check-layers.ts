@@ -38,7 +38,7 @@ export const layers: readonly (readonly string[])[] = [
   ["tensor", "report"],
   ["functions"],
   ["nn", "optim", "losses", "metrics", "data", "testing", "inference", "comm", "compression", "placed", "matrix"],
-  ["consistency", "script"],
+  ["consistency", "script", "frames"],
   ["filters"],
   ["io"],
   ["checkpoints"],

@@ -7,6 +7,7 @@ export * as comm from "./comm/index.ts";
 export * as compression from "./compression/index.ts";
 export * as data from "./data/browser.ts";
 export { type MemoryUse, memory } from "./executors/browser.ts";
+export * as frames from "./frames/index.ts";
 export * from "./functions/public.ts";
 export * as losses from "./losses/index.ts";
 export * as metrics from "./metrics/index.ts";

@@ -6,7 +6,7 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { data, io, losses, nn, optim, tensor, train } from "heddle";
+import { data, frames, io, losses, nn, optim, train } from "heddle";
 
 const folder = mkdtempSync(join(tmpdir(), "passengers-"));
 // A file as people keep them: fields in quotes, ages that nobody asked for, and fares that depend on class and port.
@@ -22,24 +22,18 @@ writeFileSync(
 );
 
 const rows = data.csv(join(folder, "all.csv"), { columns: { age: "f32", port: "text", fare: "f32", first: "bool" } });
-const features = ({ age, port, fare }: { age: number; port: string; fare: number }): number[] => [
-  // A missing age is NaN: the mean stands in for it, and a feature says so.
-  Number.isNaN(age) ? 0 : (age - 45) / 15,
-  Number(Number.isNaN(age)),
-  fare / 50,
-  ...ports.map((name) => Number(port === name)),
-];
 const parts = await data.split(rows, { train: 0.8, test: 0.2 }, { stratify: ({ first }) => String(first) });
-const dataset = (part: typeof rows): Promise<data.Dataset> =>
-  data.toDataset(
-    part.map((row) => ({ x: features(row), y: Number(row.first) })),
-    { dtypes: { y: "i32" } },
-  );
+// What the encoders learn is of the training's part alone; an age that is missing is the mean, and a feature says so.
+const frame = await frames.fit(parts.train, {
+  x: [frames.scale("age", { impute: "mean", indicator: true }), frames.scale("fare"), frames.oneHot("port")],
+  y: frames.recode("first"),
+});
 
 const result = await train({
   model: nn.sequential(nn.linear(16), nn.relu(), nn.linear(2)),
-  data: (await dataset(parts.train)).shuffle().batch(32),
-  evaluate: (await dataset(parts.test)).batch(32),
+  data: (await data.toDataset(frame.apply(parts.train))).shuffle().batch(32),
+  evaluate: (await data.toDataset(frame.apply(parts.test))).batch(32),
+  frame,
   loss: losses.softmaxCrossEntropy,
   optimizer: optim.adam({ learningRate: 0.01 }),
   epochs: 8,
@@ -47,8 +41,7 @@ const result = await train({
 await result.save(join(folder, "model.safetensors"));
 
 const model = await io.loadModel(join(folder, "model.safetensors"));
-const asked = tensor([features({ age: Number.NaN, port: "Cherbourg", fare: 85 })]);
-const [no, yes] = await model.predict(asked).data();
+const [no, yes] = await model.predict([{ age: Number.NaN, port: "Cherbourg", fare: 85 }]).data();
 result.print(
   `${(100 * (result.accuracy ?? 0)).toFixed(1)} % of the others; a fare of 85: ${yes! > no! ? "first class" : "steerage"}`,
 );

@@ -5,5 +5,8 @@ import { openCheckpoint } from "./open.ts";
 
 registerFolder(async (path) => {
   const found = await stat(path).catch(() => undefined);
-  return found?.isDirectory() === true ? openCheckpoint(path) : undefined;
+  if (found?.isDirectory() !== true) return undefined;
+  const checkpoint = await openCheckpoint(path);
+  const { extra } = checkpoint.description;
+  return Object.assign(checkpoint, { metadata: new Map([["heddle.checkpoint", JSON.stringify({ extra })]]) });
 });

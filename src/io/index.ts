@@ -54,6 +54,7 @@ export {
   type SaveSafetensorsOptions,
   saveSafetensors,
 } from "./safetensors.ts";
+export { loadFrame, type SavedFrame } from "./saved-frame.ts";
 export {
   type LoadedModel,
   loadModel,

@@ -3,6 +3,7 @@
  * input as JSON.
  */
 
+import type { Frame } from "../frames/index.ts";
 import { jit, type Tensor, type Tensors } from "../functions/index.ts";
 import { type DType, isDType } from "../ir/dtype.ts";
 import type { TensorType } from "../ir/shape.ts";
@@ -20,6 +21,7 @@ import { version } from "../util/version.ts";
 import { hostByName, toHost } from "./host-tensors.ts";
 import { readVariables } from "./load-variables.ts";
 import { type SafetensorsMetadata, savedBy } from "./safetensors.ts";
+import { encodedRows, frameMetadata, type SavedFrame, savedFrame } from "./saved-frame.ts";
 import { openWeights } from "./weights.ts";
 
 const key = "heddle.model";
@@ -31,6 +33,8 @@ export interface SavedInput {
   readonly input: TensorType;
   /** Dtype of the floats; default `"f32"`. */
   readonly dtype?: FloatDType;
+  /** What makes the input of records, and the name of its column that is the input; default none. */
+  readonly frame?: SavedFrame | undefined;
 }
 
 /**
@@ -41,7 +45,7 @@ export interface SavedInput {
  * @throws HeddleError `model` naming a layer that the user's code makes; `argument` without an input
  */
 export function modelMetadata(what: string, model: nn.Layer, saved: SavedInput): SafetensorsMetadata {
-  const { input, dtype = "f32" } = asRecord(what, saved);
+  const { input, dtype = "f32", frame } = asRecord(what, saved);
   if (!isTensorType(input))
     throw new HeddleError("argument", `${what}: input is { shape, dtype }, got ${shown(input)}`);
   const { shape } = input;
@@ -52,7 +56,7 @@ export function modelMetadata(what: string, model: nn.Layer, saved: SavedInput):
     input: { shape, dtype: input.dtype },
     dtype,
   };
-  return new Map([[key, JSON.stringify(data)]]);
+  return new Map([[key, JSON.stringify(data)], ...(frame === undefined ? [] : frameMetadata(what, frame, input))]);
 }
 
 /** Options of {@link saveModel}. */
@@ -61,6 +65,8 @@ export interface SaveModelOptions {
   readonly input: readonly number[] | TensorType;
   /** Dtype of the floats; default `"f32"`. */
   readonly dtype?: FloatDType;
+  /** The frame that makes the input of records, and the name of its column that is the input: `{ frame, input: "x" }`. Default none. */
+  readonly frame?: SavedFrame;
 }
 
 /**
@@ -78,15 +84,15 @@ export function saveModel(
   options: SaveModelOptions,
 ): Promise<void> {
   return called(async () => {
-    checkOptions("saveModel", options, ["input", "dtype"]);
+    checkOptions("saveModel", options, ["input", "dtype", "frame"]);
     if (!isLayerLike(model) || typeof model === "function")
       throw new HeddleError("argument", `saveModel: takes a layer after the path, got ${shown(model)}`);
     const { params, state } = variables ?? {};
     if (typeof params !== "object" || typeof state !== "object")
       throw new HeddleError("argument", "saveModel: takes { params, state } after the layer");
-    const { input, dtype = "f32" } = options;
+    const { input, dtype = "f32", frame } = options;
     const type: TensorType = isTensorType(input) ? input : { shape: input as readonly number[], dtype };
-    const metadata = modelMetadata("saveModel", model, { input: type, dtype });
+    const metadata = modelMetadata("saveModel", model, { input: type, dtype, frame });
     await savedBy("saveModel", path, await hostByName("saveModel", [params, state], toHost), { metadata });
   });
 }
@@ -97,8 +103,15 @@ export interface LoadedModel extends nn.Variables {
   /** Shape and dtype of the input that the model was saved for; the batch size may be another. */
   readonly input: TensorType;
   readonly dtype: FloatDType;
-  /** The outputs for a batch, as in evaluation; compiled once for each shape. */
-  predict(x: Tensor): Tensor;
+  /** The frame that was saved with the model, if any. */
+  readonly frame: Frame | undefined;
+  /**
+   * The outputs for a batch, as in evaluation; compiled once for each shape. A model that was saved with a frame takes records, too:
+   * `model.predict([{ age: 31, city: "Paris" }])`.
+   *
+   * @throws HeddleError `model` for records where the model has no frame; `data` naming a record that the frame cannot encode
+   */
+  predict(x: Tensor | readonly object[]): Tensor;
 }
 
 /**
@@ -119,14 +132,23 @@ export function loadModel(path: string): Promise<LoadedModel> {
         (weights: Tensors, layerState: Tensors, x: Tensor): Tensor =>
           layer.apply({ params: weights, state: layerState }, x).y,
       );
-      return { layer, params, state, input, dtype, predict: (x) => apply(params, state, x) };
+      const saved = savedFrame(file.path, file.metadata);
+      return {
+        layer,
+        params,
+        state,
+        input,
+        dtype,
+        frame: saved?.frame,
+        predict: (x) => apply(params, state, Array.isArray(x) ? encodedRows(saved, x, input) : (x as Tensor)),
+      };
     } finally {
       await file.close();
     }
   });
 }
 
-function parse(path: string, metadata: SafetensorsMetadata): Required<SavedInput> & { layer: nn.Layer } {
+function parse(path: string, metadata: SafetensorsMetadata): Required<Omit<SavedInput, "frame">> & { layer: nn.Layer } {
   const text = metadata.get(key);
   if (text === undefined)
     throw new HeddleError("model", `loadModel: ${path} holds variables alone, without the layers of their model`, {

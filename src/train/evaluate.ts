@@ -3,17 +3,18 @@
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
 import { distribute, isTensor, meshOf, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
-import { formatType, isTensorType, sameShape, sameType } from "../ir/shape.ts";
+import { formatType, isTensorType, sameShape, sameType, type TensorType } from "../ir/shape.ts";
 import type { OneOrMore } from "../nn/index.ts";
 import { replicated } from "../plan/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 import { type FlatTree, flattenTree, treeKey, unflattenTree } from "../util/tree.ts";
-import { namesIn, recordOf, seenTypes } from "./columns.ts";
+import { gathered, namesIn, recordOf, seenTypes } from "./columns.ts";
 import { batchLayout, type FedBatch } from "./feed.ts";
 import { applied, columnNames } from "./functions.ts";
 import { type Evaluation, type MetricSums, Tally } from "./history.ts";
+import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { InFlight } from "./steps-in-flight.ts";
@@ -148,10 +149,24 @@ function concatenated(dtype: "f32" | "f64", parts: readonly TypedArray[]): Typed
 export async function predictWith(
   parts: Pick<RunParts, "settings" | "programs" | "feed" | "runtime">,
   values: Pick<TrainState, "params" | "state">,
-  input: Dataset | OneOrMore<Tensor>,
+  input: Dataset | OneOrMore<Tensor> | readonly object[],
 ): Promise<OneOrMore<Tensor>> {
-  if (!(input instanceof DatasetClass)) return predictBatch(parts, values, input);
+  if (Array.isArray(input)) return predictBatch(parts, values, encodedRecords(parts.settings, input));
+  if (!(input instanceof DatasetClass)) return predictBatch(parts, values, input as OneOrMore<Tensor>);
   return predictDataset(parts, values, batched(input, parts.settings.data));
+}
+
+/** Records as the model's input. @throws HeddleError `argument` in a training without a frame */
+function encodedRecords({ frame, input, data, dtype: floats }: Settings, rows: readonly object[]): OneOrMore<Tensor> {
+  if (frame === undefined)
+    throw new HeddleError("argument", "predict: takes records only where train was called with the option frame", {
+      hint: "pass a tensor, or a dataset",
+    });
+  const types = seenTypes(input, data, rows.length, floats);
+  return gathered(input, (name) => {
+    const { data: values, shape, dtype } = frame.encode(name, rows);
+    return tensor(values, { shape, dtype }).cast((recordOf(input, types)[name] as TensorType).dtype);
+  });
 }
 
 async function predictBatch(

@@ -4,6 +4,7 @@ import type { Compressor } from "../compression/compressor.ts";
 import type { Compression, CompressionOptions } from "../compression/options.ts";
 import type { Machine } from "../cost/index.ts";
 import type { Dataset } from "../data/browser.ts";
+import type { AnyFrame } from "../frames/index.ts";
 import type { Tensor } from "../functions/index.ts";
 import type { Selection } from "../functions/parts.ts";
 import type { Loss, LossOptions } from "../losses/index.ts";
@@ -236,6 +237,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * `HEDDLE_MEMORY`, or 1 GiB.
    */
   readonly dataMemory?: number;
+  /**
+   * The frame that made the columns of the data: it is saved with checkpoints and by `result.save`, `predict` takes records, and a run that
+   * resumes must have the same. Default none.
+   */
+  readonly frame?: AnyFrame;
   /**
    * In an elastic run whose values are sharded, the number of steps after which workers take copies of each other's parts into their memory,
    * beside the steps: a lost worker costs at most so many steps, without a file. Default 10; false: never. Where several workers

@@ -3,6 +3,7 @@
 import { wishedCompression } from "../compression/options.ts";
 import { checkMachine } from "../cost/index.ts";
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
+import { type AnyFrame, Frame } from "../frames/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { executorNamed } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
@@ -12,7 +13,7 @@ import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { listed } from "../util/text.ts";
 import { isRecord } from "../util/tree.ts";
-import { checkNames, namesIn } from "./columns.ts";
+import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { guardOf } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
 import { checkMonitor } from "./logs.ts";
@@ -62,9 +63,21 @@ const names: readonly (keyof TrainOptions)[] = [
   "checkReplicas",
   "compareData",
   "dataMemory",
+  "frame",
   "memoryCopies",
   "server",
 ];
+
+/** Checks that a frame makes the model's input. @throws HeddleError `option` */
+function checkFrame(frame: AnyFrame, input: ColumnNames): void {
+  if (!(frame instanceof Frame))
+    throw new HeddleError("option", `train: frame must be a frame, got ${shown(frame)}`, {
+      hint: "await frames.fit(records, { x: […], y: … })",
+    });
+  const lacking = namesIn(input).find((name) => !frame.names.includes(name));
+  if (lacking !== undefined)
+    throw new HeddleError("option", `train: the frame makes ${listed(frame.names)}, and not the input "${lacking}"`);
+}
 
 /** Checks what goes with the policy for bad losses. @throws HeddleError `option` */
 function checkBadLoss({ spike, rollback }: TrainOptions, nan: Settings["nan"]): void {
@@ -101,6 +114,7 @@ export function resolveOptions(options: TrainOptions): Settings {
     checkInteger("train", "checkReplicas", options.checkReplicas, 1);
   oneOf("compareData", options.compareData ?? "sampled", ["sampled", "whole"]);
   if (options.dataMemory !== undefined) checkNumber("train", "dataMemory", options.dataMemory, 0);
+  if (options.frame !== undefined) checkFrame(options.frame, options.input ?? "x");
   checkMemoryCopies(options.memoryCopies);
   oneOf("nan", nan, ["error", "continue", "skip", "rollback"]);
   checkBadLoss(options, nan);

@@ -47,10 +47,12 @@ export interface TrainResult<Params = Tensors> {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in order (every worker must call this function), or for
-   * a batch as the model gets it (floats, batch dim first; a record if there are several columns). A model with several outputs gives a
-   * record. If parameters are sharded, every worker must call this function for a batch, too.
+   * a batch as the model gets it (floats, batch dim first; a record if there are several columns), or for a list of records, which the
+   * option `frame` encodes. A model with several outputs gives a record. If parameters are sharded, every worker must call this function for a batch, too.
    */
-  predict<Output extends OneOrMore<Tensor> = Tensor>(input: Dataset | OneOrMore<Tensor>): Promise<Output>;
+  predict<Output extends OneOrMore<Tensor> = Tensor>(
+    input: Dataset | OneOrMore<Tensor> | readonly object[],
+  ): Promise<Output>;
   /**
    * Writes the model with its architecture and its variables (with `ema` the average of the parameters), on rank 0; every worker must
    * call this function. `io.loadModel` reads the file. The file does not contain the `transform` of columns: a loaded model takes
@@ -64,10 +66,11 @@ export interface TrainResult<Params = Tensors> {
 }
 
 /** The input type of the model, for a saved file. */
-const savedInput = ({ data, input, dtype }: Settings): SavedInput => ({
+const savedInput = ({ data, input, dtype, frame }: Settings): SavedInput => ({
   // A model of several columns is the user's code, which cannot be saved: `modelMetadata` refuses it.
   input: seenTypes(input, data, 1, dtype) as TensorType,
   dtype,
+  ...(frame === undefined ? {} : { frame: { frame, input: input as string } }),
 });
 
 /** The result of an ended run. */

@@ -86,6 +86,7 @@ async function describe(
       history,
       orderOffset,
       rateScale,
+      ...(settings.frame === undefined ? {} : { frame: settings.frame.toJSON() }),
     }) as { [key: string]: Plain },
   };
 }
@@ -467,6 +468,8 @@ function checkSameRun(checkpoint: OpenCheckpoint, settings: Settings): void {
     const [left, right] = [canonicalJson(theirs[part] ?? null), canonicalJson(ours[part] ?? null)];
     if (left !== right) throw mismatch(checkpoint, `its data has ${part} ${left}, this run's has ${right}`);
   }
+  const [known, own] = [extra["frame"] ?? null, settings.frame?.toJSON() ?? null].map(canonicalJson);
+  if (known !== own) throw mismatch(checkpoint, "its frame is another than this run's");
   if (typeof extra["tally"] !== "object" || !Array.isArray(extra["history"])) {
     throw mismatch(checkpoint, "it was not written by train()");
   }

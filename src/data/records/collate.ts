@@ -191,6 +191,9 @@ function vectors(
   }
   const natural = dtypeOfArray(first) ?? (typeof first[0] === "bigint" ? "i64" : "f32");
   const dtype = wanted ?? natural;
+  const inner = isEqual && first.shape !== undefined && width === first.length ? first.shape : [width];
+  const stacked = isEqual && width === first.length && dtypeOfArray(first) === dtype ? oneArray(list) : undefined;
+  if (stacked !== undefined) return { shape: [list.length, ...inner], dtype, data: stacked };
   const data = dtypes[dtype].create(list.length * width);
   if (pad !== undefined && pad !== 0) {
     const padding = dtypes[dtype].create(1);
@@ -200,6 +203,18 @@ function vectors(
     data.fill(padding[0] as number);
   }
   for (const row of list.keys()) set(data, row * width, row, dtype);
-  const inner = isEqual && first.shape !== undefined && width === first.length ? first.shape : [width];
   return { shape: [list.length, ...inner], dtype, data };
+}
+
+/** Equally long vectors that stand one after another in one buffer, as one array without a copy; undefined for others. */
+function oneArray(list: readonly Vector[]): TypedArray | undefined {
+  const first = list[0] as unknown as TypedArray;
+  let end = first.byteOffset;
+  for (const vector of list as unknown as readonly TypedArray[]) {
+    if (vector.buffer !== first.buffer || vector.byteOffset !== end || vector.constructor !== first.constructor)
+      return undefined;
+    end += vector.byteLength;
+  }
+  const Kind = first.constructor as new (buffer: ArrayBufferLike, start: number, length: number) => TypedArray;
+  return new Kind(first.buffer, first.byteOffset, first.length * list.length);
 }
