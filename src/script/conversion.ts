@@ -60,6 +60,10 @@ export function converted(what: string, value: Value, type: string): Value {
   return value;
 }
 
+/** A result as the type that the function declares; the value of a whole number is not checked, as in SystemDS. */
+export const returned = (what: string, value: Value, type: string): Value =>
+  /^int/.test(type) && value instanceof Scalar && value.type === "double" ? value : converted(what, value, type);
+
 const isSingle = (value: Matrix | List): boolean =>
   value instanceof List ? value.items.length === 1 : value.size === 1;
 

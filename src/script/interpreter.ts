@@ -5,11 +5,11 @@
 
 import { existsSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { evaluate, type Matrix } from "../matrix/index.ts";
+import { evaluate, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
 import "./builtins/index.ts";
-import { converted, elementsOf, literal, rangeOf } from "./conversion.ts";
+import { converted, elementsOf, literal, rangeOf, returned } from "./conversion.ts";
 import { textOfFile } from "./files.ts";
 import { part, type Range, replaced } from "./indexing.ts";
 import { operate, operateUnary } from "./operators.ts";
@@ -175,13 +175,13 @@ export class Interpreter implements Host {
   }
 
   private libraryFunction(name: string): { readonly definition: FunctionDefinition; readonly unit: Unit } | undefined {
-    const plain = name.replace(/^m_/, "");
+    const plain = name.replace(/^[mfs]_/, "");
     if (!this.libraryUnits.has(plain)) {
       const path = (this.options.library ?? []).map((folder) => resolve(folder, `${plain}.dml`)).find(existsSync);
       this.libraryUnits.set(plain, path === undefined ? undefined : this.sourced(path));
     }
     const unit = this.libraryUnits.get(plain);
-    const definition = unit?.file.functions.get(`m_${plain}`) ?? unit?.file.functions.get(plain);
+    const definition = ["m_", "f_", "s_", ""].map((kind) => unit?.file.functions.get(kind + plain)).find(Boolean);
     return unit === undefined || definition === undefined ? undefined : { definition, unit };
   }
 
@@ -248,7 +248,7 @@ export class Interpreter implements Host {
           throw new HeddleError("argument", `${name}: the result '${result}' got no value`, {
             where: formatPlace(definition.at),
           });
-        return converted(`${name}: the result '${result}'`, value, type);
+        return returned(`${name}: the result '${result}'`, value, type);
       });
     });
   }
@@ -355,11 +355,29 @@ export class Interpreter implements Host {
     if (term.kind !== "call") return [this.value(term)];
     return placed(term.at, () => {
       if (term.name === "ifdef") return [this.orDefault(term.args)];
+      this.checkArguments(term.name, term.args);
       return this.call(
         term.name,
         term.args.map(({ name, value }) => ({ name, value: this.value(value) })),
       );
     });
+  }
+
+  /** As in SystemDS: arguments of a function have all names or none; those of a builtin have names from the first name on. */
+  private checkArguments(name: string, args: readonly Argument[]): void {
+    const named = args.findIndex((argument) => argument.name !== undefined);
+    if (named < 0) return;
+    const isBuiltin = this.functionOf(name) === undefined && builtinOf(name) !== undefined;
+    const unnamed = args.findIndex((argument, at) => argument.name === undefined && (!isBuiltin || at > named));
+    if (unnamed < 0) return;
+    const [at, first] = [args[unnamed], args[named]?.name] as [Argument, string];
+    throw new HeddleError(
+      "argument",
+      isBuiltin
+        ? `${name}: argument ${unnamed + 1} has no name, and stands after '${first}'`
+        : `${name}: argument ${unnamed + 1} has no name, and '${first}' has one`,
+      { where: formatPlace(at.value.at), hint: "give names to all arguments, or to none" },
+    );
   }
 
   /** `ifdef($name, value)` */
@@ -392,6 +410,16 @@ export class Interpreter implements Host {
     return wholeOf(scalar.number);
   }
 
+  /** `(X < y) == 0` as `X >= y`, which SystemDS makes of it: the two differ where an element is NaN. */
+  private negated({ at, op, left, right }: Term & { readonly kind: "binary" }): Value | undefined {
+    if (op !== "==" || right.kind !== "int" || right.value !== 0 || left.kind !== "binary") return undefined;
+    const other = opposite[left.op];
+    if (other === undefined) return undefined;
+    const [x, y] = [this.value(left.left), this.value(left.right)];
+    const isMatrix = x instanceof Matrix || y instanceof Matrix;
+    return placed(at, () => (isMatrix ? operate(other, x, y) : operate("==", operate(left.op, x, y), int(0))));
+  }
+
   private value(term: Term): Value {
     switch (term.kind) {
       case "int":
@@ -415,6 +443,8 @@ export class Interpreter implements Host {
       case "unary":
         return placed(term.at, () => operateUnary(term.op, this.value(term.operand)));
       case "binary": {
+        const negated = this.negated(term);
+        if (negated !== undefined) return negated;
         const left = this.value(term.left);
         const right = this.value(term.right);
         return placed(term.at, () => operate(term.op, left, right));
@@ -435,6 +465,8 @@ export class Interpreter implements Host {
     }
   }
 }
+
+const opposite: Readonly<Record<string, string>> = { "<": ">=", "<=": ">", ">": "<=", ">=": "<" };
 
 /** Runs `body`; an error that has no place in the script gets this one. */
 function placed<Result>(at: Place, body: () => Result): Result {

@@ -13,7 +13,8 @@ export interface Token {
 }
 
 const words: readonly (readonly [Token["kind"] | "space", RegExp])[] = [
-  ["space", /\s+|#[^\n]*|\/\*[\s\S]*?\*\//y],
+  // SystemDS reads over a point at the end of a call.
+  ["space", /\s+|#[^\n]*|\/\*[\s\S]*?\*\/|(?<=\))\.(?!\w)/y],
   ["parameter", /\$(?:[A-Za-z][\w.]*|\d+)/y],
   ["double", /(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[lL]?|\d+[eE][+-]?\d+[lL]?/y],
   ["int", /\d+[lL]?/y],

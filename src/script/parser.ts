@@ -291,6 +291,7 @@ class Parser {
       case "name":
         return this.named(this.next());
       default:
+        if (this.is("[")) return { at, kind: "call", name: "list", args: this.args("[", "]") };
         if (!this.is("(")) this.fail("an expression is missing");
         return this.inParentheses("the expression");
     }
@@ -305,17 +306,18 @@ class Parser {
     return { at, kind: "name", name: text };
   }
 
-  private args(): Argument[] {
-    this.expect("(", "before the arguments");
+  private args(open = "(", close = ")"): Argument[] {
+    this.expect(open, "before the arguments");
     const list: Argument[] = [];
-    while (!this.is(")")) {
+    while (!this.is(close)) {
       const isNamed = this.token.kind === "name" && this.ahead(1).text === "=" && this.ahead(1).kind === "symbol";
       const name = isNamed ? this.next().text : undefined;
       if (isNamed) this.next();
       list.push({ name, value: this.term() });
+      while (this.accept(";")); // SystemDS reads over these
       if (!this.accept(",")) break;
     }
-    this.expect(")", "after the arguments");
+    this.expect(close, "after the arguments");
     return list;
   }
 

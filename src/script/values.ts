@@ -73,8 +73,16 @@ export class Frame {
   readonly schema: readonly string[];
   /** The number of rows. */
   readonly rows: number;
+  /** In the metadata of an encoding: what stands for missing values of each column. */
+  readonly imputed: readonly (string | undefined)[] | undefined;
 
-  constructor(columns: readonly (readonly string[])[], names?: readonly string[], schema?: readonly string[]) {
+  constructor(
+    columns: readonly (readonly string[])[],
+    names?: readonly string[],
+    schema?: readonly string[],
+    imputed?: readonly (string | undefined)[],
+  ) {
+    this.imputed = imputed;
     this.columns = columns;
     this.names = names ?? columns.map((_column, index) => `C${index + 1}`);
     this.schema = schema ?? columns.map(() => "STRING");

@@ -137,13 +137,14 @@ builtin(
     const name = isWeighted || args.has("p") || !args.has("weights") ? "p" : "weights";
     const [x, shares] = [args.matrix("X"), args.matrix(name)];
     const sorted = sortedWith(x, isWeighted ? args.matrix("weights") : undefined);
-    const result = quantiles(x, sorted, shares.dataSync());
-    return args.value(name) instanceof Scalar ? double(result) : result;
+    const isOne = args.value(name) instanceof Scalar;
+    const result = quantiles(x, sorted, shares.dataSync(), isOne);
+    return isOne ? double(result) : result;
   },
 );
 builtin("median", "X weights?", "the middle element of a column: a scalar", (args) => {
   const x = args.matrix("X");
-  return double(quantiles(x, sortedWith(x, weightsOf(args)), [0.5]));
+  return double(quantiles(x, sortedWith(x, weightsOf(args)), [0.5], true));
 });
 builtin(
   "interQuartileMean",
@@ -183,13 +184,15 @@ function elementAt(sorted: Weighted, count: number): number {
   return (sorted.at(-1) as Weighted[number])[0];
 }
 
-/** X[ceil(p n)]; of an even number of elements the mean of it and the next one, as SystemDS 3.4 gives. NaN of no elements. */
-function quantiles(x: Matrix, sorted: Weighted, shares: ArrayLike<number>): Matrix {
+/** X[ceil(p n)]; for one share and an even number of elements the mean of it and the next one, as in SystemDS 3.4. NaN of no elements. */
+function quantiles(x: Matrix, sorted: Weighted, shares: ArrayLike<number>, isOne: boolean): Matrix {
   if (sorted.length === 0) return full(shares.length, 1, Number.NaN);
   const total = totalOf(sorted);
   const at = Array.from(shares, (share) => Math.max(1, Math.ceil(share * total)));
   const low = at.map((count) => elementAt(sorted, count));
-  const high = at.map((count) => (total % 2 === 0 && count < total ? elementAt(sorted, count + 1) : undefined));
+  const high = at.map((count) =>
+    isOne && total % 2 === 0 && count < total ? elementAt(sorted, count + 1) : undefined,
+  );
   const first = takeAll(x, low);
   if (high.every((position) => position === undefined)) return first;
   // Of one element the mean is half of twice the element, which is exact.

@@ -3,7 +3,7 @@
 import { binary, dense, flip, full, Matrix, rand, seq } from "../../matrix/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { type Args, builtin, type Host } from "../builtin.ts";
-import { asMatrix, Frame, int, List, numberFrom, Scalar, string } from "../values.ts";
+import { asMatrix, asScalar, Frame, int, List, numberFrom, Scalar, string, type Value } from "../values.ts";
 
 /** Numbers of a text, as in `matrix("1 2 3 4", 2, 2)`. */
 function numbersOf(text: string): Float64Array {
@@ -125,11 +125,29 @@ builtin("length", "X", "the number of elements, also of a list and of a text: a 
   return int(value instanceof Frame ? value.rows * value.columns.length : args.matrix("X").size);
 });
 
-builtin("frame", "data rows? cols? schema?", "a frame of one text: rows x cols", (args) => {
-  const text = args.text("data");
-  const columns = Array.from({ length: args.int("cols", 1) }, () => new Array<string>(args.int("rows", 1)).fill(text));
-  return new Frame(columns);
-});
+builtin(
+  "frame",
+  "data rows? cols? schema?",
+  "a frame of one text, or of a list of texts by row: rows x cols",
+  (args) => {
+    const data = args.value("data");
+    if (data instanceof List) return frameOfList(data.items, args.int("rows", 1), args.int("cols", data.items.length));
+    const text = args.text("data");
+    const columns = Array.from({ length: args.int("cols", 1) }, () =>
+      new Array<string>(args.int("rows", 1)).fill(text),
+    );
+    return new Frame(columns);
+  },
+);
+function frameOfList(items: readonly Value[], rows: number, columns: number): Frame {
+  if (items.length !== rows * columns)
+    throw new HeddleError("shape", `frame: ${items.length} texts do not fill ${rows}x${columns}`);
+  return new Frame(
+    Array.from({ length: columns }, (_unused, j) =>
+      Array.from({ length: rows }, (_row, i) => asScalar(items[i * columns + j] as Value).text),
+    ),
+  );
+}
 builtin("typeof class", "X", "the type of a value: a text", (args) => {
   const value = args.value("X");
   return string(

@@ -4,7 +4,7 @@ import { type BinaryName, binary, Matrix, type UnaryName, unary, where } from ".
 import { HeddleError } from "../../util/errors.ts";
 import { builtin } from "../builtin.ts";
 import { nameOfOperator, operateNamed } from "../operators.ts";
-import { asMatrix, Scalar, type ScalarType, type Value } from "../values.ts";
+import { asMatrix, asScalar, Scalar, type ScalarType, type Value } from "../values.ts";
 
 const sameSize = "the size of X, or a scalar";
 
@@ -76,10 +76,12 @@ for (const [names, apply] of [
     operateNamed(apply, args.value("X"), args.value("Y")),
   );
 
-builtin("ifelse", "test X Y", "X where the test is true, else Y: the size of the matrices", (args) => {
-  const [test, x, y] = ["test", "X", "Y"].map((name) => args.value(name)) as [Value, Value, Value];
+// SystemDS takes the three in their order, whatever names they are given.
+builtin("ifelse", "test X Y ...", "X where the test is true, else Y: the size of the matrices", (args) => {
+  if (args.all.length !== 3) throw new HeddleError("argument", `ifelse: takes test, X and Y, got ${args.all.length}`);
+  const [test, x, y] = args.all.map(({ value }) => value) as [Value, Value, Value];
   if ([test, x, y].some((value) => value instanceof Matrix)) return where(asMatrix(test), asMatrix(x), asMatrix(y));
-  return args.scalar("test").number !== 0 ? x : y;
+  return asScalar(test).number !== 0 ? x : y;
 });
 
 builtin("outer", "X Y op", "op of each element of a column X and of a row Y: nrow(X) x ncol(Y)", (args) => {

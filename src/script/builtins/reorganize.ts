@@ -67,9 +67,10 @@ builtin("append", "X Y", "a list with one more element, matrices side by side, o
   const [x, y] = [args.value("X"), args.value("Y")];
   if (x instanceof Scalar && y instanceof Scalar) return string(`${x.text}\n${y.text}`);
   if (!(x instanceof List)) return joined([x, y], 1);
-  if (y instanceof List)
-    return new List([...x.items, y], [...x.items.map((_item, index) => x.names[index]), undefined]);
-  return new List([...x.items, y], [...x.items.map((_item, index) => x.names[index]), undefined]);
+  const names = x.items.map((_item, index) => x.names[index]);
+  // A list of one element is how an element with a name is appended.
+  const [only] = y instanceof List && y.items.length === 1 ? y.items : [y];
+  return new List([...x.items, only as Value], [...names, y instanceof List && only !== y ? y.names[0] : undefined]);
 });
 
 builtin("diag", "X", "a matrix with a column on its diagonal, or the diagonal of a matrix as a column", (args) =>

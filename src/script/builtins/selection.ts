@@ -8,12 +8,12 @@ import { asFrame } from "./reorganize.ts";
 
 builtin(
   "table",
-  "A B C? D? outdim1? outdim2? ...",
+  "A B C? D? odim1? odim2? ...",
   "weights added up at (A[i], B[i]): the largest values, or the sizes that are given",
   (args) => {
     const given = args.all.filter(({ name }) => name === undefined).map(({ value }) => value);
     const named = new Map(args.all.flatMap(({ name, value }) => (name === undefined ? [] : [[name, value] as const])));
-    const unknown = [...named.keys()].find((name) => !/^(A|B|C|weights|outdim[12])$/.test(name));
+    const unknown = [...named.keys()].find((name) => !/^(A|B|C|weights|(out|o)dim[12])$/.test(name));
     if (unknown !== undefined) throw new HeddleError("argument", `table: there is no argument '${unknown}'`);
     const [first, second] = ["A", "B"].map((name) => named.get(name) ?? given.shift() ?? args.value(name)) as [
       Value,
@@ -28,8 +28,8 @@ builtin(
     const isWeighted = rest.length === 1 || rest.length === 3;
     const weight = isWeighted ? (rest[0] as Value) : (named.get("weights") ?? named.get("C") ?? double(1));
     const sizes = (isWeighted ? rest.slice(1) : rest).map((value) => asMatrix(value).itemSync());
-    for (const name of ["outdim1", "outdim2"]) {
-      const value = named.get(name);
+    for (const name of ["odim1", "odim2"]) {
+      const value = named.get(name) ?? named.get(`out${name.slice(1)}`);
       if (value !== undefined) sizes.push(asMatrix(value).itemSync());
     }
     return tabulated(rows, columns, asMatrix(weight), sizes);

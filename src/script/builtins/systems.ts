@@ -1,6 +1,6 @@
 /** @module Builtins for systems of equations and factorisations. */
 
-import { cholesky, det, diag, eigh, inv, lstsq, lu, qr, solve, svd } from "../../matrix/index.ts";
+import { cholesky, det, diag, eigh, evaluate, eye, inv, lstsq, lu, qr, solve, svd } from "../../matrix/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { builtin } from "../builtin.ts";
 import { Scalar } from "../values.ts";
@@ -10,6 +10,19 @@ builtin("solve", "A b", "X with A %*% X = b, or the least squares if A has more 
   return a.rows === a.columns ? solve(a, b) : lstsq(a, b);
 });
 builtin("inv inverse", "A", "the inverse: the size of A", (args) => inv(args.matrix("A")));
+builtin("sqrtMatrixJava", "A", "the matrix whose product with itself is A: the size of A", (args) => {
+  // Denman and Beavers, "The matrix sign function and computations in systems" (1976): it converges quadratically.
+  let [y, z] = [args.matrix("A"), eye(args.matrix("A").rows)];
+  for (let step = 0; step < 50; step++) {
+    const next = y.add(inv(z)).div(2);
+    z = z.add(inv(y)).div(2);
+    const moved = next.sub(y).pow(2).sum();
+    y = next;
+    evaluate(y, z, moved);
+    if (!(moved.itemSync() > 1e-28 * y.size)) break;
+  }
+  return y;
+});
 builtin("cholesky", "A", "the lower triangle L with L %*% t(L) = A: the size of A", (args) =>
   cholesky(args.matrix("A")),
 );
