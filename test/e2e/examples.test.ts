@@ -60,6 +60,10 @@ const cases: readonly Case[] = [
   ["run graph.ts -- --small", /epoch 1: loss 0\.\d+, accuracy (?:89|9\d)\.\d\d %\n$/],
   ["run karate.ts", /\n3[234] of 34 members are on the side/],
   ["run keras-convnet.ts -- --small", /accuracy on the test images: [5-9]\d\.\d\d %\n$/],
+  [
+    "run houses.ts",
+    /ridge: R² 0\.9[56]\d by [\s\S]*boosting: R² 0\.99\d by cross-validation, 0\.99\d of new houses; off by \d\.\d\n$/,
+  ],
   ["run newton.ts -- --small", /step 8: loss 0\.1\d+, gradient \d\.\de-1[4-9]\n[\s\S]*9\d\.\d % of the digits/],
   ["run spam.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
   [

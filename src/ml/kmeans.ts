@@ -1,0 +1,182 @@
+/** @module k-means: Lloyd's iteration from centres by k-means++. */
+
+import { binary, concatenate, dense, evaluate, Matrix, seq } from "../matrix/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { checkInteger } from "../util/options.ts";
+import { featuresOf, type MatrixData } from "./data.ts";
+import {
+  checkChoice,
+  checkIterations,
+  defineEstimator,
+  type Estimator,
+  type IterationOptions,
+  learnt,
+  type ModelState,
+  type Note,
+  type Predictor,
+  type Transformer,
+} from "./model.ts";
+import { permutation, uniforms } from "./random.ts";
+
+/** Options of {@link kMeans}. */
+export interface KMeansOptions extends IterationOptions {
+  /** The number of clusters; default 8. */
+  readonly clusters: number;
+  /** Where centres begin: by k-means++ (default), at random examples, or at the rows of a matrix. */
+  readonly init: "k-means++" | "random" | Matrix;
+  /** The seed of what is drawn; default 0. */
+  readonly seed: number;
+  /** Ends when the squared moves of all centres sum to less than this times the mean variance of the features; default 1e-4. */
+  readonly tolerance: number;
+  /** Default 300. */
+  readonly maxIterations: number;
+}
+
+/** Fitted clusters. */
+export interface KMeansModel extends Predictor, Transformer {
+  /** A row for each cluster. */
+  readonly centres: Matrix;
+  /** The sum of squared distances of the examples to their centres. */
+  readonly inertia: number;
+  readonly iterations: number;
+  /** The number of the nearest centre. */
+  predict(x: MatrixData): Matrix;
+  /** The distance to each centre. */
+  transform(x: MatrixData): Matrix;
+}
+
+const squares = (x: Matrix): Matrix => x.mul(x).sum(1);
+/** Squared distances of rows to centres, less the squares of the rows. */
+const relative = (x: Matrix, centres: Matrix): Matrix => x.matmul(centres.T).mul(-2).add(squares(centres).T);
+
+/** Centres that are far apart: each next one is drawn by its squared distance, the best of a few draws (Arthur and Vassilvitskii, 2007). */
+function plusPlus(x: Matrix, clusters: number, draw: () => number): Matrix {
+  const trials = 2 + Math.floor(Math.log(clusters));
+  const own = squares(x);
+  let chosen = x.take([Math.floor(draw() * x.rows)]);
+  let nearest = binary("max", relative(x, chosen).add(own), 0);
+  const centres = [chosen];
+  evaluate(own, chosen, nearest);
+  while (centres.length < clusters) {
+    const sums = nearest.cumsum(0).dataSync();
+    const total = sums.at(-1) as number;
+    const candidates = Array.from({ length: trials }, () => firstAbove(sums, draw() * total));
+    const rows = x.take(candidates);
+    const distances = binary("min", binary("max", relative(x, rows).add(own), 0), nearest);
+    const best = distances.sum(0).argmin(1);
+    evaluate(rows, distances, best);
+    const place = best.itemSync();
+    chosen = rows.slice([place, place + 1]);
+    nearest = distances.slice([0, x.rows], [place, place + 1]);
+    evaluate(chosen, nearest);
+    centres.push(chosen);
+  }
+  return concatenate(centres);
+}
+
+/** The first place whose running sum is above a number. */
+function firstAbove(sums: Float64Array, value: number): number {
+  let [low, high] = [0, sums.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sums[middle] as number) > value) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+function firstCentres(x: Matrix, { clusters, init, seed }: KMeansOptions): Matrix {
+  if (init instanceof Matrix) {
+    if (init.rows === clusters && init.columns === x.columns) return init;
+    throw new HeddleError("shape", `kMeans: init is ${init.toString()}, not ${clusters}x${x.columns}`);
+  }
+  const draw = uniforms("kMeans", seed);
+  return init === "random" ? x.take(permutation(x.rows, draw).subarray(0, clusters)) : plusPlus(x, clusters, draw);
+}
+
+/** Moves of centres to the means of their examples; a centre without examples goes to the example that is farthest from its own. */
+function moved(x: Matrix, centres: Matrix, numbers: Matrix): { readonly centres: Matrix; readonly shift: number } {
+  const distances = relative(x, centres);
+  const member = binary("eq", distances.argmin(1), numbers);
+  const sums = member.T.matmul(x);
+  const counts = member.sum(0).T;
+  const next = sums.div(counts);
+  const shift = next.sub(centres).pow(2).sum();
+  evaluate(sums, counts, next, shift);
+  // Of no examples the mean is NaN.
+  if (!Number.isNaN(shift.itemSync())) return { centres: next, shift: shift.itemSync() };
+  const filled = withFarthest(x, distances, sums, counts);
+  return { centres: filled, shift: filled.sub(centres).pow(2).sum().itemSync() };
+}
+
+function withFarthest(x: Matrix, distances: Matrix, sums: Matrix, counts: Matrix): Matrix {
+  const far = distances.min(1).add(squares(x)).dataSync();
+  const owners = distances.argmin(1).dataSync();
+  const order = Int32Array.from(far.keys()).sort((a, b) => (far[b] as number) - (far[a] as number));
+  const [total, members] = [sums.dataSync().slice(), counts.dataSync().slice()];
+  let taken = 0;
+  for (let cluster = 0; cluster < members.length; cluster++) {
+    if (members[cluster] !== 0) continue;
+    const row = order[taken++] as number;
+    const owner = owners[row] as number;
+    const values = x.take([row]).dataSync();
+    for (const [column, value] of values.entries()) {
+      const [from, to] = [owner * x.columns + column, cluster * x.columns + column];
+      total[from] = (total[from] as number) - value;
+      total[to] = value;
+    }
+    members[owner] = (members[owner] as number) - 1;
+    members[cluster] = 1;
+  }
+  return dense(total, sums.rows, sums.columns).div(dense(members, counts.rows, 1));
+}
+
+function learn(data: MatrixData, options: KMeansOptions): ModelState {
+  const x = featuresOf("kMeans", data);
+  const { clusters, maxIterations } = options;
+  if (x.rows < clusters) throw new HeddleError("shape", `kMeans: ${x.rows} examples cannot make ${clusters} clusters`);
+  const numbers = seq(0, clusters - 1).T;
+  const least = options.tolerance * x.var(0).mean().itemSync();
+  let centres = firstCentres(x, options);
+  evaluate(centres);
+  let iterations = 0;
+  for (let shift = Infinity; iterations < maxIterations && shift > least; iterations++)
+    ({ centres, shift } = moved(x, centres, numbers));
+  const inertia = binary("max", relative(x, centres).min(1).add(squares(x)), 0).sum();
+  evaluate(centres, inertia);
+  return { centres, inertia: inertia.itemSync(), iterations };
+}
+
+/**
+ * k-means (Lloyd, 1982): clusters whose examples have the least squared distances to their means.
+ *
+ * @throws HeddleError `shape` for fewer examples than clusters
+ */
+export const kMeans: (options?: Partial<KMeansOptions>) => Estimator<KMeansModel, KMeansOptions> = defineEstimator<
+  KMeansModel,
+  KMeansOptions
+>({
+  name: "kMeans",
+  defaults: { clusters: 8, init: "k-means++", seed: 0, tolerance: 1e-4, maxIterations: 300 },
+  check: (options) => {
+    checkInteger("kMeans", "clusters", options.clusters, 1);
+    checkIterations("kMeans", options);
+    if (!(options.init instanceof Matrix)) checkChoice("kMeans", "init", options.init, ["k-means++", "random"]);
+    uniforms("kMeans", options.seed);
+  },
+  learn: (x, _y, options) => learn(x, options),
+  model: (state) => {
+    const centres = learnt(state, "centres");
+    const given = (x: MatrixData): Matrix => featuresOf("kMeans", x, centres.columns);
+    return {
+      centres,
+      inertia: state["inertia"] as Note as number,
+      iterations: state["iterations"] as Note as number,
+      predict: (data) => relative(given(data), centres).argmin(1),
+      transform: (data) => {
+        const x = given(data);
+        return binary("max", relative(x, centres).add(squares(x)), 0).pow(0.5);
+      },
+    };
+  },
+});
