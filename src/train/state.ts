@@ -22,7 +22,7 @@ import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
 import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
-import { keyType, type ModelTypes, type TrainState } from "./values.ts";
+import { keyType, type ModelTypes, type TrainState, tablesState } from "./values.ts";
 
 /** The position of a run: the next batch to read, and the counts so far. */
 export interface RunPosition {
@@ -270,9 +270,12 @@ export async function importState(
   const tree = async (group: (typeof groups)[number]): Promise<TrainState[typeof group]> => {
     const { leaves, paths, shape } = flattenTree(types.state[group], isTensorType);
     const tensors: Tensor[] = [];
-    for (const [index, type] of leaves.entries()) {
+    for (const [index, expected] of leaves.entries()) {
       const layout = layouts.kept(`${group}.${paths[index]}`);
-      tensors.push(await readTensor(checkpoint, `${group}/${paths[index]}`, type, layout, runtime));
+      const name = `${group}/${paths[index]}`;
+      const found = checkpoint.entries.get(name);
+      const type = found !== undefined && hasAnySize(name, found) ? found : expected;
+      tensors.push(await readTensor(checkpoint, name, type, layout, runtime));
       made.push(tensors[index] as Tensor);
     }
     return unflattenTree(shape, tensors) as TrainState[typeof group];
@@ -393,13 +396,17 @@ export function historyOf({ extra }: Description): readonly EpochRecord[] {
   return decoded.history.map((record) => ({ ...record, validation: record.validation ?? undefined }));
 }
 
+/** Whether a value has another size in each checkpoint: the rows of tables on servers. */
+const hasAnySize = (name: string, { dtype, shape }: TensorType): boolean =>
+  name === `state/${tablesState}` && dtype === "u8" && shape.length === 1;
+
 /** The name of a value that compression keeps; undefined for other values. */
 const residual = (name: string): string | undefined => /^optimizer\/compression\.(.*)$/.exec(name)?.[1];
 
 function checkType(checkpoint: OpenCheckpoint, name: string, type: TensorType): void {
   const found = checkpoint.entries.get(name);
   if (found === undefined) throw mismatch(checkpoint, `it has no ${name}`);
-  if (sameType(found, type)) return;
+  if (sameType(found, type) || hasAnySize(name, found)) return;
   const sent = residual(name);
   if (sent !== undefined && fitsDevices(sent, found, type)) return;
   throw mismatch(checkpoint, `its ${name} is ${formatType(found)}, this run's is ${formatType(type)}`);
