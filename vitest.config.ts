@@ -24,6 +24,7 @@ const processes = [
   "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/parameter-server/kills.test.ts",
+  "test/parameter-server/memory.test.ts",
   "test/parameter-server/process.test.ts",
   "test/plan/processes.test.ts",
   "test/quorum/etcd.test.ts",

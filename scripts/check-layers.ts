@@ -92,6 +92,7 @@ const needNode: readonly string[] = [
   "train/on-servers.ts",
   "train/replay.ts",
   "train/server-plan.ts",
+  "train/server-tables.ts",
   "train/plan-only.ts",
   "train/terminal.ts",
   "train/callbacks/append.ts",

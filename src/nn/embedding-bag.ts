@@ -7,8 +7,9 @@ import { checkTensor, valuesAtHand } from "../tensor/tensor.ts";
 import { HeddleError, inWords, type OutsideIndex, retold, within } from "../util/errors.ts";
 import type { Fault } from "../util/faults.ts";
 import { checkOptions } from "../util/options.ts";
-import { checkIds, checkTable, type EmbeddingOptions, isPadding, table } from "./embedding.ts";
+import { checkIds, checkTable, type EmbeddingOptions, isPadding, servedTable, table } from "./embedding.ts";
 import { type Applied, type ApplyOptions, type Layer, madeBy, positioned, type Variables } from "./layer.ts";
+import { servedOptions, tableWindow, vectorsOf } from "./tables.ts";
 
 /** How the vectors of a bag are combined. */
 export type BagMode = "sum" | "mean" | "max";
@@ -46,9 +47,10 @@ export interface EmbeddingBagLayer extends Layer {
  * from the run, for an id out of range, or an id before the first offset
  */
 export function embeddingBag(count: number, size: number, options: EmbeddingBagOptions = {}): EmbeddingBagLayer {
-  checkOptions("embeddingBag", options, ["dtype", "paddingIdx", "mode"]);
+  checkOptions("embeddingBag", options, ["dtype", "paddingIdx", "mode", ...servedOptions]);
   checkTable("embeddingBag", count, size, options);
-  const { paddingIdx, mode = "mean" } = options;
+  const { paddingIdx, mode = "mean", on } = options;
+  const place = {};
   checkMode(mode);
   return madeBy(
     positioned(
@@ -57,16 +59,16 @@ export function embeddingBag(count: number, size: number, options: EmbeddingBagO
         init(key, input) {
           checkIds(input);
           if (input.shape.length === 0) throw new HeddleError("shape", "takes bags […, ids], got a scalar");
-          const weight = table(key, count, size, options);
-          return {
-            params: { weight },
-            state: {},
-            output: { dtype: weight.dtype, shape: [...input.shape.slice(0, -1), size] },
-          };
+          const served = servedTable(count, size, options);
+          const output: TensorType = { dtype: served.dtype, shape: [...input.shape.slice(0, -1), size] };
+          const window = on === undefined ? undefined : tableWindow(key, input, served, place);
+          if (window !== undefined) return { ...window, output };
+          return { params: { weight: table(key, count, size, options) }, state: {}, output };
         },
-        apply({ params }, x, applyOptions: ApplyOptions & Bags = {}) {
+        apply(variables, x, applyOptions: ApplyOptions & Bags = {}) {
           const { offsets, weights } = applyOptions;
-          return { y: bagged(params["weight"] as Tensor, x, { mode, paddingIdx, offsets, weights }), state: {} };
+          const rows = (): Tensor => vectorsOf("embeddingBag", variables, x, servedTable(count, size, options), place);
+          return { y: bagged(rows, x, { mode, paddingIdx, offsets, weights }), state: variables.state };
         },
       },
       ["offsets", "weights"],
@@ -103,7 +105,9 @@ export function embeddingBagOf(ids: Tensor, weight: Tensor, options: BagOptions 
     const { mode = "mean", paddingIdx, offsets, weights } = options;
     checkMode(mode);
     checkTable("embeddingBag", weight.shape[0] as number, weight.shape[1] as number, options);
-    return bagged(weight, ids, { mode, paddingIdx, offsets, weights });
+    const rows = (): Tensor =>
+      lookedUp("embeddingBag", ids, weight.shape[0] as number, (found) => rowsById(weight, found));
+    return bagged(rows, ids, { mode, paddingIdx, offsets, weights });
   });
 }
 
@@ -181,12 +185,13 @@ function combineOf(ids: Tensor, offsets: Tensor | undefined): Combine {
   };
 }
 
-function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
+/** @param rows gives the vector of each id */
+function bagged(rows: () => Tensor, x: Tensor, settings: Settings): Tensor {
   checkBags(x, settings);
   const { mode, paddingIdx, offsets, weights } = settings;
   const ids = toIndices(x);
   const combine = combineOf(ids, offsets);
-  const embedded = lookedUp("embeddingBag", x, weight.shape[0] as number, () => rowsById(weight, ids));
+  const embedded = rows();
   const padding = paddingIdx === undefined ? undefined : isPadding(ids, paddingIdx);
   const paddedWith = (value: number): Tensor => (padding === undefined ? embedded : select(padding, value, embedded));
   // The maximum of an empty row does not exist.
@@ -195,7 +200,7 @@ function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
   const counts = (): Tensor => {
     const column = [...ids.shape, 1];
     return combine.sum(
-      padding === undefined ? ones(column, { dtype: weight.dtype }) : padding.not().cast(weight.dtype),
+      padding === undefined ? ones(column, { dtype: embedded.dtype }) : padding.not().cast(embedded.dtype),
     );
   };
   const sameCount = padding === undefined && offsets === undefined;
@@ -204,7 +209,7 @@ function bagged(weight: Tensor, x: Tensor, settings: Settings): Tensor {
     return sameCount ? largest : select(counts().eq(0), 0, largest);
   }
   const vectors = paddedWith(0);
-  const allWeights = weights?.reshape([...ids.shape, 1]).cast(weight.dtype);
+  const allWeights = weights?.reshape([...ids.shape, 1]).cast(embedded.dtype);
   // Weights of padding are 0, whatever their values.
   const factors = allWeights === undefined || padding === undefined ? allWeights : select(padding, 0, allWeights);
   const sum = combine.sum(factors === undefined ? vectors : vectors.mul(factors));

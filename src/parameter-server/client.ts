@@ -35,7 +35,9 @@ export interface Traffic {
 
 /** What was measured of a run, with the bytes of each server. */
 export interface RunStatistics extends Statistics {
-  readonly servers: readonly Traffic[];
+  readonly servers: readonly (Traffic & { readonly rows: readonly number[] })[];
+  /** The names of the tables. */
+  readonly tables: readonly string[];
 }
 
 /** The links of a worker to all servers. */
@@ -47,6 +49,8 @@ export class ServerClient {
   /** The versions of the shards in the last pull. */
   private versions: readonly number[] = [];
   private readonly sentLists: readonly SentLists[];
+  /** The parameters of each shard in the last pull with rows: the next one may be of the same version. */
+  private pulled: readonly Uint8Array[] = [];
 
   constructor({ servers, secret, worker, incarnation, timeout = 60 }: ClientOptions) {
     this.worker = worker;
@@ -120,20 +124,51 @@ export class ServerClient {
     lists: readonly RowList[],
   ): Promise<{ readonly params: Bytes; readonly rows: readonly Uint8Array[] }> {
     const parts = this.parts(lists);
-    const replies = await this.each((link, shard) =>
+    const { versions: before, pulled } = this;
+    const has = (shard: number) => (pulled[shard] === undefined ? {} : { has: before[shard] as number });
+    const replies = await this.asked(version, parts, has);
+    this.versions = replies.map(({ fields }) => Number(fields["version"]));
+    const dense = replies.map(({ fields, body }, shard) =>
+      fields["same"] === true
+        ? (pulled[shard] as Uint8Array)
+        : body.subarray(0, bytesOfPieces((this.shards[shard] as Shard).params)),
+    );
+    const { tables = [] } = this.shards[0] ?? {};
+    // Without tables nothing is pulled twice.
+    if (tables.length > 0) this.pulled = dense;
+    const after = replies.map(({ fields, body }, shard) =>
+      fields["same"] === true ? body : body.subarray((dense[shard] as Uint8Array).length),
+    );
+    return { params: joinedParams(this.shards, dense), rows: rowsFromServers(tables, parts, lists, after) };
+  }
+
+  /** Rows of the tables alone, beside what a clock is computed from. */
+  async rows(version: number, lists: readonly RowList[]): Promise<readonly Uint8Array[]> {
+    const parts = this.parts(lists);
+    const replies = await this.asked(version, parts, () => ({ has: -1 }));
+    const bodies = replies.map(({ body }) => body);
+    return rowsFromServers(this.shards[0]?.tables ?? [], parts, lists, bodies);
+  }
+
+  private asked(
+    version: number,
+    parts: readonly RowParts[],
+    has: (shard: number) => { readonly has?: number },
+  ): Promise<Reply[]> {
+    return this.each((link, shard) =>
       this.withLists(
         link,
         shard,
-        { type: "pull", shard, version },
+        { type: "pull", shard, version, ...has(shard) },
         parts.map((part) => part.lists[shard] as RowList),
         [],
       ),
     );
-    this.versions = replies.map(({ fields }) => Number(fields["version"]));
-    const bodies = replies.map(({ body }) => body);
-    const { tables = [] } = this.shards[0] ?? {};
-    const after = bodies.map((body, shard) => body.subarray(bytesOfPieces((this.shards[shard] as Shard).params)));
-    return { params: joinedParams(this.shards, bodies), rows: rowsFromServers(tables, parts, lists, after) };
+  }
+
+  /** Gives the rows of tables to servers that have no values yet, as {@link tables} gave them on any number of servers. */
+  async loadTables(heads: unknown, rows: Uint8Array): Promise<void> {
+    await this.each((link, shard) => link.ask({ type: "rows", shard, heads: JSON.stringify(heads) }, [rows]));
   }
 
   /** The rows of the tables of each server with their states, as {@link ShardState.tableSnapshot} writes them. */
@@ -172,7 +207,11 @@ export class ServerClient {
   /** What was measured, by the policy and by each server. */
   async statistics(): Promise<RunStatistics> {
     const all = await this.each(async (link) => (await link.ask({ type: "statistics" })).fields);
-    return { ...(all[0]?.["statistics"] as Statistics), servers: all.map(({ bytes }) => bytes as Traffic) };
+    return {
+      ...(all[0]?.["statistics"] as Statistics),
+      servers: all.map(({ bytes, rows }) => ({ ...(bytes as Traffic), rows: rows as number[] })),
+      tables: (this.shards[0]?.tables ?? []).map(({ path }) => path),
+    };
   }
 
   /** Ends the links. */

@@ -5,3 +5,10 @@ export type { Rule } from "./requests.ts";
 export type { UpdatedTypes } from "./rules.ts";
 export { type ParameterServer, type ServerOptions, serveParameters } from "./server.ts";
 export { type Piece, type Shard, shardsOf } from "./shards.ts";
+export {
+  type RowSlot,
+  type TableLimits,
+  type TableShape,
+  type TableSpec,
+  tableFor,
+} from "./tables/table-spec.ts";

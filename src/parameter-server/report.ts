@@ -6,7 +6,15 @@ const bytes = (value: number): string =>
   value < 1e6 ? `${(value / 1e3).toFixed(1)} KB` : `${(value / 1e6).toFixed(1)} MB`;
 
 /** Lines about staleness, workers and their waits, and the bytes of the servers. */
-export function describeStatistics({ policy, steps, staleness, dropped, workers, servers }: RunStatistics): string[] {
+export function describeStatistics({
+  policy,
+  steps,
+  staleness,
+  dropped,
+  workers,
+  servers,
+  tables,
+}: RunStatistics): string[] {
   const ages = Object.entries(staleness);
   const pushes = ages.reduce((sum, [, count]) => sum + count, 0);
   const mean = ages.reduce((sum, [age, count]) => sum + Number(age) * count, 0) / Math.max(1, pushes);
@@ -25,7 +33,9 @@ export function describeStatistics({ policy, steps, staleness, dropped, workers,
       `  worker ${worker}: ${clocks} clocks of ${seconds(secondsPerClock)}, ${rows} rows; waited ${seconds(total)}${cause}`,
     );
   }
-  for (const [index, { received, sent }] of servers.entries())
-    lines.push(`  server ${index}: received ${bytes(received)}, sent ${bytes(sent)}`);
+  for (const [index, { received, sent, rows }] of servers.entries()) {
+    const kept = tables.map((table, at) => `; ${rows[at]} rows of '${table}'`).join("");
+    lines.push(`  server ${index}: received ${bytes(received)}, sent ${bytes(sent)}${kept}`);
+  }
   return lines;
 }

@@ -35,6 +35,8 @@ export type Request =
   | { readonly type: "finish" }
   /** The whole state of a shard: for checkpoints, or with what is known of pushes for a copy that begins anew. */
   | { readonly type: "snapshot"; readonly shard: number; readonly copy: boolean; readonly version: number }
+  /** Rows of tables, before there are values: those of this shard among them are taken. `heads` is JSON, of each old shard one. */
+  | { readonly type: "rows"; readonly shard: number; readonly heads: string }
   /** The rows of a shard's tables: for checkpoints. */
   | { readonly type: "tables"; readonly shard: number; readonly version: number }
   | { readonly type: "statistics" }
@@ -78,6 +80,8 @@ export interface PullRequest extends WithLists {
   readonly type: "pull";
   readonly shard: number;
   readonly version: number;
+  /** The version whose parameters the asker has: then the answer says `same`, and has the rows alone; -1: whichever version. */
+  readonly has?: number | undefined;
 }
 
 /**
@@ -166,7 +170,14 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
   create: { shard, spec: text },
   load: { shard, steps: (value) => count(value) },
   begin: { start: (value) => value === undefined || text(value) },
-  pull: { shard, version: (value) => count(value), lists, keys },
+  pull: {
+    shard,
+    version: (value) => count(value),
+    has: (value) => value === undefined || value === -1 || count(value),
+    lists,
+    keys,
+  },
+  rows: { shard, heads: text },
   push: {
     shard,
     client: worker,

@@ -220,6 +220,7 @@ class Server implements ParameterServer {
       // A shard may be behind, after it was taken from another server.
       const entries = coordinator.log.slice(version - coordinator.base, version - coordinator.base + mostEntries);
       version = await this.applyAll(version, entries);
+      this.spread.applied(coordinator, version);
     }
   }
 
@@ -327,6 +328,10 @@ class Server implements ParameterServer {
         this.shard(request.shard).load(body, request.steps);
         if (fromWorker) await this.forward(request.shard, request, body);
         return {};
+      case "rows":
+        this.shard(request.shard).loadRows(request.heads, body);
+        if (fromWorker) await this.forward(request.shard, request, body);
+        return {};
       case "begin":
         if (request.start === undefined)
           return { start: this.begun ?? (await new Promise((resolve) => this.beginWaits.push(resolve))) };
@@ -337,8 +342,8 @@ class Server implements ParameterServer {
         const state = this.shard(request.shard);
         const lists = this.rowsAsked(state, request, body);
         if (lists === undefined) return { unknown: true };
-        const { parts, version } = await state.pull(request.version, lists);
-        return { version, body: parts };
+        const { parts, version, same } = await state.pull(request.version, lists, request.has);
+        return { version, ...(same ? { same } : {}), body: parts };
       }
       case "push":
         return this.push(request, body, fromWorker);
@@ -374,6 +379,8 @@ class Server implements ParameterServer {
       case "statistics":
         return {
           bytes: { received: this.sessions.received, sent: this.sessions.sent },
+          // Of the shard that workers ask this server for.
+          rows: this.shards.get(this.options.index)?.tableRows ?? [],
           ...(this.coordinator === undefined ? {} : { statistics: this.coordinator.statistics }),
         };
       case "ping":

@@ -153,17 +153,40 @@ export class ShardState {
     });
   }
 
-  /** The parameters, and after them rows of the tables, once so many entries are applied, and the number of entries that are. */
+  /**
+   * The parameters, and after them rows of the tables, once so many entries are applied, and the number of entries that are. The rows alone
+   * if the asker has the parameters of that version; -1: of whichever.
+   */
   async pull(
     version: number,
     lists: readonly RowList[] = [],
-  ): Promise<{ readonly parts: readonly Uint8Array[]; readonly version: number }> {
+    has?: number,
+  ): Promise<{ readonly parts: readonly Uint8Array[]; readonly version: number; readonly same: boolean }> {
     await this.reached(version);
     return this.inOrder(async () => {
-      this.pulled ??= this.joined(this.params as DeviceBuffer[]);
+      const same = has === -1 || has === this.version;
+      if (!same) this.pulled ??= this.joined(this.params as DeviceBuffer[]);
       const rows = lists.map((list, table) => (this.tables[table] as TableState).pull(list));
-      return { parts: [await this.pulled, ...rows], version: this.version };
+      const dense = same ? [] : [await (this.pulled as Promise<Uint8Array>)];
+      return { parts: [...dense, ...rows], version: this.version, same };
     });
+  }
+
+  /** Takes the rows of this shard from those of all old shards. Does nothing if the shard has values. @throws HeddleError `link` */
+  loadRows(text: string, bytes: Uint8Array): void {
+    if (this.isLoaded) return;
+    const heads = JSON.parse(text) as readonly (readonly TableHead[])[];
+    const { index, count } = this.shard;
+    const owner = ownerOf(count);
+    let offset = 0;
+    for (const old of heads)
+      for (const [table, head] of old.entries()) {
+        const state = this.tables[table];
+        if (state === undefined) throw new HeddleError("link", "rows of a table that is not there");
+        const size = state.bytesOf(head);
+        state.restore(head, bytes.subarray(offset, offset + size), (id) => owner(id) === index);
+        offset += size;
+      }
   }
 
   /** Parameters and states, once so many entries are applied; for a copy with tables and what is known of pushes before them. */

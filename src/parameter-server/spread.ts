@@ -17,6 +17,8 @@ export interface SpreadOptions {
 export class Spread {
   private readonly options: SpreadOptions;
   private acknowledged: number[] = [];
+  /** The entries that the server that decides has applied itself. */
+  private own = 0;
   private waiting: { readonly version: number; readonly resolve: () => void }[] = [];
 
   constructor(options: SpreadOptions) {
@@ -27,6 +29,7 @@ export class Spread {
   async begin(coordinator: Coordinator): Promise<void> {
     const servers = Array.from({ length: this.options.servers }, (_unused, server) => server);
     this.acknowledged = servers.map((server) => (server === 0 ? Infinity : coordinator.base));
+    this.own = coordinator.base;
     await Promise.all(servers.slice(1).map((server) => this.follow(coordinator, server)));
   }
 
@@ -34,6 +37,12 @@ export class Spread {
   committed(version: number): Promise<void> {
     if (Math.min(...this.acknowledged) >= version) return Promise.resolve();
     return new Promise((resolve) => this.waiting.push({ version, resolve }));
+  }
+
+  /** The server that decides has applied so many entries: what all have is forgotten. */
+  applied(coordinator: Coordinator, version: number): void {
+    this.own = version;
+    coordinator.trim(Math.min(version, ...this.acknowledged));
   }
 
   private async follow(coordinator: Coordinator, server: number): Promise<void> {
@@ -47,7 +56,7 @@ export class Spread {
       const entries = coordinator.log.slice(from - coordinator.base, from - coordinator.base + mostEntries);
       this.acknowledged[server] = await send(server, from, entries);
       const least = Math.min(...this.acknowledged);
-      coordinator.trim(least);
+      coordinator.trim(Math.min(this.own, least));
       const due = this.waiting.filter(({ version }) => version <= least);
       this.waiting = this.waiting.filter(({ version }) => version > least);
       for (const { resolve } of due) resolve();

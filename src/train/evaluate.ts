@@ -18,6 +18,7 @@ import type { Settings } from "./options.ts";
 import type { RunParts } from "./parts.ts";
 import { attempt, refusedIn } from "./refused.ts";
 import { InFlight } from "./steps-in-flight.ts";
+import type { LookedBatch } from "./tables.ts";
 import type { BatchOutcome, MetricSize, ModelTypes, TrainState } from "./values.ts";
 
 /** The dataset in batches: of its own size, or of the size of `like`. */
@@ -41,8 +42,8 @@ export async function readMetrics(
 
 /** Mean loss and metrics over every row of a dataset, the last short batch included. Every worker must call it. */
 export async function evaluateDataset(
-  parts: Pick<RunParts, "settings" | "types" | "programs" | "feed" | "signal">,
-  { params, state }: Pick<TrainState, "params" | "state">,
+  parts: Pick<RunParts, "settings" | "types" | "programs" | "feed" | "signal" | "updates">,
+  variables: Pick<TrainState, "params" | "state">,
   dataset: Dataset,
 ): Promise<Evaluation> {
   const { settings, types, programs, feed, signal } = parts;
@@ -59,7 +60,8 @@ export async function evaluateDataset(
       const refused = (error: unknown): unknown =>
         refusedIn(error, evaluated, batch, { ...settings, data: dataset, accumulate: 1 });
       const program = programs.evaluation(dataset, batch.rows);
-      const outcome = attempt(() => program.run({ params, state, batch: batch.columns }), refused);
+      const { values, release } = await withRows(parts, variables, { ...batch, dataset });
+      const outcome = attempt(() => program.run({ ...values, batch: batch.columns }), refused);
       const read = async (): Promise<void> =>
         tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows));
       flight.add({
@@ -69,6 +71,7 @@ export async function evaluateDataset(
           }),
         release: () => {
           batch.release();
+          release();
           for (const tensor of [outcome.loss, ...Object.values(outcome.metrics)]) tensor.dispose();
         },
       });
@@ -83,8 +86,8 @@ export async function evaluateDataset(
 
 /** The model's outputs for every row of a dataset, in its order, on every worker. Every worker must call it. */
 export async function predictDataset(
-  parts: Pick<RunParts, "settings" | "programs" | "feed">,
-  { params, state }: Pick<TrainState, "params" | "state">,
+  parts: Pick<RunParts, "settings" | "programs" | "feed" | "updates">,
+  variables: Pick<TrainState, "params" | "state">,
   dataset: Dataset,
 ): Promise<OneOrMore<Tensor>> {
   const { settings, programs, feed } = parts;
@@ -95,10 +98,9 @@ export async function predictDataset(
   let rows = 0;
   for await (const batch of feed.batches(dataset, { columns: namesIn(settings.input), seed: settings.seed })) {
     await flight.room();
-    const outputs = flattenTree(
-      programs.prediction(dataset, batch.rows).run({ params, state, batch: batch.columns }),
-      isTensor,
-    );
+    const program = programs.prediction(dataset, batch.rows);
+    const { values, release } = await withRows(parts, variables, { ...batch, dataset });
+    const outputs = flattenTree(program.run({ ...values, batch: batch.columns }), isTensor);
     for (const output of outputs.leaves) checkRows(output, batch);
     form = outputs;
     rows += batch.rows;
@@ -111,6 +113,7 @@ export async function predictDataset(
       settle: () => Promise.all(outputs.leaves.map(read)).then(() => {}),
       release: () => {
         batch.release();
+        release();
         for (const output of outputs.leaves) output.dispose();
       },
     });
@@ -147,7 +150,7 @@ function concatenated(dtype: "f32" | "f64", parts: readonly TypedArray[]): Typed
 
 /** The outputs for a dataset or a batch, on the device of this process. */
 export async function predictWith(
-  parts: Pick<RunParts, "settings" | "programs" | "feed" | "runtime">,
+  parts: Pick<RunParts, "settings" | "programs" | "feed" | "runtime" | "updates">,
   values: Pick<TrainState, "params" | "state">,
   input: Dataset | OneOrMore<Tensor> | readonly object[],
 ): Promise<OneOrMore<Tensor>> {
@@ -169,11 +172,22 @@ function encodedRecords({ frame, input, data, dtype: floats }: Settings, rows: r
   });
 }
 
+/** The variables with the rows of tables that a batch looks up, where servers have tables. */
+async function withRows(
+  { updates }: Pick<RunParts, "updates">,
+  variables: Pick<TrainState, "params" | "state">,
+  batch: LookedBatch,
+): Promise<{ readonly values: Pick<TrainState, "params" | "state">; release(): void }> {
+  if (updates?.tables !== undefined) return updates.tables.forUse(variables, batch);
+  return { values: { params: variables.params, state: variables.state }, release: () => {} };
+}
+
 async function predictBatch(
-  { settings, programs, runtime }: Pick<RunParts, "settings" | "programs" | "runtime">,
+  parts: Pick<RunParts, "settings" | "programs" | "runtime" | "updates">,
   variables: Pick<TrainState, "params" | "state">,
   x: OneOrMore<Tensor>,
 ): Promise<OneOrMore<Tensor>> {
+  const { settings, programs, runtime } = parts;
   const { data, input, dtype } = settings;
   const values = flattenTree(x, isTensor);
   const rows = values.leaves[0]?.shape[0] ?? 0;
@@ -204,5 +218,7 @@ async function predictBatch(
     const { params, state } = variables;
     return programs.prediction(undefined, rows).run({ params, state, batch: recordOf(input, seen) });
   }
-  return applied(settings, { params: variables.params, state: variables.state }, seen, { train: false }).y;
+  const columns = recordOf(input, seen);
+  const looked = await withRows(parts, variables, { dataset: undefined, rows, columns });
+  return applied(settings, looked.values, seen, { train: false }).y;
 }

@@ -3,13 +3,14 @@
  * of devices.
  */
 import type { Column, Dataset } from "../data/browser.ts";
-import { arange, evalShape, segmentSum, type Tensor, type Tensors } from "../functions/index.ts";
+import { arange, evalShape, full, segmentSum, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";
 import { isCounted, type Metrics } from "../metrics/index.ts";
 import { withFloats } from "../nn/float-dtype.ts";
 import { type ApplyOptions, applyLayer, type OneOrMore, scopeKey, type Variables } from "../nn/index.ts";
 import { mostParts } from "../nn/parts.ts";
+import { lookingAtTables, type ServedTable } from "../nn/tables.ts";
 import { HeddleError, within } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import {
@@ -36,6 +37,7 @@ import {
   type ModelTypes,
   type Trained,
   type TrainState,
+  tablesState,
 } from "./values.ts";
 
 /** Shape and dtype of a stored column of a batch. */
@@ -65,15 +67,32 @@ export function rowWeights({ weight, dtype }: Settings, dataset: Dataset, batch:
 
 /** The function that makes the initial values of parameters, optimizer and layers, and the key of the steps. */
 export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState & { readonly key: Tensor } {
-  const { model, data, dtype, optimizer, input } = settings;
+  const { data, dtype, optimizer, input } = settings;
   const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
   return (seedKey) => {
-    const { params, state } = withFloats(dtype, () => model.init(scopeKey(seedKey, "init"), type));
+    const { params, state } = initialised(settings, scopeKey(seedKey, "init"), type);
     const trained = trainedPart(trainedNames(settings, params), params);
     const kept = initialKept(settings, optimizer.init(trained), params, trained, scopeKey(seedKey, "compression"));
-    return { params, state, optimizer: kept, key: scopeKey(seedKey, "steps") };
+    const layers = settings.tables === "absent" ? withoutTables(state) : state;
+    return { params, state: layers, optimizer: kept, key: scopeKey(seedKey, "steps") };
   };
 }
+
+/** Fresh variables of the model, whose tables may be elsewhere. `made` is told of each window. */
+export function initialised(
+  { model, dtype, tables }: Settings,
+  key: Tensor,
+  type: TensorType,
+  made: MadeTable = () => {},
+): ReturnType<Settings["model"]["init"]> {
+  const look = tables === "window" ? ({ kind: "window", made } as const) : tables && ({ kind: "absent" } as const);
+  return lookingAtTables(look, () => withFloats(dtype, () => model.init(key, type)));
+}
+
+type MadeTable = (rows: Tensor, table: ServedTable, layer: object) => void;
+
+/** The state of layers with the rows of tables, of which there are none yet. */
+const withoutTables = (state: Tensors): Tensors => ({ ...state, [tablesState]: full([0], 0, { dtype: "u8" }) });
 
 /**
  * Checks that the model fits the data, and finds the types of its variables.
@@ -81,13 +100,13 @@ export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState
  * @throws HeddleError naming the layer that cannot take its input.
  */
 export function modelTypes(settings: Settings): ModelTypes {
-  const { model, data, dtype, input, target } = settings;
+  const { data, dtype, input, target } = settings;
   const rows = data.batchSizes[0] as number;
   const type = (names: ColumnNames): TensorType => seenTypes(names, data, rows, dtype) as TensorType;
   let output: OneOrMore<TensorType> | undefined;
   let trained: Trained;
   const { key, ...state } = evalShape((seedKey) => {
-    const variables = withFloats(dtype, () => model.init(seedKey, type(input)));
+    const variables = initialised(settings, seedKey, type(input));
     ({ output } = variables);
     trained = trainedNames(settings, variables.params);
     return initialiser(settings)(seedKey);
@@ -123,12 +142,13 @@ export function modelTypes(settings: Settings): ModelTypes {
 
 /** Applies the model in the precision of the run; the outputs are cast to the dtype of the run, in which losses and metrics compute. */
 export function applied(
-  { model, precision, dtype }: Settings,
+  { model, precision, dtype, tables }: Settings,
   variables: Variables,
   x: OneOrMore<Tensor>,
   options: ApplyOptions,
 ): { readonly y: OneOrMore<Tensor>; readonly state: Tensors } {
-  const { y, state } = applyLayer(model, variables, x as Tensor, { ...options, precision });
+  const apply = () => applyLayer(model, variables, x as Tensor, { ...options, precision });
+  const { y, state } = tables === undefined ? apply() : withFloats(dtype, apply);
   return { y: precision === undefined ? y : mapValues(y, (output) => output.cast(dtype)), state };
 }
 

@@ -10,8 +10,10 @@ import { largestMagnitude } from "../parameter-server/gradients.ts";
 import { describeStatistics } from "../parameter-server/report.ts";
 import { type ParameterServer, serveParameters } from "../parameter-server/server.ts";
 import { bytesOfPieces, type Shard } from "../parameter-server/shards.ts";
+import type { TableSpec } from "../parameter-server/tables/table-spec.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
+import { concatenated } from "../util/bytes.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -19,12 +21,12 @@ import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { Tally } from "./history.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
-import { Programs } from "./programs.ts";
 import { contents } from "./replay.ts";
 import { trainingShards, workerMesh, workerTraining } from "./server-plan.ts";
+import { type PackedTables, type RowSource, type ServerTables, servedTables } from "./server-tables.ts";
 import type { RunState } from "./state.ts";
-import { trainedPart, wholeTree } from "./trainable.ts";
-import type { StepDone, Training, Updates } from "./updates.ts";
+import { trainedPart } from "./trainable.ts";
+import type { StepDone, TablesOfUpdates, Training, Updates } from "./updates.ts";
 import { keyType, type TrainState } from "./values.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
@@ -118,8 +120,12 @@ class ServerUpdates implements Updates {
   private readonly runtime: Runtime;
   private readonly place: Place;
   private readonly client: ServerClient;
-  private readonly shards: readonly Shard[];
+  private shards: readonly Shard[];
   private readonly policy: string;
+  private readonly served: ServerTables | undefined;
+  private specs: readonly TableSpec[] = [];
+  /** The rows of tables after the end. */
+  private local: RowSource | undefined;
   private finished = false;
   private clock = 0;
   private version = 0;
@@ -139,7 +145,9 @@ class ServerUpdates implements Updates {
         hint: "leave the last batch out by .batch(size, { dropRemainder: true }), or take fewer workers",
       });
     const own = workerTraining(settings, rank, world);
-    this.own = { ...own, programs: new Programs(own.settings, own.types, runtime) };
+    const { served, programs } = servedTables(whole, own, runtime);
+    this.served = served;
+    this.own = { ...own, programs };
     this.shards = trainingShards(settings, types, place.servers.length);
     this.client = new ServerClient({ ...place, worker: rank, incarnation: Date.now() });
   }
@@ -159,11 +167,15 @@ class ServerUpdates implements Updates {
 
   async begin({ values, key, position }: RunState): Promise<RunState> {
     const { policy } = this;
+    this.specs = (await this.served?.specs(this.own)) ?? [];
+    this.shards = trainingShards(this.whole.settings, this.whole.types, this.place.servers.length, this.specs);
     this.clock = await this.client.open(this.shards, { policy, merging: this.whole.settings.server?.merging });
     const { steps, epoch, batch, orderOffset, rateScale } = position;
     if (!this.follows) {
       const start: Start = { steps, epoch, batch, orderOffset, rateScale, key: [...(await key.data())] };
       const trained = trainedPart(this.whole.types.trained, values.params);
+      const packed = await this.served?.packed(values.state);
+      if (packed !== undefined) await this.client.loadTables(packed.heads, packed.bytes);
       await this.client.load(await contents(trained), await contents(values.optimizer), steps, JSON.stringify(start));
     }
     const start = JSON.parse(await this.client.start()) as Start;
@@ -196,9 +208,9 @@ class ServerUpdates implements Updates {
 
   async step(values: TrainState, { rows, rates }: StepDone): Promise<TrainState> {
     const grads = await contents(values.optimizer);
-    await this.client.push(this.clock, grads, rates);
+    await this.client.push(this.clock, grads, rates, this.served?.gradients(grads) ?? []);
     const next = this.clock + 1;
-    const { clock, version, stop } = await this.client.clock(next, rows, this.sizeOf(grads));
+    const { clock, version, stop } = await this.client.clock(next, rows, this.sizeOf(values.optimizer, grads));
     this.missed = clock - next;
     this.clock = clock;
     this.version = version;
@@ -207,18 +219,50 @@ class ServerUpdates implements Updates {
   }
 
   /** The largest magnitude of gradients. */
-  private sizeOf(grads: Bytes): number {
-    const { leaves, paths } = flattenTree<TensorType>(this.own.types.state.optimizer as Tensors, isTensorType);
+  private sizeOf(tree: Tensors, grads: Bytes): number {
+    const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
     return largestMagnitude(
       leaves,
       paths.map((path) => grads.get(path) as Uint8Array),
     );
   }
 
+  get tables(): TablesOfUpdates | undefined {
+    const { served } = this;
+    if (served === undefined) return undefined;
+    return {
+      forStep: (values, batch) => {
+        let params: Bytes = new Map();
+        const rows: RowSource = async (lists) => {
+          const pulled = await this.client.pullRows(this.version, lists);
+          ({ params } = pulled);
+          return pulled.rows;
+        };
+        return served
+          .forStep(values, batch, rows)
+          .then((next) => ({ ...next, params: this.replaced(next.params, params) }));
+      },
+      forUse: (variables, batch) =>
+        served.forUse(variables, batch, this.local ?? ((lists) => this.client.rows(this.version, lists))),
+    };
+  }
+
   async state(values: TrainState): Promise<TrainState> {
     const { slots } = await this.client.snapshot(this.version);
     const { optimizer } = this.whole.types.state;
-    return { ...values, optimizer: this.tree(optimizer as Tensors, slots) };
+    const state = { ...values, optimizer: this.tree(optimizer as Tensors, slots) };
+    const { served } = this;
+    if (served === undefined) return state;
+    return { ...state, ...served.withoutWindows(values, await this.packed()) };
+  }
+
+  /** All rows of the tables, from the servers. */
+  private async packed(): Promise<PackedTables> {
+    const all = await this.client.tables(this.version);
+    return {
+      heads: all.map(({ heads }) => heads as PackedTables["heads"][number]),
+      bytes: concatenated(all.map(({ bytes }) => bytes)),
+    };
   }
 
   async tally(epoch: number, tally: Tally): Promise<Tally> {
@@ -240,6 +284,8 @@ class ServerUpdates implements Updates {
     this.version = await this.client.finish();
     const params = await this.pulled(values.params, this.version);
     const last = await this.state({ ...values, params });
+    const packed = await this.served?.packed(last.state);
+    if (packed !== undefined) this.local = this.served?.local(this.specs, packed);
     this.finished = true;
     return last;
   }
@@ -259,13 +305,22 @@ class ServerUpdates implements Updates {
 
   /** All parameters, with those of the servers in a version; the ones before are disposed of. */
   private async pulled(params: Tensors, version: number): Promise<Tensors> {
+    return this.replaced(params, await this.client.pull(version));
+  }
+
+  /** Parameters with those that servers gave; the ones before are disposed of. Windows of tables stay. */
+  private replaced(params: Tensors, bytes: Bytes): Tensors {
     const { trained } = this.whole.types;
-    const before = trainedPart(trained, params);
-    const bytes = await this.client.pull(version);
-    const types = trainedPart(trained, params);
-    const next = this.tree(types, bytes);
-    for (const leaf of flattenTree<Tensor>(before, isTensor).leaves) leaf.dispose();
-    return wholeTree(trained, params, next);
+    const { leaves, paths, shape } = flattenTree<Tensor>(params, isTensor);
+    const next = leaves.map((leaf, index) => {
+      const path = paths[index] as string;
+      const isElsewhere = this.specs.some((table) => table.path === path) || trained?.has(path) === false;
+      if (isElsewhere) return leaf;
+      const { shape: sizes, dtype } = leaf;
+      leaf.dispose();
+      return this.tensor({ shape: sizes, dtype }, bytes.get(path) ?? new Uint8Array(bytesOf({ shape: sizes, dtype })));
+    });
+    return unflattenTree(shape, next) as Tensors;
   }
 
   /** Tensors with the types of a tree, from their bytes; zeros for states of a tensor without elements, which no server has. */

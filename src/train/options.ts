@@ -298,4 +298,6 @@ export interface Settings extends Omit<TrainOptions, "loss" | "compression"> {
   readonly resumeFrom: string | undefined;
   /** Whether a step leaves the values before it as they are; default false. */
   readonly keepsValues?: boolean;
+  /** Tables of embeddings are on servers: the model has none (`absent`), or the rows that a batch looks up (`window`). */
+  readonly tables?: "absent" | "window" | undefined;
 }

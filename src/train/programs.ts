@@ -162,10 +162,13 @@ const parameterPaths = (types: ModelTypes): string[] => flattenTree(types.state.
 /** A compiled step. */
 export type CompiledStep = CompiledFunction<StepFunction>;
 
+/** The types of a model for batches of so many rows of a dataset, or as the model gets them. */
+export type SizedTypes = (dataset: Dataset | undefined, rows: number) => ModelTypes;
+
 /** Compiles the programs of a run for a runtime, and caches them. */
 export class Programs {
   private readonly settings: Settings;
-  private readonly types: ModelTypes;
+  private readonly sized: SizedTypes;
   /** Layouts of parameters, optimizer state and layer state. */
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
@@ -174,9 +177,11 @@ export class Programs {
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
 
-  constructor(settings: Settings, types: ModelTypes, runtime: Runtime) {
+  /** @param sized the types where they depend on the rows of a batch: windows of tables do */
+  constructor(settings: Settings, types: ModelTypes, runtime: Runtime, sized: SizedTypes = () => types) {
     this.settings = settings;
-    this.types = types;
+
+    this.sized = sized;
     this.runtime = runtime;
     this.layouts = stateLayouts(settings, types, meshOf(runtime));
   }
@@ -203,7 +208,8 @@ export class Programs {
     const { compression } = this.settings;
     const stage = compression === undefined ? 0 : stageOf(compression, epoch);
     return cached(this.steps, `${rows} ${stage}`, (): CompiledStep => {
-      const { settings, types, runtime } = this;
+      const { settings, runtime } = this;
+      const types = this.sized(settings.data, rows);
       const mesh = meshOf(runtime);
       const options = stepOptions(settings, types, mesh, { rows, stage }, this.layouts);
       const example = stepExample(settings, types, mesh, rows);
@@ -214,8 +220,9 @@ export class Programs {
 
   /** The program for loss and metrics of a batch. */
   evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {
-    const { settings, types, runtime, layouts } = this;
+    const { settings, runtime, layouts } = this;
     return cached(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
+      const types = this.sized(dataset, rows);
       const fn = evaluationFunction(settings, dataset, types.metrics);
       const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
       const options = forwardOptions("evaluate", settings, types, meshOf(runtime), rows, layouts);
@@ -225,10 +232,11 @@ export class Programs {
 
   /** The program for the model's outputs for a batch of a dataset, or for a batch as the model gets it. */
   prediction(dataset: Dataset | undefined, rows: number): CompiledFunction<PredictionFunction> {
-    const { settings, types, runtime, layouts } = this;
+    const { settings, runtime, layouts } = this;
     const names = namesIn(settings.input);
     const key = dataset === undefined ? `${rows}` : columnsKey(dataset, names, rows);
     return cached(this.predictions, key, () => {
+      const types = this.sized(dataset, rows);
       const { params, state } = types.state;
       const { input, data, dtype } = settings;
       const example =

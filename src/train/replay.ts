@@ -10,16 +10,21 @@ import { learningRatesAt } from "../optim/optimizer.ts";
 import { type Bytes, joinedParams, joinedState, stateOf } from "../parameter-server/client.ts";
 import { ShardState } from "../parameter-server/shard-state.ts";
 import type { Shard } from "../parameter-server/shards.ts";
-import { parseUpdateLog, type UpdateLog } from "../parameter-server/update-log.ts";
+import { ownerOf } from "../parameter-server/tables/ring.ts";
+import { type RowList, split } from "../parameter-server/tables/row-lists.ts";
+import { rowsFromServers, rowsOfServer } from "../parameter-server/tables/row-parts.ts";
+import { type Begin, parseUpdateLog, type UpdateLog } from "../parameter-server/update-log.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
+import { concatenated } from "../util/bytes.ts";
 import { HeddleError } from "../util/errors.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { Feed } from "./feed.ts";
 import { columnNames } from "./functions.ts";
-import { Programs } from "./programs.ts";
 import { trainingShards, workerTraining } from "./server-plan.ts";
+import { type ServerTables, servedTables } from "./server-tables.ts";
 import type { RunState } from "./state.ts";
+import type { LookedBatch } from "./tables.ts";
 import { trainedPart, wholeTree } from "./trainable.ts";
 import type { Training } from "./updates.ts";
 import type { TrainState } from "./values.ts";
@@ -55,7 +60,15 @@ export async function replayed(
 /** What one worker has between its clocks. */
 interface Worker {
   readonly own: Training;
+  readonly served: ServerTables | undefined;
   state: Tensors;
+}
+
+/** What a worker has pulled for a clock, of each shard; with tables the rows that the clock's batch looks up. */
+interface Pulled extends Begin {
+  readonly last: number;
+  readonly bodies: (readonly Uint8Array[])[];
+  lists?: readonly RowList[];
 }
 
 class Replay {
@@ -64,8 +77,8 @@ class Replay {
   private readonly runtime: Runtime;
   private readonly first: RunState;
   private readonly feed: Feed;
-  private readonly shards: readonly ShardState[];
-  private readonly pieces: readonly Shard[];
+  private shards: readonly ShardState[] = [];
+  private pieces: readonly Shard[] = [];
   private readonly workers: Worker[];
 
   constructor(log: UpdateLog, whole: Training, runtime: Runtime, first: RunState) {
@@ -74,16 +87,26 @@ class Replay {
     this.runtime = runtime;
     this.first = first;
     this.feed = new Feed(runtime);
-    const { settings, types } = whole;
-    this.pieces = trainingShards(settings, types, log.servers);
-    this.shards = this.pieces.map((pieces) => new ShardState(JSON.stringify(pieces), runtime));
     this.workers = Array.from({ length: log.workers }, (_unused, rank) => {
-      const own = workerTraining(settings, rank, log.workers);
-      return { own: { ...own, programs: new Programs(own.settings, own.types, runtime) }, state: first.values.state };
+      const own = workerTraining(whole.settings, rank, log.workers);
+      const { served, programs } = servedTables(whole, own, runtime);
+      return { own: { ...own, programs }, served, state: first.values.state };
     });
   }
 
+  /** Makes the shards as they were at the beginning. */
+  private async begin(): Promise<void> {
+    const { log, whole, workers, runtime } = this;
+    const each = await Promise.all(workers.map(({ served, own }) => served?.specs(own)));
+    this.pieces = trainingShards(whole.settings, whole.types, log.servers, each[0]);
+    this.shards = this.pieces.map((pieces) => new ShardState(JSON.stringify(pieces), runtime));
+    const packed = await workers[0]?.served?.packed(this.first.values.state);
+    if (packed === undefined) return;
+    for (const shard of this.shards) shard.loadRows(JSON.stringify(packed.heads), packed.bytes);
+  }
+
   async run(): Promise<TrainState> {
+    await this.begin();
     const { log, shards, pieces } = this;
     const { params, optimizer } = this.first.values;
     const { trained: names, state } = this.whole.types;
@@ -97,17 +120,15 @@ class Replay {
     const begins = log.begins
       .filter(({ worker, clock }) => used.has(`${worker} ${clock}`))
       .sort((a, b) => a.worker - b.worker || a.clock - b.clock)
-      .map((begin) => ({ ...begin, last: Math.max(...begin.versions), bodies: [] as Uint8Array[] }));
+      .map((begin): Pulled => ({ ...begin, last: Math.max(...begin.versions), bodies: [] }));
     const pulls = groupedBy(
       begins.flatMap((begin) => begin.versions.map((version, shard) => ({ begin, version, shard }))),
       ({ version }) => version,
     );
     const due = groupedBy(begins, ({ last }) => last);
     for (let version = 0; version <= log.entries.length; version++) {
-      for (const { begin, shard } of pulls.get(version) ?? [])
-        begin.bodies[shard] = (await (shards[shard] as ShardState).pull(version)).parts[0] as Uint8Array;
-      for (const { worker, clock, bodies } of due.get(version) ?? [])
-        await this.compute(worker, clock, joinedParams(pieces, bodies));
+      for (const { begin, shard } of pulls.get(version) ?? []) await this.pull(begin, shard, version);
+      for (const begin of due.get(version) ?? []) await this.compute(begin);
       const entry = log.entries[version];
       if (entry !== undefined) await Promise.all(shards.map((shard) => shard.apply(version, [entry])));
     }
@@ -116,31 +137,83 @@ class Replay {
       pieces,
       ends.map(({ bytes }) => bytes),
     );
-    return {
+    const last = {
       params: wholeTree(names, params, this.tree(trained, values.params)),
       optimizer: this.tree(state.optimizer as Tensors, values.slots),
       state: this.workers[0]?.state ?? this.first.values.state,
     };
+    const { served } = this.workers[0] ?? {};
+    if (served === undefined) return last;
+    const tables = await Promise.all(shards.map((shard) => shard.tableSnapshot(log.entries.length)));
+    const packed = { heads: tables.map(({ heads }) => heads), bytes: concatenated(tables.map(({ bytes }) => bytes)) };
+    return { ...last, ...served.withoutWindows(last, packed) };
   }
 
-  /** Keeps the push of a worker's clock. */
-  private async compute(worker: number, clock: number, pulled: Bytes): Promise<void> {
-    const { own, state } = this.workers[worker] as Worker;
-    const { settings, types, programs } = own;
-    const { position, key, values } = this.first;
+  /** What a worker pulls from a shard for a clock. */
+  private async pull(begin: Pulled, shard: number, version: number): Promise<void> {
+    const { served } = this.workers[begin.worker] as Worker;
+    if (served !== undefined && begin.lists === undefined) {
+      const batch = await this.batch(begin);
+      begin.lists = await served.listsOf(this.first.values, batch.looked);
+      await batch.release();
+    }
+    const { length: servers } = this.shards;
+    const parts = (begin.lists ?? []).map((list) => split(list, ownerOf(servers), servers).lists[shard] as RowList);
+    begin.bodies[shard] = (await (this.shards[shard] as ShardState).pull(version, parts)).parts;
+  }
+
+  /** The batch of a clock. */
+  private async batch({ worker, clock }: Begin) {
+    const { settings } = (this.workers[worker] as Worker).own;
+    const { position } = this.first;
     const perEpoch = settings.data.batchesPerEpoch;
-    const batchNumber = position.epoch * perEpoch + position.batch + clock;
-    const steps = position.steps + clock;
+    const number = position.epoch * perEpoch + position.batch + clock;
     const batches = this.feed.batches(settings.data, {
       columns: columnNames(settings, settings.data),
-      epoch: Math.floor(batchNumber / perEpoch) + position.orderOffset,
-      step: batchNumber % perEpoch,
+      epoch: Math.floor(number / perEpoch) + position.orderOffset,
+      step: number % perEpoch,
       seed: settings.seed,
     });
     const { value: batch } = await batches.next();
     if (batch === undefined) throw new HeddleError("log", `the log has clock ${clock}, for which there is no batch`);
-    const trained = trainedPart(types.trained, values.params);
-    const params = wholeTree(types.trained, values.params, this.tree(trained, pulled));
+    const release = async (): Promise<void> => {
+      batch.release();
+      await batches.return();
+    };
+    return { batch, looked: { ...batch, dataset: settings.data }, release };
+  }
+
+  /** The values of a worker's step, from what it has pulled. */
+  private async valuesOf({ worker, bodies, lists = [] }: Pulled, looked: LookedBatch): Promise<TrainState> {
+    const { own, served, state } = this.workers[worker] as Worker;
+    const { values } = this.first;
+    const pulled = joinedParams(
+      this.pieces,
+      bodies.map(([dense]) => dense as Uint8Array),
+    );
+    const trained = trainedPart(this.whole.types.trained, values.params);
+    const params = wholeTree(this.whole.types.trained, values.params, this.tree(trained, pulled));
+    const whole = {
+      params: this.copy(params, await contents(params)),
+      optimizer: this.zeros(own.types.state.optimizer as Tensors),
+      state: this.copy(state, await contents(state)),
+    };
+    if (served === undefined) return whole;
+    const { length: servers } = this.shards;
+    const parts = lists.map((list) => split(list, ownerOf(servers), servers));
+    const after = bodies.map(([, ...rows]) => concatenated(rows));
+    const rows = rowsFromServers(this.pieces[0]?.tables ?? [], parts, lists, after);
+    return served.forStep(whole, looked, async () => rows);
+  }
+
+  /** Keeps the push of a worker's clock. */
+  private async compute(begin: Pulled): Promise<void> {
+    const { worker, clock } = begin;
+    const { own, served } = this.workers[worker] as Worker;
+    const { settings, programs } = own;
+    const { position, key } = this.first;
+    const { batch, looked, release } = await this.batch(begin);
+    const steps = position.steps + clock;
     const rates = learningRatesAt(settings.optimizer, steps);
     const scalar = (dtype: "i32" | "f32" | "f64", numbers: readonly number[], shape: readonly number[]): Tensor =>
       distribute(
@@ -150,9 +223,7 @@ class Replay {
         replicated(meshOf(this.runtime)),
       );
     const outcome = programs.step(batch.rows).run({
-      params: this.copy(params, await contents(params)),
-      optimizer: this.zeros(types.state.optimizer as Tensors),
-      state: this.copy(state, await contents(state)),
+      ...(await this.valuesOf(begin, looked)),
       key,
       step: scalar("i32", [steps], []),
       learningRate: scalar(settings.dtype, rates.values, rates.shape),
@@ -160,12 +231,17 @@ class Replay {
       end: {},
     });
     const grads = await contents(outcome.optimizer);
-    batch.release();
-    await batches.return();
+    await release();
     (this.workers[worker] as Worker).state = outcome.state;
+    const rows = served?.gradients(grads) ?? [];
+    const { length: servers } = this.shards;
+    const parts = rows.map(({ ids }) => split(ids, ownerOf(servers), servers));
     for (const [index, shard] of this.shards.entries()) {
       const push = { type: "push", shard: index, client: worker, incarnation: 1, clock, rates: rates.values } as const;
-      shard.push(push, stateOf({ params: (this.pieces[index] as Shard).params, slots: [] }, grads, new Map()));
+      const { params, tables } = this.pieces[index] as Shard;
+      const dense = stateOf({ params, slots: [] }, grads, new Map());
+      const lists = parts.map((part) => part.lists[index] as RowList);
+      shard.push(push, concatenated([dense, ...rowsOfServer(tables, parts, rows, index)]), lists);
     }
   }
 

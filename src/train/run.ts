@@ -206,6 +206,8 @@ export class Run {
         batch.release();
         break;
       }
+      const { tables } = this.parts.updates ?? {};
+      if (tables !== undefined) this.values = await tables.forStep(this.values, { ...batch, dataset: settings.data });
       await this.launched(batch);
       if (this.parts.updates !== undefined) await this.exchange(this.parts.updates, batch.rows);
       // Once the first step is done and others run: what the summary compiles would delay the first step.

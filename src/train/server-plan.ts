@@ -4,6 +4,7 @@ import type { Tensors } from "../functions/index.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { isTensorType } from "../ir/shape.ts";
 import { bytesOfPieces, type Shard, shardsOf } from "../parameter-server/shards.ts";
+import type { TableSpec } from "../parameter-server/tables/table-spec.ts";
 import { deviceCount, type Machine, type Mesh, machineFor, mesh } from "../plan/index.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
@@ -23,8 +24,13 @@ export function trainedTypes({ trained, state }: ModelTypes): Tensors {
 }
 
 /** The shards of a training. */
-export const trainingShards = ({ optimizer, dtype }: Settings, types: ModelTypes, servers: number): Shard[] =>
-  shardsOf(optimizer, { params: trainedTypes(types), slots: types.state.optimizer as Tensors, dtype }, servers);
+export const trainingShards = (
+  { optimizer, dtype }: Settings,
+  types: ModelTypes,
+  servers: number,
+  tables: readonly TableSpec[] = [],
+): Shard[] =>
+  shardsOf(optimizer, { params: trainedTypes(types), slots: types.state.optimizer as Tensors, dtype }, servers, tables);
 
 /** The training of one of several workers: its rows of each batch, and gradients in place of the optimizer's state. */
 export function workerTraining(whole: Settings, rank: number, world: number) {
@@ -32,6 +38,7 @@ export function workerTraining(whole: Settings, rank: number, world: number) {
     ...whole,
     data: whole.data.share(rank, world),
     optimizer: gradientsOnly(whole.optimizer),
+    ...(whole.tables === undefined ? {} : { tables: "window" }),
   };
   return { settings, types: modelTypes(settings) };
 }

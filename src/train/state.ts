@@ -22,7 +22,7 @@ import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
 import { keptDifference } from "./kept.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
-import { keyType, type ModelTypes, type TrainState } from "./values.ts";
+import { keyType, type ModelTypes, type TrainState, tablesState } from "./values.ts";
 
 /** The position of a run: the next batch to read, and the counts so far. */
 export interface RunPosition {
@@ -269,9 +269,11 @@ export async function importState(
   const position = positionOf(checkpoint, settings);
   const trees = groups.map((group) => ({ group, ...flattenTree(types.state[group], isTensorType) }));
   const wanted = trees.flatMap(({ group, leaves, paths }) =>
-    leaves.map((type, index): Placed => {
+    leaves.map((expected, index): Placed => {
       const layout = layouts.kept(`${group}.${paths[index]}`);
-      return { name: `${group}/${paths[index]}`, type, layout };
+      const name = `${group}/${paths[index]}`;
+      const found = checkpoint.entries.get(name);
+      return { name, type: found !== undefined && hasAnySize(name, found) ? found : expected, layout };
     }),
   );
   const made: Tensor[] = [];
@@ -441,13 +443,17 @@ export function historyOf({ extra }: Description): readonly EpochRecord[] {
   return decoded.history.map((record) => ({ ...record, validation: record.validation ?? undefined }));
 }
 
+/** Whether a value has another size in each checkpoint: the rows of tables on servers. */
+const hasAnySize = (name: string, { dtype, shape }: TensorType): boolean =>
+  name === `state/${tablesState}` && dtype === "u8" && shape.length === 1;
+
 /** The name of a value that compression keeps; undefined for other values. */
 const residual = (name: string): string | undefined => /^optimizer\/compression\.(.*)$/.exec(name)?.[1];
 
 function checkType(checkpoint: OpenCheckpoint, name: string, type: TensorType): void {
   const found = checkpoint.entries.get(name);
   if (found === undefined) throw mismatch(checkpoint, `it has no ${name}`);
-  if (sameType(found, type)) return;
+  if (sameType(found, type) || hasAnySize(name, found)) return;
   const sent = residual(name);
   if (sent !== undefined && fitsDevices(sent, found, type)) return;
   throw mismatch(checkpoint, `its ${name} is ${formatType(found)}, this run's is ${formatType(type)}`);

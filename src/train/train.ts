@@ -44,6 +44,7 @@ import { startValues } from "./start.ts";
 import { beginning, type Restored, type RunState, stateBytes } from "./state.ts";
 import { Interrupted, listenForStop, type StopRequest } from "./stop.ts";
 import { suspicions } from "./suspicions.ts";
+import { tablesOf } from "./tables.ts";
 import type { Updates } from "./updates.ts";
 import { keyType, type ModelTypes } from "./values.ts";
 
@@ -68,7 +69,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const resolved = resolveOptions(host.process?.profiledSteps() === undefined ? options : forProfile(options));
   refuseFiles(resolved);
   const evaluate = resolved.evaluate === undefined ? {} : { evaluate: batched(resolved.evaluate, resolved.data) };
-  const given = withGivenPlan({ ...resolved, ...evaluate });
+  const given = onServersIfAsked(withGivenPlan({ ...resolved, ...evaluate }));
   const givenTypes = modelTypes(given);
   checkLastBatch(given, givenTypes);
   checkCompressed(given, givenTypes);
@@ -80,6 +81,12 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   if (member === undefined) return trainWith(given, givenTypes, undefined);
   const elastic = new Elastic(member);
   return elastic.through(workersOf(given), () => trainWith({ ...given, keepsValues: true }, givenTypes, elastic));
+}
+
+/** The settings, where servers have the tables of the model: then the model has none. */
+function onServersIfAsked(settings: Settings): Settings {
+  if (host.process?.isOnServers(settings) !== true || tablesOf(settings).length === 0) return settings;
+  return { ...settings, tables: "absent" };
 }
 
 /** The number of workers of which an elastic training has multiples. */

@@ -9,6 +9,7 @@ import type { Tally } from "./history.ts";
 import type { Settings } from "./options.ts";
 import type { Programs } from "./programs.ts";
 import type { RunState } from "./state.ts";
+import type { LookedBatch } from "./tables.ts";
 import type { ModelTypes, TrainState } from "./values.ts";
 
 /** What depends on the settings. */
@@ -44,6 +45,8 @@ export interface Updates {
   begin(state: RunState): Promise<RunState>;
   /** Pushes the gradients of the last step, waits for the next clock, and gives the values with the pulled parameters. */
   step(values: TrainState, done: StepDone): Promise<TrainState>;
+  /** Where the model has tables on servers. */
+  readonly tables: TablesOfUpdates | undefined;
   /** The values with the optimizer's state, from the servers. */
   state(values: TrainState): Promise<TrainState>;
   /** The sums of an epoch over all workers. */
@@ -54,6 +57,17 @@ export interface Updates {
   report(): Promise<{ readonly lines: readonly string[]; readonly record: object }>;
   /** Ends the links. */
   close(): Promise<void>;
+}
+
+/** Rows of tables for batches. */
+export interface TablesOfUpdates {
+  /** The values for a step on a batch: with its rows, and parameters of the same version. */
+  forStep(values: TrainState, batch: LookedBatch): Promise<TrainState>;
+  /** The variables for another use of a batch, and what frees its rows. */
+  forUse(
+    variables: Pick<TrainState, "params" | "state">,
+    batch: LookedBatch,
+  ): Promise<{ readonly values: Pick<TrainState, "params" | "state">; release(): void }>;
 }
 
 /** An optimizer whose state is the gradients, and which changes no parameter. */

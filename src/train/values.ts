@@ -11,6 +11,9 @@ export interface TrainState {
   readonly state: Tensors;
 }
 
+/** The name, in the state of layers, of all rows that servers have of tables (u8): in checkpoints, and at the beginning and the end of a run. */
+export const tablesState = "(tables)";
+
 /** Stored columns of a batch, by name. */
 export type BatchColumns = { readonly [name: string]: Tensor };
 

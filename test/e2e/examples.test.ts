@@ -66,6 +66,7 @@ const cases: readonly Case[] = [
   ],
   ["run newton.ts -- --small", /step 8: loss 0\.1\d+, gradient \d\.\de-1[4-9]\n[\s\S]*9\d\.\d % of the digits/],
   ["run spam.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
+  ["run hashed-words.ts -- --small", /of 378 mails 9\d\.\d % are told right/],
   [
     "run own-loop.ts --workers 2 -- --small",
     /epoch 4: loss of the generator [12]\.\d+, of the critic [01]\.\d+\n(?=[\s\S]*[▀▄])(?=[\s\S]* {20})[\s\S]*drawn 4\n$/,

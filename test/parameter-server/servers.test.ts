@@ -77,7 +77,7 @@ test("a worker that comes back goes on where the servers are; a push of an earli
 test("the report names the worker that others waited for, and not the one that waits", () => {
   const worker = (waited: Record<number, number>) => ({ worker: 0, clocks: 2, rows: 8, secondsPerClock: 0.5, waited });
   const linesOf = (waited: Record<number, number>): string | undefined => {
-    const rest = { policy: "bsp", steps: 2, staleness: {}, dropped: 0, servers: [] };
+    const rest = { policy: "bsp", steps: 2, staleness: {}, dropped: 0, servers: [], tables: [] };
     return describeStatistics({ ...rest, workers: [worker(waited)] })[1];
   };
   expect(linesOf({ 0: 1, 2: 2 })).toBe(

@@ -1,0 +1,96 @@
+/**
+ * @module Pushes and pulls per second of parameter servers: Heddle's, PyTorch's RPC and Ray's actors, in turns in one run, and what a loopback
+ * socket carries.
+ *
+ *     npm run bench:servers             # 64 MiB, and 10,000 rows of 64 floats from a table of 10^7; 15 rounds
+ *     npm run bench:servers -- 5        # five rounds
+ *
+ * The server is one process, the client another, both on this machine. A push is done when the server has taken it; Heddle's is then in its
+ * log, counted once, on an encrypted link, which the others do not have.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { peerFile, root } from "./commands.ts";
+
+const [torchPython = "", rayPython = "", given = "15"] = process.argv.slice(2);
+const rounds = Number(given);
+const [dense, count, width, asked] = [2 ** 24, 10_000_000, 64, 10_000];
+const sizes = [dense, count, width, asked].map(String);
+const calls = ["dense push", "dense pull", "rows push", "rows pull"] as const;
+
+/** A process that answers a line with a call's name by its milliseconds. */
+class Peer {
+  readonly name: string;
+  private readonly child: ChildProcess;
+  private readonly lines: AsyncIterator<string>;
+
+  constructor(name: string, command: string, args: readonly string[]) {
+    this.name = name;
+    this.child = spawn(command, args, { cwd: root, stdio: ["pipe", "pipe", "inherit"] });
+    process.once("exit", () => this.child.kill("SIGKILL"));
+    this.lines = createInterface({ input: this.child.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
+  }
+
+  async ready(): Promise<void> {
+    while ((await this.line()) !== "ready");
+  }
+
+  async time(call: string): Promise<number> {
+    this.child.stdin?.write(`${call}\n`);
+    return Number(await this.line());
+  }
+
+  end(): Promise<unknown> {
+    this.child.stdin?.end();
+    return new Promise((resolve) => (this.child.exitCode === null ? this.child.once("exit", resolve) : resolve(0)));
+  }
+
+  private async line(): Promise<string> {
+    const { done, value } = await this.lines.next();
+    if (done === true) throw new Error(`${this.name} ended`);
+    return value;
+  }
+}
+
+const median = (values: readonly number[]): number => {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] as number;
+};
+
+const script = peerFile("servers.py");
+const peers = [
+  new Peer("heddle", process.execPath, [...process.execArgv, peerFile("heddle-servers.ts"), ...sizes]),
+  new Peer("torch rpc", torchPython, [script, "torch", ...sizes]),
+  new Peer("ray", rayPython, [script, "ray", ...sizes]),
+  new Peer("loopback", torchPython, [script, "loopback", ...sizes]),
+];
+await Promise.all(peers.map((peer) => peer.ready()));
+const times = new Map<string, number[]>();
+for (let round = -2; round < rounds; round++)
+  for (const call of calls)
+    for (const peer of peers) {
+      if (peer.name === "loopback" && call !== "dense push") continue;
+      const milliseconds = await peer.time(call);
+      const key = `${peer.name} ${call}`;
+      // The first two rounds warm up.
+      if (round >= 0) times.set(key, [...(times.get(key) ?? []), milliseconds]);
+    }
+const perSecond = (name: string, call: string): number => 1000 / median(times.get(`${name} ${call}`) as number[]);
+console.log(`per second, medians of ${rounds} rounds in turns`);
+for (const call of calls) {
+  const [own, torch, ray] = ["heddle", "torch rpc", "ray"].map((name) => perSecond(name, call)) as [
+    number,
+    number,
+    number,
+  ];
+  const ratio = own / Math.max(torch, ray);
+  const ofLoopback = call.startsWith("dense")
+    ? `; of loopback ${((100 * own) / perSecond("loopback", "dense push")).toFixed(0)} %`
+    : "";
+  console.log(
+    `${call}: heddle ${own.toFixed(1)}, torch rpc ${torch.toFixed(1)}, ray ${ray.toFixed(1)}; ${ratio.toFixed(2)} times the better peer${ofLoopback}`,
+  );
+}
+const carried = (4 * dense * perSecond("loopback", "dense push")) / 1e9;
+console.log(`a loopback socket carries ${carried.toFixed(2)} GB/s`);
+await Promise.all(peers.map((peer) => peer.end()));
