@@ -17,7 +17,8 @@ export interface LineChart {
   readonly lines: { readonly [name: string]: readonly (readonly [number, number])[] };
 }
 
-function library(): Vega {
+/** Vega, where it is installed. @throws HeddleError `file` where it is not */
+export function vega(): Vega {
   for (const load of requires()) {
     try {
       return load("vega") as Vega;
@@ -30,7 +31,7 @@ function library(): Vega {
 
 /** The chart as SVG, with a logarithmic y axis. @throws HeddleError `file` when Vega is not installed */
 export function lineChart({ title, x, y, lines }: LineChart): Promise<string> {
-  const { parse, View } = library();
+  const { parse, View } = vega();
   const values = Object.entries(lines).flatMap(([name, points]) => points.map(([at, value]) => ({ name, at, value })));
   const axis = { grid: true, gridOpacity: 0.4 };
   const spec = {

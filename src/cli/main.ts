@@ -14,6 +14,7 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
   plan: async () => (await import("./plan.ts")).planCommand,
   export: async () => (await import("./export.ts")).exportCommand,
   profile: async () => (await import("./profile.ts")).profileCommand,
+  data: async () => (await import("./data.ts")).dataCommand,
   checkpoint: async () => (await import("./checkpoint.ts")).checkpointCommand,
   machine: async () => (await import("./machine.ts")).machineCommand,
   launch: async () => (await import("./launch.ts")).launchCommand,
@@ -34,6 +35,7 @@ Examples:
   heddle plan train.ts --mesh data=2         what would be sharded, its cost and memory; nothing is run
   heddle profile train.ts --steps 50         where the time of its training steps goes
   heddle checkpoint verify run               read the checkpoints in a folder, and compare their hashes
+  heddle data stats people.csv               what a file of records holds, column by column
   heddle doctor                              check this machine and this project
 `;
 

@@ -8,3 +8,13 @@ export { type HashOptions, hash, type WordOptions, words } from "./encoders/word
 export { type FitOptions, fit } from "./fit.ts";
 export { type AnyFrame, Frame, type FrameColumns, type FrameRow, frameFrom } from "./frame.ts";
 export type { Category } from "./sketches/counts.ts";
+export {
+  type Anomaly,
+  type AnomalyOptions,
+  anomalies,
+  type ColumnSchema,
+  type Schema,
+  schemaFrom,
+  schemaOf,
+} from "./statistics/schema.ts";
+export { type ColumnKind, type ColumnStatistics, type Statistics, statistics } from "./statistics/statistics.ts";

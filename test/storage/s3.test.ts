@@ -6,8 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
-import { train } from "heddle";
+import { gzipSync } from "node:zlib";
+import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
+import { data, train } from "heddle";
+import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { listCheckpoints, loadCheckpoint, openStorage } from "../../src/checkpoints/index.ts";
 import { lockFolder } from "../../src/checkpoints/lock.ts";
@@ -97,6 +99,84 @@ describe.skipIf(!existsSync(weed))("an object store", { timeout: 120_000 }, () =
       /cannot list s3:\/\/none: /,
     );
     process.env["AWS_ENDPOINT_URL_S3"] = variables.AWS_ENDPOINT_URL_S3;
+  });
+
+  describe("data are read from it by ranges", () => {
+    const numbers = Array.from({ length: 60_000 }, (_unused, at) => at);
+    const csv = `x,word\n${numbers.map((x) => `${x},w${x % 7}`).join("\n")}\n`;
+    const put = async (name: string, body: string | Uint8Array): Promise<string> => {
+      await new S3Client({ forcePathStyle: true }).send(
+        new PutObjectCommand({ Bucket: "checkpoints", Key: `data/${name}`, Body: body }),
+      );
+      return `s3://checkpoints/data/${name}`;
+    };
+    const columns = { x: "i32", word: "text" } as const;
+    const parquet = (): Uint8Array =>
+      new Uint8Array(
+        parquetWriteBuffer({
+          columnData: [
+            { name: "x", data: Int32Array.from(numbers), type: "INT32" },
+            { name: "word", data: numbers.map((x) => `w${x % 7}`), type: "STRING" },
+          ],
+          rowGroupSize: 10_000,
+        }),
+      );
+    type Row = { readonly x: number; readonly word: string };
+    const sources: readonly [string, () => string | Uint8Array, (place: string) => data.Records<Row>][] = [
+      ["a.csv", () => csv, (place) => data.csv(place, { columns })],
+      ["b.csv.gz", () => gzipSync(csv), (place) => data.csv(place, { columns })],
+      [
+        "c.jsonl",
+        () => numbers.map((x) => JSON.stringify({ x, word: `w${x % 7}` })).join("\n"),
+        (place) => data.jsonLines(place) as unknown as data.Records<Row>,
+      ],
+      ["d.parquet", parquet, (place) => data.parquet<Row>(place)],
+    ];
+
+    test.each(sources)("%s", async (name, content, open) => {
+      const rows = open(await put(name, content()));
+      let at = 0;
+      for await (const { x, word } of rows) {
+        if (x !== at || word !== `w${at % 7}`) expect({ x, word }).toEqual({ x: at, word: `w${at % 7}` });
+        at++;
+      }
+      expect(at).toBe(numbers.length);
+      // A reading goes on from any record.
+      const [first] = await rows.skip(41_000).take(1).toArray();
+      expect(first?.x).toBe(41_000);
+      // What workers and later runs recognise the object by follows from its content.
+      const before = [await rows.identity("workers"), await rows.identity("runs")];
+      expect([await rows.identity("workers"), await rows.identity("runs")]).toEqual(before);
+      await put(name, name.endsWith("csv") ? csv.replace("7,w0", "8,w0") : "another");
+      expect(await open(`s3://checkpoints/data/${name}`).identity("runs")).not.toBe(before[1]);
+    });
+
+    test("several objects, an open file of row groups, and what is not there", async () => {
+      const places = [await put("one.csv", "x,word\n1,a\n"), await put("two.csv", "x,word\n2,b\n")];
+      expect(await data.csv(places, { columns }).toArray()).toEqual([
+        { x: 1, word: "a" },
+        { x: 2, word: "b" },
+      ]);
+      const opened = await data.openParquet<Row>(await put("rows.parquet", parquet()));
+      expect(opened.length).toBe(numbers.length);
+      const dataset = (await data.streamed(opened.shuffle({ seed: 1 }).select("x"), { dtypes: { x: "i32" } })).batch(
+        500,
+      );
+      const seen = new Set<number>();
+      for await (const { x } of data.batches<"x">(dataset))
+        for (const value of await x.data()) seen.add(value as number);
+      expect(seen.size).toBe(numbers.length);
+      await expect(data.csv("s3://checkpoints/data/absent.csv").toArray()).rejects.toMatchObject({ code: "file" });
+      await expect(data.csv("s3://absent/a.csv").toArray()).rejects.toThrow(/s3:\/\/absent\/a\.csv/);
+      const gone = data.csv(await put("gone.csv", csv), { columns });
+      const reading = gone[Symbol.asyncIterator]();
+      await reading.next();
+      await new S3Client({ forcePathStyle: true }).send(
+        new DeleteObjectCommand({ Bucket: "checkpoints", Key: "data/gone.csv" }),
+      );
+      await reading.return?.();
+      await expect(gone.toArray()).rejects.toMatchObject({ code: "file" });
+    });
   });
 
   test("is locked for one run", async () => {
