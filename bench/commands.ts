@@ -28,6 +28,8 @@ export interface Start {
 /** Whether inference is all that a workload does: its answers are waited for. */
 export const isInference = ({ sizes }: Workload): boolean => sizes.kind === "infer" || sizes.kind === "int8";
 
+const isLinalg = ({ sizes }: Workload): boolean => sizes.kind === "linalg";
+
 const alone = ({ sizes, processes }: Workload): boolean =>
   sizes.kind !== "eager" && sizes.kind !== "int8" && processes === 1;
 const inTensorFlow: readonly string[] = ["mlp", "lenet", "infer", "gemm"];
@@ -38,6 +40,7 @@ const inTensorFlow: readonly string[] = ["mlp", "lenet", "infer", "gemm"];
  */
 const runs: Readonly<Record<PeerName, (workload: Workload) => boolean>> = {
   heddle: () => true,
+  sklearn: isLinalg,
   "heddle-sync": isInference,
   "torch-eager": ({ sizes }) => sizes.kind !== "int8",
   "torch-tuned": ({ sizes }) => sizes.kind !== "int8" && sizes.kind !== "eager",
@@ -52,12 +55,14 @@ const runs: Readonly<Record<PeerName, (workload: Workload) => boolean>> = {
 /** Peers that read the network as Heddle has written it. */
 export const onnxPeers: readonly PeerName[] = ["onnxruntime", "onnxruntime-node", "openvino"];
 
-export const canRun = (peer: PeerName, workload: Workload): boolean => runs[peer](workload);
+export const canRun = (peer: PeerName, workload: Workload): boolean =>
+  runs[peer](workload) && (!isLinalg(workload) || peer === "heddle" || peer === "sklearn");
 
 const pythonFiles: Readonly<Partial<Record<PeerName, string>>> = {
   "jax-jit": "jax_peer",
   onnxruntime: "onnx_peer",
   openvino: "openvino_peer",
+  sklearn: "linalg_peer",
 };
 
 /** The module of a peer, and packages that it imports late. */
@@ -101,6 +106,7 @@ export function pythonEnvironment(peer: PeerName, threads: number, python: strin
     OPENBLAS_L2_SIZE: undefined,
     OMP_NUM_THREADS: count,
     MKL_NUM_THREADS: count,
+    OPENBLAS_NUM_THREADS: count,
     TORCHINDUCTOR_CACHE_DIR: join(root, ".heddle", "bench", "inductor"),
     // Compiles in the process: a process of its own for that would import PyTorch once more.
     TORCHINDUCTOR_COMPILE_THREADS: "1",

@@ -12,7 +12,7 @@ import { nodePeers, type Options, parseOptions, UsageError, usage } from "./opti
 import { keepRun } from "./page.ts";
 import { comparePlans, formatPlans } from "./plans/compare.ts";
 import { formatMachine, formatTable, type Results } from "./report.ts";
-import { tinyWorkload, workloads } from "./workloads.ts";
+import { linalgWorkloads, tinyWorkload, workloads } from "./workloads.ts";
 
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args);
@@ -115,7 +115,7 @@ interface Place {
 
 async function measureAll(run: Run, place: Place): Promise<void> {
   const { options } = run;
-  for (const full of workloads) {
+  for (const full of [...workloads, ...linalgWorkloads]) {
     if (!options.only.includes(full.name)) continue;
     const workload = options.tiny ? tinyWorkload(full) : full;
     // Two processes have a thread each.

@@ -6,6 +6,7 @@ import {
   gemmWorkloads,
   inferWorkloads,
   int8Workloads,
+  linalgWorkloads,
   reduceWorkloads,
   twoWorkloads,
   type Workload,
@@ -23,6 +24,7 @@ export const peerNames = [
   "onnxruntime",
   "onnxruntime-node",
   "openvino",
+  "sklearn",
   "tfjs",
 ] as const;
 export type PeerName = (typeof peerNames)[number];
@@ -36,6 +38,9 @@ export const measurements: readonly string[] = [...workloads.map(({ name }) => n
 /** Where a whole run is kept while it goes on. */
 const wholeRun = ".heddle/bench-results/whole.json";
 
+/** Further values of `--only`, which are not measured unless they are named. */
+const named: readonly string[] = linalgWorkloads.map(({ name }) => name);
+
 /** Names for groups of workloads. */
 const namesOf = (list: readonly Workload[]): string[] => list.map(({ name }) => name);
 const groups: Readonly<Record<string, readonly string[]>> = {
@@ -46,6 +51,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   bf16: namesOf(bf16Workloads),
   int8: namesOf(int8Workloads),
   eager: namesOf(eagerWorkloads),
+  linalg: namesOf(linalgWorkloads),
 };
 
 export interface Options {
@@ -68,7 +74,7 @@ export class UsageError extends Error {}
 
 export const usage = `use: npm run bench -- [options]
 
-  --only <names>     of ${measurements.join(", ")} (default: all); ${Object.keys(groups).join(", ")}: all that begin so
+  --only <names>     of ${measurements.join(", ")} (default: all of these), ${named.join(", ")}; ${Object.keys(groups).join(", ")}: all that begin so
   --peers <names>    of ${peerNames.join(", ")} (default: all)
   --threads <counts> threads of every peer, such as 1 or 1,2 (default: 1,2)
   --seconds <number> of steps per peer and row of the table (default: 10)
@@ -118,7 +124,7 @@ export function parseOptions(args: readonly string[]): Options | "help" {
   if (whole && values["tiny"] === true) throw new UsageError("--whole: --tiny sizes are no results");
   if (values["resume"] === true && out === undefined) throw new UsageError("--resume: which run? --out names its file");
   return {
-    only: names("only", values["only"], measurements),
+    only: values["only"] === undefined ? measurements : names("only", values["only"], [...measurements, ...named]),
     peers: names("peers", values["peers"], peerNames) as PeerName[],
     threads,
     seconds: numbers("seconds", whole ? "1" : values["quick"] === true ? "2" : "10", 0.001)[0] as number,

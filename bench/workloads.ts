@@ -6,6 +6,8 @@ import type {
   GemmSizes,
   GptSizes,
   LeNetSizes,
+  LinalgProblem,
+  LinalgSizes,
   LstmSizes,
   MlpSizes,
   ReduceOperation,
@@ -236,6 +238,33 @@ const int8Workload = (batch: number): Workload => ({
 /** The workloads of `--only int8`. */
 export const int8Workloads: readonly Workload[] = [int8Workload(128), int8Workload(1)];
 
+const linalgWorkload = (
+  problem: LinalgProblem,
+  rows: number,
+  columns: number,
+  { entries = 0, count = 0, tolerance = 1e-6 } = {},
+): Workload => ({
+  name: `linalg-${problem}`,
+  title: `${problem}, ${rows}x${columns}${entries === 0 ? "" : `, ${entries} entries a row`}, f64`,
+  sizes: { kind: "linalg", problem, rows, columns, entries, count },
+  processes: 1,
+  tolerance,
+});
+
+/** The workloads of `--only linalg`, which are measured only when they are named: their data takes gigabytes. */
+export const linalgWorkloads: readonly Workload[] = [
+  linalgWorkload("cg-dense", 100_000, 1000, { count: 20 }),
+  linalgWorkload("direct", 100_000, 1000),
+  linalgWorkload("cg-sparse", 1_000_000, 1000, { entries: 10, count: 20 }),
+  linalgWorkload("kmeans", 100_000, 50, { count: 20 }),
+  // Those that end at a tolerance do so at different points.
+  linalgWorkload("logistic", 100_000, 100, { tolerance: 1e-3 }),
+  linalgWorkload("svm", 100_000, 100, { tolerance: 1e-3 }),
+  linalgWorkload("pca", 100_000, 100),
+  linalgWorkload("mmchain", 1_000_000, 100, { count: 50 }),
+  linalgWorkload("wsloss", 100_000, 10_000, { entries: 10 }),
+];
+
 /** The workloads in full size. */
 export const workloads: readonly Workload[] = [
   ...trainings,
@@ -249,7 +278,9 @@ export const workloads: readonly Workload[] = [
 ];
 
 /** Small sizes for a quick test of the harness. */
-export const tinySizes: Readonly<Record<Exclude<Sizes["kind"], "eager" | "infer" | "int8" | "reduce">, Sizes>> = {
+export const tinySizes: Readonly<
+  Record<Exclude<Sizes["kind"], "eager" | "infer" | "int8" | "linalg" | "reduce">, Sizes>
+> = {
   mlp: tinyMlp,
   lenet: tinyLenet,
   chain: { kind: "chain", elements: 4096 },
@@ -269,6 +300,7 @@ export function tinyWorkload(workload: Workload): Workload {
       ...workload,
       sizes: { ...full, x: [8, 8], y: [8, Math.min(8, full.y[1])], count: Math.min(full.count, 3) },
     };
+  if (full.kind === "linalg") return { ...workload, sizes: tinyLinalg(full) };
   if (full.kind === "reduce") return { ...workload, sizes: { ...full, rows: 8, columns: 16 } };
   if (full.kind === "infer") {
     const { batch } = full.network;
@@ -280,3 +312,11 @@ export function tinyWorkload(workload: Workload): Workload {
   const sizes = tinySizes[full.kind];
   return { ...workload, sizes, ...(sizes.kind === "embedding" ? { optimizer: embeddingSgd(sizes) } : {}) };
 }
+
+/** Enough rows for every class and cluster. */
+const tinyLinalg = (sizes: LinalgSizes): LinalgSizes => ({
+  ...sizes,
+  rows: 400,
+  columns: Math.min(sizes.columns, 30),
+  count: Math.min(sizes.count, 3),
+});

@@ -22,17 +22,27 @@ import {
   resnet,
 } from "./images.ts";
 import { count, type Kind, type ParameterShape, randomNumbers } from "./kind.ts";
+import { type LinalgSizes, linalg } from "./linalg.ts";
 import { type GptSizes, gpt, type LstmSizes, lstm } from "./sequences.ts";
 import { type EmbeddingSizes, type EmbedSizes, embed, embedding } from "./tables.ts";
 
 export type { ChainSizes, EagerOperation, EagerSizes, GemmSizes, ReduceOperation, ReduceSizes } from "./functions.ts";
 export type { InferSizes, Int8Sizes, LeNetSizes, MlpSizes, ResnetSizes } from "./images.ts";
 export type { ParameterShape } from "./kind.ts";
+export type { LinalgProblem, LinalgSizes } from "./linalg.ts";
 export type { GptSizes, LstmSizes } from "./sequences.ts";
 export type { EmbeddingSizes, EmbedSizes } from "./tables.ts";
 
 export type TrainingSizes = MlpSizes | LeNetSizes | EmbeddingSizes | LstmSizes | GptSizes | ResnetSizes | EmbedSizes;
-export type Sizes = TrainingSizes | InferSizes | Int8Sizes | ChainSizes | GemmSizes | ReduceSizes | EagerSizes;
+export type Sizes =
+  | TrainingSizes
+  | InferSizes
+  | Int8Sizes
+  | ChainSizes
+  | GemmSizes
+  | ReduceSizes
+  | EagerSizes
+  | LinalgSizes;
 
 const kinds: { readonly [Name in Sizes["kind"]]: Kind<Extract<Sizes, { readonly kind: Name }>> } = {
   mlp,
@@ -48,6 +58,7 @@ const kinds: { readonly [Name in Sizes["kind"]]: Kind<Extract<Sizes, { readonly 
   gemm,
   reduce,
   eager,
+  linalg,
 };
 
 const kindOf = (sizes: Sizes): Kind<Sizes> => kinds[sizes.kind] as Kind<Sizes>;

@@ -5,6 +5,7 @@ import type { Runtime } from "./heddle-data.ts";
 import { eager } from "./heddle-eager.ts";
 import { compiled } from "./heddle-functions.ts";
 import { inference } from "./heddle-infer.ts";
+import { linalg } from "./heddle-linalg.ts";
 import { training } from "./heddle-training.ts";
 import { type Peer, readSpec, type Spec, serve } from "./link.ts";
 
@@ -16,6 +17,7 @@ const peers: Partial<Record<Sizes["kind"], (spec: Spec, runtime: Runtime) => Pee
   eager,
   infer: inference,
   int8: inference,
+  linalg,
 };
 
 const spec = readSpec();

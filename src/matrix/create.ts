@@ -4,6 +4,7 @@ import { grad, isTensor, type NestedNumbers, random, type Tensor, tensor } from 
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { type Entries, ofEntries } from "./entries.ts";
 import {
   type Expression,
   hostOf,
@@ -12,18 +13,7 @@ import {
   type Size,
   storedExpression,
 } from "./expression.ts";
-import {
-  type Axis,
-  apply,
-  binary,
-  checkAxis,
-  checked,
-  checkRange,
-  Matrix,
-  type MatrixLike,
-  ofEntries,
-  unary,
-} from "./matrix.ts";
+import { type Axis, apply, binary, checkAxis, checked, checkRange, Matrix, type MatrixLike, unary } from "./matrix.ts";
 import { others } from "./operators.ts";
 import { applied, evaluateExpressions, recorded, tensorOf } from "./programs.ts";
 
@@ -51,7 +41,8 @@ export function dense(data: Float64Array, rows: number, columns: number): Matrix
 
 /**
  * A matrix that keeps its entries: `values` at (`rows`, `columns`), counted from 0, and 0 elsewhere; entries of one place add up.
- * Products, multiples, transposes and sums use the entries alone where that costs less; other functions get all elements.
+ * Products, multiples, transposes, sums and products element by element use the entries alone where that costs less; where places ascend row
+ * by row, so that each is there once, functions that take 0 to 0 do, too. Other functions get all elements.
  *
  * @throws HeddleError `shape` unless the lists have one length and lie within `shape`
  */
@@ -67,7 +58,23 @@ export function entries(
   checkPlaces("entries", rows, columns, shape);
   const data = { dtype: "f64" as const, shape: [length, 1], data: Float64Array.from(values) };
   const at = (places: ArrayLike<number>): Expression => indexExpression(places, [length]);
-  return ofEntries(storedExpression({ host: data }, [length, 1]), at(rows), at(columns), shape);
+  const kept: Entries = {
+    values: storedExpression({ host: data }, [length, 1]),
+    rows: at(rows),
+    columns: at(columns),
+    size: shape,
+    distinct: isAscending(rows, columns),
+  };
+  return Matrix.of(ofEntries(kept));
+}
+
+/** Whether places ascend, row by row, so that none is there twice. */
+function isAscending(rows: ArrayLike<number>, columns: ArrayLike<number>): boolean {
+  for (let at = 1; at < rows.length; at++) {
+    const down = (rows[at] as number) - (rows[at - 1] as number);
+    if (down < 0 || (down === 0 && (columns[at] as number) <= (columns[at - 1] as number))) return false;
+  }
+  return true;
 }
 
 /** A matrix of one number. */
@@ -179,10 +186,11 @@ export function table(weights: Matrix, rows: ArrayLike<number>, columns: ArrayLi
 }
 
 function checkPlaces(what: string, rows: ArrayLike<number>, columns: ArrayLike<number>, shape: Size): void {
+  const [inRows, inColumns] = [`${what}: rows`, `${what}: columns`];
   for (let index = 0; index < rows.length; index++) {
     const [row, column] = [rows[index] as number, columns[index] as number];
-    checkRange(`${what}: rows`, [row, row + 1], shape[0]);
-    checkRange(`${what}: columns`, [column, column + 1], shape[1]);
+    checkRange(inRows, [row, row + 1], shape[0]);
+    checkRange(inColumns, [column, column + 1], shape[1]);
   }
 }
 

@@ -4,6 +4,7 @@ import type { Tensor } from "../functions/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { shown } from "../util/show.ts";
+import { binaryOfEntries, type Entries, entriesOf, pending, transposed, unaryOfEntries } from "./entries.ts";
 import {
   cells,
   type Expression,
@@ -30,7 +31,6 @@ import {
   unaries,
 } from "./operators.ts";
 import { evaluateExpressions, tensorOf } from "./programs.ts";
-import { estimateNonzeros } from "./statistics.ts";
 
 /** A matrix, or a number, which counts as a 1x1 matrix. */
 export type MatrixLike = Matrix | number;
@@ -165,8 +165,8 @@ export class Matrix {
   get T(): Matrix {
     const { operator, inputs } = this.expression;
     const size: Size = [this.columns, this.rows];
-    const [values, rows, columns] = inputs;
-    if (operator?.kept === true && values && rows && columns) return ofEntries(values, columns, rows, size);
+    const entries = entriesOf(this.expression);
+    if (entries !== undefined) return Matrix.of(transposed(entries));
     return operator === others.transpose && inputs.length === 1
       ? Matrix.of(inputs[0] as Expression)
       : apply(others.transpose, [this], size);
@@ -300,8 +300,7 @@ export function checked(what: string, operand: unknown): Matrix {
 /** An expression that has no value yet. */
 export function apply(operator: Operator, inputs: readonly Matrix[], size: Size, attrs: MatrixAttrs = noAttrs): Matrix {
   const operands = inputs.map(({ expression }) => expression);
-  const nonzeros = estimateNonzeros(operator.name, operands, size);
-  return Matrix.of({ size, operator, attrs, inputs: operands, stored: undefined, nonzeros });
+  return Matrix.of(pending(operator, operands, size, attrs));
 }
 
 /** A function of a table by its name. */
@@ -315,18 +314,9 @@ function named<Name extends string>(what: string, table: Readonly<Record<Name, O
 /** An elementwise function. @throws HeddleError `argument` for anything but a matrix or a number */
 export const unary = (name: UnaryName, x: MatrixLike): Matrix => {
   const operand = checked(name, x);
-  return apply(named("unary", unaries, name), [operand], operand.shape);
+  const kept = unaryOfEntries(name, operand.expression);
+  return kept === undefined ? apply(named("unary", unaries, name), [operand], operand.shape) : Matrix.of(kept);
 };
-
-/** The entries of a matrix that keeps them. */
-function entriesOf({ expression }: Matrix): readonly [Expression, Expression, Expression] | undefined {
-  return expression.operator?.kept === true
-    ? (expression.inputs as readonly [Expression, Expression, Expression])
-    : undefined;
-}
-
-export const ofEntries = (values: Expression, rows: Expression, columns: Expression, size: Size): Matrix =>
-  apply(others.entries, [Matrix.of(values), Matrix.of(rows), Matrix.of(columns)], size);
 
 /**
  * An elementwise function of two matrices of one size; a row, a column or a 1x1 matrix is repeated to fill the other.
@@ -341,16 +331,8 @@ export function binary(name: BinaryName, left: MatrixLike, right: MatrixLike): M
     if (size === 1) return other;
     throw new HeddleError("shape", `${name}: ${formatSize(x.shape)} and ${formatSize(y.shape)} do not fit`);
   });
-  // A multiple of a matrix of entries has the same entries.
-  if (name === "mul" && (x.size === 1 || y.size === 1)) {
-    const [scale, whole] = x.size === 1 ? [x, y] : [y, x];
-    const entries = entriesOf(whole);
-    if (entries !== undefined) {
-      const [values, rows, columns] = entries;
-      const scaled = apply(binaries.mul, [Matrix.of(values), scale], values.size);
-      return ofEntries(scaled.expression, rows, columns, whole.shape);
-    }
-  }
+  const kept = binaryOfEntries(name, x.expression, y.expression);
+  if (kept !== undefined) return Matrix.of(kept);
   if (name === "pow" && y.expression.stored?.host?.data[0] === 2 && y.size === 1) return unary("square", x);
   return apply(named("binary", binaries, name), [x, y], sides as unknown as Size);
 }
@@ -379,7 +361,7 @@ export function aggregate(name: AggregateName, x: MatrixLike, axis?: Axis): Matr
   const over: Over = axis === undefined ? "all" : axis === 0 ? "columns" : "rows";
   const size: Size = [over === "rows" ? operand.rows : 1, over === "columns" ? operand.columns : 1];
   const isEmpty = axis === undefined ? operand.size === 0 : operand.shape[axis] === 0;
-  const entries = name === "sum" ? entriesOf(operand) : undefined;
+  const entries = name === "sum" ? entriesOf(operand.expression) : undefined;
   if (entries !== undefined) return sumOfEntries(entries, over, size);
   if (isEmpty && name !== "sum" && name !== "prod") {
     const value = ofNone[name];
@@ -391,11 +373,7 @@ export function aggregate(name: AggregateName, x: MatrixLike, axis?: Axis): Matr
 }
 
 /** Sums of entries by what is there, without the dense matrix. */
-function sumOfEntries(
-  [values, rows, columns]: readonly [Expression, Expression, Expression],
-  over: Over,
-  size: Size,
-): Matrix {
+function sumOfEntries({ values, rows, columns }: Entries, over: Over, size: Size): Matrix {
   const all = Matrix.of(values);
   if (over === "all") return apply(aggregates.sum, [all], size, { over });
   return apply(others.table, [all, Matrix.of(over === "rows" ? rows : columns)], size);

@@ -5,7 +5,7 @@ import { cells, type Expression, type Size } from "./expression.ts";
 const sparsityOf = ({ nonzeros, size }: Expression): number => (cells(size) === 0 ? 0 : nonzeros / cells(size));
 
 /** Functions that take 0 to 0, so that no element of the result is nonzero where that of the operand is 0. */
-const keepZero: ReadonlySet<string> = new Set([
+export const keepZero: ReadonlySet<string> = new Set([
   ..."neg sqrt abs sign floor ceil round roundHalfUp sin tan asin atan sinh tanh square erf isnan isinf".split(" "),
   ..."transpose reshape reverse diag cumsum".split(" "),
 ]);

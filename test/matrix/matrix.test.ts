@@ -29,6 +29,7 @@ import {
   triangle,
   unary,
   where,
+  zeros,
 } from "heddle/matrix";
 import { expect, test } from "vitest";
 
@@ -393,4 +394,71 @@ test.each([
   ],
 ])("%s", (message, run) => {
   expect(run).toThrow(message);
+});
+
+const places = [
+  [2, 0, 1],
+  [-3, 0, 3],
+  [4, 2, 0],
+  [0.5, 2, 3],
+] as const;
+const someEntries = (list: readonly (readonly [number, number, number])[] = places): Matrix =>
+  entries(
+    list.map(([value]) => value),
+    list.map(([, row]) => row),
+    list.map(([, , column]) => column),
+    [3, 4],
+  );
+const left = (): Matrix => rand(3, 2, { seed: 1 });
+const right = (): Matrix => rand(2, 4, { seed: 2 });
+
+/** Functions of a matrix of entries, and whether the result keeps them: when each place is there once, and when some are there twice. */
+const ofEntries: readonly (readonly [string, (x: Matrix) => Matrix, boolean, boolean])[] = [
+  ["a multiple", (x) => x.mul(2), true, true],
+  ["a product with a column", (x) => matrix([1, 2, 3]).mul(x), true, true],
+  ["a product with a row", (x) => x.mul(matrix([[1, -2, 3, 4]])), true, true],
+  ["a product with a matrix", (x) => x.mul(rand(3, 4, { seed: 5 })), true, true],
+  ["a sampled product", (x) => x.mul(left().matmul(right())), true, true],
+  ["a sampled product with a transpose", (x) => x.mul(left().matmul(rand(4, 2, { seed: 3 }).T)), true, true],
+  ["a sampled product, transposed", (x) => x.T.mul(right().T.matmul(left().T)), true, true],
+  ["a product with itself", (x) => x.mul(x), true, false],
+  ["a square", (x) => x.pow(2), true, false],
+  ["signs", (x) => unary("sign", x), true, false],
+  ["minus", (x) => unary("neg", x), true, true],
+  ["a sum of the same places", (x) => x.add(x.mul(left().matmul(right()))), true, true],
+  ["a sum of other places", (x) => x.add(someEntries([[1, 1, 1]])), false, false],
+  ["a function that takes 0 to 1", (x) => unary("exp", x), false, false],
+  ["a quotient", (x) => x.div(2), false, false],
+  ["a sum with a number", (x) => x.add(1), false, false],
+];
+test.each(ofEntries)("of entries: %s", (_name, fn, once, twice) => {
+  const whole = (x: Matrix): Matrix => matrix(x.arraySync());
+  for (const [x, isKept] of [
+    [someEntries(), once],
+    [someEntries([...places, [7, 0, 3], [1, 0, 1]]), twice],
+  ] as const) {
+    const result = fn(x);
+    expect(result.format).toBe(isKept ? "entries" : "dense");
+    near(result, fn(whole(x)).arraySync());
+    near(result.sum(1), fn(whole(x)).sum(1).arraySync());
+  }
+});
+
+test("the loss of a factorization over entries makes no dense matrix", () => {
+  // 10 million rows and columns: the elements would not fit.
+  const n = 10_000_000;
+  const x = entries([3, 5], [0, n - 1], [n - 1, 2], [n, n]);
+  const [u, v] = [zeros(n, 1).add(2), zeros(1, n).add(0.5)];
+  const error = x.sub(x.mul(1 / 3).mul(u.matmul(v)));
+  expect(error.format).toBe("entries");
+  expect(error.pow(2).sum().itemSync()).toBeCloseTo((3 - 1) ** 2 + (5 - 5 / 3) ** 2, 10);
+});
+
+test("the gradient of a sampled product", () => {
+  const x = someEntries();
+  const loss = (u: Matrix, v: Matrix): Matrix => x.mul(u.matmul(v)).sum();
+  const { gradients } = gradient(loss, [left(), right()]);
+  const dense = matrix(x.arraySync());
+  near(gradients[0] as Matrix, dense.matmul(right().T).arraySync());
+  near(gradients[1] as Matrix, left().T.matmul(dense).arraySync());
 });
