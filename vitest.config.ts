@@ -49,6 +49,7 @@ const processes = [
   "test/train/transport.test.ts",
   "test/train/pipeline.process.test.ts",
   "test/train/pipeline.test.ts",
+  "test/launch/ahead-process.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
   "test/launch/preempted.test.ts",

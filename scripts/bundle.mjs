@@ -69,6 +69,8 @@ function isCommonJs(name) {
   return type !== "module" && module === undefined;
 }
 
+const namesIn = (module) => Object.keys(module).filter((name) => name !== "default");
+
 /** Node reads the whole text of an imported CommonJS package for the names of its exports, which takes longer than running it. */
 const required = (names) => ({
   name: "required",
@@ -80,7 +82,7 @@ const required = (names) => ({
         import { createRequire } from "node:module";
         const required = createRequire(import.meta.url)("${path}");
         export default required;
-        export const { ${Object.keys(require(path)).join(", ")} } = required;`,
+        export const { ${namesIn(require(path)).join(", ")} } = required;`,
     }));
   },
 });

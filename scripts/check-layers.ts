@@ -127,11 +127,14 @@ const isExported = (file: string): boolean => /^(adapters\/)?([^/]+\/)?(index|br
 /** Folders whose export has another name: for users the tensor and its functions are one module, and so are runtimes and executors. */
 const exportedAs: Readonly<Record<string, string>> = { functions: "tensor", executors: "runtime" };
 
-/** Folders whose modules may be loaded on demand: each command loads its own modules. */
-const mayImportLate: ReadonlySet<string> = new Set(["cli"]);
+/** Folders whose modules may be loaded on demand: each command loads its own modules, and a launcher its compiler only for new files. */
+const mayImportLate: ReadonlySet<string> = new Set(["cli", "launch"]);
 
-/** The module that loads the package by its name, as a user's file does: its layers are all of them. */
-const loadsPackage = "launch/library.ts";
+/** Imports of what is computed: the package by its name, as a user's file loads it, whose layers are all of them; and modules of hooks by their URLs. */
+const computedImports: Readonly<Record<string, string>> = {
+  "launch/library.ts": ".import.meta.resolve(",
+  "launch/preload.ts": ".url",
+};
 
 /** One `import` or `export … from` of a file. */
 interface Import {
@@ -207,7 +210,7 @@ function problemOf(
 ): string | undefined {
   const from = folderOf(file);
   const { specifier } = imported;
-  if (file === loadsPackage && specifier === ".import.meta.resolve(") return undefined;
+  if (computedImports[file] === specifier) return undefined;
   // Loading a module on demand does not break a cycle of folders.
   if (imported.late && specifier.startsWith(".") && !mayImportLate.has(from)) {
     return `import("${specifier}") inside the code; import at the top of the file, or move the code to the right layer`;

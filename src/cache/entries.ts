@@ -47,24 +47,31 @@ export class DiskCache {
 
   /** The value of this text: from the disk, or computed and then written. */
   get<Value>(text: string, compute: () => Value): Value {
-    const file = join(this.folder, digest(`${this.maker}\n${text}`).toString("hex"));
-    const found = readEntry(file);
-    if (found !== undefined) return found.value as Value;
-    const value = compute();
+    const found = this.find<Value>(text);
+    return found === undefined ? this.keep(text, compute()) : found.value;
+  }
+
+  /** The value of this text from the disk; undefined where there is none. */
+  find<Value>(text: string): { readonly value: Value } | undefined {
+    return readEntry(this.fileOf(text)) as { readonly value: Value } | undefined;
+  }
+
+  /** Writes the value of this text, and returns it. */
+  keep<Value>(text: string, value: Value): Value {
     try {
-      this.write(file, serialize(value));
+      this.write(this.fileOf(text), serialize(value));
     } catch {
       // A disk that is full or must not be written costs time alone.
     }
     return value;
   }
 
+  private fileOf(text: string): string {
+    return join(this.folder, digest(`${this.maker}\n${text}`).toString("hex"));
+  }
+
   private write(file: string, content: Uint8Array): void {
-    if (!existsSync(this.folder)) {
-      makeFolder(this.folder);
-      // The folder is inside of a project, whose history it is not a part of.
-      writeFileSync(join(this.folder, ".gitignore"), "*\n");
-    }
+    makeCacheFolder(this.folder);
     this.makeRoom(content.length);
     const temporary = `${file}.${randomUUID()}`;
     try {
@@ -78,7 +85,8 @@ export class DiskCache {
 
   /** Removes files, the longest unused first, until one more of this size fits; half of the room is free then. */
   private makeRoom(bytes: number): void {
-    const names = readdirSync(this.folder).filter((name) => !name.startsWith("."));
+    const entries = readdirSync(this.folder, { withFileTypes: true });
+    const names = entries.filter((entry) => entry.isFile() && !entry.name.startsWith(".")).map(({ name }) => name);
     const files = names.map((name) => statFile(join(this.folder, name)));
     let held = files.reduce((sum, { size }) => sum + size, bytes);
     let count = files.length;
@@ -92,11 +100,23 @@ export class DiskCache {
   }
 }
 
+/** Makes the folder of a cache. It is inside of a project, whose history it is not a part of. @throws if the system refuses it */
+export function makeCacheFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  makeFolder(folder);
+  writeFileSync(join(folder, ".gitignore"), "*\n");
+}
+
 /** Makes a folder and the missing ones above it, one by one: with `recursive`, Node never returns where the system refuses folders, as in `/proc`. */
 function makeFolder(folder: string): void {
   if (existsSync(folder)) return;
   makeFolder(dirname(folder));
-  mkdirSync(folder);
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    // Another process may have been first.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
 }
 
 /** A file's size and when it was last used; another process may have removed it. */

@@ -1,14 +1,11 @@
 /** @module Lowered programs from the project's cache. */
-import { createHash } from "node:crypto";
-import { existsSync, readdirSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { userOps } from "../ir/user-op.ts";
 import { type LoweredProgram, type LowerTarget, lowerProgram } from "../lower/index.ts";
 import { printProgram } from "../program/print.ts";
 import type { Program } from "../program/program.ts";
-import { readEnvironment } from "../util/settings.ts";
 import { DiskCache } from "./entries.ts";
+import { cacheFolder } from "./folder.ts";
+import { libraryDigest } from "./library.ts";
 
 /** Shorter programs, such as those of single operations, are lowered in less time than a file takes. */
 const shortText = 4000;
@@ -29,32 +26,8 @@ export function cachedLowering(
 const usesUserOps = (text: string): boolean =>
   userOps.size > 0 && Array.from(text.matchAll(/^\s*%\d+.* = (\w+)/gm)).some(([, name]) => userOps.has(name as string));
 
-const maker = libraryDigest();
-
 /** The cache of the working folder's project. */
 function ownCache(): DiskCache | undefined {
-  const { cache = "on" } = readEnvironment();
-  const folder = cache === "on" ? projectFolder(process.cwd()) : cache === "off" ? undefined : resolve(cache);
-  return maker === undefined || folder === undefined ? undefined : new DiskCache(folder, maker);
-}
-
-/** `.heddle/cache` beside the nearest package.json. */
-function projectFolder(folder: string): string | undefined {
-  if (existsSync(join(folder, "package.json"))) return join(folder, ".heddle", "cache");
-  const parent = dirname(folder);
-  return parent === folder ? undefined : projectFolder(parent);
-}
-
-/**
- * What identifies the library's code: the names of the bundle's files, which follow from their content. Undefined for single modules,
- * which change alone.
- */
-function libraryDigest(): string | undefined {
-  // Undefined in a CommonJS bundle.
-  const place = import.meta.url as string | undefined;
-  const file = place?.startsWith("file:") === true ? fileURLToPath(place) : "";
-  if (!/[\\/]dist[\\/]node[\\/]chunk-\w+\.js$/.test(file)) return undefined;
-  return createHash("sha256")
-    .update(readdirSync(dirname(file)).sort().join("\n"))
-    .digest("hex");
+  const folder = libraryDigest === undefined ? undefined : cacheFolder(process.cwd());
+  return libraryDigest === undefined || folder === undefined ? undefined : new DiskCache(folder, libraryDigest);
 }

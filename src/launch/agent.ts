@@ -7,6 +7,7 @@ import { openRunStore, type RunStore } from "../hosts/store.ts";
 import { HeddleError } from "../util/errors.ts";
 import { ownVariables } from "../util/settings.ts";
 import { version } from "../util/version.ts";
+import { compiledAhead } from "./ahead/program.ts";
 import { usableCores } from "./cores.ts";
 import { readPosition } from "./flight.ts";
 import { keepRunDirectory, makeRunDirectory, removeRunDirectory } from "./folder.ts";
@@ -69,6 +70,8 @@ class Agent {
   private readonly runDirectory = makeRunDirectory();
   private store: RunStore | undefined;
   private failed = false;
+  private ended = false;
+  private started: Promise<void> = Promise.resolve();
   private heard = performance.now();
   private pulse: NodeJS.Timeout | undefined;
   private readonly link: LauncherLink;
@@ -97,17 +100,13 @@ class Agent {
         );
         break;
       case "start":
-        try {
-          this.start(message);
-        } catch (error) {
-          this.fail(error);
-        }
+        this.started = this.start(message).catch((error: unknown) => this.fail(error));
         break;
       case "kill":
-        this.workers.find(({ rank }) => rank === message.rank)?.kill(message.signal);
+        this.whenStarted(message.rank, (worker) => worker.kill(message.signal));
         break;
       case "send":
-        this.workers.find(({ rank }) => rank === message.rank)?.send(message.value);
+        this.whenStarted(message.rank, (worker) => worker.send(message.value));
         break;
       case "end":
         this.failed &&= message.keep;
@@ -116,6 +115,14 @@ class Agent {
       case "ping":
         break;
     }
+  }
+
+  /** Messages for workers that are being started wait until they are there. */
+  private whenStarted(wanted: number, act: (worker: WorkerProcess) => void): void {
+    void this.started.then(() => {
+      const worker = this.workers.find(({ rank }) => rank === wanted);
+      if (worker !== undefined) act(worker);
+    });
   }
 
   private fail(error: unknown): void {
@@ -130,10 +137,12 @@ class Agent {
     return this.store.port;
   }
 
-  private start({ folder, file, args, outputToErrors, workers }: StartMessage): void {
+  private async start({ folder, file, args, outputToErrors, workers }: StartMessage): Promise<void> {
     if (!existsSync(folder)) throw new HeddleError("file", `there is no folder ${folder}`);
     process.chdir(folder);
     if (!existsSync(file)) throw new HeddleError("file", `there is no file ${file}`);
+    const ahead = await compiledAhead(file);
+    if (this.ended) return;
     for (const { rank, variables } of workers) {
       const own = {
         ...ownVariables(),
@@ -143,7 +152,7 @@ class Agent {
       };
       const worker = startWorker({
         rank,
-        arguments: nodeArguments(file, args),
+        arguments: nodeArguments(file, args, ahead),
         environment: own,
         inheritOutput: false,
         inheritInput: false,
@@ -166,6 +175,8 @@ class Agent {
   /** Ends what still runs, and removes what is left, except the records of a failed run. */
   async end(): Promise<void> {
     clearInterval(this.pulse);
+    this.ended = true;
+    await this.started;
     const alive = this.workers.filter(({ exit }) => exit === undefined);
     for (const worker of alive) worker.kill("SIGTERM");
     const late = setTimeout(() => {

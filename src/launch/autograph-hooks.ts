@@ -6,7 +6,8 @@ import { transformSource } from "../adapters/autograph/transform.ts";
 const transformed = /^file:.*\.[cm]?[jt]sx?(?:\?|$)/;
 // In a clone the package is not below node_modules.
 const packageUrl = new URL("..", import.meta.url).href;
-const isUserFile = (url: string): boolean =>
+/** Whether a file is transformed: not those of packages, nor the library's own. */
+export const isUserFile = (url: string): boolean =>
   transformed.test(url) && !url.includes("/node_modules/") && !url.startsWith(packageUrl);
 
 /** The hook: loads a file, transformed if it has the directive. */

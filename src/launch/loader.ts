@@ -6,25 +6,57 @@ import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { directive } from "../adapters/autograph/directive.ts";
 import { ownVariables } from "../util/settings.ts";
+import type { Ahead } from "./ahead/program.ts";
 
 const moduleUrl = (name: string): string =>
   new URL(`./${name}${extname(new URL(import.meta.url).pathname)}`, import.meta.url).href;
 
-/** Arguments for `node` that run `file`, TypeScript included, with this package's preload first. */
-export function nodeArguments(file: string, args: readonly string[]): string[] {
+/**
+ * Arguments for `node` that run `file`, TypeScript included, with this package's preload first.
+ *
+ * @param ahead what came of compiling the file ahead (`ahead/program.ts`); default: the loader runs it
+ */
+export function nodeArguments(file: string, args: readonly string[], ahead?: Ahead): string[] {
   if (process.versions.deno !== undefined) return denoArguments(file, args);
   const preload = moduleUrl("preload");
   // The sources need the loader themselves, and are not what a user's file imports.
   const isBuild = !preload.endsWith(".ts");
-  const loader = isBuild ? moduleUrl("typescript") : loaderUrl();
+  const library = isBuild && namesLibrary(file) ? [moduleUrl("library")] : [];
+  // The cache may be gone since.
+  if (ahead !== undefined && "file" in ahead && existsSync(ahead.file))
+    return [...heapArguments(), ...imported([...library, standInUrl(preload, ahead.file, file)]), ahead.file, ...args];
   // Hooks that are registered later run around earlier ones: the transform sees the file as the user wrote it.
-  const imports = [
-    ...(isBuild && namesLibrary(file) ? [moduleUrl("library")] : []),
+  const hooks = hookModules(isTypeScript(file) || !isBuild);
+  return [...heapArguments(), ...imported([...library, ...hooks, preload]), file, ...args];
+}
+
+const imported = (urls: readonly string[]): string[] => urls.flatMap((url) => ["--import", url]);
+
+/** The modules that register the hooks with which Node runs a user's files: the transform, and the loader where types are not stripped. */
+export function hookModules(isTyped: boolean): string[] {
+  const isBuild = !moduleUrl("preload").endsWith(".ts");
+  return [
     ...(isBuild ? [moduleUrl(transformName())] : []),
-    ...((isTypeScript(file) || !isBuild) && !stripsTypes() ? [loader] : []),
-    preload,
+    ...(isTyped && !stripsTypes() ? [isBuild ? moduleUrl("typescript") : loaderUrl()] : []),
   ];
-  return [...heapArguments(), ...imports.flatMap((url) => ["--import", url]), file, ...args];
+}
+
+/** A compiled file that stands in for a user's. */
+export interface StandIn {
+  readonly compiled: string;
+  readonly file: string;
+}
+
+/** The preload's URL for a process that runs a compiled file. */
+function standInUrl(preload: string, compiled: string, file: string): string {
+  return `${preload}?${new URLSearchParams({ compiled, file })}`;
+}
+
+/** What {@link standInUrl} says; undefined for a process that the loader runs. */
+export function standInOf(preload: string): StandIn | undefined {
+  const { searchParams } = new URL(preload);
+  const [compiled, file] = [searchParams.get("compiled"), searchParams.get("file")];
+  return compiled === null || file === null ? undefined : { compiled, file };
 }
 
 /**

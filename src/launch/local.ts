@@ -9,6 +9,7 @@ import type { RunLog } from "../quorum/log.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment, unknownVariables } from "../util/settings.ts";
 import { version } from "../util/version.ts";
+import { compiledAhead } from "./ahead/program.ts";
 import { threadsPerWorker, usableCores } from "./cores.ts";
 import type { Crew } from "./crew.ts";
 import { superviseElastic } from "./elastic.ts";
@@ -327,6 +328,9 @@ async function startHere(
       ? { masterHost: "127.0.0.1", runId: randomBytes(8).toString("hex"), secret: randomBytes(32).toString("hex") }
       : { masterHost: host, runId, epoch, secret: runSecret(host) ?? "" };
   const first = place?.rank ?? 0;
+  const file = resolve(options.file);
+  const ahead = await compiledAhead(file);
+  new EventLog(runDirectory).add("program", ahead);
   const store =
     first === 0
       ? await openStore(options, place === undefined ? workers : place.size, { ...meeting, port })
@@ -369,7 +373,7 @@ async function startHere(
     const localRank = place === undefined ? rank : Number(process.env["LOCAL_RANK"] ?? 0);
     const worker = startWorker({
       rank,
-      arguments: nodeArguments(resolve(options.file), options.args ?? []),
+      arguments: nodeArguments(file, options.args ?? [], ahead),
       environment: workerEnvironment({ ...run, ...changes }, { rank, localRank, localSize, threads }, process.env),
       inheritOutput: rank === 0 && options.prefix !== "all",
       inheritInput: run.size === 1,

@@ -6,11 +6,16 @@ import { isMainThread } from "node:worker_threads";
 import { loadNative } from "../executors/native/binding.ts";
 import { connectToLauncher } from "../launcher-messages/launcher.ts";
 import { readEnvironment, setVariables } from "../util/settings.ts";
-import { registerLoader, stripsTypes } from "./loader.ts";
+import { hookModules, registerLoader, standInOf, stripsTypes } from "./loader.ts";
 
-// The sources' TypeScript loader registers itself in the first thread only, and in some Nodes other threads do not inherit it.
-if (!stripsTypes() && !isMainThread) registerLoader();
-if (!stripsTypes()) register(`./module-hooks${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
+const standIn = standInOf(import.meta.url);
+if (standIn !== undefined && isMainThread && process.argv[1] === standIn.compiled) {
+  // Only the files of the program from here on have maps to keep.
+  process.setSourceMapsEnabled(true);
+  process.argv[1] = standIn.file;
+} else {
+  await registerHooks(standIn !== undefined);
+}
 // Threads of the script load this file, too, but the channel belongs to the process.
 // A process that the script forks inherits this file and the variables, but is not a worker.
 const { launcher, worker } = readEnvironment();
@@ -31,4 +36,13 @@ function tieToLauncher(launcher: number | undefined): void {
   } catch {
     // If no thread can be started, the channel still ends a worker that is not busy.
   }
+}
+
+/** Registers the hooks of a process that Node's modules and the loader run; `all`: also those that the arguments of other processes name. */
+async function registerHooks(all: boolean): Promise<void> {
+  // A thread or a forked process of a compiled program gets its arguments, but another file, which the user wrote.
+  for (const url of all ? hookModules(true) : []) await import(url);
+  // The sources' TypeScript loader registers itself in the first thread only, and in some Nodes other threads do not inherit it.
+  if (!stripsTypes() && !isMainThread) registerLoader();
+  if (!stripsTypes()) register(`./module-hooks${extname(new URL(import.meta.url).pathname)}`, import.meta.url);
 }

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 // The whole module, as in packages.ts of the runtime: webpack rewrites an imported `createRequire`.
-import nodeModule from "node:module";
+import nodeModule, { type SourceMapping } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { methodHint, nameHint } from "../util/foreign.ts";
 import { nearest } from "../util/options.ts";
@@ -30,7 +30,22 @@ function placeAbove(error: Error): Place | undefined {
   const match = /^(\S.*):(\d+)\n.*\n( *)\^+\n/.exec(error.stack ?? "");
   if (match === null) return undefined;
   const [, file, line, indent] = match as unknown as [string, string, string, string];
-  return { file: asPath(file), line: Number(line), column: indent.length + 1 };
+  return written({ file: asPath(file), line: Number(line), column: indent.length + 1 });
+}
+
+/** The place that a place in a compiled file was written at, by the file's source map. */
+function written(place: Place): Place {
+  const { originalSource, originalLine, originalColumn } = (nodeModule
+    .findSourceMap(place.file)
+    ?.findEntry(place.line - 1, place.column - 1) ?? {}) as Partial<SourceMapping>;
+  if (originalSource === undefined || originalLine === undefined || originalColumn === undefined) return place;
+  return { file: asPath(originalSource), line: originalLine + 1, column: originalColumn + 1 };
+}
+
+/** The file that a compiled file was written as. */
+function writtenFile(file: string): string {
+  const [source] = nodeModule.findSourceMap(file)?.payload.sources ?? [];
+  return source?.startsWith("file:") === true ? fileURLToPath(source) : file;
 }
 
 function missingExport(error: Error): string | undefined {
@@ -171,7 +186,7 @@ function missingModule(error: Error): string | undefined {
   const match = /^(?:Cannot find (package|module)|Package subpath) '(.+?)'.* imported from (.+)$/.exec(error.message);
   if (match === null || (code !== "ERR_MODULE_NOT_FOUND" && code !== "ERR_PACKAGE_PATH_NOT_EXPORTED")) return undefined;
   const [, kind, name, importer] = match as unknown as [string, string | undefined, string, string];
-  const file = asPath(importer);
+  const file = writtenFile(asPath(importer));
   const last = name.split("/").at(-1) as string;
   const location = placeOfImport(file, last);
   if (location === undefined) return undefined;

@@ -114,7 +114,7 @@ const table = {
   cache: variable<string>(
     "HEDDLE_CACHE",
     { legal: "on, off, or a folder", read: (value) => value },
-    "where lowered programs are kept; default `on`: in `.heddle/cache` of the project",
+    "where lowered programs and compiled files are kept; default `on`: in `.heddle/cache` of the project",
   ),
   finalize: variable(
     "HEDDLE_FINALIZE",

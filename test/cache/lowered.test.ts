@@ -134,6 +134,11 @@ describe("files", () => {
     expect(bytes).toBeLessThanOrEqual(10_000);
     expect(cache.get("39", nothing)).toBe("x".repeat(3000));
     expect(readFileSync(join(inner, ".gitignore"), "utf8")).toBe("*\n");
+    // A folder in it is another's, and no obstacle.
+    mkdirSync(join(inner, "programs"));
+    for (let index = 40; index < 60; index++) cache.get(`${index}`, () => "x");
+    expect(cache.get("59", nothing)).toBe("x");
+    expect(entries(inner)).toContain("programs");
   });
 
   test("a folder that cannot be made is no error", () => {

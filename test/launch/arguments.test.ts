@@ -1,6 +1,7 @@
 /** The arguments with which a worker's Node is started. */
+import { fileURLToPath } from "node:url";
 import { afterEach, expect, test, vi } from "vitest";
-import { nodeArguments } from "../../src/launch/loader.ts";
+import { nodeArguments, standInOf } from "../../src/launch/loader.ts";
 
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -16,4 +17,20 @@ test.each([
   const given = nodeArguments("train.mjs", ["a"]);
   expect(given.includes("--max-semi-space-size=2")).toBe(limited);
   expect(given.slice(-2)).toEqual(["train.mjs", "a"]);
+});
+
+test("a compiled file stands in for the user's while it is there", () => {
+  const compiled = fileURLToPath(import.meta.url);
+  const file = "/a project/träin & #1?.ts";
+  const given = nodeArguments(file, ["a"], { file: compiled });
+  expect(given.slice(-2)).toEqual([compiled, "a"]);
+  expect(given.filter((word) => word.startsWith("file:")).map((url) => standInOf(url))).toEqual([{ compiled, file }]);
+  for (const ahead of [{ file: `${compiled}.gone` }, { loader: "a reason" }, undefined]) {
+    const byLoader = nodeArguments(file, ["a"], ahead);
+    expect(byLoader.slice(-2)).toEqual([file, "a"]);
+    expect(byLoader.filter((word) => word.startsWith("file:")).map((url) => standInOf(url))).not.toContainEqual({
+      compiled,
+      file,
+    });
+  }
 });

@@ -76,7 +76,7 @@ describe.skipIf(!native || process.platform !== "linux")("three ranks", { timeou
       expect.arrayContaining(["config.json", "events.jsonl", "rank-0.flight", "rank-1.flight", "rank-2.flight"]),
     );
     const events = parseEvents(readFileSync(join(folder, "events.jsonl"), "utf8")).map(({ event }) => event);
-    expect(events.slice(0, 4)).toEqual(["start", "worker", "worker", "worker"]);
+    expect(events.slice(0, 5)).toEqual(["start", "program", "worker", "worker", "worker"]);
     expect(events).toEqual(expect.arrayContaining(["waiting", "goes on", "ended", "failure", "end"]));
     const { status, stdout } = heddle(["doctor", folder]);
     expect(status).toBe(0);
