@@ -11,9 +11,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { peerFile, pythonEnvironment, root } from "./commands.ts";
-import { inputShapes, integerShapes, type ParameterShape, parameterShapes, workloadData } from "./kinds/index.ts";
+import { type ParameterShape, parameterShapes, workloadData } from "./kinds/index.ts";
 import type { Spec } from "./peers/link.ts";
-import { twoWorkloads, type Workload } from "./workloads.ts";
+import { trainingSpec, twoWorkloads, type Workload } from "./workloads.ts";
 
 /** Milliseconds of each save and load. */
 export interface SaveTimes {
@@ -47,7 +47,8 @@ const python = join(root, ".heddle", "bench", "bin", "python");
 const work = mkdtempSync(join(place, "heddle-checkpoints-"));
 process.once("exit", () => rmSync(work, { recursive: true, force: true }));
 
-const { sizes, optimizer } = twoWorkloads.find(({ name }) => name === "gpt-fsdp") as Workload;
+const gpt = twoWorkloads.find(({ name }) => name === "gpt-fsdp") as Workload;
+const { sizes } = gpt;
 const data = join(work, "gpt.bin");
 writeFileSync(data, workloadData(sizes));
 const states: Measurement["states"] = {
@@ -56,14 +57,6 @@ const states: Measurement["states"] = {
 };
 const bytesOf = (name: string): number =>
   12 * (states[name] ?? []).reduce((sum, [, shape]) => sum + shape.reduce((product, size) => product * size, 1), 0);
-
-const spec = (processes: number): Spec => ({
-  ...{ port: 0, token: "", peer: "heddle", threads: 1, processes, sharded: true, sizes, optimizer: optimizer ?? null },
-  ...{ precision: null, data, onnx: null },
-  parameters: parameterShapes(sizes),
-  inputs: inputShapes(sizes),
-  integers: integerShapes(sizes),
-});
 
 type Start = (file: string, processes: number) => [program: string, args: string[], env: object];
 
@@ -97,7 +90,7 @@ async function run(name: string, processes: number): Promise<Found> {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
   const file = join(folder, "measurement.json");
-  const measurement: Measurement = { folder, saves: 3, gpt: spec(processes), states };
+  const measurement: Measurement = { folder, saves: 3, gpt: trainingSpec({ ...gpt, processes }, data), states };
   writeFileSync(file, JSON.stringify(measurement));
   const [program, args, env] = (peers[name] as (typeof peers)[string])(file, processes);
   const child = spawn(program, args, { cwd: root, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });

@@ -1,19 +1,23 @@
 /** @module The workloads: their sizes, and how they are trained. */
-import type {
-  EagerOperation,
-  EmbeddingSizes,
-  EmbedSizes,
-  GemmSizes,
-  GptSizes,
-  LeNetSizes,
-  LinalgProblem,
-  LinalgSizes,
-  LstmSizes,
-  MlpSizes,
-  ReduceOperation,
-  ResnetSizes,
-  Sizes,
+import {
+  type EagerOperation,
+  type EmbeddingSizes,
+  type EmbedSizes,
+  type GemmSizes,
+  type GptSizes,
+  inputShapes,
+  integerShapes,
+  type LeNetSizes,
+  type LinalgProblem,
+  type LinalgSizes,
+  type LstmSizes,
+  type MlpSizes,
+  parameterShapes,
+  type ReduceOperation,
+  type ResnetSizes,
+  type Sizes,
 } from "./kinds/index.ts";
+import type { Spec } from "./peers/link.ts";
 
 /** How the training workloads update their parameters; what is not said is PyTorch's default. */
 export type OptimizerSettings =
@@ -214,6 +218,15 @@ const twoProcesses = (name: string): Workload[] => {
     { ...shared, name: `${name}-fsdp`, title: `${title}, fully sharded`, sharded: true },
   ];
 };
+
+/** What a training of Heddle reads, where no harness asks it for steps; `data`: the file of its numbers. */
+export const trainingSpec = ({ sizes, optimizer, sharded, precision, processes }: Workload, data: string): Spec => ({
+  ...{ port: 0, token: "", peer: "heddle", threads: 1, processes, sharded: sharded ?? false },
+  ...{ sizes, optimizer: optimizer ?? null, precision: precision ?? null, data, onnx: null },
+  parameters: parameterShapes(sizes),
+  inputs: inputShapes(sizes),
+  integers: integerShapes(sizes),
+});
 
 /** The workloads of `--only two`: data parallel and fully sharded. */
 export const twoWorkloads: readonly Workload[] = ["lenet", "resnet20", "gpt"].flatMap(twoProcesses);

@@ -328,6 +328,7 @@ describe("stages", () => {
 
   const plan = (loss: Loss, more: Partial<PipelineOptions> = {}, mesh: { [axis: string]: number } = { stage: 3 }) =>
     planned(trainStep(loss), mesh, options(more));
+  const both = { stage: 3, data: 2 };
 
   it.each([
     [
@@ -364,6 +365,16 @@ describe("stages", () => {
       "rows that do not divide",
       () => plan(chained, { microBatches: 3 }),
       /input 'x' of 8 rows cannot be split into 3 equal micro-batches/,
+    ],
+    [
+      "a parameter in unequal parts",
+      () => plan(chained, { layouts: (path) => (path === "params.a" ? parseLayout("R S(0:2+1)") : undefined) }, both),
+      /'params\.a' as S\(0:2\+1\) gives the devices of a stage parts of unequal sizes/,
+    ],
+    [
+      "rows in unequal parts",
+      () => plan(chained, { layouts: (path) => (path === "x" ? parseLayout("R S(0:6+2)") : undefined) }, both),
+      /S\(0:6\+2\).* dim 0 is split unevenly on another axis/,
     ],
     [
       "a gap between stages",

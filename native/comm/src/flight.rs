@@ -14,10 +14,10 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::small::{Described, TEXT_WORDS, mix};
+use crate::small::{Described, TEXT_WORDS, mix, used_words};
 use crate::{Error, Result};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"HDLFLT02");
+const MAGIC: u64 = u64::from_le_bytes(*b"HDLFLT03");
 const SLOTS: usize = 256;
 const HEADER: usize = 8;
 const SLOT: usize = 32;
@@ -50,7 +50,7 @@ pub struct FlightEntry {
     pub progress: u64,
     /// What it is, such as `allReduce sum f32 x 320 'gradients 0'`; cut to 176 bytes.
     pub description: String,
-    /// Start, nanoseconds since the Unix epoch.
+    /// Start, nanoseconds since the Unix epoch; of messages of at most 16 KiB, to a few milliseconds.
     pub started: u64,
     /// End, nanoseconds since the Unix epoch, to a few milliseconds; 0 while it runs.
     pub finished: u64,
@@ -134,9 +134,11 @@ impl Recorder {
         }
     }
 
-    /// Records a collective that begins; returns its number.
-    pub(crate) fn start(&self, group: u64, sequence: u64, description: &Described) -> u64 {
-        let index = self.started.fetch_add(1, Ordering::Relaxed);
+    /// Records a collective that begins; returns its number. One at a time: `coarse`, for a short one, takes the time of the
+    /// system's last tick, which is a single load.
+    pub(crate) fn start(&self, group: u64, sequence: u64, description: &Described, coarse: bool) -> u64 {
+        let index = self.started.load(Ordering::Relaxed);
+        self.started.store(index + 1, Ordering::Relaxed);
         let words = self.words();
         if words.is_empty() {
             return index;
@@ -144,10 +146,10 @@ impl Recorder {
         let at = HEADER + (index as usize % SLOTS) * SLOT;
         let slot = &words[at..at + SLOT];
         slot[0].store(0, Ordering::Release);
-        let fixed =
-            [index, sequence, group, words[2].load(Ordering::Relaxed), now(ClockId::Realtime), description.length];
+        let started = now(if coarse { ClockId::RealtimeCoarse } else { ClockId::Realtime });
+        let fixed = [index, sequence, group, words[2].load(Ordering::Relaxed), started, description.length];
         fixed.iter().zip(&slot[1..]).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
-        description.words.iter().zip(&slot[TEXT_AT..]).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
+        description.used().iter().zip(&slot[TEXT_AT..]).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
         slot[7].store(0, Ordering::Relaxed);
         slot[8].store(1, Ordering::Relaxed);
         slot[9].store(0, Ordering::Relaxed);
@@ -166,7 +168,6 @@ impl Recorder {
     pub(crate) fn finish(&self, index: u64, succeeded: bool) {
         let at = HEADER + (index as usize % SLOTS) * SLOT;
         if let Some(slot) = self.words().get(at..at + SLOT) {
-            // The time of the system's last tick, which is a single load.
             let ended = now(ClockId::RealtimeCoarse).max(slot[5].load(Ordering::Relaxed));
             slot[9].store(ended, Ordering::Relaxed);
             slot[8].store(if succeeded { 2 } else { 3 }, Ordering::Release);
@@ -197,7 +198,8 @@ pub fn read_flight(path: &Path) -> Result<Flight> {
 }
 
 fn read_slot((position, slot): (usize, &[u64])) -> Option<FlightEntry> {
-    let check = mix(mix(0, slot[TEXT_AT..].iter().copied()), slot[1..7].iter().copied());
+    let text = &slot[TEXT_AT..][..used_words(slot[6])];
+    let check = mix(mix(0, text.iter().copied()), slot[1..7].iter().copied());
     if slot[0] != check || slot[1] as usize % SLOTS != position {
         return None;
     }
@@ -207,7 +209,7 @@ fn read_slot((position, slot): (usize, &[u64])) -> Option<FlightEntry> {
         3 => FlightState::Failed,
         _ => return None,
     };
-    let text: Vec<u8> = slot[TEXT_AT..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let text: Vec<u8> = text.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let text = &text[..(slot[6] as usize).min(text.len())];
     Some(FlightEntry {
         index: slot[1],

@@ -1,6 +1,5 @@
 //! Collectives among an ordered choice of ranks.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,16 +7,15 @@ use crate::drive::Job;
 use crate::exchange::{Listed, Messages};
 use crate::frame::{Fnv, Header};
 use crate::memory::{Memory, Place, Scratch, Space};
+use crate::prepared::{Call, Calls, Prepared};
 use crate::reduce::{Triple, combine};
 use crate::schedule::{Pattern, Schedule};
-use crate::small::{Texts, carry, hash_text};
+use crate::small::{carry, hash_text};
 use crate::state::Shared;
 use crate::transport::Transport;
 use crate::{Dtype, Error, Part, Reduction, Result};
 
 const MAX_NAME: usize = 64;
-/// Longest label shown; all of it counts when ranks are compared.
-const MAX_LABEL: usize = 120;
 
 /// An ordered choice of ranks of a world. `Send`; used from one thread at a time.
 ///
@@ -33,8 +31,7 @@ pub struct Group {
     // Kept between calls, so that equal calls allocate nothing.
     scratch: Scratch,
     listed: Listed,
-    ends: Vec<usize>,
-    texts: Texts,
+    calls: Calls,
     /// This rank and another, the sender first, for messages between two ranks alone.
     pairs: Vec<Group>,
 }
@@ -43,17 +40,6 @@ impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Group").field("name", &self.name).field("ranks", &self.ranks).finish_non_exhaustive()
     }
-}
-
-/// A collective as called.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    pattern: Pattern,
-    dtype: Dtype,
-    reduction: Reduction,
-    label: &'a str,
-    /// Broadcast from the first of two ranks to the other, under a name of its own.
-    transfer: bool,
 }
 
 impl Group {
@@ -75,8 +61,8 @@ impl Group {
         let sequence = shared.sequence(id);
         let (ranks, name) = (ranks.to_vec(), name.to_owned());
         let (scratch, listed) = (Scratch::default(), Listed::default());
-        let (ends, texts, pairs) = (Vec::new(), Texts::default(), Vec::new());
-        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, ends, texts, pairs })
+        let (calls, pairs) = (Calls::default(), Vec::new());
+        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, calls, pairs })
     }
 
     /// Number of ranks in the group.
@@ -217,34 +203,28 @@ impl Group {
     }
 
     fn carry(&mut self, parts: &[Part<'_>], call: Call<'_>, listed: Option<&Listed>) -> Result<()> {
-        let (size, index) = (self.ranks.len(), self.index);
-        self.ends.clear();
-        let mut block = 0;
+        let prepared = self.calls.of(call, parts, || {
+            Prepared::new(call, parts, (self.ranks.len(), self.index), (&self.name, &self.ranks))
+        })?;
         for part in parts {
-            block += call.block_bytes(part, size, index).map_err(|what| Error::Invalid(call.say(&what)))?;
-            self.ends.push(block);
+            call.check_addresses(part, self.index).map_err(|what| Error::Invalid(call.say(&what)))?;
         }
-        let fingerprint = call.fingerprint(parts);
-        let text = self.texts.of(fingerprint, |text| {
-            call.describe(text, block / call.dtype.size(), size);
-            let what = text.len();
-            let _ = write!(text, "\0'{}' of ranks {:?}", self.name, Few(&self.ranks));
-            what
-        });
-        let (what, described, text) = (&text.whole[..text.what], &text.described, text.whole.as_bytes());
-        let schedule = Schedule::new(call.pattern, size, index, block);
-        let stride = block.next_multiple_of(64);
+        let Prepared { schedule, fingerprint, ref ends, ref described, .. } = *prepared;
+        let stride = schedule.bytes.next_multiple_of(64);
         let staging = self.scratch.at_least(schedule.segment() + stride * schedule.scratch_blocks());
         let scratch = staging.wrapping_add(schedule.segment());
-        let memory = Memory { parts, ends: &self.ends, scratch, stride, staging };
+        let memory = Memory { parts, ends, scratch, stride, staging };
         let shared = &*self.shared;
-        shared.exclusively(what, |transport| {
-            let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-            let flight = shared.flight.start(self.id, sequence, described);
+        shared.exclusively(prepared.what(), |transport| {
+            // One collective at a time takes numbers.
+            let sequence = self.sequence.load(Ordering::Relaxed);
+            self.sequence.store(sequence + 1, Ordering::Relaxed);
+            let flight = shared.flight.start(self.id, sequence, described, schedule.is_small());
             let header = header(shared, self.id, sequence, fingerprint);
             let ranks = self.ranks.as_slice();
             let reduce = (call.dtype, call.reduction);
             let messages = listed.map_or(Messages::Computed(schedule), Messages::Listed);
+            let (what, text) = (prepared.what(), prepared.text());
             let job = Job { shared, ranks, schedule: messages, memory, reduce, header, what, text, flight };
             let result = perform(&job, schedule, transport);
             shared.flight.finish(flight, result.is_ok());
@@ -287,131 +267,33 @@ fn perform(job: &Job<'_>, schedule: Schedule, transport: &mut dyn Transport) -> 
     }
     carry(job, transport)?;
     if schedule.collects() {
-        let from = if pattern == Pattern::ReduceScatter { me } else { 0 };
-        // SAFETY: the schedule asked for `size` scratch blocks, and `from` is a block of the checked inputs.
-        unsafe {
-            job.memory.copy(&place(Space::In, from), &place(Space::Scratch, me));
-            fold(job, size, &place(Space::Scratch, 0));
-            job.memory.copy(&place(Space::Scratch, 0), &place(Space::Out, 0));
-        }
+        // SAFETY: the schedule asked for `size` scratch blocks, which all but the own one have been received into.
+        unsafe { fold(job, &schedule) };
     }
     Ok(())
 }
 
-/// Combines scratch blocks 0, 1, … into block 0, in this order.
+/// Combines the ranks' blocks 0, 1, … in this order into the output: the own one from the input, the others from scratch.
 ///
 /// # Safety
 /// There must be `size` scratch blocks.
-unsafe fn fold(job: &Job<'_>, size: usize, first: &Place) {
-    let (out, bytes) = job.memory.piece(first, 0);
-    for index in 1..size {
-        let (right, _) = job.memory.piece(&Place { block: index, ..*first }, 0);
-        // SAFETY: scratch blocks are aligned, apart, and `bytes` long.
-        unsafe { combine(job.reduce.0, job.reduce.1, Triple { out, left: out, right, bytes }) };
-    }
-}
-
-/// Formats the first ranks of a long list.
-struct Few<'a>(&'a [usize]);
-
-impl std::fmt::Debug for Few<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shown = &self.0[..self.0.len().min(8)];
-        write!(f, "{shown:?}{}", if shown.len() < self.0.len() { "…" } else { "" })
-    }
-}
-
-impl<'a> Call<'a> {
-    fn new(pattern: Pattern, dtype: Dtype, reduction: Reduction, label: &'a str) -> Self {
-        Self { pattern, dtype, reduction, label, transfer: false }
-    }
-
-    fn op(&self) -> &'static str {
-        match self.pattern {
-            Pattern::Broadcast { .. } if self.transfer => "transfer",
-            Pattern::AllReduce => "allReduce",
-            Pattern::ReduceScatter => "reduceScatter",
-            Pattern::AllGather => "allGather",
-            Pattern::AllToAll => "allToAll",
-            Pattern::Broadcast { .. } => "broadcast",
-            Pattern::Exchange => "exchange",
-            Pattern::Barrier => "barrier",
+unsafe fn fold(job: &Job<'_>, schedule: &Schedule) {
+    let Schedule { pattern, size, me, bytes: len, .. } = *schedule;
+    let place = |space, block| Place { space, block, start: 0, len };
+    let own = place(Space::In, if pattern == Pattern::ReduceScatter { me } else { 0 });
+    let of = |rank| if rank == me { own } else { place(Space::Scratch, rank) };
+    for rank in 1..size {
+        let left = if rank == 1 { of(0) } else { place(Space::Scratch, 0) };
+        // The output may be the input, which is read last.
+        let out = place(if rank + 1 == size { Space::Out } else { Space::Scratch }, 0);
+        let mut at = 0;
+        while at < len {
+            let pieces = [&out, &left, &of(rank)].map(|place| job.memory.piece(place, at));
+            let [(out, _), (left, _), (right, _)] = pieces;
+            let bytes = pieces.iter().fold(len, |least, (_, bytes)| least.min(*bytes));
+            // SAFETY: the pieces are `bytes` long, of whole elements; an output is equal to or apart from its input.
+            unsafe { combine(job.reduce.0, job.reduce.1, Triple { out, left, right, bytes }) };
+            at += bytes;
         }
-    }
-
-    fn short_label(&self) -> &str {
-        &self.label[..self.label.floor_char_boundary(MAX_LABEL)]
-    }
-
-    fn say(&self, what: &str) -> String {
-        format!("{} {} '{}': {what}", self.op(), self.dtype, self.short_label())
-    }
-
-    /// Writes the descriptions for peers and people; `count` is that of one block.
-    fn describe(&self, text: &mut String, count: usize, size: usize) {
-        let dtype = self.dtype;
-        // Writing to a string cannot fail.
-        let _ = match self.pattern {
-            Pattern::AllReduce => write!(text, "allReduce {} {dtype} x {count}", self.reduction),
-            Pattern::ReduceScatter => write!(text, "reduceScatter {} {dtype} x {}", self.reduction, count * size),
-            Pattern::AllGather => write!(text, "allGather {dtype} x {count}"),
-            Pattern::AllToAll => write!(text, "allToAll {dtype} x {}", count * size),
-            Pattern::Broadcast { .. } if self.transfer => write!(text, "transfer {dtype} x {count}"),
-            Pattern::Broadcast { root } => write!(text, "broadcast from position {root} {dtype} x {count}"),
-            // The counts differ between ranks.
-            Pattern::Exchange => write!(text, "exchange {dtype}"),
-            Pattern::Barrier => write!(text, "barrier"),
-        };
-        let _ = write!(text, " '{}'", self.short_label());
-        // The zero byte separates the description from the name of the group.
-        if text.contains('\0') {
-            *text = text.replace('\0', " ");
-        }
-    }
-
-    /// The fingerprint, which is equal on ranks in the same collective.
-    fn fingerprint(&self, parts: &[Part<'_>]) -> u64 {
-        let root = if let Pattern::Broadcast { root } = self.pattern { root } else { 0 };
-        let hash =
-            hash_text(Fnv::new(), self.op()).word(root as u64).word(self.dtype as u64).word(self.reduction as u64);
-        let hash = hash_text(hash, self.label).word(parts.len() as u64);
-        // In an exchange, the length of each message is checked when it arrives.
-        let sizes = |part: &Part<'_>| if self.pattern == Pattern::Exchange { 0 } else { part.output_bytes as u64 };
-        parts.iter().fold(hash, |hash, part| hash.word(sizes(part))).finish()
-    }
-
-    /// Bytes of one block of a part, if the part fits the call.
-    fn block_bytes(&self, part: &Part<'_>, size: usize, me: usize) -> std::result::Result<usize, String> {
-        let (input, output) = (part.input_bytes, part.output_bytes);
-        let reads = !matches!(self.pattern, Pattern::Broadcast { root } if root != me);
-        let (fits, block) = match self.pattern {
-            Pattern::AllReduce => (input == output, input),
-            Pattern::ReduceScatter => (output.checked_mul(size) == Some(input), output),
-            Pattern::AllGather => (input.checked_mul(size) == Some(output), input),
-            Pattern::AllToAll => (input == output && input % size == 0, input / size),
-            Pattern::Broadcast { .. } => (!reads || input == output, output),
-            Pattern::Exchange => (true, input.max(output)),
-            Pattern::Barrier => (true, 0),
-        };
-        let element = self.dtype.size();
-        if !fits || block % element != 0 {
-            let (input, output) = (input as f64 / element as f64, output as f64 / element as f64);
-            return Err(format!("an input of {input} and an output of {output} elements do not fit {size} ranks"));
-        }
-        let aligned = |address: usize, bytes: usize| bytes == 0 || address.is_multiple_of(element);
-        if !aligned(part.output.addr(), output) || (reads && !aligned(part.input.addr(), input)) {
-            return Err(format!("an address is not a multiple of {element}"));
-        }
-        let (from, to) = (part.input.addr(), part.output.addr());
-        let apart = from + input <= to || to + output <= from || input == 0 || output == 0;
-        let same = match self.pattern {
-            Pattern::AllReduce | Pattern::Broadcast { .. } => from == to,
-            Pattern::AllGather => from == to + me * block,
-            _ => false,
-        };
-        if reads && !apart && !same {
-            return Err("an input overlaps its output in a way that this collective cannot work on".into());
-        }
-        Ok(block)
     }
 }

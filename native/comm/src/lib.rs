@@ -34,6 +34,7 @@ mod lifeline;
 mod memory;
 mod mesh;
 mod net;
+mod prepared;
 mod reduce;
 mod schedule;
 mod shared_memory;

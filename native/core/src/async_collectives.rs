@@ -116,13 +116,15 @@ impl Drop for CollectiveThread {
 /// The asynchronous collectives of one run.
 pub(crate) struct AsyncCollectives<'a> {
     shared: &'a Shared,
+    /// Whether this run has started one; told to no other thread.
+    started: AtomicBool,
     /// Ends the waits of the collective that runs.
     abort: &'a dyn Fn(),
 }
 
 impl<'a> AsyncCollectives<'a> {
     pub(crate) fn new(thread: &'a CollectiveThread, abort: &'a dyn Fn()) -> AsyncCollectives<'a> {
-        AsyncCollectives { shared: &thread.shared, abort }
+        AsyncCollectives { shared: &thread.shared, started: AtomicBool::new(false), abort }
     }
 
     /// A guard that, when it is dropped, cancels what is queued and waits for the collective that runs.
@@ -142,6 +144,7 @@ impl<'a> AsyncCollectives<'a> {
     ) -> Result<()> {
         let Some((handle, outermost)) = handle else { return self.wait_for_all().and_then(|()| work()) };
         let work = std::mem::transmute::<Work<'w>, Work<'static>>(Box::new(work));
+        self.started.store(true, Ordering::Relaxed);
         self.shared.lock().queue.push_back((Started { handle, step, outermost }, work));
         self.shared.changed.notify_all();
         Ok(())
@@ -174,6 +177,9 @@ impl<'a> AsyncCollectives<'a> {
 
     /// Waits until no collective is in flight: all collectives run in the order of the program's steps.
     pub(crate) fn wait_for_all(&self) -> Result<()> {
+        if !self.started.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         self.shared.wait_for_all();
         self.failure().map_or(Ok(()), Err)
     }
@@ -184,7 +190,7 @@ pub(crate) struct WaitAtEnd<'a>(&'a AsyncCollectives<'a>);
 
 impl Drop for WaitAtEnd<'_> {
     fn drop(&mut self) {
-        let WaitAtEnd(AsyncCollectives { shared, abort }) = self;
+        let WaitAtEnd(AsyncCollectives { shared, abort, .. }) = self;
         let mut state = shared.lock();
         // A run without an error has waited for all collectives.
         state.queue.clear();

@@ -14,7 +14,7 @@ import { HeddleError } from "../../util/errors.ts";
 import { describePosition } from "../../util/source.ts";
 import { type BucketSizes, formBuckets } from "../buckets.ts";
 import type { ValueFormat } from "../formats.ts";
-import { type Layout, type Placement, replicate, replicated, shard } from "../layout.ts";
+import { formatLayout, type Layout, type Placement, replicate, replicated, shard } from "../layout.ts";
 import { deviceCount, type Mesh } from "../mesh.ts";
 import { type PlannedValue, type PlanOptions, planGraph } from "../plan.ts";
 import { linearSets } from "../strategy.ts";
@@ -59,8 +59,8 @@ export function pipelineError(message: string, node?: Node, hint?: string): Hedd
 /**
  * Plans a graph on a mesh with its batch split into micro-batches.
  *
- * @throws HeddleError `pipeline` when the rows cannot be split evenly, or when a node needs the whole batch at once (such as
- * statistics over the batch inside the network).
+ * @throws HeddleError `pipeline` when the rows cannot be split evenly, when devices would have parts of unequal sizes, or when a
+ * node needs the whole batch at once (such as statistics over the batch inside the network).
  */
 export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions): MicroPlan {
   const { microBatches, batch } = options;
@@ -74,6 +74,13 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
     outputs: options.outputs?.map((layout) => layout && [...layout, replicate]) ?? [],
     finish: options.finish ?? ((local) => formBuckets(local, noBuckets)),
   });
+  const uneven = plan.inputs.find(({ layout }) => formatLayout(layout).includes(":"));
+  if (plan.classes.length > 1)
+    throw pipelineError(
+      `${uneven === undefined ? `'${graph.name}'` : `'${uneven.name}' as ${formatLayout(uneven.layout.slice(0, -1))}`} gives the devices of a stage parts of unequal sizes, for which a pipeline has no programs`,
+      undefined,
+      "choose sizes that the number of devices divides, or leave the value whole on that axis",
+    );
   const local = accumulateEarly(plan.local, options);
   checkAccumulations(local);
   const onMesh = ({ layout, used, ...value }: PlannedValue): PlannedValue => ({
@@ -81,14 +88,13 @@ export function planMicroBatches(graph: Graph, mesh: Mesh, options: MicroOptions
     layout: layout.slice(0, -1),
     ...(used && { used: used.slice(0, -1) }),
   });
-  plan.outputs.forEach(({ name, layout }, index) => {
-    if (layout.at(-1)?.kind === "replicate") return;
+  const rows = plan.outputs.findIndex(({ layout }) => layout.at(-1)?.kind !== "replicate");
+  if (rows >= 0)
     throw pipelineError(
-      `output '${name}' has a row for every row of the batch; a pipeline returns values combined over the micro-batches`,
-      graph.outputs[index],
+      `output '${plan.outputs[rows]?.name}' has a row for every row of the batch; a pipeline returns values combined over the micro-batches`,
+      graph.outputs[rows],
       "return a sum or a mean over the batch",
     );
-  });
   return { graph: local, formats: plan.formats, inputs: plan.inputs.map(onMesh), outputs: plan.outputs.map(onMesh) };
 }
 
@@ -100,9 +106,8 @@ function checkRows(graph: Graph, mesh: Mesh, { microBatches, batch, inputs }: Mi
     const devices = deviceCount({ axes: mesh.axes.filter((_axis, at) => splits(inputs?.[index]?.[at])) });
     const rows = type.shape[0];
     if (rows !== undefined && rows % (microBatches * devices) === 0) return;
-    const over = devices === 1 ? "" : ` on each of ${devices} devices`;
     throw pipelineError(
-      `input '${name}' of ${rows ?? "no"} rows cannot be split into ${microBatches} equal micro-batches${over}`,
+      `input '${name}' of ${rows ?? "no"} rows cannot be split into ${microBatches} equal micro-batches${devices === 1 ? "" : ` on each of ${devices} devices`}`,
       undefined,
       `choose a batch that ${microBatches * devices} divides`,
     );

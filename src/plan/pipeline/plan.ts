@@ -48,7 +48,12 @@ export function planPipeline(graph: Graph, mesh: Mesh, pipeline: PipelineOptions
   const { microBatches, costs, stages, batch, updates, gatherEach } = pipeline;
   const { size } = mesh.axes[stagePosition] as MeshAxis;
   const schedule = makeSchedule(countStages(graph, stages), pipeline, size);
-  checkRanks(schedule, size);
+  if (schedule.ranks.length !== size)
+    throw new HeddleError(
+      "pipeline",
+      `schedule '${schedule.name}' of ${schedule.stages} stages has ${schedule.ranks.length} ranks, axis '${stageAxis}' has ${size} devices`,
+      { hint: `give the mesh ${stageAxis}=${schedule.ranks.length}, or the parameters other stages` },
+    );
   simulate(schedule, costs);
   const innerMesh: Mesh = { axes: mesh.axes.filter((_axis, index) => index !== stagePosition) };
   const innerLayout = (layout?: Layout): Layout | undefined => layout?.toSpliced(stagePosition, 1);
@@ -81,16 +86,14 @@ function countStages(graph: Graph, stages: readonly (number | undefined)[]): num
   const assigned = stages.filter((stage) => stage !== undefined);
   if (assigned.length === 0) throw new HeddleError("pipeline", `'${graph.name}': no input is on any stage`);
   const count = Math.max(...assigned) + 1;
-  for (let stage = 0; stage < count; stage++) {
-    if (assigned.includes(stage)) continue;
-    const example = inputSpecs(graph).find((_spec, index) => stages[index] === count - 1);
-    throw new HeddleError(
-      "pipeline",
-      `'${graph.name}': no parameter is on stage ${stage}, but '${example?.name}' is on stage ${count - 1}`,
-      { hint: "number the stages from 0 without gaps" },
-    );
-  }
-  return count;
+  const missing = range(count).find((stage) => !assigned.includes(stage));
+  if (missing === undefined) return count;
+  const example = inputSpecs(graph)[stages.indexOf(count - 1)];
+  throw new HeddleError(
+    "pipeline",
+    `'${graph.name}': no parameter is on stage ${missing}, but '${example?.name}' is on stage ${count - 1}`,
+    { hint: "number the stages from 0 without gaps" },
+  );
 }
 
 /**
@@ -115,13 +118,4 @@ export function makeSchedule(
       `schedule '${result.name}' is for ${result.stages} stages and ${result.microBatches} micro-batches; there are ${stages} and ${microBatches}`,
     );
   return result;
-}
-
-function checkRanks({ name, stages, ranks }: Schedule, size: number): void {
-  if (ranks.length !== size)
-    throw new HeddleError(
-      "pipeline",
-      `schedule '${name}' of ${stages} stages has ${ranks.length} ranks, axis '${stageAxis}' has ${size} devices`,
-      { hint: `give the mesh ${stageAxis}=${ranks.length}, or the parameters other stages` },
-    );
 }

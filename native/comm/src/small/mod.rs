@@ -10,5 +10,5 @@ mod whole;
 pub(crate) use ahead::Ahead;
 pub(crate) use lane::{Lane, Pair, Steps};
 pub(crate) use mutual::carry;
-pub(crate) use texts::{Described, TEXT_WORDS, Texts, hash_text, mix};
+pub(crate) use texts::{Described, TEXT_WORDS, hash_text, mix, used_words};
 pub(crate) use whole::spins;

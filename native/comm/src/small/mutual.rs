@@ -42,7 +42,7 @@ impl SharedLink {
 /// theirs over their links, else over the links alone.
 pub(crate) fn carry(job: &Job<'_>, transport: &mut dyn Transport) -> Result<()> {
     let schedule = match job.schedule {
-        Messages::Computed(schedule) if schedule.direct && schedule.bytes <= MOST && schedule.is_mutual() => schedule,
+        Messages::Computed(schedule) if schedule.is_small() => schedule,
         _ => return Drive::new(job, transport).run(),
     };
     let mut rest = Listed::default();
@@ -96,9 +96,10 @@ fn await_next(job: &Job<'_>, transport: &mut dyn Transport, message: &Receive, i
 }
 
 impl Schedule {
-    /// Whether all ranks send each other as many messages as they get.
-    fn is_mutual(&self) -> bool {
-        !matches!(self.pattern, Pattern::Broadcast { .. } | Pattern::Exchange | Pattern::Barrier)
+    /// Whether each rank sends every other one small message, and gets one.
+    pub(crate) fn is_small(&self) -> bool {
+        let mutual = !matches!(self.pattern, Pattern::Broadcast { .. } | Pattern::Exchange | Pattern::Barrier);
+        self.direct && self.bytes <= MOST && mutual
     }
 }
 

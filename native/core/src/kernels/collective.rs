@@ -1,6 +1,8 @@
 //! Collectives, the waits for them, and the coordinates of this device.
 
-use crate::calls::{AxisIndexJson, CollectiveJson, WaitJson};
+use std::sync::OnceLock;
+
+use crate::calls::{AxisIndexJson, CollectiveJson, PartJson, WaitJson};
 use crate::collectives::{output_count, total, Call, CollectiveOp, Counts, Part, ReduceOp};
 use crate::dtype::DType;
 use crate::reader::{kernels, Reader};
@@ -32,6 +34,8 @@ pub struct Collective {
     spaces: Vec<usize>,
     /// Handle, and number of the step among the outermost ones, of an asynchronous collective.
     handle: Option<(u32, usize)>,
+    /// The number of members with which parts have been checked, and the bytes of each part's output then.
+    checked: OnceLock<(usize, Vec<usize>)>,
 }
 
 /// The positions of the members of an exchange; relative positions count from `me`.
@@ -70,7 +74,7 @@ impl Collective {
             bail!("missing field `members`, which an asynchronous collective needs");
         }
         let handle = call.handle.zip(reader.in_flight.outermost);
-        Ok(Collective { reduction, spaces: reader.spaces.to_vec(), handle, call })
+        Ok(Collective { reduction, spaces: reader.spaces.to_vec(), handle, checked: OnceLock::new(), call })
     }
 }
 
@@ -99,9 +103,43 @@ impl Collective {
         if let Some(members) = self.call.members.filter(|members| *members != size) {
             bail!("axis {axis} has {size} members, not {members}");
         }
-        let mut parts = Vec::with_capacity(self.call.parts.len());
+        let outputs = match self.checked.get() {
+            Some((members, outputs)) if *members == size => outputs,
+            _ => &self.output_bytes(size)?,
+        };
+        // SAFETY: outputs are within their buffers, and apart from all other parts.
+        let part = |(part, bytes): (&PartJson, &usize)| Part {
+            input: run.ptr::<u8>(part.input),
+            output: unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(part.out), *bytes) },
+            input_bytes: part.count * dtype.size(),
+        };
+        // Most collectives have one part, which needs no memory.
+        let (mut one, mut several): ([Part; 1], Vec<Part>);
+        let parts = match (&self.call.parts[..], &outputs[..]) {
+            ([only], [bytes]) => {
+                one = [part((only, bytes))];
+                &mut one[..]
+            }
+            (all, bytes) => {
+                several = all.iter().zip(bytes).map(part).collect();
+                &mut several[..]
+            }
+        };
+        let exchange = match op {
+            CollectiveOp::Exchange => Some(counts(&self.call, run.coords.get(axis).copied().unwrap_or(0), size)?),
+            _ => None,
+        };
+        let (reduction, label) = (self.reduction, label.as_deref().unwrap_or_default());
+        let call = Call { op, axis, reduction, dtype, label, step, exchange: exchange.as_ref() };
+        run.collectives.run(&call, parts)
+    }
+
+    /// Bytes of the output of each part among so many members, if all parts are within their buffers and apart.
+    fn output_bytes(&self, size: usize) -> Result<Vec<usize>> {
+        let CollectiveJson { op, dtype, ref parts, .. } = self.call;
+        let mut outputs = Vec::with_capacity(parts.len());
         let mut ranges = Vec::new();
-        for (i, part) in self.call.parts.iter().enumerate() {
+        for (i, part) in parts.iter().enumerate() {
             let bytes = output_count(&self.call, part.count, size)?.saturating_mul(dtype.size());
             let input_bytes = part.count * dtype.size();
             let room = self.spaces[part.out.space as usize].saturating_sub(part.out.offset);
@@ -118,17 +156,12 @@ impl Collective {
             if ranges.iter().any(|(a, b)| overlap(*a, output) || overlap(*b, output) || overlap(*b, input)) {
                 bail!("parts[{i}]: out overlaps another part");
             }
-            ranges.extend((i + 1 < self.call.parts.len()).then_some((input, output)));
-            let output = unsafe { std::slice::from_raw_parts_mut(run.ptr::<u8>(part.out), bytes) };
-            parts.push(Part { input: run.ptr::<u8>(part.input), output, input_bytes });
+            ranges.push((input, output));
+            outputs.push(bytes);
         }
-        let exchange = match op {
-            CollectiveOp::Exchange => Some(counts(&self.call, run.coords.get(axis).copied().unwrap_or(0), size)?),
-            _ => None,
-        };
-        let (reduction, label) = (self.reduction, label.as_deref().unwrap_or_default());
-        let call = Call { op, axis, reduction, dtype, label, step, exchange: exchange.as_ref() };
-        run.collectives.run(&call, &mut parts)
+        // The axis of another runtime may have another number of members, which is then checked in each call.
+        let _ = self.checked.set((size, outputs.clone()));
+        Ok(outputs)
     }
 }
 
