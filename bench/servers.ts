@@ -61,10 +61,10 @@ const script = peerFile("servers.py");
 const peers = [
   new Peer("heddle", process.execPath, [...process.execArgv, peerFile("heddle-servers.ts"), ...sizes]),
   new Peer("torch rpc", torchPython, [script, "torch", ...sizes]),
-  new Peer("ray", rayPython, [script, "ray", ...sizes]),
+  ...(rayPython === "" ? [] : [new Peer("ray", rayPython, [script, "ray", ...sizes])]),
   new Peer("loopback", torchPython, [script, "loopback", ...sizes]),
 ];
-await Promise.all(peers.map((peer) => peer.ready()));
+for (const peer of peers) await peer.ready();
 const times = new Map<string, number[]>();
 for (let round = -2; round < rounds; round++)
   for (const call of calls)
@@ -78,18 +78,13 @@ for (let round = -2; round < rounds; round++)
 const perSecond = (name: string, call: string): number => 1000 / median(times.get(`${name} ${call}`) as number[]);
 console.log(`per second, medians of ${rounds} rounds in turns`);
 for (const call of calls) {
-  const [own, torch, ray] = ["heddle", "torch rpc", "ray"].map((name) => perSecond(name, call)) as [
-    number,
-    number,
-    number,
-  ];
-  const ratio = own / Math.max(torch, ray);
-  const ofLoopback = call.startsWith("dense")
-    ? `; of loopback ${((100 * own) / perSecond("loopback", "dense push")).toFixed(0)} %`
-    : "";
-  console.log(
-    `${call}: heddle ${own.toFixed(1)}, torch rpc ${torch.toFixed(1)}, ray ${ray.toFixed(1)}; ${ratio.toFixed(2)} times the better peer${ofLoopback}`,
-  );
+  const own = perSecond("heddle", call);
+  const others = peers.map(({ name }) => name).filter((name) => name !== "heddle" && name !== "loopback");
+  const each = others.map((name) => `${name} ${perSecond(name, call).toFixed(1)}`).join(", ");
+  const ratio = own / Math.max(...others.map((name) => perSecond(name, call)));
+  const share = (100 * own) / perSecond("loopback", "dense push");
+  const ofLoopback = call.startsWith("dense") ? `; ${share.toFixed(0)} % of loopback` : "";
+  console.log(`${call}: heddle ${own.toFixed(1)}, ${each}; ${ratio.toFixed(2)} times the better peer${ofLoopback}`);
 }
 const carried = (4 * dense * perSecond("loopback", "dense push")) / 1e9;
 console.log(`a loopback socket carries ${carried.toFixed(2)} GB/s`);

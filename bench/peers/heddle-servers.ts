@@ -45,10 +45,10 @@ const optimizer = optim.sgd({ learningRate: 0.01 });
 const secret = process.env["HEDDLE_SECRET"] ?? randomBytes(32).toString("hex");
 
 if (process.argv[2] === "server") {
+  process.on("disconnect", () => process.exit());
   const start = () => serveParameters({ servers: ["127.0.0.1:0"], index: 0, secret, workers: 1, threads: 1 });
   const servers = [await start(), await start()];
   process.send?.(servers.map(({ address }) => address));
-  process.on("disconnect", () => process.exit());
 } else {
   const [dense, count, width, asked] = process.argv.slice(2).map(Number) as [number, number, number, number];
   const child = fork(self, ["server"], { env: { ...process.env, HEDDLE_SECRET: secret }, execArgv: process.execArgv });

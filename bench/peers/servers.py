@@ -103,6 +103,8 @@ def torch_rows_pull(ids):
 
 
 def with_ray():
+    # A machine that is busy starts it slowly.
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "240")
     import ray
 
     ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)

@@ -152,6 +152,7 @@ export type { RecurrentState } from "./recurrent-cells.ts";
 export { remat } from "./remat.ts";
 export { type Combine, type ParallelOptions, parallel, residual, sequential } from "./sequential.ts";
 export { type SummaryOptions, summary } from "./summary.ts";
+export type { ServedTableOptions } from "./tables.ts";
 export {
   decoderBlock,
   type TransformerDecoderLayer,

@@ -5,6 +5,8 @@ export type { Rule } from "./requests.ts";
 export type { UpdatedTypes } from "./rules.ts";
 export { type ParameterServer, type ServerOptions, serveParameters } from "./server.ts";
 export { type Piece, type Shard, shardsOf } from "./shards.ts";
+export type { InitialRows } from "./tables/initial-rows.ts";
+export type { RowList, Rows } from "./tables/row-lists.ts";
 export {
   type RowSlot,
   type TableLimits,

@@ -35,8 +35,8 @@ interface Known {
   readonly tables: readonly TableHead[];
 }
 
-/** Bytes of the rows of a push. */
-const mostRowBytes = 2 ** 30;
+/** Bytes of rows in one request: those that a checkpoint has of all tables may be as many as a message can have. */
+const mostRowBytes = 2 ** 32 - 1;
 
 /** One shard on one server. */
 export class ShardState {
@@ -54,6 +54,8 @@ export class ShardState {
   private readonly program: Executable | undefined;
   private readonly pushes = new Pushes();
   private readonly tables: readonly TableState[];
+  /** Whether rows of a checkpoint are taken: a request may come twice. */
+  private hasRows = false;
   private readonly means = new Map<number, Sums>();
   private params: DeviceBuffer[] | undefined;
   private slots: DeviceBuffer[] = [];
@@ -100,7 +102,7 @@ export class ShardState {
 
   /** Bytes of the largest request that can be right: all values, or a push with rows. */
   get mostBytes(): number {
-    return this.tables.length === 0 ? this.stateBytes : Math.max(this.stateBytes, this.paramBytes + mostRowBytes);
+    return this.tables.length === 0 ? this.stateBytes : mostRowBytes;
   }
 
   /** The number of tables. */
@@ -174,8 +176,9 @@ export class ShardState {
 
   /** Takes the rows of this shard from those of all old shards. Does nothing if the shard has values. @throws HeddleError `link` */
   loadRows(text: string, bytes: Uint8Array): void {
-    if (this.isLoaded) return;
-    const heads = JSON.parse(text) as readonly (readonly TableHead[])[];
+    const heads = parseHeads(text);
+    if (this.isLoaded || this.hasRows) return;
+    this.hasRows = true;
     const { index, count } = this.shard;
     const owner = ownerOf(count);
     let offset = 0;
@@ -376,4 +379,19 @@ export class ShardState {
     this.waiting = this.waiting.filter((one) => !isDue(one));
     for (const { resolve } of due) resolve();
   }
+}
+
+/** Reads what rows there are of each old shard's tables. @throws HeddleError `link` */
+function parseHeads(text: string): readonly (readonly TableHead[])[] {
+  const isHead = (value: unknown): boolean => {
+    const { rows, sketched } = (value ?? {}) as Partial<TableHead>;
+    return Number.isSafeInteger(rows) && (rows as number) >= 0 && typeof sketched === "boolean";
+  };
+  try {
+    const heads = JSON.parse(text) as unknown;
+    if (Array.isArray(heads) && heads.every((old) => Array.isArray(old) && old.every(isHead))) return heads;
+  } catch {
+    // As malformed as any other.
+  }
+  throw new HeddleError("link", "what rows of tables are, is malformed");
 }

@@ -5,6 +5,7 @@ import type { SavedInput } from "../io/saved-model.ts";
 import type { TensorType } from "../ir/shape.ts";
 import type { Layer, OneOrMore } from "../nn/index.ts";
 import { trafficOf } from "../plan/index.ts";
+import { HeddleError } from "../util/errors.ts";
 import { called } from "../util/source.ts";
 import { seenTypes } from "./columns.ts";
 import { batched, evaluateDataset, predictWith } from "./evaluate.ts";
@@ -102,6 +103,10 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
       called(async () => {
         const { files } = host;
         if (files === undefined) throw noFiles("save writes a file");
+        if (settings.tables !== undefined)
+          throw new HeddleError("model", "save: a model whose tables were on servers has no file of its own", {
+            hint: "the option checkpoint writes its rows; a training on servers goes on from them",
+          });
         const metadata = files.modelMetadata("save", settings.model as Layer, savedInput(settings));
         const tensors = await exportWeights(wholeState(evaluated));
         if (runtime.rank === 0) await files.writeTensors("save", path, tensors, metadata);

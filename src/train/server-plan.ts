@@ -10,6 +10,7 @@ import { readEnvironment } from "../util/settings.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { modelTypes } from "./functions.ts";
 import type { Settings } from "./options.ts";
+import { tablesOf } from "./tables.ts";
 import { gradientsOnly } from "./updates.ts";
 import type { ModelTypes } from "./values.ts";
 
@@ -61,6 +62,8 @@ export function serverLines(settings: Settings, types: ModelTypes, devices: Mesh
       `  server ${index}  parameters ${size(bytesOfPieces(params))}, state ${size(bytesOfPieces(slots))}: ${names.join(", ")}${more}`,
     );
   }
+  for (const { path, count: rows, size: width, dtype } of settings.tables === undefined ? [] : tablesOf(settings))
+    lines.push(`  table     ${path}: ${dtype}[${rows}, ${width}] by rows, of which those exist that are pushed`);
   const each = shards.map(({ params }) => bytesOfPieces(params));
   const total = each.reduce((sum, bytes) => sum + bytes, 0);
   const { latency, bandwidth } = machineFor(workers + count, machine);

@@ -134,6 +134,18 @@ describe("requests that are refused change nothing", () => {
       { n: 3, type: "clock", clock: 9, rows: 1, pulled: [0], size: 0 },
       /ends clock 9/,
     ],
+    [
+      "with malformed rows",
+      1,
+      { n: 3, type: "rows", shard: 0, heads: '[[{"rows":-1}]]' },
+      /what rows of tables are, is malformed/,
+    ],
+    [
+      "for rows of a hash that is too long",
+      1,
+      { n: 3, type: "pull", shard: 0, version: 0, lists: 0, keys: "k".repeat(65) },
+      /malformed keys/,
+    ],
     ["with a negative size", 1, { n: 3, type: "clock", clock: 0, rows: 0, pulled: [0], size: -1 }, /malformed size/],
   ] as const)("%s", async (_what, worker, request, message) => {
     const { ask, own } = await linked(worker);

@@ -94,6 +94,7 @@ test("a table of 10^8 rows: a training goes on from its checkpoint as if it had 
   expect(resumed.history.at(-1)?.loss).toBeCloseTo(whole.history.at(-1)?.loss as number, 9);
   expect(resumed.history.at(-1)?.validation?.loss).toBeCloseTo(whole.history.at(-1)?.validation?.loss as number, 9);
   expect(whole.history[2]?.loss).toBeLessThan(whole.history[0]?.loss as number);
+  await expect(whole.save(join(directory, "model.safetensors"))).rejects.toThrow(/tables were on servers/);
 });
 
 test.each(["bsp", "async"])("%s: the log replays to the same bits", async (policy) => {

@@ -1,11 +1,11 @@
 /**
- * @module Initial values of rows: those that `random.normal` gives the whole table, computed for some rows alone. So a row's value is a
+ * @module InitialRows values of rows: those that `random.normal` gives the whole table, computed for some rows alone. So a row's value is a
  * function of seed, table and row, whichever server makes it, and whenever.
  */
 import { philox4x32 } from "../../util/philox.ts";
 
 /** What the initial values of a table depend on. */
-export interface Initial {
+export interface InitialRows {
   /** The keys of radius and angle, two words each. */
   readonly keys: readonly number[];
   /** Standard deviation; 0: zeros. */
@@ -51,7 +51,7 @@ export function initialRows({
   std,
   padding,
   dtype,
-}: Initial): (id: number, into: Float32Array | Float64Array) => void {
+}: InitialRows): (id: number, into: Float32Array | Float64Array) => void {
   const [a, b, c, d] = keys as [number, number, number, number];
   const [radius, angle] = [units([a, b], dtype), units([c, d], dtype)];
   return (id, into) => {

@@ -5,7 +5,7 @@ import type { Optimizer } from "../../optim/index.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { flattenTree, unflattenTree } from "../../util/tree.ts";
 import { isByRows, programOf, slotTypesOf } from "../rules.ts";
-import type { Initial } from "./initial-rows.ts";
+import type { InitialRows } from "./initial-rows.ts";
 
 /** Which rows a table keeps, and where. */
 export interface TableLimits {
@@ -25,7 +25,7 @@ export interface RowSlot {
 }
 
 /** A table of a training. Rows are numbered from 0 to `count` - 1 and have `size` numbers. */
-export interface TableSpec extends Initial, TableLimits {
+export interface TableSpec extends InitialRows, TableLimits {
   /** The name of the parameter. */
   readonly path: string;
   readonly count: number;
