@@ -108,15 +108,14 @@ function runByHeddle(library, chosen) {
 function cellOf(word) {
   if (/^(TRUE|FALSE)$/i.test(word)) return Number(/^T/i.test(word));
   if (word === "NaN") return Number.NaN;
-  const text = word.replace(/^"(.*)"$/, "$1");
-  return text === "" || Number.isNaN(Number(text)) ? text : Number(text);
+  return word === "" || Number.isNaN(Number(word)) ? word : Number(word);
 }
 
 const cellsOf = (file) =>
   readFileSync(file, "utf8")
     .replace(/\n$/, "")
     .split("\n")
-    .map((line) => line.split(",").map(cellOf));
+    .map((line) => line.replaceAll('"', "").split(",").map(cellOf));
 
 const isSame = (x, y) =>
   Object.is(x, y) || x === y || (typeof x === "number" && Math.abs(x - y) <= 1e-6 * Math.max(1, Math.abs(x)));

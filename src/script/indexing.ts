@@ -43,8 +43,10 @@ function columnsOf({ names }: Frame, range: Range): Range {
 }
 
 /** @throws HeddleError `argument` for a second index */
-function checkListIndex(ranges: readonly Range[]): void {
-  if (ranges.length > 1) throw new HeddleError("argument", "a list has one index");
+function checkListIndex([, second, ...more]: readonly Range[]): void {
+  // A list is one column.
+  const isFirst = second === undefined || (Array.isArray(second) && second[0] === 1 && second[1] === 1);
+  if (!isFirst || more.length > 0) throw new HeddleError("argument", "a list has one index");
 }
 
 function partOfList({ items, names }: List, ranges: readonly Range[]): List {

@@ -363,20 +363,15 @@ export class Interpreter implements Host {
     });
   }
 
-  /** As in SystemDS: arguments of a function have all names or none; those of a builtin have names from the first name on. */
+  /** As in SystemDS: from the first argument with a name on, all have names. */
   private checkArguments(name: string, args: readonly Argument[]): void {
     const named = args.findIndex((argument) => argument.name !== undefined);
-    if (named < 0) return;
-    const isBuiltin = this.functionOf(name) === undefined && builtinOf(name) !== undefined;
-    const unnamed = args.findIndex((argument, at) => argument.name === undefined && (!isBuiltin || at > named));
+    const unnamed = named < 0 ? -1 : args.findIndex((argument, at) => argument.name === undefined && at > named);
     if (unnamed < 0) return;
-    const [at, first] = [args[unnamed], args[named]?.name] as [Argument, string];
     throw new HeddleError(
       "argument",
-      isBuiltin
-        ? `${name}: argument ${unnamed + 1} has no name, and stands after '${first}'`
-        : `${name}: argument ${unnamed + 1} has no name, and '${first}' has one`,
-      { where: formatPlace(at.value.at), hint: "give names to all arguments, or to none" },
+      `${name}: argument ${unnamed + 1} has no name, and stands after '${args[named]?.name}'`,
+      { where: formatPlace((args[unnamed] as Argument).value.at), hint: "give it a name, or put it first" },
     );
   }
 

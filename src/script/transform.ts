@@ -46,11 +46,12 @@ const malformed = (what: string): HeddleError =>
     hint: 'a specification is JSON, as {"ids": true, "recode": [1, 2], "bin": [{"id": 3, "method": "equi-width", "numbins": 5}]}',
   });
 
-/** JSON as SystemDS takes it: names may have no quotes, texts single ones. */
-function laxJson(text: string): Record<string, unknown> {
-  const strict = text.replace(/"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|([A-Za-z_]\w*)\s*(?=:)/gs, (whole, name) =>
-    name !== undefined ? `"${name}"` : whole.startsWith("'") ? JSON.stringify(whole.slice(1, -1)) : whole,
-  );
+/** JSON as SystemDS takes it: words may have no quotes, texts single ones. */
+export function laxJson(text: string): Record<string, unknown> {
+  const strict = text.replace(/"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_][\w.-]*/gs, (word) => {
+    if (word.startsWith("'")) return JSON.stringify(word.slice(1, -1));
+    return word.startsWith('"') || /^(true|false|null)$/.test(word) ? word : JSON.stringify(word);
+  });
   let value: unknown;
   try {
     value = JSON.parse(strict);

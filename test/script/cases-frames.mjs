@@ -83,6 +83,11 @@ export const framesCases = [
     "[A, M, t, d, l] = mice(X = N, cMask = matrix(0, 1, 4), iter = 2)\nB = miceApply(N, M, t, d, l)",
     "B",
   ),
+  one(
+    "sliceLineDebug",
+    `${table}\n[E, M] = transformencode(target = FT, spec = "{ids:true, recode:[1, 2]}")\nA = sliceLineDebug(TK = matrix("1 0 2 1", 2, 2), TKC = matrix("1 2 3 4 0.5 2 1 6", 2, 4), tfmeta = M, tfspec = "{ids:true, recode:[1, 2]}")`,
+    "A",
+  ),
   random(
     "shapExplainer",
     `f = function(Matrix[Double] X, Matrix[Double] w) return (Matrix[Double] Y) { Y = X %*% w }\n[A, e] = shapExplainer(model_function = "f", model_args = list(w=matrix("1 -2 0.5 3", 4, 1)), x_instances = X[1 : 3, ], X_bg = X[4 : 20, ], n_permutations = 4, n_samples = 8, seed = 3)`,

@@ -104,7 +104,7 @@ export const cases = [
   ),
   one(
     "glm",
-    "A = glm(X = X, Y = y, verbose = FALSE)\nB = glm(X = X, Y = yb, dfam = 2, link = 2, icpt = 1, verbose = FALSE)\nC = glm(X = X, Y = K[, 1], dfam = 1, vpow = 1.0, link = 1, lpow = 0.0, verbose = FALSE)",
+    "A = glm(X = X, Y = y, icpt = 1, verbose = FALSE)\nB = glm(X = X, Y = yb, dfam = 2, link = 2, icpt = 1, verbose = FALSE)\nC = glm(X = X, Y = K[, 1], dfam = 1, vpow = 1.0, link = 1, lpow = 0.0, icpt = 1, verbose = FALSE)",
     "A",
     "B",
     "C",
@@ -160,7 +160,8 @@ export const cases = [
   one("impurityMeasures", 'A = impurityMeasures(X = K, Y = yb, R = matrix(1, 1, 4), n_bins = 5, method = "gini")', "A"),
   one("imputeByFD", "[A, B] = imputeByFD(X = FK, Y = FY, threshold = 0.6)", "A", "B"),
   one("imputeByFDApply", "[A, B] = imputeByFD(X = FK, Y = FY, threshold = 0.6)\nC = imputeByFDApply(FK, B)", "C"),
-  one("imputeByKNN", "A = imputeByKNN(X = N)", "A"),
+  // By "dist" the answer depends on whether a row is at a distance of exactly 0 from itself.
+  one("imputeByKNN", 'A = imputeByKNN(X = N, method = "dist_missing")', "A"),
   one("imputeByMean", "[A, B] = imputeByMean(N, matrix(0, 1, 4))", "A", "B"),
   one("imputeByMeanApply", "[A, B] = imputeByMean(N, matrix(0, 1, 4))\nC = imputeByMeanApply(N, B)", "C"),
   one("imputeByMedian", "[A, B] = imputeByMedian(N, matrix(0, 1, 4))", "A", "B"),
@@ -229,7 +230,7 @@ export const cases = [
   random("outlierByArima", "A = outlierByArima(X = ts, p = 1)", "A"),
   one(
     "outlierByIQR",
-    "[A, B, C, D, k, r] = outlierByIQR(X = X, k = 0.5, repairMethod = 1, max_iterations = 2, verbose = FALSE)",
+    "[A, B, C, D, k, r] = outlierByIQR(X = X, k = 0.5, repairMethod = 1, max_iterations = 1, verbose = FALSE)",
     "A",
     "B",
     "C",

@@ -112,8 +112,8 @@ test.each([
   ['x = solve(matrix("1 2 2 4", 2, 2), matrix(1, 2, 1))\nprint(sum(x))', "test.dml:2:1"],
   ["X = matrix(1, 2, 2)\nY = X[1:, ]", "the end of a range is missing"],
   ['y = eigen(matrix("1 2 3 4", 2, 2))', "not symmetric"],
-  [`${f}y = f(matrix(1, 1, 1), X=matrix(1, 1, 1))`, "f: argument 1 has no name, and 'X' has one"],
-  [`${f}y = f(X=matrix(1, 1, 1), 5)`, "f: argument 2 has no name, and 'X' has one"],
+  [`${f}y = f(matrix(1, 1, 1), X=matrix(1, 1, 1))`, "f: the argument 'X' is given twice"],
+  [`${f}y = f(X=matrix(1, 1, 1), 5)`, "f: argument 2 has no name, and stands after 'X'"],
   [`${f}y = f(X=matrix(1, 1, 1), 5)`, "test.dml:2:26"],
   [`${f}y = f(X=matrix(1, 1, 1), X=matrix(1, 1, 1))`, "f: the argument 'X' is given twice"],
   ["y = matrix(1, rows=2, 3)", "matrix: argument 3 has no name, and stands after 'rows'"],
@@ -391,14 +391,14 @@ test("every builtin has a line for the reference", () => {
   ).toEqual([]);
 });
 
-test("native builtins give what SystemDS gives", () => {
+test.each(["builtins", "layers"])("native builtins give what SystemDS gives: %s", (name) => {
   const folder = fileURLToPath(new URL("fixtures", import.meta.url));
   const scratch = mkdtempSync(join(tmpdir(), "heddle-dml-"));
   try {
-    runScript(readFileSync(join(folder, "builtins.dml"), "utf8"), "builtins.dml", {
+    runScript(readFileSync(join(folder, `${name}.dml`), "utf8"), `${name}.dml`, {
       parameters: { out: join(scratch, "r.csv") },
     });
-    const [ours, theirs] = [join(scratch, "r.csv"), join(folder, "builtins.csv")].map((file) =>
+    const [ours, theirs] = [join(scratch, "r.csv"), join(folder, `${name}.csv`)].map((file) =>
       readFileSync(file, "utf8").trim().split("\n").map(Number),
     ) as [number[], number[]];
     expect(ours.length).toBe(theirs.length);

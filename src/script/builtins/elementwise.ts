@@ -86,6 +86,8 @@ builtin("ifelse", "test X Y ...", "X where the test is true, else Y: the size of
 
 builtin("outer", "X Y op", "op of each element of a column X and of a row Y: nrow(X) x ncol(Y)", (args) => {
   const [x, y] = [args.matrix("X"), args.matrix("Y")];
+  // Two matrices of one size SystemDS takes element by element.
+  if (x.rows === y.rows && x.columns === y.columns) return binary(nameOfOperator(args.text("op")), x, y);
   if (x.columns !== 1 || y.rows !== 1)
     throw new HeddleError(
       "shape",

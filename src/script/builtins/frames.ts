@@ -3,6 +3,7 @@
 import { HeddleError } from "../../util/errors.ts";
 import { type Args, builtin } from "../builtin.ts";
 import { cellOf, type Lambda, parseLambda } from "../lambda.ts";
+import { tokenized } from "../tokens.ts";
 import { columnMap, decoded, encoded, encodingsOf, learned, metadataOf, specOf } from "../transform.ts";
 import { Frame, kindOf } from "../values.ts";
 import { asFrame } from "./reorganize.ts";
@@ -45,6 +46,17 @@ builtin(
   (args) => {
     const meta = frameOf("transformcolmap", args, "target");
     return columnMap(encodingsOf(meta, specOf(args.text("spec"), meta.names)));
+  },
+);
+
+builtin(
+  "tokenize",
+  "target spec max_tokens",
+  "the words of a column: a row for each word with identifiers, place or count",
+  (args) => {
+    const most = args.int("max_tokens");
+    if (most < 1) throw new HeddleError("argument", `tokenize: max_tokens is ${most}`);
+    return tokenized(frameOf("tokenize", args, "target"), args.text("spec"), most);
   },
 );
 

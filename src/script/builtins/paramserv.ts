@@ -25,7 +25,7 @@ function policyOf(args: Args, workers: number): Policy {
       hint: `there are ${Object.keys(policies).join(", ")}`,
     });
   if (type !== "SBP") return policyNamed(policies[type] as string);
-  const backups = args.int("numbackupworkers", 1);
+  const backups = args.int("num_backup_workers", 1);
   if (backups < 0 || backups >= workers)
     throw new HeddleError("argument", `paramserv: ${backups} of ${workers} workers cannot be backups`);
   return policyNamed(`backup:${backups}`);
@@ -124,19 +124,27 @@ class Training {
   }
 }
 
-/** How often workers send: after each batch, or once in an epoch, when they have made steps of their own. */
-function clocksOf(args: Args): "BATCH" {
-  const often = args.text("freq", "BATCH").toUpperCase();
-  if (often === "BATCH") return often;
-  throw new HeddleError("argument", `paramserv: updates are sent after each BATCH, not each ${often}`);
+/** Settings of which Heddle has one value. */
+const only: readonly (readonly [name: string, value: string])[] = [
+  ["freq", "BATCH"],
+  ["checkpointing", "NONE"],
+  ["modelAvg", "FALSE"],
+  ["nbatches", "1"],
+  ["weighting", "FALSE"],
+];
+
+function checkSettings(args: Args): void {
+  for (const [name, value] of only)
+    if (args.text(name, value).toUpperCase() !== value)
+      throw new HeddleError("argument", `paramserv: ${name} is ${value}, not ${args.text(name)}`);
 }
 
 builtin(
   "paramserv",
-  "model features labels val_features? val_labels? upd agg mode? utype? freq? epochs batchsize? k? scheme? hyperparams? checkpointing? modelAvg? nbatches? numbackupworkers? val?",
+  "model features labels val_features? val_labels? upd agg mode? utype? freq? epochs batchsize? k? scheme? hyperparams? checkpointing? modelAvg? nbatches? num_backup_workers? val? weighting? runtime_balancing? seed?",
   "the model after a training: a list like model. upd gives gradients of a batch, agg the model after a step by them",
   (args, host) => {
-    clocksOf(args);
+    checkSettings(args);
     const workers = args.int("k", 1);
     if (workers < 1) throw new HeddleError("argument", `paramserv: there are ${workers} workers`);
     const scheme = args.text("scheme", "DISJOINT_CONTIGUOUS").toUpperCase();
