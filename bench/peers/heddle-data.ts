@@ -1,6 +1,8 @@
 /** @module What all kinds of Heddle's peer share: the data file as tensors, and timing. */
 import { closeSync, openSync, readSync } from "node:fs";
-import type { connect, Tensor } from "heddle";
+import { type connect, distribute, type Tensor, zeros } from "heddle";
+import { replicated } from "heddle/plan";
+import { compileFunction, dynamicUpdateSlice } from "heddle/tensor";
 import type { ParameterShape } from "../kinds/index.ts";
 import type { Spec } from "./link.ts";
 
@@ -14,26 +16,72 @@ export interface Tree {
 /** Makes a tensor of the data file's numbers. */
 export type Place = (values: Float32Array | Int32Array, shape: readonly number[], name: string) => Tensor;
 
-/** Numbers on their way into tensors, which copy them: a process reads its file more than once, and a table may be large. */
+/** Numbers on their way into tensors, which copy them: a process reads its file more than once. */
 let scratch = new ArrayBuffer(0);
 
-/** The data file, cut into tensors: `whole` places parameters, `split` what a step takes. */
+/** Larger tensors are filled in place by parts of this size: an array of their numbers would take their memory once more. */
+const partBytes = 8e6;
+
+/** The file of the data, of which `read` takes what comes next. */
+interface DataFile {
+  read(count: number, Numbers: typeof Float32Array | typeof Int32Array): Float32Array | Int32Array;
+}
+
+function dataFile(file: number): DataFile {
+  return {
+    read(count, Numbers) {
+      if (scratch.byteLength < 4 * count) scratch = new ArrayBuffer(4 * count);
+      const numbers = new Numbers(scratch, 0, count);
+      readSync(file, numbers);
+      return numbers;
+    },
+  };
+}
+
+/** A table on one device, read by groups of rows. */
+function filledTable(file: DataFile, shape: readonly number[], runtime: Runtime): Tensor {
+  const [rows, features] = shape as [number, number];
+  const whole = replicated({ axes: runtime.axes });
+  let table = compileFunction(() => ({ table: zeros([rows, features]) }), [], runtime).run().table;
+  for (let from = 0; from < rows; ) {
+    const count = Math.min(rows - from, Math.floor(partBytes / (4 * features)));
+    const part = distribute(
+      runtime,
+      file.read(count * features, Float32Array),
+      { shape: [count, features], dtype: "f32" },
+      whole,
+    );
+    const start = distribute(runtime, new Int32Array([from]), { shape: [], dtype: "i32" }, whole);
+    const put = (into: Tensor, update: Tensor, row: Tensor) => ({ table: dynamicUpdateSlice(into, update, [row, 0]) });
+    table = compileFunction(put, [table, part, start], runtime, { donate: [0] }).run(table, part, start).table;
+    for (const used of [part, start]) used.dispose();
+    from += count;
+  }
+  return table;
+}
+
+/**
+ * The data file, cut into tensors: `whole` places parameters, `split` what a step takes.
+ *
+ * @param runtime that of one device, on which large tables are filled in place
+ */
 export function readTensors(
   spec: Spec,
   whole: Place,
   split: Place,
+  runtime?: Runtime,
 ): { params: Tree; inputs: Tensor[]; integers: Tensor[] } {
-  const file = openSync(spec.data, "r");
-  const floats = (
+  const descriptor = openSync(spec.data, "r");
+  const file = dataFile(descriptor);
+  const placed = (
     [name, shape]: ParameterShape,
     place: Place,
     Numbers: typeof Float32Array | typeof Int32Array,
   ): Tensor => {
     const length = shape.reduce((product, size) => product * size, 1);
-    if (scratch.byteLength < 4 * length) scratch = new ArrayBuffer(4 * length);
-    const numbers = new Numbers(scratch, 0, length);
-    readSync(file, numbers);
-    return place(numbers, shape, name);
+    if (runtime !== undefined && place === whole && shape.length === 2 && 4 * length > partBytes)
+      return filledTable(file, shape, runtime);
+    return place(file.read(length, Numbers), shape, name);
   };
   const params: Record<string, unknown> = {};
   for (const parameter of spec.parameters) {
@@ -43,11 +91,11 @@ export function readTensors(
       parent[part] ??= {};
       parent = parent[part] as Record<string, unknown>;
     }
-    parent[path.at(-1) as string] = floats(parameter, whole, Float32Array);
+    parent[path.at(-1) as string] = placed(parameter, whole, Float32Array);
   }
-  const inputs = spec.inputs.map((input) => floats(input, split, Float32Array));
-  const integers = spec.integers.map((input) => floats(input, split, Int32Array));
-  closeSync(file);
+  const inputs = spec.inputs.map((input) => placed(input, split, Float32Array));
+  const integers = spec.integers.map((input) => placed(input, split, Int32Array));
+  closeSync(descriptor);
   return { params: params as Tree, inputs, integers };
 }
 

@@ -39,6 +39,7 @@ function initialValues(spec: Spec, runtime: Runtime, optimizer: Optimizer, split
     spec,
     placed(stored),
     placed(() => split),
+    runtime.axes.every(({ size }) => size === 1) ? runtime : undefined,
   );
   const { state } = lossOf(spec.sizes as TrainingSizes, false);
   const initial = (tree: Tree) => ({ optimizer: optimizer.init(tree), network: state() });

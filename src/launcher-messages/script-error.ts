@@ -52,10 +52,21 @@ function missingExport(error: Error): string | undefined {
   const match = /^The requested module '(.+)' does not provide an export named '(.+)'/.exec(error.message);
   const location = placeAbove(error);
   if (match === null || location === undefined) return undefined;
-  const [, module, name] = match as unknown as [string, string, string];
+  const [, requested, name] = match as unknown as [string, string, string];
+  // A compiled file has other names for the files that it imports.
+  const module = (requested.startsWith(".") ? specifierAfter(location) : undefined) ?? requested;
   const names = exportsOf(module, location.file);
   const suggestion = (module === "heddle" ? nameHint(name, names) : undefined) ?? nearest(name, names);
   return described(location, `'${module}' has no export '${name}'`, suggestion);
+}
+
+/** The module of the import or export that a place is in. */
+function specifierAfter({ file, line, column }: Place): string | undefined {
+  const text = linesOf(file)
+    .slice(line - 1)
+    .join("\n")
+    .slice(column - 1);
+  return /\bfrom\s*["']([^"'\n]+)["']/.exec(text)?.[1];
 }
 
 /** A call of a missing member: of a namespace of Heddle (`nn.Linear`), or a method known from another library (`model.fit`). */

@@ -248,6 +248,14 @@ describe("errors name the lines of TypeScript", () => {
       ["{folder}/main.ts:3:3: 'heddle' has no export 'tensr'", '  tensr } from "heddle";'],
     ],
     [
+      "a name that another file lacks",
+      {
+        "main.ts": 'interface Unused { a: number }\nimport { taste } from "./helper.ts";\nconsole.log(taste);',
+        "helper.ts": "export const tastes: number = 1;",
+      },
+      ["{folder}/main.ts:2:10: './helper.ts' has no export 'taste'", "hint: did you mean 'tastes'?"],
+    ],
+    [
       "a module that a package lacks",
       { "main.ts": 'interface Unused { a: number }\n\nimport { x } from "heddle/nothing";\nconsole.log(x);' },
       ["{folder}/main.ts:3:19: 'heddle/nothing' is not a part of its package"],
