@@ -19,6 +19,7 @@ const commands: Readonly<Record<string, () => Promise<(context: CommandContext) 
   machine: async () => (await import("./machine.ts")).machineCommand,
   launch: async () => (await import("./launch.ts")).launchCommand,
   switch: async () => (await import("./switch.ts")).switchCommand,
+  keys: async () => (await import("./keys.ts")).keysCommand,
   worker: async () => (await import("./worker.ts")).workerCommand,
   doctor: async () => (await import("./doctor.ts")).doctorCommand,
   bench: async () => (await import("./bench.ts")).benchCommand,

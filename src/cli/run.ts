@@ -12,6 +12,7 @@ import { stragglerText } from "../launch/stalls.ts";
 import { submitRun, submitter } from "../launch/submit.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asVariable, compressionFlag, meshText, type WorkerRange, wholeNumber, workerRange } from "./arguments.ts";
+import { useCertificates } from "./certificates.ts";
 import type { CommandContext } from "./context.ts";
 import { machineFlag, machineOption } from "./machine-file.ts";
 
@@ -42,6 +43,7 @@ type RunFlags = Omit<
   "workers" | "minWorkers" | "file" | "args" | "plan" | "planAs" | "planFile" | "signal" | "startStore" | "onRestart"
 > & {
   readonly plan?: string;
+  readonly tls?: string;
   readonly workers?: WorkerRange;
 };
 
@@ -109,6 +111,10 @@ export function runCommand({ finish, signal }: CommandContext): Command {
       "drive these waiting workers (host:port,…; see heddle worker) from one process",
       asVariable("HEDDLE_WORKERS"),
     )
+    .option(
+      "--tls <folder>",
+      "certificates for mutual TLS with waiting workers, servers and agents, as heddle keys makes them (default: HEDDLE_TLS)",
+    )
     .option("--resume", "go on from the last checkpoint")
     .option("-q, --quiet", "print nothing but errors and what the file itself prints")
     .option("--port <number>", "rendezvous port (default: a free one)", wholeNumber(1, 65_535))
@@ -124,7 +130,13 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     )
     .addHelpText("after", notes)
     .action(
-      async (file: string, args: string[], { plan, workers: range, ...given }: RunFlags, command: GivenCommand) => {
+      async (
+        file: string,
+        args: string[],
+        { plan, tls, workers: range, ...given }: RunFlags,
+        command: GivenCommand,
+      ) => {
+        useCertificates(tls);
         const flags = { ...given, ...(range === undefined ? {} : { workers: range.most }) };
         if (flags.engineArgs !== undefined && flags.with === undefined)
           throw new HeddleError("option", "--engine-args are for the engine of --with, which is missing");

@@ -10,6 +10,7 @@ import { chooseExecutor, executorNames } from "../runtime/registry.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { wholeNumber } from "./arguments.ts";
+import { useCertificates } from "./certificates.ts";
 import type { CommandContext } from "./context.ts";
 import { exitStatus } from "./status.ts";
 
@@ -28,6 +29,7 @@ prints it.
 interface WorkerFlags {
   readonly listen: Address;
   readonly secretFile?: string;
+  readonly tls?: string;
   readonly threads?: number;
   readonly executor?: string;
 }
@@ -45,13 +47,18 @@ export function workerCommand({ finish, signal }: CommandContext): Command {
         .default(address(anywhere), anywhere),
     )
     .option("--secret-file <file>", "file with the secret (default: HEDDLE_WORKERS_SECRET)")
+    .option(
+      "--tls <folder>",
+      "certificates for mutual TLS with drivers, as heddle keys makes them (default: HEDDLE_TLS)",
+    )
     .option("-t, --threads <number>", "threads (default: the cores of this process)", wholeNumber(1, 1024))
     .addOption(new Option("--executor <name>", "what computes (default: native)").choices([...executorNames()]))
     .addHelpText("after", notes)
-    .action(async ({ listen, secretFile, threads, executor = readEnvironment().executor }: WorkerFlags) => {
+    .action(async ({ listen, secretFile, tls, threads, executor = readEnvironment().executor }: WorkerFlags) => {
       // An executor that cannot be used is an error here, not at the first driver.
       chooseExecutor(executor);
       const { secret, isNew } = secretOf(secretFile);
+      useCertificates(tls);
       const worker = await serveDrivers({ ...listen, secret, threads, executor, log: (text) => console.log(text) });
       console.log(`waiting for drivers at ${listen.host}:${worker.port}`);
       if (isNew) console.log(`they need HEDDLE_WORKERS_SECRET=${secret}`);

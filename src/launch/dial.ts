@@ -99,7 +99,7 @@ export async function dialLauncher(addresses: string, secret: string): Promise<L
     try {
       const socket = await opened(host, Number(port));
       const peer = `the launcher at ${address}`;
-      return linkOf(await greet(socket, "driver", { secret, timeout: helloMilliseconds, peer }));
+      return linkOf(await greet(socket, "driver", { secret, timeout: helloMilliseconds, peer, host }));
     } catch (error) {
       cause = error;
     }

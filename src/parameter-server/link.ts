@@ -130,7 +130,7 @@ export class Link {
       socket.once("error", reject);
     });
     socket.removeAllListeners("error");
-    return greet(socket, "driver", { secret, timeout: timeout * 1000, peer: this.name });
+    return greet(socket, "driver", { secret, timeout: timeout * 1000, peer: this.name, host: endpoint.host });
   }
 
   private use(channel: Channel): void {

@@ -24,10 +24,7 @@ function oneOf<const Names extends readonly string[]>(...names: Names): Reader<N
   return { legal, read: (text) => (names.includes(text) ? text : undefined) };
 }
 
-const flag: Reader<boolean> = {
-  legal: "0 or 1",
-  read: (text) => (text === "0" || text === "1" ? text === "1" : undefined),
-};
+const flag: Reader<boolean> = { legal: "0 or 1", read: (text) => (/^[01]$/.test(text) ? text === "1" : undefined) };
 
 function wholeNumber(lowest: number, highest: number): Reader<number> {
   return {
@@ -168,6 +165,7 @@ const table = {
     addresses,
     "addresses of the waiting workers that this process drives, like `--on`",
   ),
+  tls: variable("HEDDLE_TLS", text, "the folder of certificates for mutual TLS (`heddle keys`), like `--tls`"),
   workersSecret: variable("HEDDLE_WORKERS_SECRET", text, "the secret that a driver and its waiting workers share"),
   plan: variable(
     "HEDDLE_PLAN",

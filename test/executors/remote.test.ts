@@ -1,6 +1,9 @@
 /** A driver and waiting workers: the same answers, and every way in which either side can fail the other. */
 import type { ChildProcess } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
 import { connect as connectSocket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { remoteRuntime } from "../../src/executors/remote/driver.ts";
@@ -178,8 +181,8 @@ describe.skipIf(missing !== undefined)("two worker processes", { timeout: 120_00
     return child;
   }
 
-  async function startWorker(): Promise<string> {
-    const child = start(["worker", "--listen", "127.0.0.1:0", "--threads", "1"]);
+  async function startWorker(...more: string[]): Promise<string> {
+    const child = start(["worker", "--listen", "127.0.0.1:0", "--threads", "1", ...more]);
     let text = "";
     return new Promise((resolve, reject) => {
       child.stdout?.on("data", (part) => {
@@ -223,6 +226,28 @@ describe.skipIf(missing !== undefined)("two worker processes", { timeout: 120_00
     const apart = await run(["run", script, "--workers", "2", "--", json]);
     expect(apart.code).toBe(0);
     expect(result(driven.text)).toEqual(result(apart.text));
+  });
+
+  test("by mutual TLS: the same training with --tls, and no training without", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "heddle-keys-"));
+    try {
+      const [a, b] = [join(folder, "a"), join(folder, "b")];
+      expect((await run(["keys", "make", a])).code).toBe(0);
+      expect((await run(["keys", "make", b, "--ca", a])).text).toContain("127.0.0.1");
+      const json = JSON.stringify({ epochs: 1, dtype: "f32" });
+      const worker = await startWorker("--tls", b);
+      const by = await run(["run", script, "--on", worker, "--tls", a, "--", json]);
+      expect(by.code, by.text).toBe(0);
+      expect(result(by.text)).toEqual(result((await run(["run", script, "--", json])).text));
+      const without = await run(["run", script, "--on", worker, "--", json]);
+      expect(without.code).toBe(1);
+      expect(without.text).toMatch(/worker 0 at \S+: ended the hello; .*HEDDLE_TLS/);
+      // What is wrong with its own certificates is an error of the command.
+      const none = await run(["run", script, "--on", worker, "--tls", folder, "--", json]);
+      expect([none.code, none.text]).toEqual([2, expect.stringMatching(/cannot read .*ca\.pem: no such file/)]);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   test("values that are split over workers are assembled by the driver", async () => {

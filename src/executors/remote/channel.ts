@@ -9,8 +9,11 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { HeddleError } from "../../util/errors.ts";
+import { readEnvironment } from "../../util/settings.ts";
 import { version } from "../../util/version.ts";
 import { checkSecret, LinkKeys, nonceBytes, type Opener, proofBytes, type Sealer, type Side } from "./seal/records.ts";
+import { readCertificates } from "./tls/certificates.ts";
+import { secured } from "./tls/secured.ts";
 
 /** A message: a head, and bytes. */
 export interface Frame {
@@ -98,6 +101,10 @@ export interface HelloOptions {
   readonly timeout: number;
   /** Name of the other side in messages. */
   readonly peer: string;
+  /** The host that this side has dialled: with certificates the other side's must name it. Default: the address. */
+  readonly host?: string;
+  /** The folder of this side's certificates; default that of `HEDDLE_TLS`, or none. */
+  readonly tls?: string | undefined;
   /** What this side says beside its version. */
   readonly says?: Frame["head"];
   /** Another version than that of this library, in tests. */
@@ -105,14 +112,25 @@ export interface HelloOptions {
 }
 
 /**
- * Makes a channel from a connected socket.
+ * Makes a channel from a connected socket; by mutual TLS where this side has certificates.
  *
- * @throws HeddleError `link` when the other side does not prove that it knows the secret, or not in time; `mismatch` when it has another
- * version; `option` for a secret that is too short.
+ * @throws HeddleError `link` when the other side does not prove that it knows the secret, or not in time, or is not trusted; `mismatch` when it has
+ * another version; `option` for a secret that is too short; `link` or `file` when something is wrong with this side's certificates.
  */
-export function greet(socket: Socket, side: Side, options: HelloOptions): Promise<Channel> {
+export async function greet(socket: Socket, side: Side, options: HelloOptions): Promise<Channel> {
+  checkSecret(options.secret);
+  const folder = options.tls ?? readEnvironment().tls;
+  if (folder === undefined) return hello(socket, side, options);
+  try {
+    return await hello(await secured(socket, side, readCertificates(folder), options), side, options);
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+function hello(socket: Socket, side: Side, options: HelloOptions): Promise<Channel> {
   const { secret, timeout, peer } = options;
-  checkSecret(secret);
   const reader = new Reader();
   socket.setNoDelay(true);
   // So that the system notices a machine that vanished silently.
@@ -131,7 +149,10 @@ export function greet(socket: Socket, side: Side, options: HelloOptions): Promis
     };
     const late = setTimeout(() => fail("no hello in time"), timeout);
     const onError = (error: Error): void => fail(error.message);
-    const onClose = (): void => fail("ended the hello; are the secrets and the versions of Heddle the same?");
+    const onClose = (): void =>
+      fail(
+        "ended the hello; are the secrets and the versions of Heddle the same, and has it HEDDLE_TLS if this side has?",
+      );
     socket.on("error", onError);
     socket.on("close", onClose);
     let proved = false;
@@ -142,7 +163,8 @@ export function greet(socket: Socket, side: Side, options: HelloOptions): Promis
     const own = { heddle: options.version ?? version, ...options.says };
     const proven = async (): Promise<SocketChannel | undefined> => {
       const keys = await exchangeNonces(socket, side, reader, secret);
-      if (keys === undefined) return void fail("does not speak this protocol");
+      if (keys === undefined)
+        return void fail("does not speak this protocol, or speaks TLS, for which this side needs HEDDLE_TLS");
       const other = side === "driver" ? "worker" : "driver";
       // The driver proves first: it has chosen the address, a stranger has not.
       if (side === "driver") socket.write(keys.proof(side));

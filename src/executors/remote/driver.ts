@@ -139,7 +139,13 @@ class Link {
         reject(new HeddleError("link", `${name} cannot be reached: ${error.message}`, { hint, cause: error }));
       });
     });
-    const channel = await greet(socket, "driver", { secret, timeout: timeout * 1000, peer: name, says: { timeout } });
+    const channel = await greet(socket, "driver", {
+      secret,
+      timeout: timeout * 1000,
+      peer: name,
+      host,
+      says: { timeout },
+    });
     return new Link(channel, { rank, host, name, timeout });
   }
 
