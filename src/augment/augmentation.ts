@@ -1,5 +1,5 @@
 /** @module What an augmentation is: a change of a batch by random numbers, as a tensor program, and how several follow each other. */
-import { random, type Tensor } from "../functions/index.ts";
+import { isTensor, random, type Tensor } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
 import { checkTensor } from "../tensor/tensor.ts";
@@ -27,10 +27,18 @@ export function chain(...augmentations: readonly Augmentation[]): Augmentation {
     augmentations.reduce((changed, augment, at) => augment(random.foldIn(key, at), changed), batch);
 }
 
+/** An augmentation whose batch is checked. @throws HeddleError `argument` unless it gets a batch */
+export const ofBatch =
+  (change: Augmentation): Augmentation =>
+  (key, batch) => {
+    if (!isTensor(batch?.x) || !isTensor(batch.y))
+      throw new HeddleError("argument", `augment: takes a key and a batch { x, y }, got ${shown(batch)}`);
+    return change(key, batch);
+  };
+
 /** An augmentation of the inputs alone. */
-export const ofInputs =
-  (change: (key: Tensor, x: Tensor) => Tensor): Augmentation =>
-  (key, { x, y }) => ({ x: change(key, x), y });
+export const ofInputs = (change: (key: Tensor, x: Tensor) => Tensor): Augmentation =>
+  ofBatch((key, { x, y }) => ({ x: change(key, x), y }));
 
 /** @throws HeddleError `shape` unless these are images `[batch, channels, height, width]` of floats */
 export function checkImages(

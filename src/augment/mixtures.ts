@@ -1,9 +1,10 @@
 /** @module Batches mixed with themselves: mixup and CutMix. Targets become shares of classes. */
 import { oneHot, random, roll, type Tensor } from "../functions/index.ts";
 import { isFloat } from "../ir/dtype.ts";
+import { formatType } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { type Augmentation, checkImages } from "./augmentation.ts";
+import { type Augmentation, checkImages, ofBatch } from "./augmentation.ts";
 import { rectangle } from "./images.ts";
 
 /** Options of {@link mixup} and {@link cutmix}. */
@@ -14,10 +15,13 @@ export interface MixtureOptions {
   readonly alpha?: number;
 }
 
-function checkMixture(what: string, options: MixtureOptions, alpha: number): void {
+/** Checks the options; gives the shape of the beta distribution. */
+function checkedAlpha(what: string, options: MixtureOptions, usual: number): number {
   checkOptions(what, options, ["classes", "alpha"]);
+  const { alpha = usual, classes } = options;
   checkNumber(what, "alpha", alpha, Number.MIN_VALUE);
-  if (options.classes !== undefined) checkInteger(what, "classes", options.classes, 2);
+  if (classes !== undefined) checkInteger(what, "classes", classes, 2);
+  return alpha;
 }
 
 /** Targets as floats that can be mixed. */
@@ -42,12 +46,13 @@ const mixed = (own: Tensor, share: Tensor): Tensor => {
  * its own, and so are the targets. The loss must take shares, as `losses.softmaxCrossEntropy` does.
  */
 export function mixup(options: MixtureOptions = {}): Augmentation {
-  const { alpha = 0.2 } = options;
-  checkMixture("mixup", options, alpha);
-  return (key, { x, y }) => {
+  const alpha = checkedAlpha("mixup", options, 0.2);
+  return ofBatch((key, { x, y }) => {
+    if (!isFloat(x.dtype) || x.shape.length === 0)
+      throw new HeddleError("dtype", `mixup: takes floats, batch first, got ${formatType(x)}`);
     const share = random.beta(key, alpha, alpha, [x.shape[0] as number]);
     return { x: mixed(x, share), y: mixed(shares("mixup", y, options, x), share) };
-  };
+  });
 }
 
 /**
@@ -55,9 +60,8 @@ export function mixup(options: MixtureOptions = {}): Augmentation {
  * targets are mixed in the shares of the areas.
  */
 export function cutmix(options: MixtureOptions = {}): Augmentation {
-  const { alpha = 1 } = options;
-  checkMixture("cutmix", options, alpha);
-  return (key, { x, y }) => {
+  const alpha = checkedAlpha("cutmix", options, 1);
+  return ofBatch((key, { x, y }) => {
     const [batch, , height, width] = checkImages("cutmix", x);
     const share = random.beta(random.foldIn(key, 0), alpha, alpha, [batch]).cast(x.dtype);
     const side = share.neg().add(1).sqrt().reshape([batch, 1, 1, 1]);
@@ -65,5 +69,5 @@ export function cutmix(options: MixtureOptions = {}): Augmentation {
     const other = roll(x, 1, 0);
     const kept = inside.mean([1, 2, 3]).neg().add(1);
     return { x: other.sub(x).mul(inside).add(x), y: mixed(shares("cutmix", y, options, x), kept) };
-  };
+  });
 }
