@@ -3,6 +3,7 @@
  * as `heddle`; `io` and `keras`, which read and write files, are missing.
  */
 export { maxIterations } from "./adapters/autograph/bound.ts";
+export * as augment from "./augment/index.ts";
 export * as comm from "./comm/index.ts";
 export * as compression from "./compression/index.ts";
 export * as data from "./data/browser.ts";

@@ -1,5 +1,6 @@
 /** @module The options of `train`, checked. */
 
+import type { Augmentation } from "../augment/index.ts";
 import type { Compressor } from "../compression/compressor.ts";
 import type { Compression, CompressionOptions } from "../compression/options.ts";
 import type { Machine } from "../cost/index.ts";
@@ -237,6 +238,11 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * `HEDDLE_MEMORY`, or 1 GiB.
    */
   readonly dataMemory?: number;
+  /**
+   * Changes inputs and targets of each batch at random, in training only, such as `augment.flip()`, with a key of seed, epoch and batch: metrics
+   * get the targets as they were. For a single input and a single target. Default none.
+   */
+  readonly augment?: Augmentation;
   /**
    * The frame that made the columns of the data: it is saved with checkpoints and by `result.save`, `predict` takes records, and a run that
    * resumes must have the same. Default none.

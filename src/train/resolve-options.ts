@@ -64,9 +64,22 @@ const names: readonly (keyof TrainOptions)[] = [
   "compareData",
   "dataMemory",
   "frame",
+  "augment",
   "memoryCopies",
   "server",
 ];
+
+/** @throws HeddleError `option` unless this changes batches of one input and one target */
+function checkAugment(augment: unknown, input: ColumnNames, target: ColumnNames): void {
+  if (typeof augment !== "function")
+    throw new HeddleError("option", `train: augment must be an augmentation, got ${shown(augment)}`, {
+      hint: "such as augment.flip(), or augment.chain(first, second)",
+    });
+  if (typeof input === "string" && typeof target === "string") return;
+  throw new HeddleError("option", "train: augment changes one input and one target; here are several", {
+    hint: "augment within the model, by a layer",
+  });
+}
 
 /** Checks that a frame makes the model's input. @throws HeddleError `option` */
 function checkFrame(frame: AnyFrame, input: ColumnNames): void {
@@ -126,6 +139,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   const input = options.input ?? "x";
   const target = options.target ?? "y";
   for (const [option, names] of Object.entries({ input, target })) checkNames(option, names);
+  if (options.augment !== undefined) checkAugment(options.augment, input, target);
   for (const dataset of [options.data, options.evaluate])
     if (dataset !== undefined) checkColumns(dataset, [...namesIn(input), ...namesIn(target)]);
   if (options.weight !== undefined) checkColumns(options.data, [options.weight], "the option weight");

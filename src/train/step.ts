@@ -6,6 +6,8 @@ import { withDivisors } from "../losses/divisors.ts";
 import { type OneOrMore, scopeKey } from "../nn/index.ts";
 import { mostParts } from "../nn/parts.ts";
 import { clipByGlobalNorm, clipByValue } from "../optim/index.ts";
+import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
 import { inParts, mapTensors, type PassOutcome, sharesOf } from "./accumulate.ts";
 import { type ColumnNames, rowsOf, seen } from "./columns.ts";
@@ -111,6 +113,21 @@ interface PassInputs {
   readonly batch: BatchColumns;
 }
 
+/** Inputs and targets as the option `augment` changes them. @throws HeddleError `argument` unless it gives tensors of as many rows */
+function augmented(
+  { augment }: Settings,
+  stepKey: Tensor,
+  x: OneOrMore<Tensor>,
+  y: OneOrMore<Tensor>,
+): { readonly x: OneOrMore<Tensor>; readonly y: OneOrMore<Tensor> } {
+  if (augment === undefined) return { x, y };
+  const made = augment(scopeKey(stepKey, "augment"), { x: x as Tensor, y: y as Tensor });
+  const rows = (x as Tensor).shape[0];
+  const isBatch = isTensor(made?.x) && isTensor(made.y) && made.x.shape[0] === rows && made.y.shape[0] === rows;
+  if (isBatch) return made;
+  throw new HeddleError("argument", `train: augment must give { x, y } of ${rows} rows, got ${shown(made)}`);
+}
+
 /** Forward and backward passes over a batch, in the number of parts that `accumulate` asks for. */
 function passes(
   settings: Settings,
@@ -119,13 +136,17 @@ function passes(
 ): PassOutcome {
   const { loss, data, dtype, input, target, accumulate, classWeight } = settings;
   const see = (names: ColumnNames, columns: BatchColumns): OneOrMore<Tensor> => seen(names, columns, data, dtype);
+  const given = (columns: BatchColumns) => augmented(settings, stepKey, see(input, columns), see(target, columns));
   const scale = before.guard?.scale;
   const outputs = (variables: Tensors, layerState: Tensors, columns: BatchColumns) =>
-    applied(settings, { params: variables, state: layerState }, see(input, columns), { train: true, key: stepKey });
+    applied(settings, { params: variables, state: layerState }, given(columns).x, {
+      train: true,
+      key: stepKey,
+    });
   const lossOf = (y: OneOrMore<Tensor>, columns: BatchColumns, shares?: readonly Tensor[]) =>
     withDivisors(() => {
       const weights = { rows: rowWeights(settings, data, columns), classes: classWeight };
-      return batchLoss(loss, y, see(target, columns), weights);
+      return batchLoss(loss, y, given(columns).y, weights);
     }, shares);
   const rows = rowsOf(batch);
   const parts = mostParts(rows, accumulate);

@@ -40,6 +40,7 @@ const cases: readonly Case[] = [
   ["run lectures/regression-cg.ts", /steps \d, weights 1\.00 -2\.00 3\.00\n$/],
   ["run caffe-lenet.ts", /accuracy on the test images: 9\d\.\d\d %\n$/],
   ["run data/classifier.ts", /(9\d|100)\.\d % of the others; a fare of 85: first class\n$/],
+  ["run data/images.ts", /(9\d|100)\.\d % of the other images after \d+ epochs\n$/],
   ["run data/parquet.ts -- --small", /40000 rows, \d MiB of Parquet within 1 MiB for data; weights within 0\.\d+\n$/],
   ["run data/stream.ts", /after 360 steps the next reading is off by 0\.\d+ on average\n$/],
   [
