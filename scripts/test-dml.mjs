@@ -4,6 +4,7 @@
 //
 //   npm run test:dml                 all of them
 //   npm run test:dml -- lm kmeans    some; the table is not written
+//   npm run test:dml -- --kept       what Heddle gave last, without running anything by it
 
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -11,6 +12,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { cases, scriptOf } from "../test/script/cases.mjs";
+import { missing } from "../test/script/cases-frames.mjs";
 import { pythonEnvironment } from "./python.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -92,6 +94,14 @@ async function runBySystemds(python, chosen) {
 
 const hashOf = (text) => createHash("sha256").update(text).digest("hex");
 
+/** Errors of what Heddle gave last: results that are not there. */
+const keptOf = (chosen) =>
+  new Map(
+    chosen
+      .filter((one) => !one.results.every((name) => existsSync(join(folderOf("heddle", one), `${name}.csv`))))
+      .map((one) => [one.script, "no result from Heddle"]),
+  );
+
 /** What Heddle gives. */
 function runByHeddle(library, chosen) {
   for (const one of chosen) rmSync(folderOf("heddle", one), { recursive: true, force: true });
@@ -145,7 +155,8 @@ function stateOf(one, systemdsError, heddleError) {
   return one.random ? "same sizes (random numbers)" : "same";
 }
 
-async function main(names) {
+async function main(args) {
+  const names = args.filter((arg) => arg !== "--kept");
   const python = await pythonEnvironment({
     name: "dml",
     requirements: join(root, "test", "script", "requirements.txt"),
@@ -157,7 +168,7 @@ async function main(names) {
   if (unknown.length > 0) throw new Error(`there is no case ${unknown.join(", ")} in test/script/cases.mjs`);
   const chosen = cases.filter(({ script }) => names.length === 0 || names.includes(script));
   const theirs = await runBySystemds(python, chosen);
-  const ours = await runByHeddle(library, chosen);
+  const ours = args.includes("--kept") ? keptOf(chosen) : await runByHeddle(library, chosen);
   const states = new Map(chosen.map((one) => [one.script, stateOf(one, theirs.get(one.script), ours.get(one.script))]));
   for (const [name, state] of states) console.log(`${name}: ${state}`);
   const all = readdirSync(library)
@@ -172,8 +183,13 @@ async function main(names) {
 }
 
 function writeTable(all, states, same, sizes) {
-  const lines = all.map((name) => `| ${name} | ${states.get(name) ?? "no case yet"} |`);
-  const head = `${same} of ${all.length} scripts give the same results, and ${sizes} more, which draw random numbers, results of the same sizes.`;
+  const stateInTable = (name) => {
+    const state = states.get(name);
+    return /^same/.test(state ?? "") ? state : (missing[name] ?? state ?? "no case yet");
+  };
+  const lines = all.map((name) => `| ${name} | ${stateInTable(name)} |`);
+  const share = Math.round((1000 * (same + sizes)) / all.length) / 10;
+  const head = `${same} of ${all.length} scripts give the same results, and ${sizes} more, which draw random numbers, results of the same sizes: ${share} %.`;
   const table = `<!-- table -->\n\n${head}\n\n| script | state |\n| --- | --- |\n${lines.join("\n")}\n\n<!-- end of the table -->`;
   writeFileSync(
     page,
