@@ -29,7 +29,7 @@ export interface LinearClassifierOptions extends IterationOptions {
 }
 
 /** What linear classifiers have learnt. */
-interface LinearScores {
+export interface LinearScores {
   /** A row for each feature; a column for each class, or one for the second of two classes. */
   readonly coefficients: Matrix;
   /** A number for each column of the coefficients. */

@@ -8,6 +8,7 @@ export {
 } from "./bayes.ts";
 export {
   type LinearClassifierOptions,
+  type LinearScores,
   type LinearSvcModel,
   type LogisticModel,
   linearSvc,

@@ -162,7 +162,7 @@ export const kMeans: (options?: Partial<KMeansOptions>) => Estimator<KMeansModel
     checkInteger("kMeans", "clusters", options.clusters, 1);
     checkIterations("kMeans", options);
     if (!(options.init instanceof Matrix)) checkChoice("kMeans", "init", options.init, ["k-means++", "random"]);
-    uniforms("kMeans", options.seed);
+    checkInteger("kMeans", "seed", options.seed);
   },
   learn: (x, _y, options) => learn(x, options),
   model: (state) => {

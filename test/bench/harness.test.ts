@@ -29,6 +29,7 @@ import {
   gemmWorkloads,
   inferWorkloads,
   int8Workloads,
+  linalgWorkloads,
   reduceWorkloads,
   tinySizes,
   tinyWorkload,
@@ -46,7 +47,7 @@ const [gemm, reduce, infer, eager] = [gemmWorkloads, reduceWorkloads, inferWorkl
   string[],
 ];
 const [bf16, int8, two] = [bf16Workloads, int8Workloads, twoWorkloads].map(namesOf) as [string[], string[], string[]];
-const workload = (name: string) => workloads.find((one) => one.name === name)!;
+const workload = (name: string) => [...workloads, ...linalgWorkloads].find((one) => one.name === name)!;
 
 describe("options", () => {
   test.each([
@@ -405,6 +406,7 @@ test.each([
   { names: ["lstm", "gpt", "resnet20", "embed"] },
   { names: [...bf16, ...int8] },
   { names: ["gemm-256", "gemm-1x4096x4096", ...infer] },
+  { names: linalgWorkloads.map(({ name }) => name) },
   { names: [...reduce, "eager-chain", "eager-step", "eager-xty"] },
 ])("the harness measures Heddle in $names, and keeps the results", { timeout: 120_000 }, ({ names }) => {
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
@@ -420,7 +422,7 @@ test.each([
     expect(versions).toMatchObject({ node: process.version });
     expect(machine.cores).toBeGreaterThan(0);
     expect(limits?.["1"]?.flops).toBeGreaterThan(1e8);
-    const expected = workloads
+    const expected = [...workloads, ...linalgWorkloads]
       .filter(({ name }) => names.includes(name))
       .flatMap(({ name, sizes: { kind } }) => [
         [name, two.includes(name) ? 2 : 1, "heddle", 1],
