@@ -188,14 +188,16 @@ mod x86 {
         _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_fmadd_ps,
         |count| _mm256_loadu_si256(MASK32.as_ptr().add(8 - count).cast()),
         |from, mask| _mm256_maskload_ps(from, mask),
-        |to, mask, value| _mm256_maskstore_ps(to, mask, value)
+        |to, mask, value| _mm256_maskstore_ps(to, mask, value),
+        avx2_single
     }
     vector! {
         Avx2, f64, __m256d, 4, 6,
         _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd, _mm256_fmadd_pd,
         |count| _mm256_loadu_si256(MASK64.as_ptr().add(4 - count).cast()),
         |from, mask| _mm256_maskload_pd(from, mask),
-        |to, mask, value| _mm256_maskstore_pd(to, mask, value)
+        |to, mask, value| _mm256_maskstore_pd(to, mask, value),
+        avx2_double
     }
     vector! {
         Avx512, f32, __m512, 16, 14,
@@ -203,7 +205,7 @@ mod x86 {
         |count| ((1u32 << count) - 1) as __mmask16,
         |from, mask| _mm512_maskz_loadu_ps(mask, from),
         |to, mask, value| _mm512_mask_storeu_ps(to, mask, value),
-        single
+        avx512_single
     }
     vector! {
         Avx512, f64, __m512d, 8, 14,
@@ -211,6 +213,6 @@ mod x86 {
         |count| ((1u32 << count) - 1) as __mmask8,
         |from, mask| _mm512_maskz_loadu_pd(mask, from),
         |to, mask, value| _mm512_mask_storeu_pd(to, mask, value),
-        double
+        avx512_double
     }
 }

@@ -49,6 +49,8 @@ pub mod narrow;
 mod narrow_conv;
 pub(crate) mod narrow_layer;
 mod narrow_weights;
+#[cfg(target_arch = "x86_64")]
+mod narrow_words;
 pub mod product;
 pub mod qr;
 pub mod random;

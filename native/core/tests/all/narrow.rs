@@ -149,10 +149,13 @@ fn narrow_sums_of_integers_wrap() {
     for (x, y, k, left, right) in
         [("i8", "i8", 1100, -128.0, -128.0), ("u8", "u8", 40000, 255.0, 255.0), ("i8", "u8", 70000, -128.0, 255.0)]
     {
-        let case = Case { x, y, out: "i32", sizes: [1, 2, k, 3], ..PLAIN };
-        let sum = (left * right * k as f64) as i64 as i32;
-        let contents = [encode(x, &vec![left; 2 * k]), encode(y, &vec![right; 3 * k]), vec![], zeros("i32", 6)];
-        check("i32", 0.0, 0, &contents, case.step(), &[f64::from(sum); 6]);
+        for (m, columns_first) in [(1, true), (2, false), (2, true)] {
+            let turned = [false, columns_first, false];
+            let case = Case { x, y, out: "i32", sizes: [1, m, k, 3], turned, ..PLAIN };
+            let sum = (left * right * k as f64) as i64 as i32;
+            let contents = [encode(x, &vec![left; m * k]), encode(y, &vec![right; 3 * k]), vec![], zeros("i32", 3 * m)];
+            check("i32", 0.0, 0, &contents, case.step(), &vec![f64::from(sum); 3 * m]);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::calls::NarrowDotJson;
 use crate::isa::Isa;
 use crate::kernels::narrow::operands::Pair;
 use crate::kernels::narrow::NarrowDot;
+use crate::kernels::narrow_words;
 use crate::step::Run;
 
 pub type Way = unsafe fn(&Run, &Product);
@@ -21,6 +22,7 @@ pub fn way(dot: &NarrowDot, isa: Isa) -> Option<Way> {
     match m {
         1 if isa >= Isa::Vnni => Some(vector::run),
         2.. if isa >= Isa::Amx && n > 0 => Some(tiles::run),
+        1.. if n > 0 && narrow_words::serves(isa) => Some(narrow_words::run),
         _ => None,
     }
 }

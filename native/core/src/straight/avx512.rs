@@ -1,21 +1,11 @@
-//! The inner loop of a product's register tile for AVX-512, written out.
-//!
-//! Multiply-adds and address arithmetic compete for the same ports. For every step of the contracted index, the compiler's loop
-//! has ten instructions besides the multiply-adds, and this loop has two. A loop that is unrolled in Rust spills the sums.
+//! The loop for AVX-512: 14 rows, 2 vectors of columns. For every step of the contracted index, the compiler's loop has ten
+//! instructions besides the multiply-adds, and this loop has two.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use super::frame::Frame;
 use crate::walk::Walk;
-
-/// Values that are read once per segment, so that they need no registers.
-#[repr(C)]
-struct Frame {
-    left: usize,
-    end: usize,
-    iterations: usize,
-    rest: usize,
-}
 
 /// One step: a row of the right operand against all rows of the left one.
 macro_rules! step {
@@ -46,12 +36,7 @@ macro_rules! walk {
     ($walk:expr, $size:literal, $m:expr, $v:expr, $full:expr, $load:literal, $splat:literal, $fma:literal, $v_type:ty, $stride:expr,
      begin: $begin:literal, run: $run:literal, after: $after:literal, unrolled: [$u0:literal $u1:literal $u2:literal $u3:literal], next: $next:literal, one: $one:literal, $rows:tt) => {{
         let x = $walk;
-        let frame = Frame {
-            left: x.left as usize,
-            end: x.segments.as_ptr_range().end as usize,
-            iterations: x.segment / 4,
-            rest: x.segment % 4,
-        };
+        let frame = Frame::new(x);
         let mask = ((1u32 << x.tail) - 1) as u16;
         let zero: $v_type = std::mem::zeroed();
         let mut sum = [[zero; 2]; 14];
