@@ -96,8 +96,13 @@ const engines = ["engines", "slurm", "mpi-transport", "ssh"].map((name) => `test
 /** Needs an object store, which its setup installs: `npm run test:storage`. */
 const storage = ["test/storage/s3.test.ts"];
 
-/** Kills at random instants, hundreds of them: `npm run test:kills`; `test:processes` has fewer. */
-const kills = ["test/checkpoints/kill.test.ts", "test/elastic/kills.test.ts", "test/parameter-server/kills.test.ts"];
+/** Kills at random instants, hundreds of them, and a million requests: `npm run test:kills`; `test:processes` has fewer. */
+const kills = [
+  "test/checkpoints/kill.test.ts",
+  "test/elastic/kills.test.ts",
+  "test/parameter-server/kills.test.ts",
+  "test/parameter-server/memory.test.ts",
+];
 
 /** Products that other suites take parts of, whole: `npm run test:grids`. */
 const grids = ["test/rewrite/ends-product.test.ts", "test/native/long-sum-grid.test.ts"];
