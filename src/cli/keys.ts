@@ -1,10 +1,11 @@
 /** @module `heddle keys`: certificates for links by mutual TLS. */
 import type { X509Certificate } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { datesProblem, readCertificate, readCertificates } from "../executors/remote/tls/certificates.ts";
+import { makeFolder } from "../io/make-folder.ts";
 import { requires } from "../runtime/packages.ts";
 import { HeddleError } from "../util/errors.ts";
 import { wholeNumber } from "./arguments.ts";
@@ -127,7 +128,7 @@ async function authorityIn(x509: Library, folder: string, mayMake: boolean): Pro
 async function make(place: string, { names, ca, days }: MakeFlags): Promise<void> {
   const x509 = library();
   const folder = resolve(place);
-  mkdirSync(folder, { recursive: true });
+  await makeFolder(folder);
   if (existsSync(join(folder, "cert.pem")))
     throw new HeddleError("file", `${folder} has a certificate already`, {
       hint: "remove cert.pem and key.pem for a new one",
