@@ -10,7 +10,7 @@ import { basename, isAbsolute } from "node:path";
 import { inspect } from "node:util";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
-import { explainScriptError } from "./script-error.ts";
+import { explainScriptError, withWrittenFiles } from "./script-error.ts";
 
 /** The closed table of messages from a worker. */
 export type WorkerMessage =
@@ -222,7 +222,7 @@ const hasLauncher = (): boolean => process.send !== undefined && readEnvironment
 
 /** The message for an error. */
 export function errorMessage(error: unknown): ErrorMessage {
-  const message = error instanceof Error ? error.message || error.name : inspect(error);
+  const message = withWrittenFiles(error instanceof Error ? error.message || error.name : inspect(error));
   const during = property(error, "during");
   const code = property(error, "code");
   const peer = typeof error === "object" && error !== null ? (error as { rank?: unknown }).rank : undefined;
@@ -242,7 +242,7 @@ export function errorMessage(error: unknown): ErrorMessage {
 /** The error with its stack and causes, without Node's own frames. */
 function fullText(error: unknown): string {
   // The last frame may be followed by the brace that opens the error's fields.
-  return inspect(error).replace(/\n +at [^\n]*node:internal\/[^\n]*?( \{)?(?=\n|$)/g, "$1");
+  return withWrittenFiles(inspect(error)).replace(/\n +at [^\n]*node:internal\/[^\n]*?( \{)?(?=\n|$)/g, "$1");
 }
 
 function property(value: unknown, name: string): string | undefined {

@@ -48,6 +48,15 @@ function writtenFile(file: string): string {
   return source?.startsWith("file:") === true ? fileURLToPath(source) : file;
 }
 
+/** A text with the files that were written in place of those that were compiled of them. */
+export const withWrittenFiles = (text: string): string =>
+  // From one path's beginning to its end: another one does not begin between.
+  text.replace(/(?:file:\/\/)?\/(?:(?!\s\/)[^\n'"()]){1,4096}?\.mjs\b/g, (path) => {
+    const file = asPath(path);
+    const source = writtenFile(file);
+    return source === file ? path : source;
+  });
+
 function missingExport(error: Error): string | undefined {
   const match = /^The requested module '(.+)' does not provide an export named '(.+)'/.exec(error.message);
   const location = placeAbove(error);
@@ -194,29 +203,44 @@ const moduleHint =
 
 function missingModule(error: Error): string | undefined {
   const { code } = error as NodeJS.ErrnoException;
-  const match = /^(?:Cannot find (package|module)|Package subpath) '(.+?)'.* imported from (.+)$/.exec(error.message);
+  const match = /^(?:Cannot find (package|module)|Package subpath) '(.+?)'.* imported from (.+)$/m.exec(error.message);
   if (match === null || (code !== "ERR_MODULE_NOT_FOUND" && code !== "ERR_PACKAGE_PATH_NOT_EXPORTED")) return undefined;
   const [, kind, name, importer] = match as unknown as [string, string | undefined, string, string];
   const file = writtenFile(asPath(importer));
-  const last = name.split("/").at(-1) as string;
-  const location = placeOfImport(file, last);
+  const inPackage = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(name)?.[1];
+  const location = placeOfImport(file, name.split("/").at(-1) as string, inPackage);
   if (location === undefined) return undefined;
   const { specifier } = location;
+  if (inPackage !== undefined)
+    return described(location, `'${specifier}' means a file that its package lacks: ${name}`);
   if (kind === "package")
     return described(location, `the package '${name}' is not installed`, nearest(name, ["heddle"]));
   if (kind === "module") return described(location, `there is no file '${specifier}'`);
   return described(location, `'${specifier}' is not a part of its package`, nearest(specifier, subpaths(file)));
 }
 
-/** Where a file imports from a specifier that ends in `last`. */
-function placeOfImport(file: string, last: string): (Place & { readonly specifier: string }) | undefined {
-  const escaped = last.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  for (const [index, text] of linesOf(file).entries()) {
-    const match = new RegExp(`["']((?:[^"']*/)?${escaped})["']`).exec(text);
-    if (match !== null) return { file, line: index + 1, column: match.index + 1, specifier: match[1] as string };
-  }
-  return undefined;
+/** Where a file imports from a specifier that ends in `last`, or else from a package; or else where it names what ends in `last`. */
+function placeOfImport(
+  file: string,
+  last: string,
+  inPackage?: string,
+): (Place & { readonly specifier: string }) | undefined {
+  const text = linesOf(file).join("\n");
+  const ending = `(?:[^"'\\n]*/)?${escaped(last)}`;
+  const after = "\\b(?:from|import)\\s*\\(?\\s*";
+  const all = (before: string, specifier: string) => [
+    ...text.matchAll(new RegExp(`(?<=${before})["'](${specifier})["']`, "g")),
+  ];
+  const ofPackage = inPackage === undefined ? [] : all(after, `${escaped(inPackage)}(?:/[^"'\\n]*)?`);
+  const whole = ofPackage.filter(([, specifier]) => specifier === inPackage);
+  // Of several parts of a package it is not known which.
+  const [match] = [...all(after, ending), ...whole, ...(ofPackage.length === 1 ? ofPackage : []), ...all("", ending)];
+  if (match === undefined) return undefined;
+  const before = text.slice(0, match.index).split("\n");
+  return { file, line: before.length, column: (before.at(-1) as string).length + 1, specifier: match[1] as string };
 }
+
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
 /** The file of a module of Heddle as it was compiled: of the bundle for Node the text does not tell what a namespace has. */
 function moduleOf(module: string, importer: string): string {

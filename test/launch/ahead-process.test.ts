@@ -172,6 +172,65 @@ console.log(how, value);`,
       ["7"],
     ],
     [
+      "a file of a package in TypeScript",
+      "loader",
+      {
+        "main.ts": `${same}import { value } from "typed/part.ts";\nconsole.log(how, value);`,
+        "node_modules/typed/package.json": '{ "name": "typed" }',
+        "node_modules/typed/part.ts": "export const value: number = 7;",
+      },
+      ["7"],
+    ],
+    [
+      "a file of a package in TypeScript when it is needed",
+      "loader",
+      {
+        "main.ts": `${same}const { value } = await import("typed/part.ts");\nconsole.log(how, value);`,
+        "node_modules/typed/package.json": '{ "name": "typed" }',
+        "node_modules/typed/part.ts": "export const value: number = 7;",
+      },
+      ["7"],
+    ],
+    [
+      "a package whose file only the loader finds",
+      "loader",
+      {
+        "main.ts": `${same}import { value } from "typed";\nconsole.log(how, value);`,
+        "node_modules/typed/package.json": '{ "name": "typed", "type": "module" }',
+        "node_modules/typed/index.ts": "export const value: number = 7;",
+      },
+      ["7"],
+    ],
+    [
+      "a file of a package without its ending",
+      "loader",
+      {
+        "main.ts": `${same}import { value } from "plain/part";\nconsole.log(how, value);`,
+        "node_modules/plain/package.json": '{ "name": "plain" }',
+        "node_modules/plain/part.js": "exports.value = 7;",
+      },
+      ["7"],
+    ],
+    [
+      "a package whose package.json names no file",
+      "compiled",
+      {
+        "main.ts": `${same}import plain from "plain";\nconsole.log(how, plain.value);`,
+        "node_modules/plain/package.json": '{ "name": "plain", "main": "lib" }',
+        "node_modules/plain/lib/index.js": "exports.value = 7;",
+      },
+      ["7"],
+    ],
+    [
+      "names of JSON",
+      "loader",
+      {
+        "main.ts": `${same}import { a } from "./info.json" with { type: "json" };\nconsole.log(how, a);`,
+        "info.json": '{ "a": 7 }',
+      },
+      ["7"],
+    ],
+    [
       "paths of tsconfig.json",
       "loader",
       {
@@ -224,6 +283,16 @@ console.log(how, new Noted().value, seen.join());`,
 });
 
 describe("errors name the lines of TypeScript", () => {
+  /** A compiled program that changes a package before it imports it. */
+  const late = (change: string): Files => ({
+    "main.ts": `import { rmSync, writeFileSync } from "node:fs";
+interface Unused { a: typeof rmSync | typeof writeFileSync }
+${change};
+await import(
+  "plain");`,
+    "node_modules/plain/package.json": '{ "name": "plain", "exports": "./plain.js" }',
+    "node_modules/plain/plain.js": "",
+  });
   const cases: readonly (readonly [what: string, files: Files, said: readonly string[]])[] = [
     [
       "a throw in an imported file",
@@ -265,6 +334,51 @@ describe("errors name the lines of TypeScript", () => {
       { "main.ts": 'interface Unused { a: number }\n\nimport { x } from "nopackage";\nconsole.log(x);' },
       ["{folder}/main.ts:3:19: the package 'nopackage' is not installed"],
     ],
+    ...["part", "part.js"].map(
+      (part) =>
+        [
+          `a file '${part}' that a package lacks`,
+          {
+            "main.ts": `interface Unused { a: number }\nimport { x } from "plain/${part}";\nconsole.log(x);`,
+            "node_modules/plain/package.json": '{ "name": "plain" }',
+          },
+          [`{folder}/main.ts:2:19: 'plain/${part}' means a file that its package lacks`],
+        ] as const,
+    ),
+    ...["index.js", "lib.js"].map(
+      (main) =>
+        [
+          `a package without its ${main}`,
+          {
+            "main.ts": 'interface Unused { a: number }\nimport { x } from "plain";\nconsole.log(x);',
+            "node_modules/plain/package.json": `{ "name": "plain", "main": "${main}" }`,
+          },
+          ["{folder}/main.ts:2:19: 'plain' means a file that its package lacks"],
+        ] as const,
+    ),
+    [
+      "a part of a package whose file is not there",
+      {
+        "main.ts": 'interface Unused { a: number }\nimport { x } from "plain/part";\nconsole.log(x, "lib.js");',
+        "node_modules/plain/package.json": '{ "name": "plain", "exports": { "./part": "./lib.js" } }',
+      },
+      ["{folder}/main.ts:2:19: 'plain/part' means a file that its package lacks"],
+    ],
+    [
+      "a package that goes while the program runs",
+      late('rmSync("node_modules/plain", { recursive: true })'),
+      ["{folder}/main.ts:5:3: the package 'plain' is not installed"],
+    ],
+    [
+      "a file of a package that goes while the program runs",
+      late('rmSync("node_modules/plain/plain.js")'),
+      ["{folder}/main.ts:5:3: 'plain' means a file that its package lacks: {folder}/node_modules/plain/plain.js"],
+    ],
+    [
+      "a package that breaks while the program runs",
+      late('writeFileSync("node_modules/plain/package.json", "{")'),
+      ["Invalid package config", "{folder}/main.ts"],
+    ],
     [
       "a syntax error",
       { "main.ts": "const a: number = 1;\nconst b = = 2;" },
@@ -275,7 +389,7 @@ describe("errors name the lines of TypeScript", () => {
   test.each(cases)("%s", async (_what, files, said) => {
     write(files);
     const { status, stderr } = await run();
-    for (const text of said) expect(stderr).toContain(text.replace("{folder}", folder));
+    for (const text of said) expect(stderr).toContain(text.replaceAll("{folder}", folder));
     expect(stderr).not.toContain(".heddle/cache");
     expect(status).toBe(1);
   });

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { compileFile } from "../../src/launch/ahead/compile.ts";
-import { checkPackages, NeedsLoader, relativeFile, tsconfigOf } from "../../src/launch/ahead/files.ts";
+import { checkPackage, checkPackages, NeedsLoader, relativeFile, tsconfigOf } from "../../src/launch/ahead/files.ts";
 import { mostPrograms, writeProgram } from "../../src/launch/ahead/store.ts";
 
 let folder = "";
@@ -42,6 +42,11 @@ describe("one file", () => {
     ['process.getBuiltinModule("module")', "may require modules"],
     ['import info from "./info.json"; info', "imports JSON without saying so"],
     ['import text from "./info.txt" with { type: "text" }; text', "imports with attributes"],
+    ['import { a } from "./info.json" with { type: "json" }; a', "imports names of JSON"],
+    ['import info, { a } from "./info.json" with { type: "json" }; info(a)', "imports names of JSON"],
+    ['import * as all from "./info.json" with { type: "json" }; all', "imports names of JSON"],
+    ['export * from "./info.json" with { type: "json" }', "imports names of JSON"],
+    ['export { a } from "a/info.json" with { type: "json" }', "imports names of JSON"],
     ["const a = = 1", 'Unexpected "="'],
     ["function f(x) { 'use heddle'; if (x) { yield } }", "Unexpected reserved word 'yield'"],
   ])("is left to the loader: %s", async (code, reason) => {
@@ -58,6 +63,11 @@ describe("one file", () => {
     ['import { a } from "./used.ts"; a()', ["./used.ts"]],
     ['export * from "./all.ts"; export { b } from "./b.ts"', ["./all.ts", "./b.ts"]],
     ['import "./effect.ts"', ["./effect.ts"]],
+    ['import info from "./info.json" with { type: "json" }; info', ["./info.json"]],
+    ['import { default as info } from "a/info.json" with { type: "json" }; info', ["a/info.json"]],
+    ['export { default } from "./info.json" with { type: "json" }', ["./info.json"]],
+    ['export { default as info } from "./info.json" with { type: "json" }', ["./info.json"]],
+    ['import "./info.json" with { type: "json" }', ["./info.json"]],
     ['const text = "import x from \'./no.ts\'"; // import("./no.ts")', []],
   ])("its imports: %s", async (code, specifiers) => {
     const { code: compiled, imports } = await compileFile("/project/main.ts", code, undefined);
@@ -92,6 +102,48 @@ describe("which file an import means", () => {
     const find = (): string => relativeFile(specifier, join(folder, "main.ts"));
     if (files.includes(wanted)) expect(find()).toBe(join(folder, wanted));
     else expect(find).toThrow(wanted);
+  });
+
+  const manifest = (fields: object): string => JSON.stringify({ name: "a", ...fields });
+  test.each([
+    ["node:fs", "{}", [], ""],
+    ["node:module", "{}", [], "hooks of modules"],
+    ["a", manifest({ main: "lib/a.js" }), ["lib/a.js"], ""],
+    ["a", manifest({ main: "lib/a" }), ["lib/a.js"], ""],
+    ["a", manifest({ main: "lib" }), ["lib/index.js"], ""],
+    ["a", manifest({}), ["index.js"], ""],
+    ["a", manifest({}), ["index.ts"], "Cannot find package"],
+    ["a", manifest({ main: "a.ts" }), ["a.ts"], "no JavaScript"],
+    ["a", manifest({ main: "a.js" }), [], "Cannot find package"],
+    ["a/fp.js", manifest({}), ["fp.js"], ""],
+    ["a/fp.cjs", manifest({}), ["fp.cjs"], ""],
+    ["a/fp.json", manifest({}), ["fp.json"], ""],
+    ["a/fp", manifest({}), ["fp.js"], "Cannot find module"],
+    ["a/fp", manifest({}), ["fp/index.js"], "not supported"],
+    ["a/fp.ts", manifest({}), ["fp.ts"], "no JavaScript"],
+    ["a/fp.node", manifest({}), ["fp.node"], "no JavaScript"],
+    ["a/fp", manifest({ exports: { "./*": "./lib/*.js" } }), ["lib/fp.js"], ""],
+    ["a/fp", manifest({ exports: { "./*": "./lib/*.ts" } }), ["lib/fp.ts"], "no JavaScript"],
+    ["a/fp", manifest({ exports: "./a.js" }), ["fp.js"], "not defined by"],
+    ["a", manifest({ exports: { types: "./a.d.ts", require: "./a.ts", default: "./a.js" } }), ["a.ts", "a.js"], ""],
+    ["a", manifest({ exports: { import: "./a.ts", default: "./a.js" } }), ["a.ts", "a.js"], "no JavaScript"],
+    ["a", manifest({ exports: { "node-addons": "./a.js", default: "./a.ts" } }), ["a.ts", "a.js"], ""],
+    ["b", manifest({}), ["index.js"], "Cannot find package 'b'"],
+    ["own", manifest({}), [], "not in node_modules"],
+    ["#own", manifest({}), [], "not in node_modules"],
+    ["#a", manifest({}), ["index.js"], ""],
+    ["data:text/javascript,", "{}", [], "no file"],
+  ])("%s of a package %s with %j", (specifier, text, files, reason) => {
+    write(
+      ["index.js", "package.json"],
+      '{ "name": "own", "exports": "./index.js", "imports": { "#own": "./index.js", "#a": "a" } }',
+    );
+    write(["node_modules/a/package.json"], text);
+    write(files.map((file) => `node_modules/a/${file}`));
+    const check = (): void => checkPackage(specifier, { root: folder, type: undefined });
+    if (reason === "") check();
+    else expect(check).toThrow(reason);
+    expect(process.noDeprecation ?? false).toBe(false);
   });
 
   test.each([

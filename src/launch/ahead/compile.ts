@@ -81,13 +81,17 @@ async function withoutTypes(
   }
 }
 
+/** The beginning of an import or export that takes nothing or the default: all that a module of JSON has for Node. */
+const takesDefault =
+  /^(?:import|(?:import\s+[^\s{*,]+|(?:import|export)\s*\{\s*default(?:\s+as\s[^,}]+)?\s*\})\s*from)\s*$/;
+
 function importsOf(code: string, file: string): ImportPlace[] {
   const needsLoader = (what: string): never => {
     throw new NeedsLoader(`${file} ${what}`);
   };
   if (/\b(?:require|createRequire|getBuiltinModule)\b/.test(code)) needsLoader("may require modules");
   const [imports] = parse(code);
-  return imports.flatMap(({ n: specifier, t: kind, s: start, e: end, se: statementEnd, at: attributes }) => {
+  return imports.flatMap(({ n: specifier, t: kind, s: start, e: end, ss: from, se: statementEnd, at: attributes }) => {
     if (kind === 3) needsLoader("uses import.meta");
     if (specifier === undefined) return needsLoader("imports what it computes");
     if (kind === 2) {
@@ -100,6 +104,7 @@ function importsOf(code: string, file: string): ImportPlace[] {
     if (attributes === null)
       return specifier.endsWith(".json") ? needsLoader("imports JSON without saying so") : [{ specifier, start, end }];
     if (!specifier.endsWith(".json") || attributes.join() !== "type,json") needsLoader("imports with attributes");
+    if (!takesDefault.test(code.slice(from, start - 1))) needsLoader("imports names of JSON");
     return [{ specifier, start, end, attributesEnd: statementEnd }];
   });
 }

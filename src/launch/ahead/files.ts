@@ -2,7 +2,8 @@
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { dirname, extname, join, resolve, sep } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { moduleResolve } from "import-meta-resolve";
 import { projectFolder } from "../../cache/folder.ts";
 
 /** A reason why a program is run by the loader instead. */
@@ -74,39 +75,37 @@ export function checkIsModule(file: string, text: string, { type }: Project): vo
 }
 
 const libraryRoot = realpathSync(projectFolder(dirname(fileURLToPath(import.meta.url))) as string);
+/** The conditions of package.json that hold for an import in Node without options. */
+const conditions = new Set(["node", "import", "module-sync", "node-addons"]);
 
-/** Checks that a bare import is one of JavaScript, which Node finds and runs by itself. @throws NeedsLoader */
+/**
+ * Checks that an import which is no relative path is one of JavaScript, which Node finds and runs by itself.
+ *
+ * @throws NeedsLoader, or the error of Node's resolution, for what only the loader may find
+ */
 export function checkPackage(specifier: string, { root }: Project): void {
   if (isBuiltin(specifier)) {
     if (/^(?:node:)?module$/.test(specifier)) throw new NeedsLoader("hooks of modules may be registered");
     return;
   }
-  const name = /^(?:@[^/]+\/)?[^/:#@.][^/:]*/.exec(specifier)?.[0];
-  if (name === undefined) throw new NeedsLoader(`'${specifier}' is no name of a package`);
-  const folder = packageFolder(name, root);
-  if (folder === libraryRoot) return;
-  const packages = `${sep}node_modules${sep}`;
-  if (folder === undefined || !`${folder}${sep}`.includes(packages))
-    throw new NeedsLoader(`the package '${name}' is none of node_modules`);
-  if (namesTypeScript(JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))))
-    throw new NeedsLoader(`the package '${name}' is written in TypeScript`);
+  const url = withoutWarnings(() => moduleResolve(specifier, pathToFileURL(join(root, "package.json")), conditions));
+  if (url.protocol !== "file:") throw new NeedsLoader(`'${specifier}' is no file`);
+  const file = fileURLToPath(url);
+  if (!file.startsWith(libraryRoot + sep) && !file.includes(`${sep}node_modules${sep}`))
+    throw new NeedsLoader(`'${specifier}' is not in node_modules`);
+  if (![".js", ".mjs", ".cjs", ".json"].includes(extname(file)))
+    throw new NeedsLoader(`'${specifier}' is ${file}, which is no JavaScript`);
 }
 
-/** The folder of a package as the project's files see it: the project itself, or one of node_modules. */
-function packageFolder(name: string, root: string): string | undefined {
-  const { name: own } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { name?: string };
-  if (own === name) return realpathSync(root);
-  for (let place = root; ; place = dirname(place)) {
-    const folder = join(place, "node_modules", name);
-    if (existsSync(join(folder, "package.json"))) return realpathSync(folder);
-    if (dirname(place) === place) return undefined;
+/** Calls a function that may warn of what is deprecated, of which Node warns where the program runs. */
+function withoutWarnings<T>(run: () => T): T {
+  const { noDeprecation = false } = process;
+  process.noDeprecation = true;
+  try {
+    return run();
+  } finally {
+    process.noDeprecation = noDeprecation;
   }
-}
-
-/** Whether what a package.json says of its modules names files of TypeScript that are no declarations. */
-function namesTypeScript(manifest: Readonly<Record<string, unknown>>): boolean {
-  const modules = JSON.stringify([manifest["main"], manifest["module"], manifest["exports"]]);
-  return /(?<!\.d)\.[cm]?tsx?"/.test(modules);
 }
 
 /** The tsconfig.json that tsx takes: the nearest above the working folder. Its `texts` are its own and of those that it extends. */
