@@ -1,5 +1,6 @@
 /** @module Histograms of columns as SVG, drawn by Vega. */
 import type { Statistics } from "../frames/index.ts";
+import { isMeasured } from "../frames/statistics/schema.ts";
 import { vega } from "./line-chart.ts";
 
 const [width, height, across] = [220, 120, 3];
@@ -10,7 +11,7 @@ export function histograms({ columns }: Statistics): Promise<string> {
   const shown = columns.flatMap(({ name, kind, numbers }) => (numbers === undefined ? [] : [{ name, kind, numbers }]));
   const values = shown.flatMap(({ name, kind, numbers: { lowest, highest, histogram } }) => {
     const step = (highest - lowest) / histogram.length || 1;
-    const title = kind === "text" || kind === "vector" ? `${name} (length)` : name;
+    const title = isMeasured(kind) ? `${name} (length)` : name;
     return histogram.map((share, bin) => ({
       title,
       from: lowest + bin * step,

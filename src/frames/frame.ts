@@ -6,7 +6,7 @@
 
 import type { HostRows } from "../data/browser.ts";
 import { Records } from "../data/browser.ts";
-import type { Piece, Values } from "../data/records/piece.ts";
+import { type Piece, placed, type Values } from "../data/records/piece.ts";
 import { nodeOf } from "../data/records/records.ts";
 import type { DType } from "../ir/dtype.ts";
 import type { Shape } from "../ir/shape.ts";
@@ -68,7 +68,9 @@ export class Frame<Row extends object = { readonly [name: string]: unknown }> {
     return { dtype, shape: isVector ? [width] : [] };
   }
 
-  /** A name for each number of a column, such as `city=Paris`. @throws HeddleError `argument` for another name */
+  /**
+   * A name for each number of a column, such as `city=Paris`; the texts of categories are in quotes where names would be equal without
+   * (`city="other"` beside `city=other`). @throws HeddleError `argument` for another name */
   features(name: string): readonly string[] {
     return this.output(name).parts.flatMap(({ encoded }) => encoded.names);
   }
@@ -118,7 +120,9 @@ export class Frame<Row extends object = { readonly [name: string]: unknown }> {
       column,
       rows.map((row, index) => {
         if (Object.hasOwn(row, column)) return (row as { readonly [name: string]: unknown })[column];
-        throw lacking(column, `record ${index}`, Object.keys(row));
+        throw new HeddleError("data", `frame: record ${index} has no column "${column}"`, {
+          hint: `its columns are ${listed(Object.keys(row), 50)}`,
+        });
       }),
     ]);
     const piece: Piece = { length: rows.length, columns: Object.fromEntries(columns) };
@@ -169,14 +173,17 @@ export class Frame<Row extends object = { readonly [name: string]: unknown }> {
 /** A frame, whatever the records are that it makes. */
 export type AnyFrame = Omit<Frame, "apply">;
 
-const lacking = (column: string, where: string, columns: readonly string[]): HeddleError =>
-  new HeddleError("data", `frame: ${where} has no column "${column}"`, {
-    hint: `its columns are ${columns.join(", ")}`,
-  });
-
 function fieldOf({ columns, length, place }: Piece, column: string): Field {
   const values = Object.hasOwn(columns, column) ? columns[column] : undefined;
-  if (values === undefined) throw lacking(column, place?.(0) ?? "record 0", Object.keys(columns));
+  // A file may have columns that are not read.
+  if (values === undefined)
+    throw new HeddleError(
+      "data",
+      `frame: ${placed(0, place)}: column "${column}" is not among the columns that are read`,
+      {
+        hint: `those are ${listed(Object.keys(columns), 50)}`,
+      },
+    );
   return { column, values, length, place };
 }
 
@@ -206,6 +213,8 @@ export class FrameLearning {
     isList: boolean;
     parts: { encoder: Encoder; learning: Learning }[];
   }[];
+
+  private rows = 0;
 
   /** @throws HeddleError `argument` for columns that are not of encoders */
   constructor(columns: FrameColumns) {
@@ -237,22 +246,26 @@ export class FrameLearning {
   /** Learns from records. */
   see(piece: Piece): void {
     if (piece.length === 0) return;
+    this.rows += piece.length;
     for (const { encoder, learning } of this.parts) learning.see(fieldOf(piece, encoder.column));
   }
 
   /** Adds what was learned elsewhere, as `toJSON` gave it. */
   merge(other: Plain): void {
-    (other as readonly Plain[]).forEach((state, at) => {
+    const { rows, parts } = other as { readonly rows: number; readonly parts: readonly Plain[] };
+    this.rows += rows;
+    parts.forEach((state, at) => {
       this.parts[at]?.learning.merge(state);
     });
   }
 
   toJSON(): Plain {
-    return this.parts.map(({ learning }) => learning.toJSON());
+    return { rows: this.rows, parts: this.parts.map(({ learning }) => learning.toJSON()) };
   }
 
   /** The frame. @throws HeddleError `data` where the records do not suffice */
   finish<Row extends object>(): Frame<Row> {
+    if (this.rows === 0) throw new HeddleError("data", "fit: there are no records to learn from");
     return new Frame<Row>(
       this.outputs.map(({ name, isList, parts }) => {
         const learned = parts.map(({ encoder, learning }) => ({ kind: encoder.kind, learned: learning.finish() }));

@@ -30,11 +30,15 @@ export function numberAt(field: Field, index: number): number {
   if (typeof value === "number") return value;
   if (typeof value === "bigint" || typeof value === "boolean") return Number(value);
   if (isMissing(value)) return Number.NaN;
+  // A text of a number, such as of a form or of a file that was read as text.
+  const isNumeral = typeof value === "string" && value.trim() !== "" && Number.isFinite(Number(value));
   throw badValue(
     field,
     index,
-    `${shown(value)} is not a number`,
-    "encode texts by oneHot, recode, ordinal, hash or words",
+    isNumeral ? `${shown(value)} is a text, not a number` : `${shown(value)} is not a number`,
+    isNumeral
+      ? `pass the number ${Number(value)}; data.csv reads numbers by columns: { ${JSON.stringify(field.column)}: "f32" }`
+      : "encode texts by oneHot, recode, ordinal, hash or words",
   );
 }
 

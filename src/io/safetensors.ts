@@ -188,6 +188,9 @@ export const saveSafetensors = (
   options: SaveSafetensorsOptions = {},
 ): Promise<void> => called(() => savedBy("saveSafetensors", path, tensors, options));
 
+/** The key under which `saveModel` of heddle/ml keeps a model in the metadata. */
+export const mlKey = "heddle.ml";
+
 /** {@link saveSafetensors} for the function `what` that users call. */
 export async function savedBy(
   what: string,

@@ -3,6 +3,7 @@
  * input as JSON.
  */
 
+import { type GivenRecords, givenRows } from "../frames/given.ts";
 import type { Frame } from "../frames/index.ts";
 import { jit, type Tensor, type Tensors } from "../functions/index.ts";
 import { type DType, isDType } from "../ir/dtype.ts";
@@ -20,7 +21,7 @@ import { isRecord } from "../util/tree.ts";
 import { version } from "../util/version.ts";
 import { hostByName, toHost } from "./host-tensors.ts";
 import { readVariables } from "./load-variables.ts";
-import { type SafetensorsMetadata, savedBy } from "./safetensors.ts";
+import { mlKey, type SafetensorsMetadata, savedBy } from "./safetensors.ts";
 import { encodedRows, frameMetadata, type SavedFrame, savedFrame } from "./saved-frame.ts";
 import { openWeights } from "./weights.ts";
 
@@ -106,12 +107,12 @@ export interface LoadedModel extends nn.Variables {
   /** The frame that was saved with the model, if any. */
   readonly frame: Frame | undefined;
   /**
-   * The outputs for a batch, as in evaluation; compiled once for each shape. A model that was saved with a frame takes records, too:
-   * `model.predict([{ age: 31, city: "Paris" }])`.
+   * The outputs for a batch, as in evaluation; compiled once for each shape. A model that was saved with a frame takes records, too,
+   * or one record: `model.predict([{ age: 31, city: "Paris" }])`.
    *
    * @throws HeddleError `model` for records where the model has no frame; `data` naming a record that the frame cannot encode
    */
-  predict(x: Tensor | readonly object[]): Tensor;
+  predict(x: Tensor | GivenRecords): Tensor;
 }
 
 /**
@@ -140,7 +141,10 @@ export function loadModel(path: string): Promise<LoadedModel> {
         input,
         dtype,
         frame: saved?.frame,
-        predict: (x) => apply(params, state, Array.isArray(x) ? encodedRows(saved, x, input) : (x as Tensor)),
+        predict: (x) => {
+          const rows = givenRows("predict", x);
+          return apply(params, state, rows === undefined ? (x as Tensor) : encodedRows(saved, rows, input));
+        },
       };
     } finally {
       await file.close();
@@ -150,6 +154,10 @@ export function loadModel(path: string): Promise<LoadedModel> {
 
 function parse(path: string, metadata: SafetensorsMetadata): Required<Omit<SavedInput, "frame">> & { layer: nn.Layer } {
   const text = metadata.get(key);
+  if (metadata.has(mlKey))
+    throw new HeddleError("model", `loadModel: ${path} holds a model of heddle/ml`, {
+      hint: 'read it by loadModel of "heddle/ml"',
+    });
   if (text === undefined)
     throw new HeddleError("model", `loadModel: ${path} holds variables alone, without the layers of their model`, {
       hint: "make the model, and read them by io.loadVariables(path, model, { input })",

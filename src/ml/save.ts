@@ -4,6 +4,7 @@ import {
   decodeSafetensors,
   encodeSafetensors,
   type HostTensor,
+  mlKey as key,
   readSafetensors,
   saveSafetensors,
 } from "../io/safetensors.ts";
@@ -13,8 +14,8 @@ import { checkBytes } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { type Model, type ModelState, modelOfKind, type Note } from "./model.ts";
 
-/** The key of the metadata, and the version of what is under it. */
-const [key, version] = ["heddle.ml", 1];
+/** The version of what the metadata say. */
+const version = 1;
 
 interface Head {
   readonly version: number;

@@ -28,7 +28,8 @@ export function planSummary(input: SummaryInput): string[] {
 
 type Line = readonly [name: string, text: string];
 
-const plural = (count: number, noun: string, many = `${noun}s`): string =>
+/** `1, "value"` → `"1 value"`; `2` → `"2 values"`. */
+export const plural = (count: number, noun: string, many = `${noun}s`): string =>
   `${formatCount(count)} ${count === 1 ? noun : many}`;
 
 function where({ plan, run }: SummaryInput): Line {

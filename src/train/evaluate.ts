@@ -1,6 +1,7 @@
 /** @module Evaluation and prediction over a whole dataset. */
 
 import { type Dataset, Dataset as DatasetClass } from "../data/browser.ts";
+import { type GivenRecords, givenRows } from "../frames/given.ts";
 import { distribute, isTensor, meshOf, type Tensor, tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { formatType, isTensorType, sameShape, sameType, type TensorType } from "../ir/shape.ts";
@@ -152,9 +153,11 @@ function concatenated(dtype: "f32" | "f64", parts: readonly TypedArray[]): Typed
 export async function predictWith(
   parts: Pick<RunParts, "settings" | "programs" | "feed" | "runtime" | "updates">,
   values: Pick<TrainState, "params" | "state">,
-  input: Dataset | OneOrMore<Tensor> | readonly object[],
+  input: Dataset | OneOrMore<Tensor> | GivenRecords,
 ): Promise<OneOrMore<Tensor>> {
-  if (Array.isArray(input)) return predictBatch(parts, values, encodedRecords(parts.settings, input));
+  const isRows = Array.isArray(input) || parts.settings.frame !== undefined;
+  const rows = isRows ? givenRows("predict", input) : undefined;
+  if (rows !== undefined) return predictBatch(parts, values, encodedRecords(parts.settings, rows));
   if (!(input instanceof DatasetClass)) return predictBatch(parts, values, input as OneOrMore<Tensor>);
   return predictDataset(parts, values, batched(input, parts.settings.data));
 }

@@ -1,5 +1,6 @@
 /** @module The result of `train`. */
 import type { Dataset } from "../data/browser.ts";
+import type { GivenRecords } from "../frames/given.ts";
 import type { Tensor, Tensors } from "../functions/index.ts";
 import type { SavedInput } from "../io/saved-model.ts";
 import type { TensorType } from "../ir/shape.ts";
@@ -48,11 +49,11 @@ export interface TrainResult<Params = Tensors> {
   evaluate(dataset: Dataset): Promise<Evaluation>;
   /**
    * The model's outputs, without dropout: for every row of a dataset in order (every worker must call this function), or for
-   * a batch as the model gets it (floats, batch dim first; a record if there are several columns), or for a list of records, which the
-   * option `frame` encodes. A model with several outputs gives a record. If parameters are sharded, every worker must call this function for a batch, too.
+   * a batch as the model gets it (floats, batch dim first; a record if there are several columns), or for a list of records or one record, which
+   * the option `frame` encodes. A model with several outputs gives a record. If parameters are sharded, every worker must call this function for a batch, too.
    */
   predict<Output extends OneOrMore<Tensor> = Tensor>(
-    input: Dataset | OneOrMore<Tensor> | readonly object[],
+    input: Dataset | OneOrMore<Tensor> | GivenRecords,
   ): Promise<Output>;
   /**
    * Writes the model with its architecture and its variables (with `ema` the average of the parameters), on rank 0; every worker must

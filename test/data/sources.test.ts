@@ -252,7 +252,7 @@ describe("csv by RFC 4180", () => {
     writeFileSync(path, content);
     return csv(path, options).toArray();
   };
-  test.each<[string, string, object, unknown[]]>([
+  test.each<[string, string | Uint8Array, object, unknown[]]>([
     [
       "line ends of all kinds, a blank line, no end",
       "a,b\n1,x\r\n\n2,y\r3,z",
@@ -292,11 +292,40 @@ describe("csv by RFC 4180", () => {
       [{ constructor: 2 }],
     ],
     ["only a header", "a,b\n", {}, []],
+    [
+      "whole numbers that f64 cannot hold are i64",
+      "a\n9007199254740992\n9007199254740993\n",
+      {},
+      [{ a: 9_007_199_254_740_992n }, { a: 9_007_199_254_740_993n }],
+    ],
+    [
+      "where one is missing, or beyond i64, they are text",
+      "a,b\n9007199254740993,99999999999999999999\n,1\n",
+      {},
+      [
+        { a: "9007199254740993", b: "99999999999999999999" },
+        { a: "", b: "1" },
+      ],
+    ],
+    [
+      "large numbers as JavaScript prints them are numbers",
+      "a\n12345678901234567000\n",
+      {},
+      [{ a: 12345678901234567000 }],
+    ],
+    ["all numbers as f64", "a,b,c\n1,0.1,x\n", { numbers: "f64" }, [{ a: 1, b: 0.1, c: "x" }]],
+    ["types of some columns", "a,b\n1,2\n", { types: { a: "text" } }, [{ a: "1", b: 2 }]],
+    [
+      "a record that is not UTF-8 is left out",
+      Buffer.from('a\ncaf\xe9\n"x\ny"\n', "latin1"),
+      { onBad: "skip" },
+      [{ a: "x\ny" }],
+    ],
   ])("%s", async (_what, content, options, expected) => {
     expect(await rows(content, options)).toEqual(expected);
   });
-  test.each<[string, string, object, RegExp]>([
-    ["too few fields", "a,b\n1,2\n3\n", {}, /rfc.csv, line 3: it has 1 fields, the file has 2 columns/],
+  test.each<[string, string | Uint8Array, object, RegExp]>([
+    ["too few fields", "a,b\n1,2\n3\n", {}, /rfc.csv, line 3: it has 1 field, the file has 2 columns/],
     ["a quote left open", 'a\n"1\n2\n', {}, /line 2: a quote is left open/],
     ["text after a quote", 'a,b\n"1"x,2\n', {}, /line 2: a quoted field goes on after its quote/],
     [
@@ -320,9 +349,46 @@ describe("csv by RFC 4180", () => {
     ],
     ["a name twice", "a,a\n1,2\n", {}, /two columns have the name "a"/],
     ["an empty file", "", {}, /it is empty/],
+    [
+      "Latin-1",
+      Buffer.from('a,b\n"x\ny",1\ncaf\xe9,2\n', "latin1"),
+      {},
+      /line 4: its bytes are not UTF-8[\s\S]*hint: .*iconv/,
+    ],
+    ["a header in Latin-1", Buffer.from("caf\xe9\n1\n", "latin1"), {}, /line 1: its bytes are not UTF-8/],
+    ["Latin-1 after a carriage return", Buffer.from("a\r1\r\xe9\r2", "latin1"), {}, /line 3: its bytes are not UTF-8/],
+    [
+      "a late fraction",
+      `a\n${range(1200).join("\n")}\n1.5\n`,
+      {},
+      /line 1202, column "a": "1.5" is not a value of i32[\s\S]*the first 1,000 records; name another: types: { "a": "f64" }/,
+    ],
+    [
+      "a late word",
+      `a\n${range(1200).join("\n")}\nNA\n`,
+      { numbers: "f64" },
+      /"NA" is not a number[\s\S]*types: { "a": "text" }, or say what means a missing value: missing: \["", "NA"\]/,
+    ],
+    [
+      "a late whole number that f64 cannot hold",
+      `a\n${range(1200).join("\n")}\n9007199254740993\n`,
+      { numbers: "f64" },
+      /f64 holds 9007199254740992 in the place of 9007199254740993[\s\S]*"i64"/,
+    ],
+    ["an unknown type of all numbers", "a\n1\n", { numbers: "i32" }, /numbers must be "f32" or "f64"/],
+    ["an unknown type of a column", "a\n1\n", { types: { a: "u16" } }, /the type of column "a" must be one of/],
+    ["types beside columns", "a\n1\n", { types: { a: "f32" }, columns: { a: "f32" } }, /columns names all types/],
+    ["types of a column that is not there", "a\n1\n", { types: { b: "f32" } }, /has no column "b"/],
     ["too many fields", `a\n${",".repeat(70_000)}\n`, {}, /line 2: it has more than 65536 fields/],
   ])("%s", async (_what, content, options, message) => {
     await expect(rows(content, options)).rejects.toThrow(message);
+  });
+  test("a file without records has its columns", async () => {
+    const path = join(folder, "header.csv");
+    writeFileSync(path, "a,b\n");
+    const found: unknown[] = [];
+    for await (const { length, columns } of csv(path).pieces()) found.push([length, Object.keys(columns)]);
+    expect(found).toEqual([[0, ["a", "b"]]]);
   });
   test("blocks: records of any length across their ends", async () => {
     const content = `a,b\n${range(3000)
@@ -359,6 +425,22 @@ test("numbers of bytes are those of texts", () => {
   };
   expect(texts.map(given)).toEqual(texts.map((text) => Number(text.replace(/inf(inity)?/i, "Infinity"))));
   expect(odd.map(given).every(Number.isNaN)).toBe(true);
+});
+
+test("lines that are not UTF-8 are errors with their place, or left out", async () => {
+  const path = join(folder, "latin.jsonl");
+  writeFileSync(path, Buffer.from('{"a":1}\n{"a":"\xe9"}\n{"a":3}\nno\n', "latin1"));
+  await expect(jsonLines(path).toArray()).rejects.toThrow(/latin.jsonl, line 2: its bytes are not UTF-8/);
+  await expect(text(path).toArray()).rejects.toThrow(/latin.jsonl, line 2: its bytes are not UTF-8/);
+  expect(await text(path, { onBad: "skip", empty: true }).toArray()).toEqual(
+    ['{"a":1}', '{"a":3}', "no"].map((line) => ({ text: line })),
+  );
+  const told: string[] = [];
+  const onBad = (error: Error): void => {
+    told.push(/line \d/.exec(error.message)?.[0] ?? "");
+  };
+  expect(await jsonLines(path, { onBad }).toArray()).toEqual([{ a: 1 }, { a: 3 }]);
+  expect(told).toEqual(["line 2", "line 4"]);
 });
 
 test("deep JSON and prototypes of JSON do no harm", async () => {

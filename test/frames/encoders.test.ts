@@ -1,7 +1,9 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fromGenerator, fromRows, type Records, toDataset } from "../../src/data/index.ts";
+import { csv, fromGenerator, fromRows, type Records, toDataset } from "../../src/data/index.ts";
 import { FrameLearning } from "../../src/frames/frame.ts";
 import * as frames from "../../src/frames/index.ts";
 
@@ -194,6 +196,21 @@ describe("unseen and missing values", () => {
     ["a word", frames.words("value", { unseen: "error" }), ["a"], "a b", /"b" is not in the vocabulary of 1 words/],
     ["a day that is none", frames.date("value"), ["2024-02-29"], "2023-02-29", /"2023-02-29" is not a moment/],
     ["a list", frames.oneHot("value"), ["a"], [1], /is not a category/],
+    [
+      "a number as text",
+      frames.scale("value"),
+      [1, 2],
+      "40",
+      /"40" is a text, not a number[\s\S]*hint: pass the number 40/,
+    ],
+    [
+      "a number beyond f32",
+      frames.impute("value"),
+      [1, 2],
+      -1e300,
+      /record 0, column "value": -1e\+300, scaled, is beyond f32/,
+    ],
+    ["infinity", frames.scale("value"), [1, 2], Infinity, /Infinity, scaled, is beyond f32/],
   ])("%s is an error with its place", async (_what, encoder, seen, value, message) => {
     await expect(made(encoder, seen, value)).rejects.toThrow(message);
   });
@@ -207,6 +224,26 @@ describe("unseen and missing values", () => {
       /column "value" has no numbers, all are missing/,
     ],
     ["infinity", frames.scale("value"), [1, Infinity], /Infinity has no place/],
+    [
+      "a spread beyond f64",
+      frames.scale("value"),
+      [1e300, -1e300, 1],
+      /column "value" has numbers whose spread is beyond f64/,
+    ],
+    ["bounds beyond f64", frames.bin("value", { by: "width" }), [1.7e308, -1.7e308], /spread is beyond f64/],
+    [
+      "rare values alone",
+      frames.oneHot("value", { least: 5, unseen: "other" }),
+      ["a", "a", "b"],
+      /no value that comes 5 times, the most frequent comes 2 times/,
+    ],
+    [
+      "gaps alone",
+      frames.oneHot("value", { missing: "unseen" }),
+      [null],
+      /no values to learn categories from, all are missing/,
+    ],
+    ["no records", frames.scale("value"), [], /there are no records to learn from/],
     [
       "missing categories",
       frames.oneHot("value", { missing: "error" }),
@@ -242,10 +279,37 @@ test("columns that are no encoders, or of no column, are named", async () => {
   await expect(frames.fit(records, { x: "a" as never })).rejects.toThrow(/column "x" takes encoders, got "a"/);
   await expect(frames.fit(records, {})).rejects.toThrow(/takes the columns to make/);
   // @ts-expect-error a wrong column is an error of the compiler, too
-  await expect(frames.fit(records, { x: frames.scale("b") })).rejects.toThrow(/record 0 has no column "b"/);
+  await expect(frames.fit(records, { x: frames.scale("b") })).rejects.toThrow(
+    /record 0: column "b" is not among the columns that are read[\s\S]*hint: those are a/,
+  );
   const frame = await frames.fit(records, { x: frames.scale("a") });
   expect(() => frame.encode("y", [])).toThrow(/there is no column "y"/);
   expect(() => frame.encode("x", [{ b: 1 }])).toThrow(/record 0 has no column "a"/);
+});
+
+test.each<[string, readonly unknown[], readonly string[]]>([
+  ["texts", ["a", "b", null], ["c=a", "c=b", "c=missing", "c=other"]],
+  ["a number and its text", [1, "1"], ["c=1", 'c="1"', "c=other"]],
+  ["texts that frames use", ["missing", "other", null], ['c="missing"', 'c="other"', "c=missing", "c=other"]],
+  ["a truth value and its text", [true, "true", '"true"'], ['c="\\"true\\""', 'c="true"', "c=true", "c=other"]],
+])("names of categories are different: %s", async (_what, values, expected) => {
+  const frame = await frames.fit(fromRows(values.map((c) => ({ c }))), { x: frames.oneHot("c", { unseen: "other" }) });
+  expect(frame.features("x")).toEqual(expected);
+});
+
+test("a column that a file has, and that is not read, is named", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "frames-"));
+  const path = join(folder, "two.csv");
+  writeFileSync(path, "age,joined\n1,2024-01-01\n");
+  try {
+    const read = csv(path, { columns: { age: "f32" } }) as unknown as Records<{ age: number; joined: string }>;
+    await expect(frames.fit(read, { x: frames.date("joined") })).rejects.toThrow(
+      /two.csv, line 2: column "joined" is not among the columns that are read[\s\S]*hint: those are age/,
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  await expect(toDataset(fromRows([]))).rejects.toThrow(/toDataset: records has no records/);
 });
 
 test("damaged data of a frame is refused, whatever is damaged", async () => {

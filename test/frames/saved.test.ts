@@ -45,6 +45,15 @@ describe("a frame is saved with its model", () => {
     expect([...(await model.predict(tensor(values, { shape })).data())]).toEqual(loaded);
     expect(model.frame?.classes("y")).toEqual(["a", "b"]);
     expect(JSON.stringify(await io.loadFrame(path))).toBe(JSON.stringify(frame));
+    // One record is a list of one.
+    expect([...(await model.predict(asked[0] as Record<string, unknown>).data())]).toEqual(loaded.slice(0, 2));
+    expect([...(await (await result.predict(asked[0] as Record<string, unknown>)).data())]).toEqual(
+      expected.slice(0, 2),
+    );
+    for (const predict of [model.predict, result.predict])
+      await expect(async () => predict(records as never)).rejects.toThrow(
+        /predict: takes a list of records, got records that are yet to be read[\s\S]*hint: .*records.toArray\(\)/,
+      );
     expect(() => model.predict([{ age: 1 }])).toThrow(/record 0 has no column "city"/);
     expect(() => model.predict([{ age: 1, city: "Rome" }])).toThrow(/"Rome" is none of the 3 categories/);
   });

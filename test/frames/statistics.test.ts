@@ -186,6 +186,46 @@ test("statistics of records: parts merge to those of all", async () => {
   expect(ok).toMatchObject({ kind: "truth", distinct: 2 });
 });
 
+test("statistics of dates, of mixed columns, and of numbers whose spread is near the last digit", async () => {
+  const days = ["2024-01-01", "2024-01-03", "2024-01-02"].map((day) => new Date(`${day}T00:00:00Z`));
+  const rows = days.map((day, at) => ({
+    day,
+    mixed: [1, "long text", true][at],
+    key: 2n ** 53n + BigInt(2 * at),
+  }));
+  const found = await frames.statistics(
+    fromRows([...rows, { day: new Date(Number.NaN), mixed: 7, key: 2n ** 53n + 1n }]),
+  );
+  const [day, mixed, key] = found.columns as [
+    frames.ColumnStatistics,
+    frames.ColumnStatistics,
+    frames.ColumnStatistics,
+  ];
+  expect(day).toMatchObject({ kind: "date", count: 3, missing: 1, distinct: 3 });
+  expect([day.numbers?.lowest, day.numbers?.mean]).toEqual([Date.UTC(2024, 0, 1), Date.UTC(2024, 0, 2)]);
+  expect(day.top[0]).toEqual(["2024-01-01T00:00:00.000Z", 1]);
+  expect([mixed.kind, mixed.numbers]).toEqual(["mixed", undefined]);
+  expect(key).toMatchObject({ kind: "whole", distinct: 4 });
+  const later = await frames.statistics(fromRows(days.map((one) => ({ day: new Date(Number(one) + 864e5) }))));
+  const schema = frames.schemaOf({ ...found, columns: [day] });
+  expect(frames.anomalies(later, schema, { drift: 99 }).map(({ text }) => text)).toEqual([
+    "has values up to 2024-01-04T00:00:00.000Z, they ended at 2024-01-03T00:00:00.000Z",
+  ]);
+
+  const moments = [new Moments(), new Moments(), new Moments()] as const;
+  const values = Array.from({ length: 20 }, (_unused, at) => 2 ** 53 + 2 * at);
+  for (const [at, value] of values.entries()) {
+    moments[0].add(value);
+    moments[at % 2 === 0 ? 1 : 2].add(value);
+  }
+  moments[1].merge(Moments.from(JSON.parse(JSON.stringify(moments[2]))));
+  for (const one of moments.slice(0, 2)) {
+    // The mean is 19 from 2^53 on, between two doubles.
+    expect(Math.abs(one.mean - 2 ** 53 - 19)).toBeLessThanOrEqual(1);
+    expect(one.variance).toBeCloseTo(4 * ((20 ** 2 - 1) / 12), 9);
+  }
+});
+
 describe("heddle data", () => {
   const folder = mkdtempSync(join(tmpdir(), "statistics-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -214,6 +254,55 @@ describe("heddle data", () => {
     expect(frames.schemaFrom(JSON.parse(readFileSync(schema, "utf8"))).columns).toHaveLength(3);
   });
 
+  const written = (name: string, content: string | Uint8Array): string => {
+    const path = join(folder, name);
+    writeFileSync(path, content);
+    return path;
+  };
+  const whole = Array.from({ length: 1200 }, (_unused, at) => at).join("\n");
+
+  test.each<[string, string | Uint8Array, readonly string[], RegExp]>([
+    [
+      "decimals keep their digits",
+      "lat\n52.1234567\n52.1234568\n52.1234569\n",
+      [],
+      / lat +number +0\.0 % +3 +52\.1234567 +52\.1234568 /,
+    ],
+    ["a decimal as it is written", "a\n123456.78\n", [], / 123456\.78 /],
+    ["keys beyond 2^53", "id\n9007199254740992\n9007199254740993\n", [], / id +whole +0\.0 % +2 /],
+    ["a late fraction", `a\n${whole}\n1.5\n`, [], / a +number +0\.0 % /],
+    ["a late mark of missing values", `a\n${whole}\nNA\nnan\n`, ["--missing-values", "NA,nan"], / a +whole +0\.2 % /],
+    ["a type by name", "zip,a\n01234,1\n", ["--types", "zip=text"], /\nzip: "01234" 1\n/],
+    ["lengths of texts", "a\nword\n", [], /^1 record, 1 column\n[\s\S]* a +text \(lengths\) /],
+    ["no records", "a,b\n", [], /^0 records, 2 columns\n[\s\S]* a +empty [\s\S]* b +empty /],
+    ["control characters", "a\n\u001b[31mred\u009b\n", [], /\na: "\\u001b\[31mred\\u009b" 1\n$/],
+  ])("stats: %s", async (name, content, flags, expected) => {
+    const { status, stdout } = await heddle("data", "stats", written(`${name}.csv`, content), ...flags);
+    expect(status).toBe(0);
+    expect(stdout).toMatch(expected);
+  });
+
+  test("show escapes what would steer a terminal", async () => {
+    const path = written("steer.csv", 'a\u001b[2J,b\n\u001b[31mred\u202e,"x\ny"\n');
+    const { stdout } = await heddle("data", "show", path);
+    expect(stdout).toContain("a\\u001b[2J");
+    expect(stdout).toMatch(/\\u001b\[31mred\\u202e +x y\n/);
+    expect(stdout.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
+  });
+
+  test("a file without records lacks values, not columns", async () => {
+    await heddle("data", "stats", then, "--output", schema);
+    const { status, stdout } = await heddle(
+      "data",
+      "validate",
+      written("none.csv", "age,city,ok\n"),
+      "--schema",
+      schema,
+    );
+    expect(status).toBe(1);
+    expect(stdout).toBe(["age", "city", "ok"].map((name) => `${name}: has no values: there are no records\n`).join(""));
+  });
+
   test("the picture has a histogram of each column", async () => {
     const path = join(folder, "people.svg");
     expect((await heddle("data", "stats", then, "--svg", path)).status).toBe(0);
@@ -225,33 +314,33 @@ describe("heddle data", () => {
   test.each<[string, readonly object[], readonly RegExp[]]>([
     ["the same", people, [/^no anomalies\n$/]],
     ["another order", [...people].reverse(), [/^no anomalies\n$/]],
-    ["a column less", people.map(({ age, city }) => ({ age, city })), [/^ok: absent: is absent\n$/]],
-    ["a column more", people.map((one) => ({ ...one, more: 1 })), [/^more: new: is new \(whole\)\n$/]],
+    ["a column less", people.map(({ age, city }) => ({ age, city })), [/^ok: is absent\n$/]],
+    ["a column more", people.map((one) => ({ ...one, more: 1 })), [/^more: is new \(whole\)\n$/]],
     [
       "more gaps",
       people.map((one, at) => (at % 4 === 0 ? { ...one, age: Number.NaN } : one)),
-      [/age: missing: is missing in 30\.0 %, it was in 10\.0 %/],
+      [/age: is missing in 30\.0 %, it was in 10\.0 %/],
     ],
-    ["another kind", people.map((one) => ({ ...one, age: "old" })), [/age: kind: has values of kind text, not whole/]],
+    ["another kind", people.map((one) => ({ ...one, age: "old" })), [/age: has values of kind text, not whole/]],
     [
       "a larger value",
       people.map((one, at) => (at === 5 ? { ...one, age: 900 } : one)),
-      [/age: bounds: has values up to 900, they ended at 69/],
+      [/age: has values up to 900, they ended at 69/],
     ],
     [
       "an unseen city",
       people.map((one, at) => (at === 7 ? { ...one, city: "Bergen" } : one)),
-      [/city: unseen: has values that it did not have: "Bergen" \(1\)/],
+      [/city: has values that it did not have: "Bergen" \(1\)/],
     ],
     [
       "drift of numbers",
       people.map((one) => ({ ...one, age: Math.min(69, one.age + 15) })),
-      [/age: drift: has drifted: the population stability index is \d/],
+      [/age: has drifted: the population stability index is \d/],
     ],
     [
       "drift of categories",
       people.map((one, at) => ({ ...one, city: at % 5 === 0 ? one.city : "Paris" })),
-      [/city: drift/],
+      [/city: has drifted: the population stability index is \d/],
     ],
   ])("validate and diff: %s", async (name, rows, expected) => {
     await heddle("data", "stats", then, "--output", schema);
@@ -279,7 +368,32 @@ describe("heddle data", () => {
     ["a name without a format", ["show", "people.dat"], 2, /the name people\.dat does not say its format/],
     ["no schema", ["validate", then], 2, /--schema <file>/],
     ["a schema that is none", ["validate", then, "--schema", then], 1, /is not JSON/],
-    ["a bound that is none", ["diff", then, then, "--drift", "x"], 2, /takes a number from 0 on/],
+    [
+      "a schema of another kind",
+      ["validate", then, "--schema", written("list.json", "[]")],
+      1,
+      /list\.json: schema: the data is not/,
+    ],
+    [
+      "a late word",
+      ["stats", written("word.csv", `a\n${whole}\nword\n`)],
+      1,
+      /"word" is not a number[\s\S]*--types name=text,age=f64 --missing-values NA/,
+    ],
+    [
+      "Latin-1",
+      ["stats", written("latin.csv", Buffer.from("a\ncaf\xe9\n", "latin1"))],
+      1,
+      /latin\.csv, line 2: its bytes are not UTF-8/,
+    ],
+    ["types that are none", ["show", then, "--types", "age"], 2, /--types takes names with types/],
+    [
+      "types of another format",
+      ["show", "a.jsonl", "--types", "age=f64"],
+      2,
+      /--types and --missing-values are for CSV/,
+    ],
+    ["a bound that is none", ["diff", then, then, "--drift", "x"], 2, /--drift takes a number from 0 on/],
   ])("%s is an error", async (_what, args, status, message) => {
     const ended = await heddle("data", ...args);
     expect(ended.stderr).toMatch(message);

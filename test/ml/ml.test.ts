@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { HeddleError } from "heddle";
+import { HeddleError, io } from "heddle";
 import { entries, Matrix, matrix, rand } from "heddle/matrix";
 import * as ml from "heddle/ml";
 import { expect, test } from "vitest";
@@ -352,6 +352,7 @@ test.each(saved)("%s is one file", async (_name, fitted, use) => {
   const folder = mkdtempSync(join(tmpdir(), "ml-"));
   const model = await fitted();
   await ml.saveModel(join(folder, "model"), model);
+  await expect(io.loadModel(join(folder, "model"))).rejects.toThrow(/a model of heddle\/ml[\s\S]*hint: .*"heddle\/ml"/);
   for (const back of [await ml.loadModel(join(folder, "model")), ml.decodeModel(ml.encodeModel(model))]) {
     expect(back.kind).toBe(model.kind);
     // The first runs of a small program are interpreted, so that last bits differ.

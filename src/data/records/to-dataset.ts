@@ -30,6 +30,7 @@ export async function toDataset<Row extends object>(
   checkOptions("toDataset", options, ["dtypes", "transforms", "name"]);
   nodeOf("toDataset")(records);
   const piece = await records.whole();
+  if (piece.length === 0) throw new HeddleError("data", `toDataset: ${options.name ?? "records"} has no records`);
   const columns = Object.entries(numeric("toDataset", piece, options)).map(([name, { data, shape, dtype }]) =>
     columnFromArray(name, { data, shape, dtype, ...transformOf(name, options) } as never),
   );

@@ -2,20 +2,22 @@
  * @module CSV and TSV by RFC 4180, from bytes to typed columns: quotes, line ends of both kinds, a mark of byte order, missing values. A
  * library makes a text of each field first, which takes three to four times as long (docs/internals/departures.md).
  */
+import { isUtf8 } from "node:buffer";
 import { type DType, dtypes, type TypedArray } from "../../ir/dtype.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { asRecord } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
+import { formatCount } from "../../util/text.ts";
 import { cut, type Piece, type Values } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
 import { type ByteFile, type Places, plainBytes } from "./bytes.ts";
 import { Fields } from "./csv-fields.ts";
+import { ColumnTypes, type CsvType, csvTypes, isRounded, longIn } from "./csv-types.ts";
 import { checkTexts, type FileOptions, type Format, recordsOf } from "./files.ts";
-import { checkEncoding, longestRecord } from "./lines.ts";
+import { checkEncoding, longestRecord, notUtf8, utf8Hint } from "./lines.ts";
 import { numberIn } from "./numbers.ts";
 
-/** What a column of a CSV file holds. */
-export type CsvType = "f32" | "f64" | "i32" | "u8" | "i64" | "bool" | "text";
+export type { CsvType } from "./csv-types.ts";
 
 /** Types of columns by name. */
 export type CsvColumns = { readonly [name: string]: CsvType };
@@ -34,10 +36,16 @@ export type CsvRow<Columns extends CsvColumns> = {
 /** Options of {@link csv}. */
 export interface CsvOptions<Columns extends CsvColumns = CsvColumns> extends FileOptions {
   /**
-   * The columns to read, with their types. Default: all, with types from the first 1,000 records: `i32` for whole numbers that fit, `f64`
-   * for larger ones, `f32` for numbers with a fraction and where values are missing (`f64` where f32 cannot hold a whole number of them), `bool` for true and false, else `text`.
+   * The columns to read, with their types; others are left out. Default: all, with types from the first 1,000 records: `i32` for whole
+   * numbers that fit, `f64` for larger ones, `i64` for those that f64 cannot hold (`text` where values are missing, or beyond i64), `f32`
+   * for numbers with a fraction and where values are missing (`f64` where f32 cannot hold a whole number of them), `bool` for true and
+   * false, else `text`.
    */
   readonly columns?: Columns;
+  /** Types of some columns, in the place of those that follow from the records; the other columns are read, too. Not with `columns`. */
+  readonly types?: CsvColumns;
+  /** The type of columns of numbers whose types follow from the records, in the place of `i32`, `f32` and `f64`. Default: as `columns` says. */
+  readonly numbers?: "f32" | "f64";
   /** `true` (default): the first record names the columns; a list: the names, for files without such a record. */
   readonly header?: true | readonly string[];
   /** One character between fields; default a tab for names that end in `.tsv`, also compressed, else a comma. */
@@ -59,6 +67,23 @@ interface CsvColumn {
   /** Whether the type follows from the records. */
   readonly isInferred: boolean;
 }
+
+/** What is wrong with a record, and what to do. */
+interface Problem {
+  readonly text: string;
+  readonly hint?: string;
+}
+
+/** The type to name where a column turns out not to have the one that its first records had. */
+const widerThan: { readonly [type in CsvType]: CsvType } = {
+  u8: "f64",
+  i32: "f64",
+  f32: "f64",
+  f64: "i64",
+  i64: "text",
+  bool: "text",
+  text: "text",
+};
 
 /** What is known of a file before its records are read. */
 interface Layout {
@@ -127,22 +152,22 @@ class Builder {
         return `${quoted(bytes, start, end)} is not a value of ${type}`;
     }
     numbers[row] = value;
-    return type === "f32" ? this.whyNotF32(value, numbers[row] as number, bytes, start, end) : undefined;
+    return type === "i32" || type === "u8" ? undefined : this.whyNot(value, numbers[row] as number, bytes, start, end);
   }
 
-  /** What is wrong with a number of an f32 column: it is too large, or a whole number became another and nobody named f32. */
-  private whyNotF32(value: number, rounded: number, bytes: Buffer, start: number, end: number): string | undefined {
-    if (rounded === value || Number.isNaN(value)) return undefined;
-    if (!Number.isFinite(rounded)) return `${quoted(bytes, start, end)} is too large for f32`;
-    if (!this.column.isInferred || !Number.isSafeInteger(value)) return undefined;
-    return `f32 holds ${rounded} in the place of ${value}; pass columns: { ${this.column.name}: "f64" } and the other columns`;
+  /** What is wrong with a number among floats: it is too large, or a whole number became another and nobody named the type. */
+  private whyNot(value: number, held: number, bytes: Buffer, start: number, end: number): string | undefined {
+    if (held !== value && !Number.isNaN(value) && !Number.isFinite(held))
+      return `${quoted(bytes, start, end)} is too large for f32`;
+    if (!this.column.isInferred) return undefined;
+    const isOther = held === value ? isRounded(bytes, start, end, value) : Number.isSafeInteger(value);
+    const written = quoted(bytes, start, end).slice(1, -1);
+    return isOther ? `${this.column.type} holds ${held} in the place of ${written}` : undefined;
   }
 
   private setLong(row: number, bytes: Buffer, start: number, end: number): string | undefined {
-    const text = bytes.toString("latin1", start, end).trim();
-    if (!/^[+-]?\d{1,19}$/.test(text)) return `${quoted(bytes, start, end)} is not a value of i64`;
-    const value = BigInt(text.replace(/^\+/, ""));
-    if (BigInt.asIntN(64, value) !== value) return `${quoted(bytes, start, end)} is not a value of i64`;
+    const value = longIn(bytes, start, end);
+    if (value === undefined) return `${quoted(bytes, start, end)} is not a value of i64`;
     (this.numbers as unknown as BigInt64Array)[row] = value;
     return undefined;
   }
@@ -248,61 +273,38 @@ class CsvFile {
         header === true ? Array.from({ length: fields.count }, (_unused, field) => fields.text(bytes, field)) : header;
       if (header === true) {
         if (fields.problem !== undefined) throw this.malformed(`line 1: ${fields.problem}`);
+        if (!isUtf8(bytes.subarray(0, end))) throw this.malformed(`line 1: ${notUtf8}`, utf8Hint);
         at = end;
       }
       const twice = names.find((name, index) => names.indexOf(name) !== index);
       if (twice !== undefined) throw this.malformed(`two columns have the name ${JSON.stringify(twice)}`);
       const wanted = columns ?? this.infer(names, bytes, at, isLast, fields);
-      const isInferred = columns === undefined || this.isInferred;
-      return { columns: placesOf(this.file, names, wanted, isInferred), fields: names.length };
+      const named = columns === undefined || this.isInferred ? this.options.types : columns;
+      return { columns: placesOf(this.file, names, wanted, named ?? {}), fields: names.length };
     }
     throw this.malformed("it is empty");
   }
 
-  private malformed(problem: string): HeddleError {
-    return new HeddleError("format", `${this.file.name} is not a valid CSV file: ${problem}`);
+  private malformed(problem: string, hint?: string): HeddleError {
+    const text = `${this.file.name} is not a valid CSV file: ${problem}`;
+    return new HeddleError("format", text, hint === undefined ? {} : { hint });
   }
 
   private infer(names: readonly string[], bytes: Buffer, from: number, isLast: boolean, fields: Fields): CsvColumns {
-    const seen = names.map(() => ({
-      text: false,
-      bool: true,
-      whole: true,
-      fits: true,
-      f32: true,
-      missing: false,
-      any: false,
-    }));
+    const seen = names.map(() => new ColumnTypes());
     for (let at = from, row = 0; row < sampled && at < bytes.length; row++) {
       at = fields.find(bytes, at, bytes.length, this.separator, isLast);
       if (at < 0) break;
       for (let field = 0; field < Math.min(fields.count, names.length); field++) {
-        const column = seen[field] as (typeof seen)[number];
+        const column = seen[field] as ColumnTypes;
         const [start, end] = [fields.starts[field] as number, fields.ends[field] as number];
-        if (this.isMissing(bytes, start, end)) {
-          column.missing = true;
-          continue;
-        }
-        column.any = true;
-        column.bool &&= /^(true|false)$/i.test(bytes.toString("latin1", start, Math.min(end, start + 6)));
-        const value = numberIn(bytes, start, end);
-        column.text ||= Number.isNaN(value);
-        column.whole &&= Number.isInteger(value) && !bytes.subarray(start, end).includes(0x2e);
-        column.fits &&= Math.abs(value) < 2 ** 31;
-        const rounded = Math.fround(value);
-        column.f32 &&= Number.isSafeInteger(value)
-          ? rounded === value
-          : Number.isFinite(rounded) || !Number.isFinite(value);
+        if (this.isMissing(bytes, start, end)) column.skip();
+        else column.see(bytes, start, end);
       }
     }
-    const types = seen.map(({ text, bool, whole, fits, f32, missing, any }): CsvType => {
-      if (!any) return "text";
-      if (bool) return missing ? "text" : "bool";
-      if (text) return "text";
-      if (whole && !(fits && missing)) return fits ? "i32" : "f64";
-      return f32 ? "f32" : "f64";
-    });
-    return Object.fromEntries(names.map((name, index) => [name, types[index] as CsvType]));
+    const { numbers, types = {} } = this.options;
+    const own = names.map((name, index): [string, CsvType] => [name, (seen[index] as ColumnTypes).type(numbers)]);
+    return { ...Object.fromEntries(own), ...types };
   }
 
   /** The records from `from` on. */
@@ -317,10 +319,14 @@ class CsvFile {
     let line = 1;
     let skip = from;
     let isFirst = true;
+    let isEmpty = true;
     for await (const { bytes, isLast } of blocksOf(this.file, signal, () => unused)) {
       let at = isFirst ? startOf(bytes) : 0;
       const lines: number[] = [];
       const isMissing = (start: number, end: number): boolean => this.isMissing(bytes, start, end);
+      // Whole lines are looked at together, and one by one where that finds a fault.
+      const checked = isLast ? bytes.length : bytes.lastIndexOf(10) + 1;
+      const sound = isUtf8(bytes.subarray(0, checked)) ? checked : 0;
       let row = 0;
       while (at < bytes.length) {
         const first = at;
@@ -335,26 +341,33 @@ class CsvFile {
         isFirst = false;
         if (isBlank || isHeader) continue;
         const size = next - first;
+        const isText = next <= sound || isUtf8(bytes.subarray(first, next));
         const problem =
           size > longestRecord + 2
-            ? `: it has more than ${longestRecord} bytes`
-            : this.fill(builders, row, bytes, fields, expected, isMissing);
+            ? { text: `: it has more than ${longestRecord} bytes` }
+            : isText
+              ? this.fill(builders, row, bytes, fields, expected, isMissing)
+              : { text: `: ${notUtf8}`, hint: utf8Hint };
         if (problem !== undefined) {
-          this.bad(new HeddleError("format", `${this.file.name}, line ${start}${problem}`));
+          const { text, hint } = problem;
+          const what = `${this.file.name}, line ${start}${text}`;
+          this.bad(new HeddleError("format", what, hint === undefined ? {} : { hint }));
           continue;
         }
         lines.push(start);
         row++;
       }
       unused = bytes.length - at;
-      if (row === 0) continue;
+      // A file without records has its columns.
+      if (row === 0 && !(isLast && isEmpty)) continue;
+      isEmpty = false;
       const entries = builders.map((builder): [string, Values] => [builder.column.name, builder.take(row)]);
       const piece: Piece = {
         length: row,
         columns: Object.fromEntries(entries),
         place: (index) => `${this.file.name}, line ${lines[index]}`,
       };
-      if (skip >= row) skip -= row;
+      if (skip >= row && row > 0) skip -= row;
       else {
         yield cut(piece, skip, row);
         skip = 0;
@@ -370,12 +383,23 @@ class CsvFile {
     fields: Fields,
     expected: number,
     isMissing: (start: number, end: number) => boolean,
-  ): string | undefined {
-    if (fields.problem !== undefined) return `: ${fields.problem}`;
-    if (fields.count !== expected) return `: it has ${fields.count} fields, the file has ${expected} columns`;
+  ): Problem | undefined {
+    if (fields.problem !== undefined) return { text: `: ${fields.problem}` };
+    if (fields.count !== expected)
+      return {
+        text: `: it has ${fields.count} ${fields.count === 1 ? "field" : "fields"}, the file has ${expected} ${expected === 1 ? "column" : "columns"}`,
+      };
     for (const builder of builders) {
       const problem = builder.set(row, bytes, fields, isMissing);
-      if (problem !== undefined) return `, column "${builder.column.name}": ${problem}`;
+      if (problem === undefined) continue;
+      const { name, type, isInferred } = builder.column;
+      const text = `, column "${name}": ${problem}`;
+      if (!isInferred) return { text };
+      const isWord = problem.endsWith("is not a number");
+      const other = `types: { ${JSON.stringify(name)}: "${isWord ? "text" : widerThan[type]}" }`;
+      const mark = isWord ? ', or say what means a missing value: missing: ["", "NA"]' : "";
+      const hint = `its type, ${type}, follows from the first ${formatCount(sampled)} records; name another: ${other}${mark}`;
+      return { text, hint };
     }
     return undefined;
   }
@@ -384,21 +408,23 @@ class CsvFile {
 /** Where the text begins: after a mark of byte order. */
 const startOf = (bytes: Uint8Array): number => (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0);
 
-const types: readonly CsvType[] = ["f32", "f64", "i32", "u8", "i64", "bool", "text"];
-
-function placesOf(file: ByteFile, names: readonly string[], wanted: CsvColumns, isInferred: boolean): CsvColumn[] {
+function placesOf(file: ByteFile, names: readonly string[], wanted: CsvColumns, named: CsvColumns): CsvColumn[] {
   return Object.entries(wanted).map(([name, type]) => {
     const field = names.indexOf(name);
     if (field < 0)
       throw new HeddleError("data", `${file.name} has no column "${name}"`, {
         hint: `its columns are ${names.slice(0, 50).join(", ")}`,
       });
-    return { name, field, type, isInferred };
+    return { name, field, type, isInferred: !Object.hasOwn(named, name) };
   });
 }
 
-function checkCsv({ columns, header, separator, missing }: CsvOptions): void {
+function checkCsv({ columns, types, numbers, header, separator, missing }: CsvOptions): void {
   checkTexts("csv", "missing", missing);
+  if (numbers !== undefined && numbers !== "f32" && numbers !== "f64")
+    throw new HeddleError("option", `csv: numbers must be "f32" or "f64", got ${shown(numbers)}`);
+  if (columns !== undefined && (types ?? numbers) !== undefined)
+    throw new HeddleError("option", "csv: columns names all types; types and numbers are for files read without it");
   if (header !== true && !Array.isArray(header) && header !== undefined)
     throw new HeddleError("option", `csv: header must be true or a list of names, got ${shown(header)}`, {
       hint: 'for a file without names, write header: ["first", "second"]',
@@ -406,12 +432,13 @@ function checkCsv({ columns, header, separator, missing }: CsvOptions): void {
   checkTexts("csv", "header", header === true ? undefined : header);
   if (separator !== undefined && (typeof separator !== "string" || !/^[ -~\t]$/.test(separator) || separator === '"'))
     throw new HeddleError("option", `csv: separator must be one character of ASCII, got ${shown(separator)}`);
-  for (const [name, type] of Object.entries(columns === undefined ? {} : asRecord("csv: columns", columns)))
-    if (!types.includes(type))
-      throw new HeddleError(
-        "option",
-        `csv: the type of column "${name}" must be one of ${types.join(", ")}, got ${shown(type)}`,
-      );
+  for (const [what, wanted] of Object.entries({ columns, types }))
+    for (const [name, type] of Object.entries(wanted === undefined ? {} : asRecord(`csv: ${what}`, wanted)))
+      if (!csvTypes.includes(type as CsvType))
+        throw new HeddleError(
+          "option",
+          `csv: the type of column "${name}" must be one of ${csvTypes.join(", ")}, got ${shown(type)}`,
+        );
 }
 
 /** Layouts by the options of a call: the first file gives the types of all. */
@@ -419,7 +446,7 @@ const inferred = new WeakMap<object, Promise<CsvColumns>>();
 
 const format: Format<CsvOptions> = {
   what: "csv",
-  options: ["columns", "header", "separator", "missing"],
+  options: ["columns", "types", "numbers", "header", "separator", "missing"],
   check: checkCsv,
   async open(file, options, bad) {
     const own = async (): Promise<CsvColumns> =>

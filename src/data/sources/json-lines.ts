@@ -21,7 +21,7 @@ const format: Format<JsonLinesOptions> = {
   check: ({ columns }) => checkTexts("jsonLines", "columns", columns),
   async open(file, { columns }, bad) {
     let names = columns;
-    return lineReader(file, (lines, place): Piece => {
+    return lineReader(file, bad, (lines, place): Piece => {
       const rows: AnyRow[] = [];
       const from: number[] = [];
       lines.forEach((line, index) => {

@@ -1,4 +1,5 @@
 /** @module Lines of text: records of text files, and what line-based formats share. */
+import { isUtf8 } from "node:buffer";
 import { HeddleError } from "../../util/errors.ts";
 import { cut, type Piece } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
@@ -46,11 +47,21 @@ export function checkEncoding(name: string, bytes: Uint8Array): void {
     });
 }
 
+/** What is wrong with a record of other bytes, and what to do. */
+export const notUtf8 = "its bytes are not UTF-8";
+export const utf8Hint = "convert the file, from Latin-1 for instance: iconv -f LATIN1 -t UTF-8";
+
 /** The end of the last whole line of some bytes; -1 if there is none. */
 export const lastLine = (bytes: Uint8Array): number => bytes.lastIndexOf(10) + 1 || -1;
 
-/** The lines of a file, without their ends; `\r\n` and `\n` end lines, a mark of byte order is left out. */
-export async function* linesOf(file: ByteFile, signal: AbortSignal | undefined): AsyncGenerator<string[]> {
+/** Consecutive lines of a file. */
+interface Lines {
+  readonly lines: readonly string[];
+  /** The lines that are not UTF-8. */
+  readonly wrong: readonly number[];
+}
+
+async function* lineBlocks(file: ByteFile, signal: AbortSignal | undefined): AsyncGenerator<Lines> {
   const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
   let isFirst = true;
   for await (const block of blocks(file, signal, lastLine)) {
@@ -60,22 +71,53 @@ export async function* linesOf(file: ByteFile, signal: AbortSignal | undefined):
     isFirst = false;
     const lines = text.split("\n");
     if (lines.at(-1) === "") lines.pop();
-    yield lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
+    const wrong = isUtf8(block) ? [] : wrongLines(block);
+    yield { lines: lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line)), wrong };
   }
 }
 
-/** A reader of records that are lines: `parse` makes the records of some lines, and names malformed ones by `place`. */
+/** The lines of some bytes that are not UTF-8. */
+function wrongLines(bytes: Uint8Array): number[] {
+  const found: number[] = [];
+  for (let from = 0, line = 0; from < bytes.length; line++) {
+    const end = bytes.indexOf(10, from);
+    const to = end < 0 ? bytes.length : end;
+    if (!isUtf8(bytes.subarray(from, to))) found.push(line);
+    from = to + 1;
+  }
+  return found;
+}
+
+/** The lines of a file, without their ends; `\r\n` and `\n` end lines, a mark of byte order is left out. */
+export async function* linesOf(file: ByteFile, signal: AbortSignal | undefined): AsyncGenerator<readonly string[]> {
+  for await (const { lines } of lineBlocks(file, signal)) yield lines;
+}
+
+/**
+ * A reader of records that are lines: `parse` makes the records of some lines, and names malformed ones by `place`; `bad` treats lines
+ * that are not UTF-8, which `parse` does not get.
+ */
 export const lineReader = (
   file: ByteFile,
+  bad: (error: HeddleError) => void,
   parse: (lines: readonly string[], place: (index: number) => string) => Piece,
 ): FileReader => ({
   async *read(from, signal) {
     let first = 1;
     let left = from;
-    for await (const lines of linesOf(file, signal)) {
+    for await (const { lines, wrong } of lineBlocks(file, signal)) {
       const start = first;
       first += lines.length;
-      const piece = parse(lines, (index) => `${file.name}, line ${start + index}`);
+      const place = (index: number): string => `${file.name}, line ${start + index}`;
+      for (const index of wrong) bad(new HeddleError("format", `${place(index)}: ${notUtf8}`, { hint: utf8Hint }));
+      const kept = wrong.length === 0 ? undefined : [...lines.keys()].filter((index) => !wrong.includes(index));
+      const piece =
+        kept === undefined
+          ? parse(lines, place)
+          : parse(
+              kept.map((index) => lines[index] as string),
+              (index) => place(kept[index] as number),
+            );
       if (left >= piece.length) {
         left -= piece.length;
         continue;
@@ -97,8 +139,8 @@ export interface TextOptions extends FileOptions {
 const format: Format<TextOptions> = {
   what: "text",
   options: ["empty"],
-  open: async (file, { empty = false }) =>
-    lineReader(file, (lines, place) => {
+  open: async (file, { empty = false }, bad) =>
+    lineReader(file, bad, (lines, place) => {
       const kept = [...lines.keys()].filter((index) => empty || lines[index] !== "");
       return {
         length: kept.length,

@@ -37,7 +37,7 @@ const libsvmFormat: Format<LibsvmOptions> = {
       }
       return { x, y: Number(label) };
     };
-    return lineReader(file, (lines, place) => {
+    return lineReader(file, bad, (lines, place) => {
       const [x, y, from]: [Float32Array[], number[], number[]] = [[], [], []];
       lines.forEach((line, index) => {
         if (/^\s*(#|$)/.test(line)) return;

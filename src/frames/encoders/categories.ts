@@ -145,8 +145,7 @@ class Categories implements Learning {
     const found = this.found();
     const hasGap = missing === "category" && this.missing > 0;
     const categories: Plain[] = hasGap ? [...found, null] : [...found];
-    if (categories.length === 0)
-      throw new HeddleError("data", `frame: column "${this.column}" has no values to learn categories from`);
+    if (categories.length === 0) throw this.lacking();
     const isDropped = drop === "first" || (drop === "ifBinary" && categories.length === 2);
     return {
       categories,
@@ -154,6 +153,22 @@ class Categories implements Learning {
       missing: missing as Plain,
       drop: this.kind === "oneHot" && isDropped,
     };
+  }
+
+  /** The error of a column without categories. */
+  private lacking(): HeddleError {
+    const [most] = this.counts.ranked();
+    const what = `frame: column "${this.column}"`;
+    if (most === undefined)
+      return new HeddleError("data", `${what} has no values to learn categories from, all are missing`);
+    const { least } = this.options;
+    return new HeddleError(
+      "data",
+      `${what} has no value that comes ${least} times, the most frequent comes ${most[1] === 1 ? "once" : `${most[1]} times`}`,
+      {
+        hint: "pass a smaller least",
+      },
+    );
   }
 
   /** The categories in their order. */
@@ -223,10 +238,17 @@ function idsOf(learned: Known): ReadonlyMap<Category | null, number> {
   return made;
 }
 
-const labels = ({ categories, unseen }: Known): string[] => [
-  ...categories.map((category) => (category === null ? "missing" : String(category))),
-  ...(unseen === "other" ? ["other"] : []),
-];
+/** The categories by name, all different: with texts in quotes where "other" is a text of the records, or "1" beside 1. */
+function labels({ categories, unseen }: Known): string[] {
+  const named = (textOf: (category: string) => string): string[] => [
+    ...categories.map((category) =>
+      category === null ? "missing" : typeof category === "string" ? textOf(category) : String(category),
+    ),
+    ...(unseen === "other" ? ["other"] : []),
+  ];
+  const plain = named((text) => text);
+  return new Set(plain).size === plain.length ? plain : named((text) => JSON.stringify(text));
+}
 
 const numberKind = (kind: "recode" | "ordinal"): Kind => ({
   learn: (column, options) => new Categories(kind, column, options),

@@ -222,9 +222,14 @@ function scaling(by: Plain, fill: number | null, { missing, moments, quantiles }
   return [middle, spreadOf(high - low)];
 }
 
+const tooLarge = (column: string): HeddleError =>
+  new HeddleError("data", `frame: column "${column}" has numbers whose spread is beyond f64`, {
+    hint: 'scale by "maxAbs", or leave numbers out that are no measurements',
+  });
+
 /** Whether the spread is that of rounding, by scikit-learn's bound (`_is_constant_feature`). */
 const isConstant = ({ count, mean, variance }: Moments): boolean =>
-  variance <= count * Number.EPSILON * variance + (count * mean * Number.EPSILON) ** 2;
+  Number.isFinite(variance) && variance <= count * Number.EPSILON * variance + (count * mean * Number.EPSILON) ** 2;
 
 /** The names of what an encoder of numbers makes. */
 const namesOf = (column: string, own: readonly string[], indicator: boolean): string[] => [
@@ -253,6 +258,7 @@ export const scaleKind: Kind = {
     new Numbers(column, { fill: impute as Plain, needsQuantiles: by === "robust" }, (numbers) => {
       const fill = filling(impute as Plain, numbers);
       const [offset, spread] = scaling(by as Plain, fill, numbers);
+      if (!Number.isFinite(offset) || !Number.isFinite(spread)) throw tooLarge(column);
       return { fill, offset, spread, indicator: indicator === true };
     }),
   read(column, learned) {
@@ -270,6 +276,7 @@ export const scaleKind: Kind = {
         eachNumber(field, fill, (value, row, isGap) => {
           const at = start + row * stride;
           data[at] = (value - from) / over;
+          if (!Number.isFinite(data[at])) throw badValue(field, row, `${value}, scaled, is beyond f32`);
           if (indicator) data[at + 1] = isGap ? 1 : 0;
         });
       },
@@ -278,7 +285,11 @@ export const scaleKind: Kind = {
 };
 
 /** The bounds between bins; those that would leave a bin empty are left out. */
-function innerEdges(options: { readonly [name: string]: Plain }, { moments, quantiles }: Gathered): readonly number[] {
+function innerEdges(
+  column: string,
+  options: { readonly [name: string]: Plain },
+  { moments, quantiles }: Gathered,
+): readonly number[] {
   const { bins, by, edges } = options;
   if (Array.isArray(edges)) return edges as readonly number[];
   const count = bins as number;
@@ -289,6 +300,7 @@ function innerEdges(options: { readonly [name: string]: Plain }, { moments, quan
       ? shares.map((share) => lowest + (highest - lowest) * share)
       : quantiles.at(shares);
   // scikit-learn's bound, below which a bin is too narrow.
+  if (!all.every(Number.isFinite)) throw tooLarge(column);
   const wide = all.filter((edge, at) => at === 0 || edge - (all[at - 1] as number) > 1e-8);
   return wide.slice(1, -1);
 }
@@ -299,7 +311,7 @@ export const binKind: Kind = {
       column,
       { fill: options["impute"] as Plain, needsQuantiles: options["by"] === "quantile" && options["edges"] === null },
       (numbers) => ({
-        edges: innerEdges(options, numbers),
+        edges: innerEdges(column, options, numbers),
         as: options["as"] as Plain,
         fill: filling(options["impute"] as Plain, numbers),
         indicator: options["indicator"] === true,

@@ -4,6 +4,8 @@
 export interface MomentsData {
   readonly count: number;
   readonly mean: number;
+  /** What rounding took from the mean. */
+  readonly rest: number;
   /** Sum of the squared distances from the mean. */
   readonly squares: number;
   /** Null where there is no number. */
@@ -13,11 +15,14 @@ export interface MomentsData {
 
 /**
  * Numbers are added by Welford's update (Technometrics 4, 1962), summaries by the pairwise one (Chan, Golub and LeVeque, Updating Formulae
- * and a Pairwise Algorithm for Computing Sample Variances, 1979). NaN is not a number here: callers count it as missing.
+ * and a Pairwise Algorithm for Computing Sample Variances, 1979). What rounding takes from the mean is kept beside it (Knuth's two-sum), so
+ * that numbers whose spread is near the last digit of f64 have their mean and variance. NaN is not a number here: callers count it as
+ * missing. The variance is infinite where squares are beyond f64.
  */
 export class Moments {
   count = 0;
   mean = 0;
+  private rest = 0;
   squares = 0;
   lowest = Number.POSITIVE_INFINITY;
   highest = Number.NEGATIVE_INFINITY;
@@ -26,9 +31,9 @@ export class Moments {
   add(value: number, times = 1): void {
     if (times === 0) return;
     const count = this.count + times;
-    const distance = value - this.mean;
-    this.mean += (distance * times) / count;
-    this.squares += distance * (value - this.mean) * times;
+    const distance = value - this.mean - this.rest;
+    this.move(distance * (times / count));
+    this.squares += distance * (value - this.mean - this.rest) * times;
     this.count = count;
     if (value < this.lowest) this.lowest = value;
     if (value > this.highest) this.highest = value;
@@ -38,12 +43,21 @@ export class Moments {
   merge(other: Moments): void {
     if (other.count === 0) return;
     const count = this.count + other.count;
-    const distance = other.mean - this.mean;
-    this.squares += other.squares + (distance * distance * this.count * other.count) / count;
-    this.mean += (distance * other.count) / count;
+    const distance = other.mean - this.mean + (other.rest - this.rest);
+    this.squares += other.squares + distance * distance * this.count * (other.count / count);
+    this.move(distance * (other.count / count));
     this.count = count;
     this.lowest = Math.min(this.lowest, other.lowest);
     this.highest = Math.max(this.highest, other.highest);
+  }
+
+  /** Moves the mean. */
+  private move(step: number): void {
+    const whole = step + this.rest;
+    const moved = this.mean + whole;
+    const own = moved - whole;
+    this.rest = this.mean - own + (whole - (moved - own));
+    this.mean = moved;
   }
 
   /** The variance over all numbers (divided by their count); NaN where there is none. */
@@ -52,14 +66,14 @@ export class Moments {
   }
 
   toJSON(): MomentsData {
-    const { count, mean, squares, lowest, highest } = this;
+    const { count, mean, rest, squares, lowest, highest } = this;
     const isEmpty = count === 0;
-    return { count, mean, squares, lowest: isEmpty ? null : lowest, highest: isEmpty ? null : highest };
+    return { count, mean, rest, squares, lowest: isEmpty ? null : lowest, highest: isEmpty ? null : highest };
   }
 
-  static from({ count, mean, squares, lowest, highest }: MomentsData): Moments {
+  static from({ count, mean, rest, squares, lowest, highest }: MomentsData): Moments {
     const made = new Moments();
-    Object.assign(made, { count, mean, squares });
+    Object.assign(made, { count, mean, rest, squares });
     if (lowest !== null) made.lowest = lowest;
     if (highest !== null) made.highest = highest;
     return made;

@@ -14,7 +14,7 @@ export interface ColumnSchema {
   readonly kind: ColumnKind;
   /** Share of the rows in which it is missing. */
   readonly missing: number;
-  /** Bounds and deciles of numbers, or of the lengths of texts and vectors. */
+  /** Bounds and deciles of numbers, of the lengths of texts and vectors, or of dates in milliseconds since 1970. */
   readonly numbers: { readonly lowest: number; readonly highest: number; readonly deciles: readonly number[] } | null;
   /** All values of texts and truth values with their shares, where there are at most 100 that come twice on average; else null. */
   readonly categories: readonly (readonly [Category, number])[] | null;
@@ -46,6 +46,9 @@ export interface AnomalyOptions {
 
 /** Kinds whose values are categories. */
 const categorical: readonly ColumnKind[] = ["text", "truth"];
+
+/** Kinds of which the lengths are measured. */
+export const isMeasured = (kind: ColumnKind): boolean => kind === "text" || kind === "vector";
 
 /** The schema of records with these statistics: plain data. */
 export function schemaOf(statistics: Statistics): Schema {
@@ -138,20 +141,25 @@ function differences(
   const add = (kind: Anomaly["kind"], text: string): void => {
     found.push({ column: before.name, kind, text });
   };
-  const share = rows === 0 ? 0 : after.missing / rows;
+  if (rows === 0) {
+    if (before.missing + missing < 1) add("missing", "has no values: there are no records");
+    return found;
+  }
+  const share = after.missing / rows;
   if (share > before.missing + missing)
     add("missing", `is missing in ${percent(share)}, it was in ${percent(before.missing)}`);
   if (!isKind(before.kind, after.kind)) {
     add("kind", `has values of kind ${after.kind}, not ${before.kind}`);
     return found;
   }
-  const what = ["text", "vector"].includes(after.kind) ? "lengths" : "values";
+  const what = isMeasured(after.kind) ? "lengths" : "values";
+  const of = (bound: number): string => (after.kind === "date" ? new Date(bound).toISOString() : String(bound));
   if (before.categories === null && before.numbers !== null && after.numbers !== undefined) {
     const { lowest, highest } = after.numbers;
     if (lowest < before.numbers.lowest)
-      add("bounds", `has ${what} from ${lowest}, they began at ${before.numbers.lowest}`);
+      add("bounds", `has ${what} from ${of(lowest)}, they began at ${of(before.numbers.lowest)}`);
     if (highest > before.numbers.highest)
-      add("bounds", `has ${what} up to ${highest}, they ended at ${before.numbers.highest}`);
+      add("bounds", `has ${what} up to ${of(highest)}, they ended at ${of(before.numbers.highest)}`);
   }
   const known = new Set(before.categories?.map(([value]) => value));
   const unseen = before.categories === null ? [] : after.top.filter(([value]) => !known.has(value));

@@ -10,7 +10,7 @@ import { Quantiles } from "../sketches/quantiles.ts";
 import { isMissing } from "../values.ts";
 
 /** What the values of a column are; `"mixed"` where they are of several kinds, `"empty"` where all are missing. */
-export type ColumnKind = "whole" | "number" | "truth" | "text" | "vector" | "mixed" | "empty";
+export type ColumnKind = "whole" | "number" | "truth" | "text" | "date" | "vector" | "mixed" | "empty";
 
 /** Values that are counted by column: beyond, counts are those of frequent values alone. */
 const mostCounted = 1000;
@@ -23,11 +23,14 @@ export interface ColumnStatistics {
   readonly kind: ColumnKind;
   /** Values that are not missing. */
   readonly count: number;
-  /** Values that are null, undefined, NaN or an empty text. */
+  /** Values that are null, undefined, NaN, an empty text or a date that is none. */
   readonly missing: number;
   /** How many different values there are: exact up to 1,000, else within some 1.6 % (HyperLogLog). */
   readonly distinct: number;
-  /** Of numbers; of the lengths of texts and vectors. Undefined where there is none. */
+  /**
+   * Of numbers; of the lengths of texts and vectors; of dates in milliseconds since 1970. Undefined where there is none, and for
+   * `"mixed"` columns.
+   */
   readonly numbers:
     | {
         readonly lowest: number;
@@ -41,7 +44,10 @@ export interface ColumnStatistics {
         readonly histogram: readonly number[];
       }
     | undefined;
-  /** The most frequent values with their counts, at most 100; empty for vectors. */
+  /**
+   * The most frequent values with their counts, at most 100; empty for vectors. Dates are texts of ISO 8601, and whole numbers beyond
+   * 2^53 texts of their digits.
+   */
   readonly top: readonly (readonly [Category, number])[];
   /** Whether `top` has every value, with its exact count. */
   readonly isWhole: boolean;
@@ -66,7 +72,7 @@ class ColumnSummary {
   see(values: Values, length: number): void {
     for (let row = 0; row < length; row++) {
       const value = values[row] as unknown;
-      if (isMissing(value)) this.missing++;
+      if (isMissing(value) || (value instanceof Date && Number.isNaN(value.getTime()))) this.missing++;
       else this.add(value);
     }
   }
@@ -84,8 +90,8 @@ class ColumnSummary {
       this.measure((value as ArrayLike<unknown>).length);
       return;
     }
-    const category = typeof value === "bigint" ? Number(value) : (value as Category);
-    this.measure(typeof category === "string" ? category.length : Number(category));
+    this.measure(typeof value === "string" ? value.length : Number(value));
+    const category = categoryOf(value);
     this.counts.add(category);
     this.distinct.add(`${typeof category === "string" ? "s" : "n"}${category}`);
   }
@@ -124,7 +130,7 @@ class ColumnSummary {
       missing,
       distinct: counts.isFull ? distinct.estimate : counts.size,
       numbers:
-        moments.count === 0
+        moments.count === 0 || kind === "mixed"
           ? undefined
           : {
               lowest,
@@ -140,11 +146,19 @@ class ColumnSummary {
   }
 }
 
+/** What a value counts as. */
+function categoryOf(value: unknown): Category {
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  return value as Category;
+}
+
 function kindOf(value: unknown): ColumnKind {
   if (typeof value === "number") return Number.isInteger(value) ? "whole" : "number";
   if (typeof value === "bigint") return "whole";
   if (typeof value === "boolean") return "truth";
   if (typeof value === "string") return "text";
+  if (value instanceof Date) return "date";
   const isList = Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
   return isList ? "vector" : "mixed";
 }
