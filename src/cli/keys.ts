@@ -1,8 +1,9 @@
 /** @module `heddle keys`: certificates for links by mutual TLS. */
 import type { X509Certificate } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { isIP } from "node:net";
+import { isIP, isIPv6 } from "node:net";
 import { join, resolve } from "node:path";
+import { domainToASCII } from "node:url";
 import { Command } from "commander";
 import { datesProblem, readCertificate, readCertificates } from "../executors/remote/tls/certificates.ts";
 import { makeFolder } from "../io/make-folder.ts";
@@ -47,6 +48,19 @@ const millisecondsPerDay = 86_400_000;
 const authorityDays = 3650;
 /** Names of the own machine, which every certificate has. */
 const ownNames = ["localhost", "127.0.0.1", "::1"];
+
+/** IPv6 in its short form, anything else as it is. */
+const shortened = (text: string): string => (isIPv6(text) ? new URL(`http://[${text}]`).hostname.slice(1, -1) : text);
+
+/** A name or address as TLS compares it: names in ASCII. */
+function hostOf(text: string): string {
+  if (isIP(text) !== 0) return shortened(text);
+  const name = /^[^\s:/?#@]+$/.test(text) ? domainToASCII(text) : "";
+  if (/^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name) && isIP(name) === 0) return name;
+  throw new HeddleError("option", `keys make: '${text}' is not a name or an address of a machine`, {
+    hint: "--names takes names and addresses without ports, with commas between them",
+  });
+}
 
 interface MakeFlags {
   readonly names: readonly string[];
@@ -125,7 +139,8 @@ async function authorityIn(x509: Library, folder: string, mayMake: boolean): Pro
 }
 
 /** Makes the certificate of a machine, and a CA where there is none. */
-async function make(place: string, { names, ca, days }: MakeFlags): Promise<void> {
+async function make(place: string, { names: given, ca, days }: MakeFlags): Promise<void> {
+  const names = given.map(hostOf);
   const x509 = library();
   const folder = resolve(place);
   await makeFolder(folder);
@@ -169,9 +184,11 @@ function show(place: string): void {
     const path = join(folder, name);
     if (!existsSync(path)) return;
     const one: X509Certificate = readCertificate(readFileSync(path, "utf8"), path);
-    const names =
-      one.subjectAltName === undefined ? "" : `, for ${one.subjectAltName.replaceAll(/DNS:|IP Address:/g, "")}`;
-    console.log(`${name}: ${one.subject}${names}; ${datesProblem(one) ?? `valid until ${one.validTo}`}`);
+    const names = (one.subjectAltName?.split(", ") ?? []).map((name) =>
+      shortened(name.replace(/^(DNS|IP Address):/, "")),
+    );
+    const all = names.length === 0 ? "" : `, for ${names.join(", ")}`;
+    console.log(`${name}: ${one.subject}${all}; ${datesProblem(one) ?? `valid until ${one.validTo}`}`);
     console.log(`  SHA-256 ${one.fingerprint256}`);
   };
   for (const name of ["ca.pem", "cert.pem"]) line(name);
@@ -192,8 +209,12 @@ export function keysCommand({ finish }: CommandContext): Command {
     .argument("<folder>", "where ca.pem, cert.pem and key.pem are put")
     .option(
       "--names <hosts>",
-      "names and addresses by which others reach this machine, with commas",
-      (text) => text.split(",").filter((name) => name !== ""),
+      "names and addresses by which others reach this machine, with commas; localhost, 127.0.0.1 and ::1 are added",
+      (text) =>
+        text
+          .split(",")
+          .map((name) => name.trim())
+          .filter((name) => name !== ""),
       [] as string[],
     )
     .option("--ca <folder>", "the folder in which the CA was made (default: this one)")

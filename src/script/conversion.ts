@@ -49,7 +49,7 @@ export function literal(text: string): Scalar {
 export function converted(what: string, value: Value, type: string): Value {
   if (/^(double|int|integer|boolean|string)$/.test(type)) {
     const wanted = (type === "integer" ? "int" : type) as ScalarType;
-    if (value instanceof Frame || (!(value instanceof Scalar) && !isSingle(value)))
+    if (value instanceof Frame || !isSingle(value))
       throw new HeddleError("argument", `${what} is ${kindOf(value)}, not a scalar (${wanted})`);
     return convertedScalar(what, asScalar(value), wanted);
   }
@@ -64,8 +64,12 @@ export function converted(what: string, value: Value, type: string): Value {
 export const returned = (what: string, value: Value, type: string): Value =>
   /^int/.test(type) && value instanceof Scalar && value.type === "double" ? value : converted(what, value, type);
 
-const isSingle = (value: Matrix | List): boolean =>
-  value instanceof List ? value.items.length === 1 : value.size === 1;
+/** Whether a value is one element, which {@link asScalar} takes out of it. */
+export function isSingle(value: Value): boolean {
+  if (value instanceof Scalar) return true;
+  if (value instanceof List) return value.items.length === 1 && isSingle(value.items[0] as Value);
+  return value instanceof Frame ? value.rows === 1 && value.columns.length === 1 : value.size === 1;
+}
 
 function convertedScalar(what: string, scalar: Scalar, wanted: ScalarType): Scalar {
   if (scalar.type === wanted) return scalar;

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { dense, entries, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { withSchema } from "./schema.ts";
 import { boolean, double, Frame, int, kindOf, numberFrom, Scalar, string, type Value } from "./values.ts";
 
 /** What is said about a file, in the call or in its metadata. */
@@ -15,6 +16,8 @@ export interface FileFacts {
   readonly columns: number | undefined;
   readonly header: boolean | undefined;
   readonly separator: string | undefined;
+  /** The types of a frame's columns. */
+  readonly schema: string | undefined;
 }
 
 /** Below this share of entries a matrix that is given by entries keeps them. */
@@ -63,6 +66,7 @@ function metadataOf(path: string): Partial<FileFacts> {
   const text = (name: string) => (data[name] === undefined ? {} : { [name]: String(data[name]) });
   return {
     ...text("format"),
+    ...text("schema"),
     ...(data.data_type === undefined ? {} : { dataType: String(data.data_type) }),
     ...(data.value_type === undefined ? {} : { valueType: String(data.value_type) }),
     ...(data.rows === undefined ? {} : { rows: Number(data.rows) }),
@@ -89,7 +93,7 @@ export function readFileValue(path: string, said: FileFacts): Value {
   const format = facts.format ?? (isMarket ? "mm" : path.endsWith(".csv") ? "csv" : "text");
   if (type === "frame") {
     if (format !== "csv") throw new HeddleError("format", `read: a frame is read from csv, not from ${format}`);
-    return frameOf(text, facts);
+    return frameOf(path, text, facts);
   }
   switch (format) {
     case "csv":
@@ -192,14 +196,14 @@ function joinedLines(lines: readonly string[]): string[] {
   return open === "" ? joined : [...joined, open];
 }
 
-function frameOf(text: string, { header, separator = "," }: Partial<FileFacts>): Frame {
+function frameOf(path: string, text: string, { header, separator = ",", schema }: Partial<FileFacts>): Frame {
   const lines = joinedLines(linesOf(text).map(([, line]) => line)).map((line) => fieldsOf(line, separator));
   const names = header === true ? lines.shift() : undefined;
   const width = lines[0]?.length ?? names?.length ?? 0;
-  return new Frame(
-    Array.from({ length: width }, (_unused, column) => lines.map((line) => line[column] ?? "")),
-    names,
-  );
+  const columns = Array.from({ length: width }, (_unused, column) => lines.map((line) => line[column] ?? ""));
+  if (schema === undefined) return new Frame(columns, names);
+  const typed = withSchema(path, schema, columns);
+  return new Frame(typed.columns, names, typed.schema);
 }
 
 function cellMatrix(
@@ -312,12 +316,13 @@ export function writeFileValue(
   const valueType =
     value instanceof Scalar ? (value.type === "int" ? "int" : value.type) : type === "frame" ? "string" : "double";
   const csv = format === "csv" ? { header, sep: separator } : {};
+  const schema = value instanceof Frame ? { schema: value.schema.join(",") } : {};
   try {
     makeFolder(dirname(path));
     writeFileSync(path, textOfValue(value, format, header, separator));
     writeFileSync(
       `${path}.mtd`,
-      `${JSON.stringify({ data_type: type, value_type: valueType, ...facts, ...csv }, null, 2)}\n`,
+      `${JSON.stringify({ data_type: type, value_type: valueType, ...facts, ...schema, ...csv }, null, 2)}\n`,
     );
   } catch (error) {
     if (error instanceof HeddleError) throw error;

@@ -9,7 +9,7 @@ import { evaluate, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
 import "./builtins/index.ts";
-import { converted, elementsOf, literal, rangeOf, returned } from "./conversion.ts";
+import { converted, elementsOf, isSingle, literal, rangeOf, returned } from "./conversion.ts";
 import { textOfFile } from "./files.ts";
 import { part, type Range, replaced } from "./indexing.ts";
 import { operate, operateUnary } from "./operators.ts";
@@ -32,6 +32,7 @@ import {
   boolean,
   double,
   int,
+  kindOf,
   List,
   pendingWithin,
   type Scalar,
@@ -82,6 +83,8 @@ export class Interpreter implements Host {
   private folder: string;
   private seeds: number;
   private frames: Scope[] = [];
+  /** The most frames at which the stack was full. */
+  private deepest = 0;
 
   /** @throws HeddleError `file` for a library that is not a folder */
   constructor(options: ScriptOptions = {}) {
@@ -99,7 +102,7 @@ export class Interpreter implements Host {
   run(source: string, path: string): ReadonlyMap<string, Value> {
     const unit = this.unitOf(source, path);
     const frame: Scope = { unit, variables: new Map(), reads: unit.file.reads };
-    this.within(frame, () => this.block(unit.file.body));
+    nested(path, () => this.within(frame, () => this.block(unit.file.body)));
     return frame.variables;
   }
 
@@ -158,7 +161,7 @@ export class Interpreter implements Host {
   }
 
   private unitOf(source: string, path: string): Unit {
-    return { file: parseScript(source, path), namespaces: new Map() };
+    return { file: nested(path, () => parseScript(source, path)), namespaces: new Map() };
   }
 
   /** A function of this file, of a namespace, or of the file of the caller that a name is passed on from, as for `eval`. */
@@ -199,11 +202,11 @@ export class Interpreter implements Host {
 
   /** A sourced file: below the current folder, below the file that sources it, or below a folder around either or the library. */
   private findSource(path: string, from: string): string {
-    const starts = [
+    const starts = new Set([
       this.folder,
       dirname(resolve(this.folder, from)),
       ...(this.options.library ?? []).map((one) => resolve(one)),
-    ];
+    ]);
     for (const start of starts)
       for (let folder = start; ; folder = dirname(folder)) {
         const candidate = resolve(folder, path);
@@ -212,7 +215,7 @@ export class Interpreter implements Host {
       }
     throw new HeddleError(
       "file",
-      `source: there is no file ${path} below ${starts.join(", ")} or a folder around them`,
+      `source: there is no file ${path} in ${[...starts].join(", ")} or a folder around ${starts.size === 1 ? "it" : "them"}`,
     );
   }
 
@@ -235,7 +238,7 @@ export class Interpreter implements Host {
       const type = parameters.find((one) => one.name === at)?.type ?? "";
       frame.variables.set(at, converted(`${name}: '${at}'`, value, type));
     }
-    return this.within(frame, () => {
+    return this.deeper(definition, frame, () => {
       for (const { name: own, byDefault, type } of parameters) {
         if (frame.variables.has(own)) continue;
         if (byDefault === undefined) throw new HeddleError("argument", `${name}: the argument '${own}' is missing`);
@@ -251,6 +254,22 @@ export class Interpreter implements Host {
         return returned(`${name}: the result '${result}'`, value, type);
       });
     });
+  }
+
+  /** Runs a function's body. @throws HeddleError `memory` where the function calls itself until the stack is full */
+  private deeper<Result>({ name, reads }: FunctionDefinition, frame: Scope, body: () => Result): Result {
+    try {
+      return this.within(frame, body);
+    } catch (error) {
+      if (!isStackFull(error)) throw error;
+      // V8 ends the process where it compiles a regular expression with little stack left, so the error is made a few calls below the end.
+      this.deepest = Math.max(this.deepest, this.frames.length);
+      const open = this.frames.filter((one) => one.reads === reads).length;
+      if (open === 0 || this.frames.length > this.deepest - spareCalls) throw error;
+      throw new HeddleError("memory", `${name}: calls itself too deeply: ${open} calls of it are open`, {
+        hint: "a recursion needs a case that makes no call; a loop needs no stack",
+      });
+    }
   }
 
   private block(body: Block): void {
@@ -384,7 +403,13 @@ export class Interpreter implements Host {
   }
 
   private truth(term: Term): boolean {
-    const scalar = asScalar(this.value(term));
+    const value = this.value(term);
+    if (!isSingle(value))
+      throw new HeddleError("argument", `a condition must be a scalar, and this one is ${kindOf(value)}`, {
+        where: formatPlace(term.at),
+        hint: "all(X), any(X) and sum(X) are scalars, and so is as.scalar(X[1, 1])",
+      });
+    const scalar = asScalar(value);
     if (scalar.lazy !== undefined) this.endBlock([scalar.lazy]);
     return scalar.type === "string" ? scalar.text.toLowerCase() === "true" : scalar.number !== 0;
   }
@@ -463,13 +488,30 @@ export class Interpreter implements Host {
 
 const opposite: Readonly<Record<string, string>> = { "<": ">=", "<=": ">", ">": "<=", ">=": "<" };
 
+/** Calls of a script whose stack is enough to make an error. */
+const spareCalls = 16;
+
+/** Whether calls are nested more deeply than the stack of JavaScript allows. */
+const isStackFull = (error: unknown): boolean => error instanceof RangeError && error.message.includes("call stack");
+
+/** Runs what goes down an expression. @throws HeddleError `memory` where it is deeper than the stack */
+function nested<Result>(file: string, body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    if (!isStackFull(error)) throw error;
+    const where = formatPlace({ file, line: 1, column: 1 });
+    throw new HeddleError("memory", "the script has an expression that is nested too deeply", { where });
+  }
+}
+
 /** Runs `body`; an error that has no place in the script gets this one. */
 function placed<Result>(at: Place, body: () => Result): Result {
   try {
     return body();
   } catch (error) {
     if (error instanceof HeddleError && !error.isPlaced) throw error.at(formatPlace(at));
-    if (error instanceof RangeError)
+    if (error instanceof RangeError && !isStackFull(error))
       throw new HeddleError("memory", error.message, { where: formatPlace(at), cause: error });
     throw error;
   }

@@ -78,8 +78,9 @@ class Parser {
   }
 
   private fail(message: string, hint?: string): never {
-    throw new HeddleError("syntax", `${message}, before '${this.token.text}'`, {
-      where: formatPlace(this.token.at),
+    const { kind, text, at } = this.token;
+    throw new HeddleError("syntax", `${message}, before ${kind === "end" ? text : `'${text}'`}`, {
+      where: formatPlace(at),
       ...(hint && { hint }),
     });
   }

@@ -189,9 +189,8 @@ export function asScalar(value: Value): Scalar {
 }
 
 function scalarOfCell(text: string, schema: string): Scalar {
-  if (/^(INT64|INT32|FP64|FP32)$/.test(schema))
-    return new Scalar(schema.startsWith("INT") ? "int" : "double", Number(text));
-  return string(text);
+  if (/^(U?INT|FP)\d+$/.test(schema)) return new Scalar(schema.startsWith("FP") ? "double" : "int", cellNumber(text));
+  return schema === "BOOLEAN" && /^(true|false)$/i.test(text) ? boolean(/^true$/i.test(text)) : string(text);
 }
 
 /** Matrices within a value that are not computed yet. */

@@ -40,6 +40,12 @@ export function servedTables(
 ): { readonly served: ServerTables | undefined; readonly programs: Programs } {
   const tables = whole.settings.tables === undefined ? [] : tablesOf(whole.settings);
   if (tables.length === 0) return { served: undefined, programs: new Programs(own.settings, own.types, runtime) };
+  const { trained } = own.types;
+  const still = tables.find(({ path }) => trained !== undefined && !trained.has(path));
+  if (still !== undefined)
+    throw new HeddleError("model", `a table on servers must be trained, and '${still.path}' is not`, {
+      hint: "leave 'on' away where the table is frozen, or not in 'trainable'",
+    });
   const served = new ServerTables(whole, own.types, tables, runtime);
   const sized: SizedTypes = (dataset, rows) => served.lookups.sized(dataset, rows);
   return { served, programs: new Programs(own.settings, own.types, runtime, sized) };

@@ -384,12 +384,27 @@ function heldBoxes({ name, type, layout }: Placed, runtime: Runtime): readonly H
   return [...boxes.values()];
 }
 
+/** @throws HeddleError `checkpoint` if tables are on servers in one of the two alone */
+function checkTables(checkpoint: OpenCheckpoint, ours: readonly string[], theirs: readonly string[]): void {
+  const name = `state/${tablesState}`;
+  const isServed = ours.includes(name);
+  if (isServed === theirs.includes(name)) return;
+  const problem = isServed
+    ? `its tables are parameters, and this run has them on servers: it has no ${name}`
+    : `its tables were on servers, which have the rows (in ${name}), and this run has no servers`;
+  const hint = isServed
+    ? "go on without servers, as the run that wrote it"
+    : 'go on with servers, as many as you like: heddle run --servers, or train\'s option "server"';
+  throw mismatch(checkpoint, problem, hint);
+}
+
 /** @throws HeddleError `checkpoint` if the checkpoint has other tensors than the run, naming the option that makes the difference. */
 function checkTensorNames(checkpoint: OpenCheckpoint, types: ModelTypes): void {
   const ours = groups.flatMap((group) =>
     flattenTree(types.state[group], isTensorType).paths.map((path) => `${group}/${path}`),
   );
   const theirs = [...checkpoint.entries.keys()];
+  checkTables(checkpoint, ours, theirs);
   const optimizerNames = (names: readonly string[]): string[] =>
     names.filter((name) => name.startsWith("optimizer/")).map((name) => name.slice("optimizer/".length));
   const difference = keptDifference(optimizerNames(theirs), optimizerNames(ours));
@@ -481,10 +496,12 @@ function checkSameRun(checkpoint: OpenCheckpoint, settings: Settings): void {
   }
 }
 
-function mismatch(checkpoint: OpenCheckpoint, problem: string): HeddleError {
-  return new HeddleError("checkpoint", `cannot resume from ${checkpoint.path}: ${problem}`, {
-    hint: "run with the options of the run that wrote it, or without resume",
-  });
+function mismatch(
+  { path }: OpenCheckpoint,
+  problem: string,
+  hint = "run with the options of the run that wrote it, or without resume",
+): HeddleError {
+  return new HeddleError("checkpoint", `cannot resume from ${path}: ${problem}`, { hint });
 }
 
 /** Frees the memory of values. */

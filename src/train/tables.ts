@@ -11,6 +11,7 @@ import {
   type Tensors,
 } from "../functions/index.ts";
 import { isTensorType, sizeOf, type TensorType } from "../ir/shape.ts";
+import { currentTrace } from "../ir/trace.ts";
 import { lookingAtTables, type ServedTable } from "../nn/tables.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -187,8 +188,14 @@ export class Lookups {
     const { input, dtype } = settings;
     return ({ params, state, batch }: Pick<TrainState, "params" | "state"> & { readonly batch: BatchColumns }): Ids => {
       const found = new Map<string, Tensor[]>();
+      const trace = currentTrace();
       const looked = (ids: Tensor, place: object): void => {
         const path = tables.find((table) => table.place === place)?.path;
+        // The ids of a trace within this one are not known outside of it.
+        if (currentTrace() !== trace)
+          throw new HeddleError("model", `an embedding on servers cannot stand in remat or a loop: '${path}'`, {
+            hint: "put it before the part of the model that is computed again or repeated",
+          });
         if (path !== undefined) found.set(path, [...(found.get(path) ?? []), ids.reshape([-1])]);
       };
       const x =

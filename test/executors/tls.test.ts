@@ -91,7 +91,14 @@ describe("two sides", () => {
   test.each([
     ["another name", "a", "b", "other.example", /its certificate is not for other\.example/, /./],
     ["another address", "a", "b", "10.0.0.1", /its certificate is not for 10\.0\.0\.1/, /./],
-    ["another CA", "a", "stranger", "127.0.0.1", /is not signed by the CA in .*\/a$/, /./],
+    [
+      "another CA",
+      "a",
+      "stranger",
+      "127.0.0.1",
+      /is not signed by the CA in .*\/a$/,
+      /does it have HEDDLE_TLS\? If so, it does not trust this side's certificate$/,
+    ],
     ["own expired", "old", "b", "127.0.0.1", /old\/cert\.pem has expired on /, /./],
     [
       "a worker without TLS",
@@ -173,6 +180,23 @@ describe("heddle keys", () => {
     expect(said).toMatch(/links by TLS can use this folder; it can sign others/);
   });
 
+  test("names in letters of other languages are kept as DNS has them, and addresses in their short form", async () => {
+    const names = "ümlaut.example, FOO.example,*.b.example,2001:db8:0:0:0:0:0:1";
+    const as = "xn--mlaut-jva.example, foo.example, *.b.example, 2001:db8::1, localhost, 127.0.0.1, ::1";
+    const { said } = await keys("make", at("letters"), "--names", names);
+    expect(said).toContain(`a certificate for ${as}, until`);
+    expect((await keys("show", at("letters"))).said).toContain(`cert.pem: CN=xn--mlaut-jva.example, for ${as}; valid`);
+  });
+
+  test.each(["a b", "a.example:4101", "https://a.example", "a..example", "1.2.3", "0x7f.1", "::1::"])(
+    "%j is no name of a machine",
+    async (name) => {
+      const { status, said } = await keys("make", at("new"), "--names", name);
+      expect(status).not.toBe(0);
+      expect(said).toContain(`'${name}' is not a name or an address of a machine`);
+    },
+  );
+
   test.each<[string, string[], RegExp]>([
     ["a folder that has one", ["make", at("a")], /has a certificate already/],
     ["a CA that cannot sign", ["make", at("new"), "--ca", at("b")], /has no CA that can sign: it lacks ca-key\.pem/],
@@ -194,7 +218,7 @@ describe("heddle keys", () => {
     [
       "a key that is none",
       () => writeFileSync(join(at("broken"), "key.pem"), "nothing"),
-      /is not a private key in PEM/,
+      /is not a private key in PEM: there is none in it\n/,
     ],
     [
       "another CA",
@@ -204,7 +228,7 @@ describe("heddle keys", () => {
     [
       "a certificate that is none",
       () => writeFileSync(join(at("broken"), "cert.pem"), "nothing"),
-      /is not a certificate in PEM/,
+      /is not a certificate in PEM: there is none in it\n/,
     ],
   ])("a folder with %s", async (_what, damage, says) => {
     rmSync(at("broken"), { recursive: true, force: true });

@@ -97,6 +97,21 @@ test("a table of 10^8 rows: a training goes on from its checkpoint as if it had 
   await expect(whole.save(join(directory, "model.safetensors"))).rejects.toThrow(/tables were on servers/);
 });
 
+test.each([
+  [
+    "without servers",
+    { server: {} },
+    {},
+    /its tables were on servers, .*\(in state\/\(tables\)\), and this run has no/,
+  ],
+  ["without servers", { server: {} }, {}, /hint: go on with servers, .*--servers/],
+  ["on servers, from one without", {}, { server: {} }, /its tables are parameters, and this run has them on servers/],
+] as const)("a checkpoint is not taken up %s, and the error says why", async (_name, before, after, message) => {
+  const checkpoint = { directory };
+  await train(options(90, { ...before, epochs: 1, checkpoint }));
+  await expect(train(options(90, { ...after, checkpoint, resume: true }))).rejects.toThrow(message);
+});
+
 test.each(["bsp", "async"])("%s: the log replays to the same bits", async (policy) => {
   vi.stubEnv("HEDDLE_RUN_DIR", directory);
   const served = await train(options(1_000_000, { server: { policy } }));
@@ -119,6 +134,23 @@ test.each([
   [{ on: "servers" as const, memory: -1 }, /memory/],
 ])("%o is refused", (more, message) => {
   expect(() => nn.embedding(10, 2, more)).toThrow(message);
+});
+
+const served = () => nn.embedding(90, 4, { on: "servers" });
+test.each([
+  [
+    "remat",
+    nn.sequential(nn.remat(served()), nn.flatten(), nn.linear(3)),
+    /cannot stand in remat or a loop: '0.weight'/,
+  ],
+  ["all in remat", nn.remat(models.embedding(90, { on: "servers" })), /cannot stand in remat or a loop: '0.weight'/],
+  ["frozen", nn.sequential(nn.frozen(served()), nn.flatten(), nn.linear(3)), /must be trained, and '0.weight' is not/],
+])("a table on servers in a layer that cannot have it is refused: %s", async (_name, model, message) => {
+  await expect(train(options(90, { model, server: {} }))).rejects.toThrow(message);
+});
+
+test("a table on servers that is not among the trained parameters is refused", async () => {
+  await expect(train(options(90, { server: {}, trainable: "2.**" }))).rejects.toThrow(/must be trained/);
 });
 
 test("an optimizer that does not update rows alone is refused", async () => {

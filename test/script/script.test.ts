@@ -136,6 +136,19 @@ test.each([
   ["y = trace(matrix(1, 3, 1))", "trace: takes a square matrix, got 3x1"],
   ["y = table(matrix('1 NaN', 2, 1), matrix(1, 2, 1))", "NaN, 1 at 2 is not a place in a matrix"],
   ["y = rexpand(target=matrix('1 0 2', 3, 1), max=2)", "2, 0 at 2 is not a place in a matrix"],
+  ["x = 1; if (matrix(1, 2, 2)) print(x)", "a condition must be a scalar, and this one is a matrix of 2x2"],
+  ["x = 1; if (matrix(1, 2, 2)) print(x)", "test.dml:1:12"],
+  ["while (list(1, 2)) x = 1", "a condition must be a scalar, and this one is a list"],
+  ["f = function(int n) return (int r) { r = f(n + 1) }\nprint(f(1))", "f: calls itself too deeply"],
+  ["f = function(int n) return (int r) { r = f(n + 1) }\nprint(f(1))", "test.dml:1:42"],
+  [
+    "f = function(int n) return (int r) { r = g(n) }\ng = function(int n) return (int r) { r = f(n) }\nx = f(1)",
+    "calls itself too deeply",
+  ],
+  [`x = ${"(".repeat(30_000)}1${")".repeat(30_000)}`, "an expression that is nested too deeply\n  at test.dml:1:1"],
+  [`x = ${new Array(30_000).fill("1").join("+")}`, "an expression that is nested too deeply\n  at test.dml:1:1"],
+  ['source("nofile.dml") as q', `there is no file nofile.dml in ${process.cwd()} or a folder around it`],
+  ["x = (1 + 2", "')' is missing after the expression, before the end of the file"],
 ])("a script that is wrong: %s", (source, message) => {
   expect(() => printed(source)).toThrow(message);
 });
@@ -204,6 +217,30 @@ test.each([
     'sum(read("x.svm", format="libsvm", cols=3))',
     "1, 1.5 is outside of 1x3",
   ],
+  [
+    "a schema with another number of columns",
+    { "f.csv": "a,1\n", "f.csv.mtd": '{"data_type": "frame", "format": "csv", "schema": "STRING"}' },
+    'toString(read("f.csv"))',
+    "f.csv has 2 columns, and its schema has 1",
+  ],
+  [
+    "a cell that is not of its column's type",
+    { "f.csv": "a,1\nb,x\n" },
+    'toString(read("f.csv", data_type="frame", format="csv", schema="STRING,FP64"))',
+    'row 2, column 2: "x" is not FP64',
+  ],
+  [
+    "a whole number with a fraction",
+    { "f.csv": "a,1.5\n" },
+    'toString(read("f.csv", data_type="frame", format="csv", schema="STRING,INT64"))',
+    '"1.5" is not INT64',
+  ],
+  [
+    "a type that is not there",
+    { "f.csv": "a,1\n" },
+    'toString(read("f.csv", data_type="frame", format="csv", schema="STRING,FLOAT"))',
+    '"FLOAT" of the schema is not a type of columns',
+  ],
 ] as const)("a file: %s", (_name, files, source, expected) => {
   const folder = mkdtempSync(join(tmpdir(), "heddle-dml-"));
   try {
@@ -211,6 +248,33 @@ test.each([
     const run = (): string => printed(source.startsWith("write") ? source : `print(${source})`, { folder });
     if (typeof expected === "string" && /^[\d.]+$/.test(expected)) expect(run()).toBe(expected);
     else expect(run).toThrow(expected);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("a frame has the schema of the call, else of its metadata, and cells as SystemDS 3.4 writes them; both come back", () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-dml-"));
+  try {
+    writeFileSync(join(folder, "f.csv"), "a,3,TRUE,7\nb,,false,\nc,1.50,1,9007199254740993\n");
+    // SystemDS ends a schema with a comma.
+    const schema = "STRING,FP64,BOOLEAN,INT64,";
+    const mtd = { data_type: "frame", format: "csv", header: false, sep: ",", rows: 3, cols: 4, schema };
+    writeFileSync(join(folder, "f.csv.mtd"), JSON.stringify(mtd));
+    const shown = "# FRAME: nrow = 3, ncol = 4\n# C1 C2 C3 C4\n";
+    const cells = "a 3.0 true 7\nb 0.0 false 0\nc 1.5 true 9007199254740993";
+    const said = (source: string): string => printed(source, { folder });
+    expect(said('F = read("f.csv")\nprint(toString(F))').trimEnd()).toBe(
+      `${shown}# STRING FP64 BOOLEAN INT64\n${cells}`,
+    );
+    expect(said('F = read("f.csv", schema="string,double,string,int")\nprint(toString(F))')).toContain(
+      "# STRING FP64 STRING INT64\na 3.0 TRUE 7\n",
+    );
+    const scalars = "print(as.scalar(F[1, 2]) / 2 + ' ' + as.scalar(F[1, 4]) + ' ' + !as.scalar(F[1, 3]))";
+    expect(said(`F = read("f.csv")\n${scalars}\nwrite(F, "g.csv", format="csv", header=TRUE)`)).toBe("1.5 7 FALSE");
+    const { schema: written, header } = JSON.parse(readFileSync(join(folder, "g.csv.mtd"), "utf8"));
+    expect([written, header]).toEqual(["STRING,FP64,BOOLEAN,INT64", true]);
+    expect(said('print(toString(read("g.csv")))')).toBe(said('print(toString(read("f.csv")))'));
   } finally {
     rmSync(folder, { recursive: true });
   }

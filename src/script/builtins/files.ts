@@ -5,7 +5,7 @@ import { readFileValue, writeFileValue } from "../files.ts";
 
 builtin(
   "read",
-  "file data_type? value_type? format? rows? cols? nnz? header? sep? fill? default? na.strings?",
+  "file data_type? value_type? format? rows? cols? nnz? header? sep? schema? fill? default? na.strings?",
   "the value of a file; what is not said here is taken from the file FILE.mtd",
   (args, host) =>
     readFileValue(host.path(args.text("file")), {
@@ -16,6 +16,7 @@ builtin(
       columns: args.has("cols") ? args.int("cols") : undefined,
       header: args.has("header") ? args.flag("header") : undefined,
       separator: args.has("sep") ? args.text("sep") : undefined,
+      schema: args.has("schema") ? args.text("schema") : undefined,
     }),
 );
 builtin(

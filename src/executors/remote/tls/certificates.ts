@@ -30,12 +30,16 @@ function contentOf(folder: string, name: string): string {
   }
 }
 
+/** Why a file is not read, without OpenSSL's words where it has not even the first line. */
+const reasonOf = (pem: string, title: string, error: unknown): string =>
+  pem.includes(title) ? (error as Error).message : "there is none in it";
+
 /** A certificate of a file. @throws HeddleError `link` */
 export function readCertificate(pem: string, path: string): X509Certificate {
   try {
     return new X509Certificate(pem);
   } catch (error) {
-    throw problem(`${path} is not a certificate in PEM: ${(error as Error).message}`);
+    throw problem(`${path} is not a certificate in PEM: ${reasonOf(pem, "CERTIFICATE-----", error)}`);
   }
 }
 
@@ -74,7 +78,9 @@ export function readCertificates(place: string): Certificates {
   try {
     fits = own.checkPrivateKey(createPrivateKey(key));
   } catch (error) {
-    throw problem(`${join(folder, "key.pem")} is not a private key in PEM: ${(error as Error).message}`);
+    throw problem(
+      `${join(folder, "key.pem")} is not a private key in PEM: ${reasonOf(key, "PRIVATE KEY-----", error)}`,
+    );
   }
   if (!fits) throw problem(`${join(folder, "key.pem")} is not the key of ${join(folder, "cert.pem")}`);
   return { folder, ca, cert, key };

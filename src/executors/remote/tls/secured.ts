@@ -43,7 +43,7 @@ function meaning(code: string, { folder }: Certificates, host: string): string |
     case "ERR_SSL_UNSUPPORTED_PROTOCOL":
       return "it does not speak TLS 1.3: does it have HEDDLE_TLS?";
     case "ECONNRESET":
-      return "it has ended the handshake: does it have HEDDLE_TLS?";
+      return "it has ended the handshake: does it have HEDDLE_TLS? If so, it does not trust this side's certificate";
     default:
       return undefined;
   }
