@@ -15,12 +15,13 @@ export {
   logisticRegression,
 } from "./classify.ts";
 export type { MatrixData } from "./data.ts";
-export { type NmfModel, type NmfOptions, nmf, type PcaModel, type PcaOptions, pca } from "./decompose.ts";
+export { type PcaModel, type PcaOptions, pca } from "./decompose.ts";
 export { type KMeansModel, type KMeansOptions, kMeans } from "./kmeans.ts";
 export { type LinearModel, type LinearOptions, linearRegression, ridge } from "./linear.ts";
 export type {
   Classifier,
   Estimator,
+  Iterated,
   IterationOptions,
   Model,
   ModelState,
@@ -37,6 +38,7 @@ export {
   kNeighboursRegressor,
   type NeighboursOptions,
 } from "./neighbours.ts";
+export { type Factors, type NmfModel, type NmfOptions, nmf } from "./nmf.ts";
 export { type PipelineModel, pipeline, type Steps } from "./pipeline.ts";
 export {
   type Categories,
@@ -61,6 +63,7 @@ export {
   type Confusion,
   classificationReport,
   confusionMatrix,
+  type F1Options,
   f1Score,
   type LabelScores,
   logLoss,

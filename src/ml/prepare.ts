@@ -2,9 +2,9 @@
 
 import { dense, entries, evaluate, type Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { anyFeatures, featuresOf, type MatrixData, rowVector } from "./data.ts";
+import { counted, featuresOf, featuresWithGaps, type MatrixData, rowVector } from "./data.ts";
 import {
   checkChoice,
   defineEstimator,
@@ -134,7 +134,7 @@ const fillers: Readonly<Record<string, (sorted: Float64Array) => number>> = {
   },
 };
 
-/** Fills in NaN. @throws HeddleError `value` when a feature has NaN alone */
+/** Fills in NaN. @throws HeddleError `value` when a feature has only NaN, and for infinities */
 export const imputer: (options?: Partial<ImputerOptions>) => Estimator<Transformer, ImputerOptions> = defineEstimator<
   Transformer,
   ImputerOptions
@@ -142,14 +142,15 @@ export const imputer: (options?: Partial<ImputerOptions>) => Estimator<Transform
   name: "imputer",
   defaults: { strategy: "mean" },
   check: ({ strategy }) => {
-    if (typeof strategy !== "number") checkChoice("imputer", "strategy", strategy, Object.keys(fillers));
+    if (typeof strategy === "number") checkNumber("imputer", "strategy", strategy);
+    else checkChoice("imputer", "strategy", strategy, Object.keys(fillers));
   },
   learn: (data, _y, { strategy }) => {
-    const x = anyFeatures("imputer", data);
+    const x = featuresWithGaps("imputer", data);
     const values = Array.from({ length: x.columns }, (_unused, column) => {
       if (typeof strategy === "number") return strategy;
       const sorted = sortedColumn(x, column, (value) => !Number.isNaN(value));
-      if (sorted.length === 0) throw new HeddleError("value", `imputer: feature ${column} has NaN alone`);
+      if (sorted.length === 0) throw new HeddleError("value", `imputer: feature ${column} has no number, only NaN`);
       return (fillers[strategy] as (sorted: Float64Array) => number)(sorted);
     });
     return { values: rowVector(values) };
@@ -158,12 +159,7 @@ export const imputer: (options?: Partial<ImputerOptions>) => Estimator<Transform
     const values = learnt(state, "values").dataSync();
     return {
       transform: (data) => {
-        const x = anyFeatures("imputer", data);
-        if (x.columns !== values.length)
-          throw new HeddleError(
-            "shape",
-            `imputer: x has ${x.columns} features, and the model was fitted with ${values.length}`,
-          );
+        const x = featuresWithGaps("imputer", data, values.length);
         const filled = x
           .dataSync()
           .map((value, at) => (Number.isNaN(value) ? (values[at % x.columns] as number) : value));
@@ -211,7 +207,7 @@ function checkRows(what: string, rows: unknown, columns?: number): Categories {
   const width = columns ?? (list[0] as readonly Category[]).length;
   for (const [at, row] of list.entries()) {
     if (row.length !== width)
-      throw new HeddleError("shape", `${what}: row ${at} has ${row.length} features, not ${width}`);
+      throw new HeddleError("shape", `${what}: row ${at} has ${counted(row.length, "feature")}, not ${width}`);
     const odd = row.findIndex((value) => !isCategory(value));
     if (odd >= 0) throw new HeddleError("value", `${what}: row ${at} has ${shown(row[odd])} as feature ${odd}`);
   }
