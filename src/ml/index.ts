@@ -39,7 +39,7 @@ export {
   type NeighboursOptions,
 } from "./neighbours.ts";
 export { type Factors, type NmfModel, type NmfOptions, nmf } from "./nmf.ts";
-export { type PipelineModel, pipeline, type Steps } from "./pipeline.ts";
+export { type PipelineEstimator, type PipelineModel, pipeline, type Steps } from "./pipeline.ts";
 export {
   type Categories,
   type Category,

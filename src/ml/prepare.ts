@@ -1,8 +1,8 @@
 /** @module Features made ready: scaling, what is missing filled in, categories as numbers. */
 
-import { dense, entries, evaluate, type Matrix } from "../matrix/index.ts";
+import { dense, entries, evaluate, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkNumber, checkOptions } from "../util/options.ts";
+import { asRecord, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { counted, featuresOf, featuresWithGaps, type MatrixData, rowVector } from "./data.ts";
 import {
@@ -185,20 +185,25 @@ export interface EncoderOptions {
 export interface Encoding extends Model {
   /** The categories of each feature, in the order of their numbers. */
   readonly categories: readonly (readonly Category[])[];
-  transform(rows: Categories): Matrix;
+  transform(rows: Categories | Matrix): Matrix;
   inverseTransform(z: MatrixData): Category[][];
 }
 
-/** An encoder, which learns which categories there are. */
+/** An encoder, which learns which categories there are. In a pipeline it comes first. */
 export interface Encoder {
+  readonly kind: string;
   readonly options: EncoderOptions;
-  fit(rows: Categories): Encoding;
+  /** Of a matrix its numbers are the categories. */
+  fit(rows: Categories | Matrix): Encoding;
+  /** The same encoder with some options changed. @throws HeddleError `option` */
+  with(options: EncoderOptions): Encoder;
 }
 
 const isCategory = (value: unknown): value is Category =>
   typeof value === "string" || typeof value === "boolean" || (typeof value === "number" && !Number.isNaN(value));
 
-function checkRows(what: string, rows: unknown, columns?: number): Categories {
+function checkRows(what: string, given: unknown, columns?: number): Categories {
+  const rows = given instanceof Matrix ? given.arraySync() : given;
   const list = rows as Categories;
   if (!Array.isArray(rows) || rows.length === 0 || !rows.every((row) => Array.isArray(row) && row.length > 0))
     throw new HeddleError("argument", `${what}: takes rows of categories, got ${shown(rows)}`, {
@@ -228,17 +233,23 @@ function encodingOf(kind: string, state: ModelState, options: EncoderOptions): E
       hint: 'unknown: "ignore" takes it',
     });
   };
-  const coded = (rows: Categories): number[][] =>
+  const coded = (rows: Categories | Matrix): number[][] =>
     checkRows(kind, rows, categories.length).map((row) => row.map((category, column) => placeOf(column, category)));
   const methods = kind === "oneHotEncoder" ? oneHot(categories, coded) : ordinal(categories, coded);
   return { kind, options, state, categories, ...methods };
 }
 
+/** The place of each category; of one that is not known -1. */
+type Coder = (rows: Categories | Matrix) => number[][];
+
 type Methods = Pick<Encoding, "transform" | "inverseTransform">;
 
-function ordinal(categories: Encoding["categories"], coded: (rows: Categories) => number[][]): Methods {
+function ordinal(categories: Encoding["categories"], coded: Coder): Methods {
   return {
-    transform: (rows) => dense(Float64Array.from(coded(rows).flat()), rows.length, categories.length),
+    transform: (rows) => {
+      const places = coded(rows);
+      return dense(Float64Array.from(places.flat()), places.length, categories.length);
+    },
     inverseTransform: (data) =>
       featuresOf("ordinalEncoder", data, categories.length)
         .arraySync()
@@ -246,7 +257,7 @@ function ordinal(categories: Encoding["categories"], coded: (rows: Categories) =
   };
 }
 
-function oneHot(categories: Encoding["categories"], coded: (rows: Categories) => number[][]): Methods {
+function oneHot(categories: Encoding["categories"], coded: Coder): Methods {
   const firsts: number[] = [];
   let width = 0;
   for (const list of categories) {
@@ -256,13 +267,14 @@ function oneHot(categories: Encoding["categories"], coded: (rows: Categories) =>
   return {
     transform: (rows) => {
       const [at, to]: [number[], number[]] = [[], []];
-      for (const [row, places] of coded(rows).entries())
+      const all = coded(rows);
+      for (const [row, places] of all.entries())
         for (const [column, place] of places.entries())
           if (place >= 0) {
             at.push(row);
             to.push((firsts[column] as number) + place);
           }
-      return entries(new Float64Array(at.length).fill(1), at, to, [rows.length, width]);
+      return entries(new Float64Array(at.length).fill(1), at, to, [all.length, width]);
     },
     inverseTransform: (data) =>
       featuresOf("oneHotEncoder", data, width)
@@ -284,11 +296,13 @@ function categoryAt(what: string, categories: Encoding["categories"], column: nu
 
 function encoder(kind: string): (options?: EncoderOptions) => Encoder {
   defineKind(kind, (state, options) => encodingOf(kind, state, options));
-  return (options = {}) => {
+  const make = (options: EncoderOptions = {}): Encoder => {
     checkOptions(kind, options, ["unknown"]);
     if (options.unknown !== undefined) checkChoice(kind, "unknown", options.unknown, ["error", "ignore"]);
     return {
+      kind,
       options,
+      with: (changed) => make({ ...options, ...asRecord(kind, changed) }),
       fit: (rows) => {
         const given = checkRows(kind, rows);
         const width = (given[0] as readonly Category[]).length;
@@ -299,6 +313,7 @@ function encoder(kind: string): (options?: EncoderOptions) => Encoder {
       },
     };
   };
+  return make;
 }
 
 /** A column of 0 and 1 for each category of each feature; the matrix keeps the ones alone, as entries. */

@@ -5,6 +5,7 @@ import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { featuresOf, type MatrixData, targetsOf } from "./data.ts";
 import { checkEstimator, type Estimator, type Model, type Predictor } from "./model.ts";
+import type { Categories } from "./prepare.ts";
 import { accuracyScore, r2Score, type Score } from "./scores.ts";
 import { type Fold, folds } from "./split.ts";
 
@@ -44,6 +45,19 @@ const isClassifier = ({ kind, options }: Estimator): boolean => {
     : isClassifier(last);
 };
 
+/** Examples of which some are taken: a matrix, or rows with texts, which the encoder of a pipeline takes. */
+function examplesOf(what: string, x: MatrixData | Categories) {
+  const isText = (row: unknown): boolean =>
+    Array.isArray(row) && row.some((value) => typeof value === "string" || typeof value === "boolean");
+  if (!Array.isArray(x) || !x.some(isText)) {
+    const features = featuresOf(what, x as MatrixData);
+    return { rows: features.rows, take: (places: Int32Array): MatrixData => features.take(places) };
+  }
+  const list: readonly unknown[] = x;
+  const take = (places: Int32Array): MatrixData => Array.from(places, (place) => list[place]) as MatrixData;
+  return { rows: list.length, take };
+}
+
 /**
  * Scores of models that are fitted to all parts of the examples but one, on that part.
  *
@@ -51,7 +65,7 @@ const isClassifier = ({ kind, options }: Estimator): boolean => {
  */
 export async function crossValidate(
   estimator: Estimator,
-  x: MatrixData,
+  x: MatrixData | Categories,
   y: MatrixData,
   options: ValidationOptions = {},
 ): Promise<number[]> {
@@ -64,12 +78,12 @@ export async function crossValidate(
 async function scoresOf(
   what: string,
   estimator: Estimator,
-  x: MatrixData,
+  x: MatrixData | Categories,
   y: MatrixData,
   options: ValidationOptions,
   setting = "",
 ): Promise<number[]> {
-  const features = featuresOf(what, x);
+  const features = examplesOf(what, x);
   const targets = targetsOf(what, y, features.rows);
   const labelled = isClassifier(estimator);
   const { score = labelled ? accuracyScore : r2Score } = options;
@@ -133,7 +147,7 @@ function combinations<Options extends object>(grid: Grid<Options>): Partial<Opti
 export async function gridSearch<Fitted extends Model, Options extends object>(
   estimator: Estimator<Fitted, Options>,
   grid: Grid<Options>,
-  x: MatrixData,
+  x: MatrixData | Categories,
   y: MatrixData,
   options: ValidationOptions = {},
 ): Promise<SearchResult<Fitted, Options>> {
@@ -150,5 +164,5 @@ export async function gridSearch<Fitted extends Model, Options extends object>(
   const [first, ...others] = tried as [(typeof tried)[number], ...typeof tried];
   const winner = others.reduce((most, one) => (one.mean > most.mean ? one : most), first);
   const best = estimator.with(winner.options);
-  return { best, score: winner.mean, model: await best.fit(x, y), tried };
+  return { best, score: winner.mean, model: await best.fit(x as MatrixData, y), tried };
 }

@@ -395,6 +395,27 @@ test("cross-validation and grid search", async () => {
   for (const accuracy of labelled) expect(accuracy).toBeLessThanOrEqual(1);
 });
 
+test("categories in a pipeline", async () => {
+  const rows = Array.from({ length: 40 }, (_unused, row) => [
+    ["red", "green", "blue"][row % 3] as string,
+    row % 2 === 0,
+  ]);
+  const y = rows.map(([colour, flag]) => (colour === "red" || flag === true ? 1 : 0));
+  const steps = ml.pipeline({ encode: ml.oneHotEncoder(), model: ml.logisticRegression({ alpha: 1e-3 }) });
+  const model = await steps.fit(rows, y);
+  expect(ml.accuracyScore(y, model.predict(rows))).toBe(1);
+  const back = ml.decodeModel<ml.PipelineModel>(ml.encodeModel(model));
+  expect(back.predict([["blue", true]]).arraySync()).toEqual(model.predict([["blue", true]]).arraySync());
+  expect(await ml.crossValidate(steps, rows, y, { folds: 3 })).toEqual([1, 1, 1]);
+  const encoders = [ml.oneHotEncoder(), ml.ordinalEncoder({ unknown: "ignore" })];
+  const found = await ml.gridSearch(steps, { encode: encoders }, rows, y, { folds: 3 });
+  expect(found.tried.length).toBe(2);
+  // Numbers of a matrix are categories, too; another fold may have one that no example had.
+  const few = ml.pipeline({ encode: ml.oneHotEncoder({ unknown: "ignore" }), model: ml.ridge() });
+  expect((await ml.crossValidate(few, [1, 2, 1, 2, 1, 3], [1, 2, 1, 2, 1, 3], { folds: 2 })).length).toBe(2);
+  expect(ml.oneHotEncoder().with({ unknown: "ignore" }).options.unknown).toBe("ignore");
+});
+
 const saved: readonly [string, () => Promise<ml.Model>, (model: never) => Matrix][] = [
   [
     "a pipeline",
@@ -593,6 +614,16 @@ const wrong: readonly [string, () => unknown, RegExp][] = [
     "texts as labels",
     () => ml.logisticRegression().fit(x4, ["a", "b"] as never),
     /y has the text "a" in row 0[\s\S]*ordinalEncoder/,
+  ],
+  [
+    "an encoder behind an estimator of numbers",
+    () => ml.pipeline({ scale: ml.standardScaler(), encode: ml.oneHotEncoder() }).fit([["a"]]),
+    /standardScaler: x has the text "a" in row 0/,
+  ],
+  [
+    "no category in a pipeline",
+    () => ml.pipeline({ encode: ml.oneHotEncoder() }).fit([[Number.NaN]]),
+    /row 0 has NaN as feature 0/,
   ],
   [
     "texts to split",
