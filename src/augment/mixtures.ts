@@ -1,15 +1,17 @@
 /** @module Batches mixed with themselves: mixup and CutMix. Targets become shares of classes. */
-import { oneHot, random, roll, type Tensor } from "../functions/index.ts";
+import { eye, random, roll, type Tensor } from "../functions/index.ts";
+import { rowsById, toIndices } from "../functions/indices.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { formatType } from "../ir/shape.ts";
-import { HeddleError } from "../util/errors.ts";
+import { HeddleError, type OutsideIndex, retold } from "../util/errors.ts";
+import type { Fault } from "../util/faults.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
 import { type Augmentation, checkImages, ofBatch } from "./augmentation.ts";
 import { rectangle } from "./images.ts";
 
 /** Options of {@link mixup} and {@link cutmix}. */
 export interface MixtureOptions {
-  /** Number of classes of integer targets, which become shares of classes; float targets are mixed as they are. */
+  /** Number of classes of integer targets, that of the model's outputs: targets become shares of classes; float targets are mixed as they are. */
   readonly classes?: number;
   /** Shares are of the beta distribution with both shapes `alpha`; default 0.2 for mixup, 1 for cutmix. */
   readonly alpha?: number;
@@ -28,8 +30,11 @@ function checkedAlpha(what: string, options: MixtureOptions, usual: number): num
 function shares(what: string, y: Tensor, { classes }: MixtureOptions, like: Tensor): Tensor {
   if (isFloat(y.dtype)) return y;
   if (classes === undefined)
-    throw new HeddleError("option", `${what}: targets are ${y.dtype}; pass classes, their number`);
-  return oneHot(y, classes).cast(isFloat(like.dtype) ? like.dtype : "f32");
+    throw new HeddleError("option", `${what}: targets are ${y.dtype}; pass classes, the number of the model's outputs`);
+  const dtype = isFloat(like.dtype) ? like.dtype : "f32";
+  // Looked up, for `oneHot` takes a label outside for no class.
+  const outside = (index: OutsideIndex): Fault => ({ ...index, kind: "label" });
+  return retold(what, outside, () => rowsById(eye(classes, { dtype }), toIndices(y, { kind: "label", size: classes })));
 }
 
 /** A number of each example along the first dim, to multiply with a tensor. */

@@ -64,7 +64,9 @@ function checkLabels(name: string, logits: Tensor, labels: Tensor): void {
   if (!isInteger(labels.dtype)) {
     const hint = sameShape(labels.shape, rows)
       ? 'labels are class indices: store the column with dtype "i32", or cast it'
-      : "give the class index of each row, [rows…]";
+      : isFloat(labels.dtype) && sameShape(labels.shape.slice(0, -1), rows)
+        ? `shares of ${labels.shape.at(-1)} classes do not fit ${logits.shape.at(-1)} logits: give augment.mixup and cutmix the classes of the model`
+        : "give the class index of each row, [rows…]";
     throw new HeddleError("dtype", `${name}: labels must be integers, got ${formatType(labels)}`, { hint });
   }
   if (sameShape(labels.shape, rows)) return;

@@ -10,6 +10,7 @@ import {
   hostOf,
   indexExpression,
   numberExpression,
+  type Operator,
   type Size,
   storedExpression,
 } from "./expression.ts";
@@ -186,6 +187,9 @@ export function table(weights: Matrix, rows: ArrayLike<number>, columns: ArrayLi
 }
 
 function checkPlaces(what: string, rows: ArrayLike<number>, columns: ArrayLike<number>, shape: Size): void {
+  const sides: readonly unknown[] = Array.isArray(shape) ? shape : [];
+  if (sides.length !== 2 || !sides.every((side) => Number.isSafeInteger(side) && (side as number) >= 0))
+    throw new HeddleError("argument", `${what}: shape must be [rows, columns], got ${shown(shape)}`);
   const [inRows, inColumns] = [`${what}: rows`, `${what}: columns`];
   for (let index = 0; index < rows.length; index++) {
     const [row, column] = [rows[index] as number, columns[index] as number];
@@ -209,16 +213,16 @@ export function lstsq(a: Matrix, b: Matrix): Matrix {
   return apply(others.lstsq, [a, b], [a.columns, b.columns]);
 }
 
-const square = (name: "inverse" | "cholesky") => (a: Matrix) => {
-  checkSquare(name, checked(name, a));
-  return apply(others[name], [a], a.shape);
+const square = (what: string, operator: Operator) => (a: Matrix) => {
+  checkSquare(what, checked(what, a));
+  return apply(operator, [a], a.shape);
 };
 
 /** The inverse. @throws HeddleError `shape`; `value` when it is computed and the matrix is singular */
-export const inv: (a: Matrix) => Matrix = square("inverse");
+export const inv: (a: Matrix) => Matrix = square("inv", others.inverse);
 
 /** The lower triangle L with L Lᵀ = A. @throws HeddleError `shape`; `value` when it is computed and A is not positive definite */
-export const cholesky: (a: Matrix) => Matrix = square("cholesky");
+export const cholesky: (a: Matrix) => Matrix = square("cholesky", others.cholesky);
 
 /** The determinant, 1x1. */
 export function det(a: Matrix): Matrix {

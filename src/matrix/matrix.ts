@@ -1,6 +1,7 @@
 /** @module Matrices whose expressions are computed when a value is read. */
 
 import type { Tensor } from "../functions/index.ts";
+import { inspectMethod } from "../tensor/inspect.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -18,6 +19,7 @@ import {
   type Operator,
   type Size,
 } from "./expression.ts";
+import { inspectMatrix } from "./inspect.ts";
 import {
   type AggregateName,
   aggregates,
@@ -275,6 +277,11 @@ export class Matrix {
   /** Type and size; the elements are in {@link Matrix.array}. */
   toString(): string {
     return `Matrix(${formatSize(this.shape)})`;
+  }
+
+  /** What `console.log` shows: elements that are there, else what they are to be computed by; it computes nothing. @internal */
+  [inspectMethod](): string {
+    return inspectMatrix(this.expression);
   }
 }
 

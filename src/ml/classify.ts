@@ -9,6 +9,8 @@ import {
   checkIterations,
   defineEstimator,
   type Estimator,
+  endOf,
+  type Iterated,
   type IterationOptions,
   learnt,
   type ModelState,
@@ -29,7 +31,7 @@ export interface LinearClassifierOptions extends IterationOptions {
 }
 
 /** What linear classifiers have learnt. */
-export interface LinearScores {
+export interface LinearScores extends Iterated {
   /** A row for each feature; a column for each class, or one for the second of two classes. */
   readonly coefficients: Matrix;
   /** A number for each column of the coefficients. */
@@ -79,9 +81,9 @@ async function fitScores(labels: Labels, options: LinearClassifierOptions, fit: 
     gradient.set(gradientB.dataSync(), size);
     return { loss: total.itemSync(), gradient };
   };
-  const { parameters, iterations } = await leastLoss(lossAt, new Float64Array(size + outputs), options);
+  const { parameters, iterations, converged } = await leastLoss(lossAt, new Float64Array(size + outputs), options);
   const [coefficients, offset] = parts(parameters);
-  return { coefficients, intercept: offset, classes: rowVector(labels.classes), iterations };
+  return { coefficients, intercept: offset, classes: rowVector(labels.classes), iterations, converged };
 }
 
 function scoresOf(what: string, state: ModelState): LinearScores & Pick<Classifier, "classes"> {
@@ -90,6 +92,7 @@ function scoresOf(what: string, state: ModelState): LinearScores & Pick<Classifi
     coefficients,
     intercept,
     classes: numbersOf(state, "classes"),
+    ...endOf(state),
     scores: (x) => featuresOf(what, x, coefficients.rows).matmul(coefficients).add(intercept),
   };
 }

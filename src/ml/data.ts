@@ -3,11 +3,27 @@
 import type { NestedNumbers, Tensor } from "../functions/index.ts";
 import { dense, evaluate, Matrix, matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { shown } from "../util/show.ts";
 
 /** A row for each example: a matrix, a tensor of one or two dims, or nested numbers. A vector is one column. */
 export type MatrixData = Matrix | Tensor | NestedNumbers;
 
-const asMatrix = (data: MatrixData): Matrix => (data instanceof Matrix ? data : matrix(data));
+/** @throws HeddleError `value` for texts, with the remedy; errors of {@link matrix} for other things that are no numbers */
+function asMatrix(what: string, name: string, data: MatrixData): Matrix {
+  if (data instanceof Matrix) return data;
+  try {
+    return matrix(data);
+  } catch (error) {
+    const rows: readonly unknown[] = Array.isArray(data) ? data : [];
+    const row = rows.findIndex((part) => [part].flat().some((value) => typeof value === "string"));
+    if (row < 0) throw error;
+    const text = [rows[row]].flat().find((value) => typeof value === "string");
+    throw new HeddleError("value", `${what}: ${name} has the text ${shown(text)} in row ${row}`, {
+      hint: "ordinalEncoder() and oneHotEncoder() make numbers of texts, and heddle/frames of columns of a table",
+      cause: error,
+    });
+  }
+}
 
 /**
  * Examples by features, computed, so that each pass over them reads a value that is there.
@@ -16,33 +32,62 @@ const asMatrix = (data: MatrixData): Matrix => (data instanceof Matrix ? data : 
  * @throws HeddleError `shape` for no examples, no features or another number of features; `value` for NaN and infinities
  */
 export function featuresOf(what: string, data: MatrixData, columns?: number): Matrix {
-  const x = withoutGaps(what, "x", anyFeatures(what, data));
-  if (columns !== undefined && x.columns !== columns)
-    throw new HeddleError("shape", `${what}: x has ${x.columns} features, and the model was fitted with ${columns}`);
-  return x;
+  return ofColumns(what, withoutGaps(what, "x", someFeatures(what, data)), columns);
 }
 
-/** Examples by features that may have NaN. @throws HeddleError `shape` for no examples or no features */
-export function anyFeatures(what: string, data: MatrixData): Matrix {
-  const x = asMatrix(data);
-  if (x.size === 0) throw new HeddleError("shape", `${what}: x has no elements (${x.rows}x${x.columns})`);
+/** Examples by features that may have NaN, but no infinities. @throws HeddleError as {@link featuresOf} */
+export function featuresWithGaps(what: string, data: MatrixData, columns?: number): Matrix {
+  const x = someFeatures(what, data);
+  const odd = x.dataSync().findIndex((value) => value === Infinity || value === -Infinity);
+  if (odd >= 0) throw notFinite(what, "x", x, odd);
+  return ofColumns(what, x, columns);
+}
+
+function someFeatures(what: string, data: MatrixData): Matrix {
+  const x = asMatrix(what, "x", data);
+  if (x.size === 0) throw new HeddleError("shape", `${what}: x has no ${x.rows === 0 ? "examples" : "features"}`);
   evaluate(x);
   return x;
 }
 
-/** Targets for each example, a column for each output. @throws HeddleError `shape`, `value` */
-export function targetsOf(what: string, data: MatrixData | undefined, rows: number, name = "y"): Matrix {
-  if (data === undefined) throw new HeddleError("argument", `${what}: takes ${name}, the targets of the examples`);
-  const y = asMatrix(data);
-  if (y.rows !== rows) throw new HeddleError("shape", `${what}: x has ${rows} rows, and ${name} has ${y.rows}`);
-  if (y.columns === 0) throw new HeddleError("shape", `${what}: ${name} has no columns`);
+function ofColumns(what: string, x: Matrix, columns: number | undefined): Matrix {
+  if (columns === undefined || x.columns === columns) return x;
+  const found = counted(x.columns, "feature");
+  throw new HeddleError("shape", `${what}: x has ${found}, and the model was fitted with ${columns}`);
+}
+
+/**
+ * Targets for each example, a column for each output.
+ *
+ * @param rows the number of rows of `other`; undefined where nothing else is given yet
+ * @throws HeddleError `shape`, `value`
+ */
+export function targetsOf(
+  what: string,
+  data: MatrixData | undefined,
+  rows: number | undefined,
+  name = "y",
+  other = "x",
+): Matrix {
+  if (data === undefined)
+    throw new HeddleError("argument", `${what}: takes ${name}${name === "y" ? ", the targets of the examples" : ""}`);
+  const y = asMatrix(what, name, data);
+  if (rows !== undefined && y.rows !== rows)
+    throw new HeddleError("shape", `${what}: ${other} has ${counted(rows, "row")}, and ${name} has ${y.rows}`);
+  if (y.size === 0) throw new HeddleError("shape", `${what}: ${name} has no ${y.rows === 0 ? "rows" : "columns"}`);
   evaluate(y);
   return withoutGaps(what, name, y);
 }
 
 /** One number for each example. @throws HeddleError `shape`, `value` */
-export function columnOf(what: string, data: MatrixData | undefined, rows: number, name = "y"): Float64Array {
-  const y = targetsOf(what, data, rows, name);
+export function columnOf(
+  what: string,
+  data: MatrixData | undefined,
+  rows: number | undefined,
+  name = "y",
+  other = "x",
+): Float64Array {
+  const y = targetsOf(what, data, rows, name, other);
   if (y.columns === 1) return y.dataSync();
   throw new HeddleError("shape", `${what}: ${name} must be one column, got ${y.rows}x${y.columns}`);
 }
@@ -82,6 +127,9 @@ export function labelsAt(classes: readonly number[], places: ArrayLike<number>):
   );
 }
 
+/** "1 example", "2 examples". */
+export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
 export const columnVector = (values: ArrayLike<number>): Matrix => dense(Float64Array.from(values), values.length, 1);
 
 export const rowVector = (values: ArrayLike<number>): Matrix => dense(Float64Array.from(values), 1, values.length);
@@ -93,8 +141,13 @@ function withoutGaps(what: string, name: string, x: Matrix): Matrix {
   const data = x.dataSync();
   const at = data.findIndex((value) => !Number.isFinite(value));
   if (at < 0) return x;
+  throw notFinite(what, name, x, at);
+}
+
+function notFinite(what: string, name: string, x: Matrix, at: number): HeddleError {
+  const value = x.dataSync()[at] as number;
   const [row, column] = [Math.floor(at / x.columns), at % x.columns];
-  throw new HeddleError("value", `${what}: ${name} has ${data[at]} in row ${row}, column ${column}`, {
-    hint: "imputer() fills in what is missing",
-  });
+  const hint =
+    name === "x" ? { hint: Number.isNaN(value) ? "imputer() fills in NaN" : "leave it out, or bound it" } : {};
+  return new HeddleError("value", `${what}: ${name} has ${value} in row ${row}, column ${column}`, hint);
 }

@@ -1,20 +1,10 @@
-/** @module Few features that stand for many: principal components, and factors without negative numbers. */
+/** @module Few features that stand for many: principal components. */
 
-import { binary, eigh, evaluate, flip, Matrix, qr, rand, svd, zeros } from "../matrix/index.ts";
+import { binary, eigh, evaluate, flip, type Matrix, qr, rand, svd } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
-import { featuresOf, type MatrixData } from "./data.ts";
-import {
-  checkChoice,
-  checkIterations,
-  defineEstimator,
-  type Estimator,
-  type IterationOptions,
-  learnt,
-  type ModelState,
-  type Note,
-  type Transformer,
-} from "./model.ts";
+import { counted, featuresOf, type MatrixData } from "./data.ts";
+import { checkChoice, defineEstimator, type Estimator, learnt, type Transformer } from "./model.ts";
 
 /** Options of {@link pca}. */
 export interface PcaOptions {
@@ -71,16 +61,37 @@ function randomised(
   components: number,
   { powers, seed }: PcaOptions,
 ): readonly [Matrix, Matrix] {
-  const width = Math.min(components + 10, x.columns, x.rows);
   const forward = (of: Matrix): Matrix => x.matmul(of).sub(mean.matmul(of));
   const back = (of: Matrix): Matrix => x.T.matmul(of).sub(mean.T.matmul(of.sum(0)));
-  let directions = rand(x.columns, width, { seed, distribution: "normal" });
+  const { values, vectors } = randomSvd(x, forward, back, { components, powers, seed });
+  return [values.pow(2), vectors.T];
+}
+
+type Product = (of: Matrix) => Matrix;
+
+/** The first singular values, and the right singular vectors as columns, of the matrix whose products these are. */
+function randomSvd(
+  { rows, columns }: Matrix,
+  forward: Product,
+  back: Product,
+  { components, powers, seed }: Pick<PcaOptions, "components" | "powers" | "seed">,
+): { readonly values: Matrix; readonly vectors: Matrix } {
+  const width = Math.min(components + 10, columns, rows);
+  let directions = rand(columns, width, { seed, distribution: "normal" });
   for (let power = 0; power < powers; power++) directions = qr(back(qr(forward(directions)).q)).q;
   const { q } = qr(forward(directions));
   const { s, v } = svd(back(q).T);
-  const few: [number, number] = [0, components];
-  return [s.slice(few).pow(2), v.T.slice(few)];
+  return { values: s.slice([0, components]), vectors: v.slice([0, columns], [0, components]) };
 }
+
+/** The first singular values of x and its right singular vectors as columns, by random products; x may be entries. */
+export const leadingVectors = (x: Matrix, components: number, seed: number): ReturnType<typeof randomSvd> =>
+  randomSvd(
+    x,
+    (of) => x.matmul(of),
+    (of) => x.T.matmul(of),
+    { components, powers: 4, seed },
+  );
 
 /**
  * Principal components: the directions along which examples vary most.
@@ -103,8 +114,10 @@ export const pca: (options?: Partial<PcaOptions>) => Estimator<PcaModel, PcaOpti
     const x = featuresOf("pca", data);
     const most = Math.min(x.rows, x.columns);
     const components = options.components === 0 ? most : options.components;
-    if (components > most || x.rows < 2)
-      throw new HeddleError("shape", `pca: ${x.rows}x${x.columns} examples do not have ${components} components`);
+    if (components > most || x.rows < 2) {
+      const few = x.rows < 2 ? "takes two examples at least" : `there are ${most} at most`;
+      throw new HeddleError("shape", `pca: ${x.toString()} has no ${counted(components, "component")}: ${few}`);
+    }
     const mean = x.sum(0).div(x.rows);
     evaluate(mean);
     const [squares, rows] =
@@ -128,130 +141,6 @@ export const pca: (options?: Partial<PcaOptions>) => Estimator<PcaModel, PcaOpti
         return given.matmul(components.T).sub(mean.matmul(components.T));
       },
       inverseTransform: (z) => featuresOf("pca", z, components.rows).matmul(components).add(mean),
-    };
-  },
-});
-
-/** Options of {@link nmf}. */
-export interface NmfOptions extends IterationOptions {
-  /** The number of factors; default 2. */
-  readonly components: number;
-  /** The factors to begin with, such as those of another fit; default random. */
-  readonly init: { readonly w: Matrix; readonly h: Matrix } | undefined;
-  /** Default 0. */
-  readonly seed: number;
-  /** Ends when ten steps lessen the error by less than this part of the first one; 0 makes all steps. Default 1e-4. */
-  readonly tolerance: number;
-  /** Default 200. */
-  readonly maxIterations: number;
-}
-
-/** Fitted factors. */
-export interface NmfModel extends Transformer {
-  /** A row for each factor. */
-  readonly components: Matrix;
-  /** The norm of what the factors of the examples miss (Frobenius). */
-  readonly error: number;
-  readonly iterations: number;
-}
-
-/** A quotient whose denominator counts as tiny where it is 0, as in scikit-learn. */
-const quotient = (x: Matrix, y: Matrix): Matrix => x.div(y.add(binary("eq", y, 0).mul(1.1920929e-7)));
-
-const nextW = (x: Matrix, w: Matrix, h: Matrix): Matrix => w.mul(quotient(x.matmul(h.T), w.matmul(h.matmul(h.T))));
-const nextH = (x: Matrix, w: Matrix, h: Matrix): Matrix => h.mul(quotient(w.T.matmul(x), w.T.matmul(w).matmul(h)));
-
-/** |X - W H|, from products alone: X may be entries. */
-function errorOf(x: Matrix, squares: number, w: Matrix, h: Matrix): number {
-  const cross = w.mul(x.matmul(h.T)).sum();
-  const own = w.T.matmul(w).mul(h.matmul(h.T)).sum();
-  return Math.sqrt(Math.max(0, squares - 2 * cross.itemSync() + own.itemSync()));
-}
-
-function factorise(
-  x: Matrix,
-  start: { readonly w: Matrix; readonly h: Matrix },
-  { tolerance, maxIterations }: IterationOptions,
-  fixed: boolean,
-): { readonly w: Matrix; readonly h: Matrix; readonly error: number; readonly iterations: number } {
-  let { w, h } = start;
-  const squares = x.mul(x).sum().itemSync();
-  const first = errorOf(x, squares, w, h);
-  let before = first;
-  let iterations = 0;
-  while (iterations < maxIterations) {
-    w = nextW(x, w, h);
-    if (!fixed) h = nextH(x, w, h);
-    evaluate(w, h);
-    iterations++;
-    if (tolerance === 0 || iterations % 10 !== 0) continue;
-    const error = errorOf(x, squares, w, h);
-    if ((before - error) / first < tolerance) break;
-    before = error;
-  }
-  return { w, h, error: errorOf(x, squares, w, h), iterations };
-}
-
-function learnNmf(data: MatrixData, options: NmfOptions): ModelState {
-  const x = notNegative(data);
-  const { components, init, seed } = options;
-  const [wSize, hSize] = [
-    [x.rows, components],
-    [components, x.columns],
-  ] as const;
-  for (const [name, given, size] of [
-    ["w", init?.w, wSize],
-    ["h", init?.h, hSize],
-  ] as const)
-    if (given !== undefined && (given.rows !== size[0] || given.columns !== size[1]))
-      throw new HeddleError("shape", `nmf: init.${name} is ${given.toString()}, not ${size.join("x")}`);
-  const scale = Math.sqrt(x.sum().itemSync() / x.size / components);
-  const start = init ?? {
-    w: rand(...wSize, { seed }).mul(scale),
-    h: rand(...hSize, { seed: seed + 1 }).mul(scale),
-  };
-  const { h, error, iterations } = factorise(x, start, options, false);
-  return { components: h, error, iterations };
-}
-
-function notNegative(data: MatrixData, columns?: number): Matrix {
-  const x = featuresOf("nmf", data, columns);
-  if (x.min().itemSync() < 0) throw new HeddleError("value", "nmf: x has elements below 0");
-  return x;
-}
-
-/**
- * Factors W and H without negative elements whose product is near to the examples, by multiplicative steps (Lee and Seung, 2001).
- *
- * @throws HeddleError `value` for elements below 0
- */
-export const nmf: (options?: Partial<NmfOptions>) => Estimator<NmfModel, NmfOptions> = defineEstimator<
-  NmfModel,
-  NmfOptions
->({
-  name: "nmf",
-  defaults: { components: 2, init: undefined, seed: 0, tolerance: 1e-4, maxIterations: 200 },
-  check: (options) => {
-    checkInteger("nmf", "components", options.components, 1);
-    checkInteger("nmf", "seed", options.seed);
-    checkIterations("nmf", options);
-    const { init } = options;
-    if (init !== undefined && !(init?.w instanceof Matrix && init.h instanceof Matrix))
-      throw new HeddleError("option", "nmf: init must be { w, h } of matrices");
-  },
-  learn: (x, _y, options) => learnNmf(x, options),
-  model: (state, options) => {
-    const components = learnt(state, "components");
-    return {
-      components,
-      error: state["error"] as Note as number,
-      iterations: state["iterations"] as Note as number,
-      transform: (data) => {
-        const x = notNegative(data, components.columns);
-        const level = Math.sqrt(x.sum().itemSync() / x.size / components.rows);
-        const start = { w: zeros(x.rows, components.rows).add(level), h: components };
-        return factorise(x, start, options, true).w;
-      },
     };
   },
 });

@@ -15,12 +15,13 @@ export {
   logisticRegression,
 } from "./classify.ts";
 export type { MatrixData } from "./data.ts";
-export { type NmfModel, type NmfOptions, nmf, type PcaModel, type PcaOptions, pca } from "./decompose.ts";
+export { type PcaModel, type PcaOptions, pca } from "./decompose.ts";
 export { type KMeansModel, type KMeansOptions, kMeans } from "./kmeans.ts";
 export { type LinearModel, type LinearOptions, linearRegression, ridge } from "./linear.ts";
 export type {
   Classifier,
   Estimator,
+  Iterated,
   IterationOptions,
   Model,
   ModelState,
@@ -37,7 +38,8 @@ export {
   kNeighboursRegressor,
   type NeighboursOptions,
 } from "./neighbours.ts";
-export { type PipelineModel, pipeline, type Steps } from "./pipeline.ts";
+export { type Factors, type NmfModel, type NmfOptions, nmf } from "./nmf.ts";
+export { type PipelineEstimator, type PipelineModel, pipeline, type Steps } from "./pipeline.ts";
 export {
   type Categories,
   type Category,
@@ -61,6 +63,7 @@ export {
   type Confusion,
   classificationReport,
   confusionMatrix,
+  type F1Options,
   f1Score,
   type LabelScores,
   logLoss,

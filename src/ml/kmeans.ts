@@ -3,12 +3,15 @@
 import { binary, concatenate, dense, evaluate, Matrix, seq } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
-import { featuresOf, type MatrixData } from "./data.ts";
+import { counted, featuresOf, type MatrixData } from "./data.ts";
+import { around, relative, squareBetween, squares } from "./distances.ts";
 import {
   checkChoice,
   checkIterations,
   defineEstimator,
   type Estimator,
+  endOf,
+  type Iterated,
   type IterationOptions,
   learnt,
   type ModelState,
@@ -33,21 +36,16 @@ export interface KMeansOptions extends IterationOptions {
 }
 
 /** Fitted clusters. */
-export interface KMeansModel extends Predictor, Transformer {
+export interface KMeansModel extends Predictor, Transformer, Iterated {
   /** A row for each cluster. */
   readonly centres: Matrix;
   /** The sum of squared distances of the examples to their centres. */
   readonly inertia: number;
-  readonly iterations: number;
   /** The number of the nearest centre. */
   predict(x: MatrixData): Matrix;
   /** The distance to each centre. */
   transform(x: MatrixData): Matrix;
 }
-
-const squares = (x: Matrix): Matrix => x.mul(x).sum(1);
-/** Squared distances of rows to centres, less the squares of the rows. */
-const relative = (x: Matrix, centres: Matrix): Matrix => x.matmul(centres.T).mul(-2).add(squares(centres).T);
 
 /** Centres that are far apart: each next one is drawn by its squared distance, the best of a few draws (Arthur and Vassilvitskii, 2007). */
 function plusPlus(x: Matrix, clusters: number, draw: () => number): Matrix {
@@ -85,11 +83,12 @@ function firstAbove(sums: Float64Array, value: number): number {
   return low;
 }
 
-function firstCentres(x: Matrix, { clusters, init, seed }: KMeansOptions): Matrix {
-  if (init instanceof Matrix) {
-    if (init.rows === clusters && init.columns === x.columns) return init;
-    throw new HeddleError("shape", `kMeans: init is ${init.toString()}, not ${clusters}x${x.columns}`);
-  }
+function givenCentres(x: Matrix, init: Matrix, clusters: number): Matrix {
+  if (init.rows === clusters && init.columns === x.columns) return init;
+  throw new HeddleError("shape", `kMeans: init is ${init.toString()}, not ${clusters}x${x.columns}`);
+}
+
+function drawnCentres(x: Matrix, { clusters, init, seed }: KMeansOptions): Matrix {
   const draw = uniforms("kMeans", seed);
   return init === "random" ? x.take(permutation(x.rows, draw).subarray(0, clusters)) : plusPlus(x, clusters, draw);
 }
@@ -132,19 +131,31 @@ function withFarthest(x: Matrix, distances: Matrix, sums: Matrix, counts: Matrix
 }
 
 function learn(data: MatrixData, options: KMeansOptions): ModelState {
-  const x = featuresOf("kMeans", data);
-  const { clusters, maxIterations } = options;
-  if (x.rows < clusters) throw new HeddleError("shape", `kMeans: ${x.rows} examples cannot make ${clusters} clusters`);
+  const given = featuresOf("kMeans", data);
+  const { clusters, init, maxIterations, tolerance } = options;
+  if (given.rows < clusters)
+    throw new HeddleError("shape", `kMeans: ${counted(given.rows, "example")} cannot make ${clusters} clusters`);
+  const [x, middle] = around(given);
   const numbers = seq(0, clusters - 1).T;
-  const least = options.tolerance * x.var(0).mean().itemSync();
-  let centres = firstCentres(x, options);
+  const least = tolerance * x.var(0).mean().itemSync();
+  let centres = init instanceof Matrix ? givenCentres(x, init, clusters).sub(middle) : drawnCentres(x, options);
   evaluate(centres);
   let iterations = 0;
-  for (let shift = Infinity; iterations < maxIterations && shift > least; iterations++)
-    ({ centres, shift } = moved(x, centres, numbers));
-  const inertia = binary("max", relative(x, centres).min(1).add(squares(x)), 0).sum();
-  evaluate(centres, inertia);
-  return { centres, inertia: inertia.itemSync(), iterations };
+  let shift = Infinity;
+  for (; iterations < maxIterations && shift > least; iterations++) ({ centres, shift } = moved(x, centres, numbers));
+  const inertia = squares(x.sub(centres.take(relative(x, centres).argmin(1).dataSync()))).sum();
+  const found = centres.add(middle);
+  evaluate(found, inertia);
+  return { centres: found, inertia: inertia.itemSync(), iterations, converged: shift <= least };
+}
+
+/** The distance of each example to each centre, from differences, so that it is 0 in the very place of a centre. */
+function distancesTo(centres: Matrix, x: Matrix): Matrix {
+  const [from, to, columns] = [x.dataSync(), centres.dataSync(), centres.columns];
+  const result = new Float64Array(x.rows * centres.rows);
+  for (let at = 0; at < result.length; at++)
+    result[at] = Math.sqrt(squareBetween(from, Math.floor(at / centres.rows), to, at % centres.rows, columns));
+  return dense(result, x.rows, centres.rows);
 }
 
 /**
@@ -171,12 +182,12 @@ export const kMeans: (options?: Partial<KMeansOptions>) => Estimator<KMeansModel
     return {
       centres,
       inertia: state["inertia"] as Note as number,
-      iterations: state["iterations"] as Note as number,
-      predict: (data) => relative(given(data), centres).argmin(1),
-      transform: (data) => {
-        const x = given(data);
-        return binary("max", relative(x, centres).add(squares(x)), 0).pow(0.5);
+      ...endOf(state),
+      predict: (data) => {
+        const [rows, , x] = around(centres, given(data));
+        return relative(x, rows).argmin(1);
       },
+      transform: (data) => distancesTo(centres, given(data)),
     };
   },
 });

@@ -4,7 +4,7 @@
  */
 
 import { strongWolfe } from "../optim/wolfe.ts";
-import type { IterationOptions } from "./model.ts";
+import type { Iterated, IterationOptions } from "./model.ts";
 
 /** A function's value and gradient at parameters. */
 export type LossAt = (parameters: Float64Array) => { readonly loss: number; readonly gradient: Float64Array };
@@ -41,12 +41,12 @@ function directionOf(pairs: readonly Pair[], gradient: Float64Array): Float64Arr
   return direction;
 }
 
-/** The parameters of the least loss, and the number of steps: ends when no element of the gradient exceeds the tolerance. */
+/** The parameters of the least loss, and how the steps ended: they converge when no element of the gradient exceeds the tolerance. */
 export async function leastLoss(
   lossAt: LossAt,
   start: Float64Array,
   { tolerance, maxIterations }: IterationOptions,
-): Promise<{ readonly parameters: Float64Array; readonly iterations: number }> {
+): Promise<{ readonly parameters: Float64Array } & Iterated> {
   let parameters = start;
   let { loss, gradient } = lossAt(parameters);
   const pairs: Pair[] = [];
@@ -71,5 +71,5 @@ export async function leastLoss(
     if (pairs.length > memory) pairs.shift();
     [parameters, loss, gradient] = [best.point, best.loss, best.gradient];
   }
-  return { parameters, iterations };
+  return { parameters, iterations, converged: largest(gradient) <= tolerance };
 }

@@ -3,12 +3,14 @@
 import { cholesky, diag, evaluate, lstsq, type Matrix, solve, zeros } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
-import { featuresOf, type MatrixData, targetsOf } from "./data.ts";
+import { counted, featuresOf, type MatrixData, targetsOf } from "./data.ts";
 import {
   checkChoice,
   checkIterations,
   defineEstimator,
   type Estimator,
+  endOf,
+  type Iterated,
   type IterationOptions,
   learnt,
   type ModelState,
@@ -33,7 +35,7 @@ export interface LinearOptions extends IterationOptions {
 }
 
 /** A fitted linear function. */
-export interface LinearModel extends Predictor {
+export interface LinearModel extends Predictor, Iterated {
   /** A row for each feature, a column for each target. */
   readonly coefficients: Matrix;
   /** A number for each target, 1 x targets. */
@@ -63,6 +65,7 @@ const kindOf = (name: string, alpha: number) =>
       return {
         coefficients,
         intercept,
+        ...endOf(state),
         predict: (x) => featuresOf(name, x, coefficients.rows).matmul(coefficients).add(intercept),
       };
     },
@@ -96,11 +99,13 @@ function leastSquares(
   const { solver } = options;
   const chosen = solver === "auto" ? (x.format === "entries" ? "cg" : "direct") : solver;
   const problem = { what, x, y, means, alpha: options.alpha };
-  const coefficients =
-    chosen === "cg" ? byGradients(problem, options) : chosen === "qr" ? byFactors(problem) : byEquations(problem);
+  const { coefficients, iterations, converged } =
+    chosen === "cg"
+      ? byGradients(problem, options)
+      : { coefficients: chosen === "qr" ? byFactors(problem) : byEquations(problem), iterations: 0, converged: true };
   const intercept = means.y.sub(means.x.matmul(coefficients));
   evaluate(coefficients, intercept);
-  return { coefficients, intercept };
+  return { coefficients, intercept, iterations, converged };
 }
 
 interface Problem {
@@ -157,14 +162,21 @@ function checkIndependent(what: string, gram: Matrix): void {
 
 function byFactors({ what, x, y, means }: Problem): Matrix {
   if (x.rows < x.columns)
-    throw new HeddleError("value", `${what}: ${x.rows} examples do not determine ${x.columns} coefficients`, {
-      hint: "take more examples, or use ridge()",
-    });
+    throw new HeddleError(
+      "value",
+      `${what}: ${counted(x.rows, "example")} cannot determine ${counted(x.columns, "coefficient")}`,
+      {
+        hint: "take more examples, or use ridge()",
+      },
+    );
   return lstsq(x.sub(means.x), y.sub(means.y));
 }
 
 /** Conjugate gradients on the normal equations (Hestenes and Stiefel, 1952); each target has its own step lengths. */
-function byGradients({ x, y, means, alpha }: Problem, { tolerance, maxIterations }: IterationOptions): Matrix {
+function byGradients(
+  { x, y, means, alpha }: Problem,
+  { tolerance, maxIterations }: IterationOptions,
+): { readonly coefficients: Matrix } & Iterated {
   const { rows } = x;
   const applied = (p: Matrix): Matrix =>
     x.T.matmul(x.matmul(p))
@@ -176,8 +188,9 @@ function byGradients({ x, y, means, alpha }: Problem, { tolerance, maxIterations
   let norm = r.mul(r).sum(0);
   evaluate(w, r, norm);
   const ends = norm.dataSync().map((value) => value * tolerance ** 2);
-  for (let step = 0; step < maxIterations; step++) {
-    if (norm.dataSync().every((value, at) => value <= (ends[at] as number))) break;
+  const ended = (): boolean => norm.dataSync().every((value, at) => value <= (ends[at] as number));
+  let iterations = 0;
+  for (; iterations < maxIterations && !ended(); iterations++) {
     const q = applied(p);
     // A target that is found already has 0 over 0 as its rate.
     const rate = norm.div(p.mul(q).sum(0).add(Number.MIN_VALUE));
@@ -188,5 +201,5 @@ function byGradients({ x, y, means, alpha }: Problem, { tolerance, maxIterations
     norm = next;
     evaluate(w, r, p, norm);
   }
-  return w;
+  return { coefficients: w, iterations, converged: ended() };
 }

@@ -77,7 +77,8 @@ export function defineEstimator<Fitted extends Model, Options extends object>(
     ({ kind: name, options, state, ...model(state, options) }) as unknown as Fitted;
   kinds.set(name, (state, options) => modelOf(state, { ...defaults, ...options }));
   const make = (given: Partial<Options> = {}): Estimator<Fitted, Options> => {
-    checkOptions(name, given, Object.keys(defaults));
+    if (Object.keys(defaults).length === 0) checkNone(name, given);
+    else checkOptions(name, given, Object.keys(defaults));
     const options = { ...defaults, ...given };
     check?.(options);
     return {
@@ -88,6 +89,11 @@ export function defineEstimator<Fitted extends Model, Options extends object>(
     };
   };
   return make;
+}
+
+function checkNone(what: string, given: unknown): void {
+  if (given instanceof Object && Object.keys(given).length === 0) return;
+  throw new HeddleError("option", `${what}: has no options, got ${shown(given)}`);
 }
 
 /** Adds the reader of a kind whose estimators are made in another way. */
@@ -128,6 +134,20 @@ export interface IterationOptions {
   /** The largest number of steps. */
   readonly maxIterations: number;
 }
+
+/** How the steps of a fit ended. */
+export interface Iterated {
+  /** The steps that were made; 0 where the solver needs none. */
+  readonly iterations: number;
+  /** Whether the tolerance was reached; false where `maxIterations` or the precision of the numbers ended the fit before. */
+  readonly converged: boolean;
+}
+
+/** What {@link Iterated} says of a model, from its state. */
+export const endOf = (state: ModelState): Iterated => ({
+  iterations: Number(state["iterations"]),
+  converged: state["converged"] === true,
+});
 
 export function checkIterations(what: string, { tolerance, maxIterations }: IterationOptions): void {
   checkNumber(what, "tolerance", tolerance, 0);

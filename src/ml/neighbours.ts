@@ -1,9 +1,19 @@
 /** @module What lies near: the nearest neighbours, and clusters of dense places. */
 
-import { binary, dense, type Matrix } from "../matrix/index.ts";
+import { dense, type Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
-import { columnVector, featuresOf, labelsAt, labelsOf, type MatrixData, rowVector, targetsOf } from "./data.ts";
+import {
+  columnVector,
+  counted,
+  featuresOf,
+  labelsAt,
+  labelsOf,
+  type MatrixData,
+  rowVector,
+  targetsOf,
+} from "./data.ts";
+import { type Distances, eachRowOfDistances } from "./distances.ts";
 import {
   checkChoice,
   defineEstimator,
@@ -21,21 +31,6 @@ export interface NeighboursOptions {
   readonly neighbours: number;
   /** Whether all count the same (default), or by one over their distance. */
   readonly weights: "uniform" | "distance";
-}
-
-/** Elements of the distances that are held at once. */
-const blockElements = 4e6;
-
-/** Calls `take` with the squared distances of each row of `queries` to all rows of `x`; the array is used again for the next block. */
-function eachRowOfDistances(queries: Matrix, x: Matrix, take: (row: number, distances: Float64Array) => void): void {
-  const squares = x.mul(x).sum(1).T;
-  const step = Math.max(1, Math.floor(blockElements / x.rows));
-  for (let first = 0; first < queries.rows; first += step) {
-    const block = queries.slice([first, Math.min(first + step, queries.rows)]);
-    const far = block.matmul(x.T).mul(-2).add(squares).add(block.mul(block).sum(1));
-    const data = binary("max", far, 0).dataSync();
-    for (let row = 0; row < block.rows; row++) take(first + row, data.subarray(row * x.rows, (row + 1) * x.rows));
-  }
 }
 
 /** The places of the least numbers, ascending; of equal numbers the first. */
@@ -56,13 +51,24 @@ function leastPlaces(numbers: Float64Array, count: number): Int32Array {
   return places;
 }
 
+/** The places of the nearest rows and their squared distances: all that rounding could put among them are compared exactly. */
+function nearest({ rough, error, exact }: Distances, count: number): readonly [Int32Array, Float64Array] {
+  const last = leastPlaces(rough, count)[count - 1] as number;
+  const most = (rough[last] as number) + 2 * error;
+  const candidates: number[] = [];
+  for (let at = 0; at < rough.length; at++) if ((rough[at] as number) <= most) candidates.push(at);
+  const distances = Float64Array.from(candidates, exact);
+  const chosen = leastPlaces(distances, count);
+  return [chosen.map((at) => candidates[at] as number), Float64Array.from(chosen, (at) => distances[at] as number)];
+}
+
 /** Sums of the neighbours' rows of `targets`, weighted so that the weights of each example are 1 together. */
 function averaged(queries: Matrix, x: Matrix, targets: Matrix, { neighbours, weights }: NeighboursOptions): Matrix {
   const [values, outputs] = [targets.dataSync(), targets.columns];
   const result = new Float64Array(queries.rows * outputs);
   eachRowOfDistances(queries, x, (row, distances) => {
-    const places = leastPlaces(distances, neighbours);
-    const own = weightsOf(places, distances, weights);
+    const [places, squared] = nearest(distances, neighbours);
+    const own = weightsOf(squared, weights);
     for (const [at, place] of places.entries())
       for (let output = 0; output < outputs; output++) {
         const to = row * outputs + output;
@@ -72,8 +78,8 @@ function averaged(queries: Matrix, x: Matrix, targets: Matrix, { neighbours, wei
   return dense(result, queries.rows, outputs);
 }
 
-function weightsOf(places: Int32Array, distances: Float64Array, weights: NeighboursOptions["weights"]): Float64Array {
-  const far = Float64Array.from(places, (place) => Math.sqrt(distances[place] as number));
+function weightsOf(squared: Float64Array, weights: NeighboursOptions["weights"]): Float64Array {
+  const far = squared.map(Math.sqrt);
   // Examples in the very same place alone count, if there are any.
   const raw =
     weights === "uniform"
@@ -93,7 +99,10 @@ function checkNeighbours(what: string, { neighbours, weights }: NeighboursOption
 function examplesOf(what: string, data: MatrixData, { neighbours }: NeighboursOptions): Matrix {
   const x = featuresOf(what, data);
   if (neighbours <= x.rows) return x;
-  throw new HeddleError("shape", `${what}: ${neighbours} neighbours are asked for, and there are ${x.rows} examples`);
+  throw new HeddleError(
+    "shape",
+    `${what}: asks for ${counted(neighbours, "neighbour")} of ${counted(x.rows, "example")}`,
+  );
 }
 
 const defaults: NeighboursOptions = { neighbours: 5, weights: "uniform" };
@@ -196,9 +205,12 @@ export const dbscan: (options?: Partial<DbscanOptions>) => Estimator<DbscanModel
   learn: (data, _y, { radius, minNeighbours }) => {
     const x = featuresOf("dbscan", data);
     const lists: Int32Array[] = [];
-    eachRowOfDistances(x, x, (_row, distances) => {
-      const near: number[] = [];
-      for (let at = 0; at < distances.length; at++) if ((distances[at] as number) <= radius * radius) near.push(at);
+    eachRowOfDistances(x, x, (_row, { rough, error, exact }) => {
+      const [most, near]: [number, number[]] = [radius * radius, []];
+      for (let at = 0; at < rough.length; at++) {
+        const beyond = (rough[at] as number) - most;
+        if (beyond <= -error || (beyond <= error && exact(at) <= most)) near.push(at);
+      }
       lists.push(Int32Array.from(near));
     });
     return { labels: columnVector(spread(lists, minNeighbours)) };

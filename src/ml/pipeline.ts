@@ -14,24 +14,32 @@ import {
   modelOfKind,
   type Note,
 } from "./model.ts";
+import type { Categories, Encoder } from "./prepare.ts";
 
-/** Estimators by name, in order. */
-export type Steps = Readonly<Record<string, Estimator>>;
+/** Estimators by name, in order; an encoder of texts comes first. */
+export type Steps = Readonly<Record<string, Estimator | Encoder>>;
+
+/** Estimators as one. Where an encoder comes first, examples are rows of categories. */
+export interface PipelineEstimator
+  extends Estimator<PipelineModel, { readonly steps: Steps } & Record<string, unknown>> {
+  fit(x: MatrixData | Categories, y?: MatrixData): Promise<PipelineModel>;
+  with(steps: Record<string, unknown>): PipelineEstimator;
+}
 
 /** What the last step's model can do; a method that it lacks is an error. */
 export interface PipelineModel extends Model {
   /** The models of the steps, by name. */
   readonly steps: Readonly<Record<string, Model>>;
-  predict(x: MatrixData): Matrix;
-  probabilities(x: MatrixData): Matrix;
-  transform(x: MatrixData): Matrix;
+  predict(x: MatrixData | Categories): Matrix;
+  probabilities(x: MatrixData | Categories): Matrix;
+  transform(x: MatrixData | Categories): Matrix;
 }
 
 type Method = "predict" | "probabilities" | "transform";
 
 /** @throws HeddleError `argument` for a model that lacks the method */
-function called(name: string, model: Model, method: Method, x: MatrixData): Matrix {
-  const found = (model as Partial<Record<Method, (x: MatrixData) => Matrix>>)[method];
+function called(name: string, model: Model, method: Method, x: MatrixData | Categories): Matrix {
+  const found = (model as Partial<Record<Method, (x: MatrixData | Categories) => Matrix>>)[method];
   if (typeof found === "function") return found(x);
   throw new HeddleError("argument", `pipeline: the step ${shown(name)} (${model.kind}) has no ${method}`);
 }
@@ -39,9 +47,11 @@ function called(name: string, model: Model, method: Method, x: MatrixData): Matr
 /** Models of steps as one; their kinds, options and states are what is saved. */
 function modelOf(steps: readonly (readonly [string, Model])[]): PipelineModel {
   const [lastName, last] = steps.at(-1) as readonly [string, Model];
-  const prepared = (x: MatrixData): MatrixData =>
-    steps.slice(0, -1).reduce<MatrixData>((given, [name, model]) => called(name, model, "transform", given), x);
-  const run = (method: Method) => (x: MatrixData) => called(lastName, last, method, prepared(x));
+  const prepared = (x: MatrixData | Categories): MatrixData | Categories =>
+    steps
+      .slice(0, -1)
+      .reduce<MatrixData | Categories>((given, [name, model]) => called(name, model, "transform", given), x);
+  const run = (method: Method) => (x: MatrixData | Categories) => called(lastName, last, method, prepared(x));
   const state: Record<string, ModelState[string]> = {};
   for (const [name, model] of steps)
     for (const [part, value] of Object.entries(model.state)) state[`${name}/${part}`] = value;
@@ -79,7 +89,7 @@ defineKind("pipeline", (state, options) => {
  *
  * @throws HeddleError `argument` for no steps, or for what is no estimator
  */
-export function pipeline(steps: Steps): Estimator<PipelineModel, { readonly steps: Steps } & Record<string, unknown>> {
+export function pipeline(steps: Steps): PipelineEstimator {
   const isRecord = typeof steps === "object" && steps !== null && !Array.isArray(steps);
   const list = isRecord ? Object.entries(steps) : [];
   if (list.length === 0)
@@ -95,9 +105,9 @@ export function pipeline(steps: Steps): Estimator<PipelineModel, { readonly step
     options: { steps },
     fit: async (x, y) => {
       const models: [string, Model][] = [];
-      let given: MatrixData = x;
+      let given: MatrixData | Categories = x;
       for (const [at, [name, step]] of list.entries()) {
-        const model = await step.fit(given, y);
+        const model: Model = await (step as Estimator).fit(given as MatrixData, y);
         models.push([name, model]);
         if (at < list.length - 1) given = called(name, model, "transform", given);
       }

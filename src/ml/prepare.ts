@@ -1,10 +1,10 @@
 /** @module Features made ready: scaling, what is missing filled in, categories as numbers. */
 
-import { dense, entries, evaluate, type Matrix } from "../matrix/index.ts";
+import { dense, entries, evaluate, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { asRecord, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { anyFeatures, featuresOf, type MatrixData, rowVector } from "./data.ts";
+import { counted, featuresOf, featuresWithGaps, type MatrixData, rowVector } from "./data.ts";
 import {
   checkChoice,
   defineEstimator,
@@ -134,7 +134,7 @@ const fillers: Readonly<Record<string, (sorted: Float64Array) => number>> = {
   },
 };
 
-/** Fills in NaN. @throws HeddleError `value` when a feature has NaN alone */
+/** Fills in NaN. @throws HeddleError `value` when a feature has only NaN, and for infinities */
 export const imputer: (options?: Partial<ImputerOptions>) => Estimator<Transformer, ImputerOptions> = defineEstimator<
   Transformer,
   ImputerOptions
@@ -142,14 +142,15 @@ export const imputer: (options?: Partial<ImputerOptions>) => Estimator<Transform
   name: "imputer",
   defaults: { strategy: "mean" },
   check: ({ strategy }) => {
-    if (typeof strategy !== "number") checkChoice("imputer", "strategy", strategy, Object.keys(fillers));
+    if (typeof strategy === "number") checkNumber("imputer", "strategy", strategy);
+    else checkChoice("imputer", "strategy", strategy, Object.keys(fillers));
   },
   learn: (data, _y, { strategy }) => {
-    const x = anyFeatures("imputer", data);
+    const x = featuresWithGaps("imputer", data);
     const values = Array.from({ length: x.columns }, (_unused, column) => {
       if (typeof strategy === "number") return strategy;
       const sorted = sortedColumn(x, column, (value) => !Number.isNaN(value));
-      if (sorted.length === 0) throw new HeddleError("value", `imputer: feature ${column} has NaN alone`);
+      if (sorted.length === 0) throw new HeddleError("value", `imputer: feature ${column} has no number, only NaN`);
       return (fillers[strategy] as (sorted: Float64Array) => number)(sorted);
     });
     return { values: rowVector(values) };
@@ -158,12 +159,7 @@ export const imputer: (options?: Partial<ImputerOptions>) => Estimator<Transform
     const values = learnt(state, "values").dataSync();
     return {
       transform: (data) => {
-        const x = anyFeatures("imputer", data);
-        if (x.columns !== values.length)
-          throw new HeddleError(
-            "shape",
-            `imputer: x has ${x.columns} features, and the model was fitted with ${values.length}`,
-          );
+        const x = featuresWithGaps("imputer", data, values.length);
         const filled = x
           .dataSync()
           .map((value, at) => (Number.isNaN(value) ? (values[at % x.columns] as number) : value));
@@ -189,20 +185,25 @@ export interface EncoderOptions {
 export interface Encoding extends Model {
   /** The categories of each feature, in the order of their numbers. */
   readonly categories: readonly (readonly Category[])[];
-  transform(rows: Categories): Matrix;
+  transform(rows: Categories | Matrix): Matrix;
   inverseTransform(z: MatrixData): Category[][];
 }
 
-/** An encoder, which learns which categories there are. */
+/** An encoder, which learns which categories there are. In a pipeline it comes first. */
 export interface Encoder {
+  readonly kind: string;
   readonly options: EncoderOptions;
-  fit(rows: Categories): Encoding;
+  /** Of a matrix its numbers are the categories. */
+  fit(rows: Categories | Matrix): Encoding;
+  /** The same encoder with some options changed. @throws HeddleError `option` */
+  with(options: EncoderOptions): Encoder;
 }
 
 const isCategory = (value: unknown): value is Category =>
   typeof value === "string" || typeof value === "boolean" || (typeof value === "number" && !Number.isNaN(value));
 
-function checkRows(what: string, rows: unknown, columns?: number): Categories {
+function checkRows(what: string, given: unknown, columns?: number): Categories {
+  const rows = given instanceof Matrix ? given.arraySync() : given;
   const list = rows as Categories;
   if (!Array.isArray(rows) || rows.length === 0 || !rows.every((row) => Array.isArray(row) && row.length > 0))
     throw new HeddleError("argument", `${what}: takes rows of categories, got ${shown(rows)}`, {
@@ -211,7 +212,7 @@ function checkRows(what: string, rows: unknown, columns?: number): Categories {
   const width = columns ?? (list[0] as readonly Category[]).length;
   for (const [at, row] of list.entries()) {
     if (row.length !== width)
-      throw new HeddleError("shape", `${what}: row ${at} has ${row.length} features, not ${width}`);
+      throw new HeddleError("shape", `${what}: row ${at} has ${counted(row.length, "feature")}, not ${width}`);
     const odd = row.findIndex((value) => !isCategory(value));
     if (odd >= 0) throw new HeddleError("value", `${what}: row ${at} has ${shown(row[odd])} as feature ${odd}`);
   }
@@ -232,17 +233,23 @@ function encodingOf(kind: string, state: ModelState, options: EncoderOptions): E
       hint: 'unknown: "ignore" takes it',
     });
   };
-  const coded = (rows: Categories): number[][] =>
+  const coded = (rows: Categories | Matrix): number[][] =>
     checkRows(kind, rows, categories.length).map((row) => row.map((category, column) => placeOf(column, category)));
   const methods = kind === "oneHotEncoder" ? oneHot(categories, coded) : ordinal(categories, coded);
   return { kind, options, state, categories, ...methods };
 }
 
+/** The place of each category; of one that is not known -1. */
+type Coder = (rows: Categories | Matrix) => number[][];
+
 type Methods = Pick<Encoding, "transform" | "inverseTransform">;
 
-function ordinal(categories: Encoding["categories"], coded: (rows: Categories) => number[][]): Methods {
+function ordinal(categories: Encoding["categories"], coded: Coder): Methods {
   return {
-    transform: (rows) => dense(Float64Array.from(coded(rows).flat()), rows.length, categories.length),
+    transform: (rows) => {
+      const places = coded(rows);
+      return dense(Float64Array.from(places.flat()), places.length, categories.length);
+    },
     inverseTransform: (data) =>
       featuresOf("ordinalEncoder", data, categories.length)
         .arraySync()
@@ -250,7 +257,7 @@ function ordinal(categories: Encoding["categories"], coded: (rows: Categories) =
   };
 }
 
-function oneHot(categories: Encoding["categories"], coded: (rows: Categories) => number[][]): Methods {
+function oneHot(categories: Encoding["categories"], coded: Coder): Methods {
   const firsts: number[] = [];
   let width = 0;
   for (const list of categories) {
@@ -260,13 +267,14 @@ function oneHot(categories: Encoding["categories"], coded: (rows: Categories) =>
   return {
     transform: (rows) => {
       const [at, to]: [number[], number[]] = [[], []];
-      for (const [row, places] of coded(rows).entries())
+      const all = coded(rows);
+      for (const [row, places] of all.entries())
         for (const [column, place] of places.entries())
           if (place >= 0) {
             at.push(row);
             to.push((firsts[column] as number) + place);
           }
-      return entries(new Float64Array(at.length).fill(1), at, to, [rows.length, width]);
+      return entries(new Float64Array(at.length).fill(1), at, to, [all.length, width]);
     },
     inverseTransform: (data) =>
       featuresOf("oneHotEncoder", data, width)
@@ -288,11 +296,13 @@ function categoryAt(what: string, categories: Encoding["categories"], column: nu
 
 function encoder(kind: string): (options?: EncoderOptions) => Encoder {
   defineKind(kind, (state, options) => encodingOf(kind, state, options));
-  return (options = {}) => {
+  const make = (options: EncoderOptions = {}): Encoder => {
     checkOptions(kind, options, ["unknown"]);
     if (options.unknown !== undefined) checkChoice(kind, "unknown", options.unknown, ["error", "ignore"]);
     return {
+      kind,
       options,
+      with: (changed) => make({ ...options, ...asRecord(kind, changed) }),
       fit: (rows) => {
         const given = checkRows(kind, rows);
         const width = (given[0] as readonly Category[]).length;
@@ -303,6 +313,7 @@ function encoder(kind: string): (options?: EncoderOptions) => Encoder {
       },
     };
   };
+  return make;
 }
 
 /** A column of 0 and 1 for each category of each feature; the matrix keeps the ones alone, as entries. */

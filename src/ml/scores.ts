@@ -2,15 +2,22 @@
 
 import { dense, type Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { columnOf, featuresOf, type MatrixData, targetsOf } from "./data.ts";
+import { checkOptions } from "../util/options.ts";
+import { columnOf, counted, type MatrixData, targetsOf } from "./data.ts";
+import { checkChoice } from "./model.ts";
 
 /** A measure of predictions: larger is better, except for errors and losses. */
 export type Score = (truth: MatrixData, predicted: MatrixData) => number;
 
 /** Both columns, of one length. */
-function pairs(what: string, truth: MatrixData, predicted: MatrixData): readonly [Float64Array, Float64Array] {
-  const y = targetsOf(what, truth, featuresOf(what, truth).rows, "truth");
-  return [columnOf(what, y, y.rows, "truth"), columnOf(what, predicted, y.rows, "predicted")];
+function pairs(
+  what: string,
+  truth: MatrixData,
+  predicted: MatrixData,
+  second = "predicted",
+): readonly [Float64Array, Float64Array] {
+  const y = columnOf(what, truth, undefined, "truth");
+  return [y, columnOf(what, predicted, y.length, second, "truth")];
 }
 
 function meanOf(what: string, truth: MatrixData, predicted: MatrixData, of: (error: number) => number): number {
@@ -90,11 +97,40 @@ export function classificationReport(truth: MatrixData, predicted: MatrixData): 
   });
 }
 
-/** The mean F1 of the labels, each counting the same (macro). */
-export const f1Score: Score = (truth, predicted) => {
+/** Options of {@link f1Score}. */
+export interface F1Options {
+  /**
+   * `"binary"`: the F1 of the positive label, the larger one of two (of one label alone 1, unless it is larger); `"macro"`: the mean of the
+   * labels' F1; `"weighted"`: that mean by the count of each label; `"micro"`: of all decisions, which is the accuracy. Default `"binary"`
+   * of two labels at most, else `"macro"`.
+   */
+  readonly average?: "binary" | "macro" | "weighted" | "micro";
+}
+
+/**
+ * The harmonic mean of precision and recall: of two labels that of the positive one, of more the mean over the labels.
+ *
+ * @throws HeddleError `value` for `average: "binary"` of more than two labels; `option`
+ */
+export function f1Score(truth: MatrixData, predicted: MatrixData, options: F1Options = {}): number {
+  checkOptions("f1Score", options, ["average"]);
   const report = classificationReport(truth, predicted);
-  return report.reduce((sum, { f1 }) => sum + f1, 0) / report.length;
-};
+  const { average = report.length <= 2 ? "binary" : "macro" } = options;
+  checkChoice("f1Score", "average", average, ["binary", "macro", "weighted", "micro"]);
+  if (average === "micro") return accuracyScore(truth, predicted);
+  if (average === "binary") {
+    if (report.length > 2)
+      throw new HeddleError("value", `f1Score: average "binary" takes two labels at most, got ${report.length}`, {
+        hint: 'average: "macro" takes more',
+      });
+    const largest = (report.at(-1) as LabelScores).label;
+    const positive = report.length === 1 ? Math.max(largest, 1) : largest;
+    return report.find(({ label }) => label === positive)?.f1 ?? 0;
+  }
+  const weightOf = ({ count }: LabelScores): number => (average === "macro" ? 1 : count);
+  const sum = report.reduce((total, scores) => total + weightOf(scores) * scores.f1, 0);
+  return sum / report.reduce((total, scores) => total + weightOf(scores), 0);
+}
 
 /**
  * The probability that an example of the larger of two labels scores higher than one of the other label: the area under the ROC curve, by
@@ -103,7 +139,7 @@ export const f1Score: Score = (truth, predicted) => {
  * @throws HeddleError `value` unless there are two labels
  */
 export const rocAucScore: Score = (truth, scores) => {
-  const [y, z] = pairs("rocAucScore", truth, scores);
+  const [y, z] = pairs("rocAucScore", truth, scores, "scores");
   const labels = [...new Set(y)];
   if (labels.length !== 2)
     throw new HeddleError("value", `rocAucScore: takes two labels, got ${labels.length}`, {
@@ -130,11 +166,14 @@ export const rocAucScore: Score = (truth, scores) => {
  * @throws HeddleError `shape` when there are as many columns as labels not
  */
 export const logLoss: Score = (truth, probabilities) => {
-  const y = columnOf("logLoss", truth, featuresOf("logLoss", truth).rows, "truth");
-  const given = targetsOf("logLoss", probabilities, y.length, "probabilities");
+  const y = columnOf("logLoss", truth, undefined, "truth");
+  const given = targetsOf("logLoss", probabilities, y.length, "probabilities", "truth");
   const classes = [...new Set(y)].sort((a, b) => a - b);
   if (classes.length !== given.columns)
-    throw new HeddleError("shape", `logLoss: ${given.columns} columns of probabilities, and ${classes.length} labels`);
+    throw new HeddleError(
+      "shape",
+      `logLoss: probabilities has ${counted(given.columns, "column")}, and truth has ${counted(classes.length, "label")}`,
+    );
   const data = given.dataSync();
   const places = new Map(classes.map((label, place) => [label, place]));
   const sum = y.reduce((total, label, row) => {

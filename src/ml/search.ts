@@ -5,6 +5,7 @@ import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { featuresOf, type MatrixData, targetsOf } from "./data.ts";
 import { checkEstimator, type Estimator, type Model, type Predictor } from "./model.ts";
+import type { Categories } from "./prepare.ts";
 import { accuracyScore, r2Score, type Score } from "./scores.ts";
 import { type Fold, folds } from "./split.ts";
 
@@ -44,32 +45,70 @@ const isClassifier = ({ kind, options }: Estimator): boolean => {
     : isClassifier(last);
 };
 
+/** Examples of which some are taken: a matrix, or rows with texts, which the encoder of a pipeline takes. */
+function examplesOf(what: string, x: MatrixData | Categories) {
+  const isText = (row: unknown): boolean =>
+    Array.isArray(row) && row.some((value) => typeof value === "string" || typeof value === "boolean");
+  if (!Array.isArray(x) || !x.some(isText)) {
+    const features = featuresOf(what, x as MatrixData);
+    return { rows: features.rows, take: (places: Int32Array): MatrixData => features.take(places) };
+  }
+  const list: readonly unknown[] = x;
+  const take = (places: Int32Array): MatrixData => Array.from(places, (place) => list[place]) as MatrixData;
+  return { rows: list.length, take };
+}
+
 /**
  * Scores of models that are fitted to all parts of the examples but one, on that part.
  *
- * @throws HeddleError `argument` for an estimator whose models do not predict
+ * @throws HeddleError `argument` for an estimator whose models do not predict; `value` for a score that is NaN
  */
 export async function crossValidate(
   estimator: Estimator,
-  x: MatrixData,
+  x: MatrixData | Categories,
   y: MatrixData,
   options: ValidationOptions = {},
 ): Promise<number[]> {
   checkEstimator("crossValidate", estimator);
   checkOptions("crossValidate", options, optionNames);
-  const features = featuresOf("crossValidate", x);
-  const targets = targetsOf("crossValidate", y, features.rows);
+  return scoresOf("crossValidate", estimator, x, y, options);
+}
+
+/** @param setting which options are tried, in words for errors; nothing where there is one setting alone */
+async function scoresOf(
+  what: string,
+  estimator: Estimator,
+  x: MatrixData | Categories,
+  y: MatrixData,
+  options: ValidationOptions,
+  setting = "",
+): Promise<number[]> {
+  const features = examplesOf(what, x);
+  const targets = targetsOf(what, y, features.rows);
   const labelled = isClassifier(estimator);
   const { score = labelled ? accuracyScore : r2Score } = options;
-  if (typeof score !== "function") throw new HeddleError("option", `crossValidate: score must be a function`);
+  if (typeof score !== "function")
+    throw new HeddleError("option", `${what}: score must be a function, got ${shown(score)}`);
   const results: number[] = [];
-  for (const { train, test } of partsOf("crossValidate", targets, features.rows, options, labelled)) {
+  for (const [part, { train, test }] of partsOf(what, targets, features.rows, options, labelled).entries()) {
     const model = await estimator.fit(features.take(train), targets.take(train));
-    if (!isPredictor(model)) throw new HeddleError("argument", `crossValidate: ${estimator.kind} does not predict`);
-    results.push(score(targets.take(test), model.predict(features.take(test))));
+    if (!isPredictor(model)) throw new HeddleError("argument", `${what}: ${estimator.kind} does not predict`);
+    const result = score(targets.take(test), model.predict(features.take(test)));
+    if (typeof result !== "number" || Number.isNaN(result))
+      throw new HeddleError("value", `${what}: the score of part ${part}${setting} is ${shown(result)}, no number`);
+    results.push(result);
   }
   return results;
 }
+
+/** " of alpha 0.1, model ridge" */
+const inWords = (changed: object): string => {
+  const parts = Object.entries(changed).map(([name, value]) => {
+    const { kind } = (value ?? {}) as { readonly kind?: unknown };
+    return `${name} ${typeof kind === "string" ? kind : shown(value)}`;
+  });
+  return parts.length === 0 ? "" : ` of ${parts.join(", ")}`;
+};
 
 /** Values to try for each option. */
 export type Grid<Options extends object> = { readonly [Name in keyof Options]?: readonly Options[Name][] };
@@ -103,11 +142,12 @@ function combinations<Options extends object>(grid: Grid<Options>): Partial<Opti
  * Tries all combinations of options by cross-validation, and fits the best one to all examples.
  *
  * @param grid such as `{ alpha: [0.1, 1, 10] }`; of a pipeline, options of its steps by `{ model: [ridge(), …] }`
+ * @throws HeddleError as {@link crossValidate}; `value` names the options whose score is NaN
  */
 export async function gridSearch<Fitted extends Model, Options extends object>(
   estimator: Estimator<Fitted, Options>,
   grid: Grid<Options>,
-  x: MatrixData,
+  x: MatrixData | Categories,
   y: MatrixData,
   options: ValidationOptions = {},
 ): Promise<SearchResult<Fitted, Options>> {
@@ -117,11 +157,12 @@ export async function gridSearch<Fitted extends Model, Options extends object>(
     throw new HeddleError("argument", `gridSearch: takes lists of values by option, got ${shown(grid)}`);
   const tried: { options: Partial<Options>; scores: number[]; mean: number }[] = [];
   for (const changed of combinations(grid)) {
-    const scores = await crossValidate(estimator.with(changed) as unknown as Estimator, x, y, options);
+    const one = estimator.with(changed) as unknown as Estimator;
+    const scores = await scoresOf("gridSearch", one, x, y, options, inWords(changed));
     tried.push({ options: changed, scores, mean: scores.reduce((sum, score) => sum + score, 0) / scores.length });
   }
   const [first, ...others] = tried as [(typeof tried)[number], ...typeof tried];
   const winner = others.reduce((most, one) => (one.mean > most.mean ? one : most), first);
   const best = estimator.with(winner.options);
-  return { best, score: winner.mean, model: await best.fit(x, y), tried };
+  return { best, score: winner.mean, model: await best.fit(x as MatrixData, y), tried };
 }

@@ -3,7 +3,7 @@
 import { evaluate, type Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { featuresOf, labelsOf, type MatrixData, targetsOf } from "./data.ts";
+import { counted, featuresOf, labelsOf, type MatrixData, targetsOf } from "./data.ts";
 import { permutation, uniforms } from "./random.ts";
 
 /** Options of {@link trainTestSplit}. */
@@ -72,7 +72,10 @@ export function trainTestSplit(x: MatrixData, y: MatrixData, options: SplitOptio
     for (const row of rows.subarray(0, Math.round(test * rows.length))) isTest[row] = 1;
   const [tested, trained] = [order.filter((row) => isTest[row] === 1), order.filter((row) => isTest[row] === 0)];
   if (tested.length === 0 || trained.length === 0)
-    throw new HeddleError("shape", `trainTestSplit: ${test} of ${features.rows} examples leaves a part empty`);
+    throw new HeddleError(
+      "shape",
+      `trainTestSplit: ${test} of ${counted(features.rows, "example")} leaves a part empty`,
+    );
   const split = {
     trainX: rowsOf(features, trained),
     trainY: rowsOf(targets, trained),

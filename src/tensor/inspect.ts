@@ -75,7 +75,7 @@ function absence(type: TensorType, held: Value | Node | undefined, gone: string)
 }
 
 /** Nested brackets; lines after the first are indented by `indent`. */
-function formatValues(shape: Shape, dtype: DType, data: TypedArray, indent: number): string {
+export function formatValues(shape: Shape, dtype: DType, data: TypedArray, indent: number): string {
   const strides = stridesOf(shape);
   const abbreviated = data.length > threshold;
   const text = (dim: number, offset: number): string => {

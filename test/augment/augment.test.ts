@@ -309,6 +309,21 @@ describe("in training", () => {
       () => train(options({ augment: augment.mixup() })),
       /targets are i32; pass classes/,
     ],
+    [
+      "a label that is no class",
+      async () => run(augment.mixup({ classes: 3 }), images()).y.data(),
+      /mixup: label 3 at row 3 is outside \[0, 3\)/,
+    ],
+    [
+      "a label below 0",
+      async () => run(augment.cutmix({ classes: 4 }), images(), labels.sub(1)).y.data(),
+      /cutmix: label -1 at row 0 is outside \[0, 4\)/,
+    ],
+    [
+      "more classes than the model has",
+      () => train(options({ augment: augment.cutmix({ classes: 10 }) })),
+      /shares of 10 classes do not fit 4 logits[\s\S]*cutmix/,
+    ],
     ["ids as images", () => train(options({ augment: augment.dropWords() })), /dropWords: takes ids of words/],
   ])("%s is an error", async (_what, make, message) => {
     await expect(make()).rejects.toThrow(message);

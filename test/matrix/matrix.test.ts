@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { grad, type Tensor, tensor } from "heddle";
 import {
   aggregate,
@@ -461,4 +462,35 @@ test("the gradient of a sampled product", () => {
   const dense = matrix(x.arraySync());
   near(gradients[0] as Matrix, dense.matmul(right().T).arraySync());
   near(gradients[1] as Matrix, left().T.matmul(dense).arraySync());
+});
+
+test("a matrix shows what is there, and computes nothing to be shown", () => {
+  const x = matrix([
+    [1, 2.5],
+    [3, 4],
+  ]);
+  expect(inspect(x)).toBe("Matrix(2x2) [[1, 2.5],\n             [3, 4]]");
+  const product = x.matmul(x);
+  expect(inspect({ product })).toContain("Matrix(2x2) (matmul, not computed yet)");
+  expect(product.isComputed).toBe(false);
+  evaluate(product);
+  expect(inspect(product)).toMatch(/^Matrix\(2x2\) (\[\[8\.5, 12\.5\],\n {13}\[15, 23\.5\]\]|\(being computed)/);
+  expect(inspect(someEntries())).toBe("Matrix(3x4, entries)");
+  expect(inspect(zeros(0, 3))).toMatch(/^Matrix\(0x3\)/);
+});
+
+test.each<[string, () => unknown, RegExp]>([
+  [
+    "a shape of one number",
+    () => entries([1], [0], [0], 2 as never),
+    /entries: shape must be \[rows, columns\], got 2/,
+  ],
+  [
+    "a shape of a table",
+    () => table(ones(1, 1), [0], [0], [2] as never),
+    /table: shape must be \[rows, columns\], got \[2\]/,
+  ],
+  ["the inverse of what is not square", () => inv(ones(2, 3)), /^inv: takes a square matrix, got 2x3/],
+])("%s is an error", (_name, run, message) => {
+  expect(run).toThrow(message);
 });

@@ -131,6 +131,34 @@ test("dbscan", async () => {
   expect(model.clusters).toBe(6);
 });
 
+// Times in seconds and metres of UTM: far from 0 the squares of products cancel.
+test.each([
+  ["times", 30],
+  ["metres", 0.2],
+] as const)("distances of %s, far from 0", async (name, radius) => {
+  const [x, y] = [given(name), given("y")];
+  const wanted = (part: string): Rows => expected(`far ${name}`, part);
+  const single = await ml.kNeighboursRegressor({ neighbours: 1 }).fit(x, y);
+  near(single.predict(x), wanted("nearest"));
+  const weighted = await ml.kNeighboursRegressor({ neighbours: 3, weights: "distance" }).fit(x, y);
+  near(weighted.predict(x.add(0.25)), wanted("weighted"));
+  // Only the example in the very same place counts.
+  near(weighted.predict(x), wanted("nearest"));
+  const dense = await ml.dbscan({ radius, minNeighbours: 3 }).fit(x);
+  near(dense.labels, wanted("dbscan"));
+  const init = x.slice([0, 3]);
+  const means = await ml.kMeans({ clusters: 3, init, tolerance: 0 }).fit(x);
+  near(means.inertia, wanted("inertia"));
+  near(means.predict(x), wanted("labels"));
+  near(means.transform(x), wanted("transform"), 1e-6);
+  expect(
+    means
+      .transform(means.centres)
+      .arraySync()
+      .map((row, at) => row[at]),
+  ).toEqual([0, 0, 0]);
+});
+
 test("pca", async () => {
   const model = await ml.pca({ components: 3 }).fit(given("x"));
   near(model.components, expected("pca", "components"));
@@ -153,7 +181,7 @@ test("pca far from the origin keeps its digits", async () => {
 
 test("nmf", async () => {
   const init = { w: given("w0"), h: given("h0") };
-  const estimator = ml.nmf({ init, tolerance: 0, maxIterations: 30 });
+  const estimator = ml.nmf({ init, solver: "multiplicative", tolerance: 0, maxIterations: 30 });
   const model = await estimator.fit(given("counts"));
   near(model.components, expected("nmf", "components"));
   near(model.error, expected("nmf", "error"));
@@ -170,6 +198,43 @@ test("nmf", async () => {
   const z = model.transform(given("counts"));
   expect(z.shape).toEqual([60, 2]);
   expect(z.min().itemSync()).toBeGreaterThanOrEqual(0);
+});
+
+test("nmf by the defaults", async () => {
+  const model = await ml.nmf().fit(given("counts"));
+  near(model.components, expected("nmf default", "components"), 1e-6);
+  near(model.error, expected("nmf default", "error"));
+  expect([model.iterations, model.converged]).toEqual([200, false]);
+  const longer = await ml.nmf({ maxIterations: 5000 }).fit(given("counts"));
+  expect(longer.converged).toBe(true);
+  expect(longer.error).toBeLessThanOrEqual(model.error * (1 + 1e-9));
+  // The factors of the examples by the components that are there miss no more than those of the fit.
+  const missed = given("counts").sub(longer.transform(given("counts")).matmul(longer.components));
+  near(Math.sqrt(missed.mul(missed).sum().itemSync()), longer.error, 1e-4);
+  // More components than features begin at random; zeros alone have factors of zeros.
+  expect((await ml.nmf({ components: 5, maxIterations: 2000 }).fit(given("counts"))).error).toBeLessThan(0.1);
+  const none = await ml.nmf({ components: 1 }).fit([
+    [0, 0],
+    [0, 0],
+  ]);
+  expect([none.error, none.converged]).toEqual([0, true]);
+});
+
+const iterated: readonly [string, (maxIterations: number) => Promise<ml.Iterated>][] = [
+  ["logisticRegression", (most) => ml.logisticRegression({ maxIterations: most }).fit(given("x"), given("two"))],
+  ["linearSvc", (most) => ml.linearSvc({ maxIterations: most }).fit(given("x"), given("three"))],
+  ["conjugate gradients", (most) => ml.ridge({ solver: "cg", maxIterations: most }).fit(given("x"), given("y"))],
+  ["kMeans", (most) => ml.kMeans({ clusters: 3, init: "random", maxIterations: most }).fit(given("x"))],
+  ["nmf", (most) => ml.nmf({ maxIterations: most }).fit(given("counts"))],
+  ["multiplicative nmf", (most) => ml.nmf({ solver: "multiplicative", maxIterations: most }).fit(given("counts"))],
+];
+test.each(iterated)("%s says how its steps ended", async (_name, fitted) => {
+  const [cut, whole] = [await fitted(1), await fitted(5000)];
+  expect([cut.iterations, cut.converged]).toEqual([1, false]);
+  expect(whole.converged).toBe(true);
+  expect(whole.iterations).toBeGreaterThan(1);
+  const back = ml.decodeModel<ml.Model & ml.Iterated>(ml.encodeModel(cut as unknown as ml.Model));
+  expect([back.iterations, back.converged]).toEqual([1, false]);
 });
 
 test.each([
@@ -247,6 +312,18 @@ test("scores", () => {
   );
 });
 
+test("f1 of two labels is that of the positive one", () => {
+  const two = given("two");
+  const guess = two.take(Array.from({ length: 60 }, (_unused, row) => (row + 53) % 60));
+  for (const average of ["binary", "macro", "weighted", "micro"] as const)
+    near(ml.f1Score(two, guess, { average }), expected(`f1Score ${average}`, "score"));
+  near(ml.f1Score(two, guess), expected("f1Score binary", "score"));
+  const three = matrix((cases["scores"] as Record<string, Rows>)["guess"] as number[]);
+  near(ml.f1Score(given("three"), three, { average: "weighted" }), expected("f1Score weighted three", "score"));
+  // Of one label alone 1 is positive, as in scikit-learn.
+  expect([ml.f1Score([1, 1], [1, 1]), ml.f1Score([0, 0], [0, 0])]).toEqual([1, 0]);
+});
+
 test("forests predict what single trees do not", async () => {
   const [x, y] = [rand(300, 5, { seed: 1 }), rand(300, 1, { seed: 9 })];
   const truth = x
@@ -316,6 +393,27 @@ test("cross-validation and grid search", async () => {
   near(found.model.coefficients, [...(await ml.ridge({ alpha: 0.1 }).fit(x, y)).coefficients.dataSync()]);
   const labelled = await ml.crossValidate(ml.logisticRegression(), x, given("two"), { folds: 3 });
   for (const accuracy of labelled) expect(accuracy).toBeLessThanOrEqual(1);
+});
+
+test("categories in a pipeline", async () => {
+  const rows = Array.from({ length: 40 }, (_unused, row) => [
+    ["red", "green", "blue"][row % 3] as string,
+    row % 2 === 0,
+  ]);
+  const y = rows.map(([colour, flag]) => (colour === "red" || flag === true ? 1 : 0));
+  const steps = ml.pipeline({ encode: ml.oneHotEncoder(), model: ml.logisticRegression({ alpha: 1e-3 }) });
+  const model = await steps.fit(rows, y);
+  expect(ml.accuracyScore(y, model.predict(rows))).toBe(1);
+  const back = ml.decodeModel<ml.PipelineModel>(ml.encodeModel(model));
+  expect(back.predict([["blue", true]]).arraySync()).toEqual(model.predict([["blue", true]]).arraySync());
+  expect(await ml.crossValidate(steps, rows, y, { folds: 3 })).toEqual([1, 1, 1]);
+  const encoders = [ml.oneHotEncoder(), ml.ordinalEncoder({ unknown: "ignore" })];
+  const found = await ml.gridSearch(steps, { encode: encoders }, rows, y, { folds: 3 });
+  expect(found.tried.length).toBe(2);
+  // Numbers of a matrix are categories, too; another fold may have one that no example had.
+  const few = ml.pipeline({ encode: ml.oneHotEncoder({ unknown: "ignore" }), model: ml.ridge() });
+  expect((await ml.crossValidate(few, [1, 2, 1, 2, 1, 3], [1, 2, 1, 2, 1, 3], { folds: 2 })).length).toBe(2);
+  expect(ml.oneHotEncoder().with({ unknown: "ignore" }).options.unknown).toBe("ignore");
 });
 
 const saved: readonly [string, () => Promise<ml.Model>, (model: never) => Matrix][] = [
@@ -392,7 +490,7 @@ const wrong: readonly [string, () => unknown, RegExp][] = [
   ["a penalty for qr", () => ml.ridge({ solver: "qr" }), /"qr" takes no penalty/],
   ["more targets than rows", () => ml.ridge().fit(x4, [1, 2, 3]), /x has 4 rows, and y has 3/],
   ["no targets", () => ml.ridge().fit(x4), /takes y/],
-  ["no examples", () => ml.ridge().fit(matrix([[1]]).slice([0, 0]), [1]), /x has no elements/],
+  ["no examples", () => ml.ridge().fit(matrix([[1]]).slice([0, 0]), [1]), /x has no examples/],
   ["NaN", () => ml.ridge().fit([[1], [Number.NaN]], [1, 2]), /x has NaN in row 1, column 0/],
   ["infinite targets", () => ml.ridge().fit([[1], [2]], [1, Infinity]), /y has Infinity in row 1/],
   ["not a matrix", () => ml.ridge().fit("x" as never, [1]), /./],
@@ -426,20 +524,24 @@ const wrong: readonly [string, () => unknown, RegExp][] = [
   [
     "qr of few examples",
     () => ml.linearRegression({ solver: "qr" }).fit([[1, 2, 3]], [1]),
-    /1 examples do not determine 3/,
+    /1 example cannot determine 3 coefficients/,
   ],
   ["one class", () => ml.logisticRegression().fit(x4, [2, 2, 2, 2]), /y has one class alone, 2/],
   ["labels in two columns", () => ml.logisticRegression().fit(x4, x4), /y must be one column, got 4x2/],
   [
     "other features",
     async () => (await ml.ridge().fit(x4, [1, 2, 3, 4])).predict([[1]]),
-    /x has 1 features, and the model was fitted with 2/,
+    /x has 1 feature, and the model was fitted with 2/,
   ],
   ["counts below 0", () => ml.multinomialNaiveBayes().fit([[1], [-1]], [0, 1]), /counts are below 0/],
   ["factors below 0", () => ml.nmf().fit([[1], [-1]]), /elements below 0/],
   ["more clusters than examples", () => ml.kMeans({ clusters: 5 }).fit(x4), /4 examples cannot make 5 clusters/],
   ["centres of another size", () => ml.kMeans({ clusters: 2, init: matrix([[1], [2]]) }).fit(x4), /not 2x2/],
-  ["more components than features", () => ml.pca({ components: 3 }).fit(x4), /do not have 3 components/],
+  [
+    "more components than features",
+    () => ml.pca({ components: 3 }).fit(x4),
+    /4x2\) has no 3 components: there are 2 at most/,
+  ],
   [
     "examples that are all the same",
     () =>
@@ -452,7 +554,7 @@ const wrong: readonly [string, () => unknown, RegExp][] = [
   [
     "more neighbours than examples",
     () => ml.kNeighboursRegressor().fit(x4, [1, 2, 3, 4]),
-    /5 neighbours .* 4 examples/,
+    /asks for 5 neighbours of 4 examples/,
   ],
   [
     "more features than there are",
@@ -479,9 +581,70 @@ const wrong: readonly [string, () => unknown, RegExp][] = [
     () => ml.gridSearch(ml.ridge(), { alpha: 1 as never }, x4, [1, 2, 3, 4]),
     /list of values for alpha/,
   ],
+  [
+    "a score of NaN",
+    () => ml.gridSearch(ml.ridge(), { alpha: [1, 2] }, x4, [1, 2, 3, 4], { folds: 2, score: () => Number.NaN }),
+    /gridSearch: the score of part 0 of alpha 1 is NaN/,
+  ],
+  ["truth of another length", () => ml.accuracyScore([1, 1], [0]), /truth has 2 rows, and predicted has 1/],
+  ["truth of NaN", () => ml.meanSquaredError([Number.NaN], [0]), /truth has NaN in row 0, column 0\n(?!.*imputer)/],
+  [
+    "infinite predictions",
+    () => ml.r2Score([1, 2], [0, Infinity]),
+    /predicted has Infinity in row 1(?![\s\S]*imputer)/,
+  ],
+  ["infinities to fill in", () => ml.imputer().fit([[1], [Infinity], [Number.NaN]]), /x has Infinity in row 1/],
+  [
+    "infinities to fill in later",
+    async () => (await ml.imputer().fit([[1], [Number.NaN]])).transform([[-Infinity]]),
+    /x has -Infinity in row 0/,
+  ],
+  ["no rows", () => ml.ridge().fit([], []), /ridge: x has no examples/],
+  [
+    "options of what has none",
+    () => ml.standardScaler({ foo: 1 } as never),
+    /standardScaler: has no options, got { foo }/,
+  ],
+  ["null as options", () => ml.standardScaler(null as never), /standardScaler: has no options, got null/],
+  [
+    "texts as features",
+    () => ml.ridge().fit([["a"], ["b"]] as never, [1, 2]),
+    /ridge: x has the text "a" in row 0[\s\S]*oneHotEncoder/,
+  ],
+  [
+    "texts as labels",
+    () => ml.logisticRegression().fit(x4, ["a", "b"] as never),
+    /y has the text "a" in row 0[\s\S]*ordinalEncoder/,
+  ],
+  [
+    "an encoder behind an estimator of numbers",
+    () => ml.pipeline({ scale: ml.standardScaler(), encode: ml.oneHotEncoder() }).fit([["a"]]),
+    /standardScaler: x has the text "a" in row 0/,
+  ],
+  [
+    "no category in a pipeline",
+    () => ml.pipeline({ encode: ml.oneHotEncoder() }).fit([[Number.NaN]]),
+    /row 0 has NaN as feature 0/,
+  ],
+  [
+    "texts to split",
+    () => ml.trainTestSplit(x4, [1, 2, 3, "d"] as never),
+    /trainTestSplit: y has the text "d" in row 3/,
+  ],
+  [
+    "binary f1 of three labels",
+    () => ml.f1Score([1, 2, 3], [1, 2, 3], { average: "binary" }),
+    /two labels at most, got 3/,
+  ],
+  ["a start of nmf by another name", () => ml.nmf({ init: "nndsvd" as never }), /init must be one of nndsvda, random/],
+  [
+    "probabilities of one column",
+    () => ml.logLoss([0, 1], [[1], [1]]),
+    /probabilities has 1 column, and truth has 2 labels/,
+  ],
   ["a curve of one label", () => ml.rocAucScore([1, 1], [0, 1]), /takes two labels, got 1/],
   ["ragged categories", () => ml.oneHotEncoder().fit([["a"], ["b", "c"]]), /row 1 has 2 features, not 1/],
-  ["a feature of NaN alone", () => ml.imputer().fit([[Number.NaN]]), /feature 0 has NaN alone/],
+  ["a feature of NaN alone", () => ml.imputer().fit([[Number.NaN]]), /feature 0 has no number, only NaN/],
 ];
 test.each(wrong)("%s is an error", async (_name, run, message) => {
   const told = (async () => run())();
