@@ -101,6 +101,8 @@ export async function bundle(folder, { exports, dependencies }) {
     platform: "node",
     target: "node20.17",
     packages: "external",
+    // A quarter smaller; the modules of dist are there to be read.
+    minifyWhitespace: true,
     // The fields of package.json are about dist, which is built in another folder.
     ignoreAnnotations: true,
     banner: { js: setNames },

@@ -51,7 +51,7 @@ const programs: { readonly [program: string]: (words: readonly string[]) => stri
     const [own, passed] = parted(words);
     const [first = "--help", file = ""] = own;
     if (first.startsWith("<")) return [];
-    const command = ["launch", "checkpoint", "bench"].includes(first) ? `${first} ${file}` : first;
+    const command = ["launch", "checkpoint", "bench", "data", "keys"].includes(first) ? `${first} ${file}` : first;
     const help = helpOf(command);
     if (!help.startsWith(`Usage: heddle ${command === "--help" ? "" : command}`)) return [`no command ${command}`];
     return [...unnamed(own, help), ...lacking(own), ...(isThere(file) ? unnamed(passed, source(file)) : [])];

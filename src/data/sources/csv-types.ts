@@ -7,6 +7,11 @@ export type CsvType = "f32" | "f64" | "i32" | "u8" | "i64" | "bool" | "text";
 /** The types of columns, as options name them. */
 export const csvTypes: readonly CsvType[] = ["f32", "f64", "i32", "u8", "i64", "bool", "text"];
 
+/** Bytes of a file, as a `Buffer` has them: the types of the package need none of Node's. */
+interface Bytes extends Uint8Array {
+  toString(encoding?: "latin1", start?: number, end?: number): string;
+}
+
 /** More digits than this may be another number in f64. */
 const safeDigits = 15;
 
@@ -14,7 +19,7 @@ const safeDigits = 15;
  * Whether f64 has another number in the place of these digits. A whole number up to 1e21 is held if its digits are the ones that
  * JavaScript prints; beyond, numbers are taken as decimals.
  */
-export function isRounded(bytes: Buffer, start: number, end: number, value: number): boolean {
+export function isRounded(bytes: Bytes, start: number, end: number, value: number): boolean {
   if (end - start <= safeDigits || Math.abs(value) >= 1e21) return false;
   const [, sign = "", digits] = /^\s*([+-]?)0*(\d+)\s*$/.exec(bytes.toString("latin1", start, end)) ?? [];
   return digits !== undefined && String(value) !== `${sign === "-" ? "-" : ""}${digits}`;
@@ -23,7 +28,7 @@ export function isRounded(bytes: Buffer, start: number, end: number, value: numb
 const [leastLong, mostLong] = [-(2n ** 63n), 2n ** 63n - 1n];
 
 /** The i64 of these digits; undefined where there is none. */
-export function longIn(bytes: Buffer, start: number, end: number): bigint | undefined {
+export function longIn(bytes: Bytes, start: number, end: number): bigint | undefined {
   const text = bytes.toString("latin1", start, end).trim();
   if (!/^[+-]?\d{1,19}$/.test(text)) return undefined;
   const value = BigInt(text.replace(/^\+/, ""));
@@ -48,7 +53,7 @@ export class ColumnTypes {
   }
 
   /** Sees a field. */
-  see(bytes: Buffer, start: number, end: number): void {
+  see(bytes: Bytes, start: number, end: number): void {
     this.any = true;
     this.bool &&= /^(true|false)$/i.test(bytes.toString("latin1", start, Math.min(end, start + 6)));
     const value = numberIn(bytes, start, end);
