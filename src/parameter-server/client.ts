@@ -171,7 +171,7 @@ export class ServerClient {
     await this.each((link, shard) => link.ask({ type: "rows", shard, heads: JSON.stringify(heads) }, [rows]));
   }
 
-  /** The rows of the tables of each server with their states, as {@link ShardState.tableSnapshot} writes them. */
+  /** The rows of the tables of each server with their states, as `ShardState.tableSnapshot` writes them. */
   tables(version: number): Promise<{ readonly heads: unknown; readonly bytes: Uint8Array }[]> {
     return this.each(async (link, shard) => {
       const { fields, body } = await link.ask({ type: "tables", shard, version });
