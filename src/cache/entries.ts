@@ -2,20 +2,11 @@
  * @module Results on disk, found by what they were made of: a bounded folder of files that may be deleted at any time, used by several
  * processes at once. What cannot be read or written is as if it were not there.
  */
-import { createHash, randomUUID } from "node:crypto";
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { deserialize, serialize } from "node:v8";
+import { writeWholeFile } from "./whole-file.ts";
 
 /** How much a folder may hold. */
 export interface CacheLimits {
@@ -73,14 +64,7 @@ export class DiskCache {
   private write(file: string, content: Uint8Array): void {
     makeCacheFolder(this.folder);
     this.makeRoom(content.length);
-    const temporary = `${file}.${randomUUID()}`;
-    try {
-      writeFileSync(temporary, Buffer.concat([digest(content), content]));
-      // Other processes see the whole file or none.
-      renameSync(temporary, file);
-    } finally {
-      rmSync(temporary, { force: true });
-    }
+    writeWholeFile(file, Buffer.concat([digest(content), content]));
   }
 
   /** Removes files, the longest unused first, until one more of this size fits; half of the room is free then. */

@@ -10,6 +10,7 @@
  */
 import { HeddleError } from "../util/errors.ts";
 import { philox4x32 } from "../util/philox.ts";
+import { mixed } from "./mix.ts";
 
 /** A permutation of `0 … length - 1`. */
 export interface Order {
@@ -54,8 +55,8 @@ export function order(seed: number, epoch: number, length: number, ordinal = 0):
     let left = Math.floor(value / rightSize);
     let right = value - left * rightSize;
     for (let round = 0; round < rounds; round += 2) {
-      left ^= mix(right ^ (keys[round] as number)) & leftMask;
-      right ^= mix(left ^ (keys[round + 1] as number)) & rightMask;
+      left ^= mixed(right ^ (keys[round] as number)) & leftMask;
+      right ^= mixed(left ^ (keys[round + 1] as number)) & rightMask;
     }
     return left * rightSize + right;
   }
@@ -84,14 +85,6 @@ function roundKeys(seed: number, epoch: number, ordinal: number): Uint32Array {
     keys.set(philox4x32([block, ordinal, low32(epoch), (high32(epoch) | orderDomain) >>> 0], key), block * 4);
   }
   return keys;
-}
-
-/** MurmurHash3's 32-bit finaliser: every input bit changes every output bit with probability near one half. */
-function mix(value: number): number {
-  let hash = value;
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return hash ^ (hash >>> 16);
 }
 
 const low32 = (value: number): number => value >>> 0;

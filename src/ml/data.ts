@@ -2,6 +2,7 @@
 
 import type { NestedNumbers, Tensor } from "../functions/index.ts";
 import { dense, evaluate, Matrix, matrix } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { shown } from "../util/show.ts";
 
@@ -52,7 +53,7 @@ function someFeatures(what: string, data: MatrixData): Matrix {
 
 function ofColumns(what: string, x: Matrix, columns: number | undefined): Matrix {
   if (columns === undefined || x.columns === columns) return x;
-  const found = counted(x.columns, "feature");
+  const found = plural(x.columns, "feature");
   throw new HeddleError("shape", `${what}: x has ${found}, and the model was fitted with ${columns}`);
 }
 
@@ -73,7 +74,7 @@ export function targetsOf(
     throw new HeddleError("argument", `${what}: takes ${name}${name === "y" ? ", the targets of the examples" : ""}`);
   const y = asMatrix(what, name, data);
   if (rows !== undefined && y.rows !== rows)
-    throw new HeddleError("shape", `${what}: ${other} has ${counted(rows, "row")}, and ${name} has ${y.rows}`);
+    throw new HeddleError("shape", `${what}: ${other} has ${plural(rows, "row")}, and ${name} has ${y.rows}`);
   if (y.size === 0) throw new HeddleError("shape", `${what}: ${name} has no ${y.rows === 0 ? "rows" : "columns"}`);
   evaluate(y);
   return withoutGaps(what, name, y);
@@ -126,9 +127,6 @@ export function labelsAt(classes: readonly number[], places: ArrayLike<number>):
     1,
   );
 }
-
-/** "1 example", "2 examples". */
-export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 export const columnVector = (values: ArrayLike<number>): Matrix => dense(Float64Array.from(values), values.length, 1);
 

@@ -1,9 +1,10 @@
 /** @module Few features that stand for many: principal components. */
 
 import { binary, eigh, evaluate, flip, type Matrix, qr, rand, svd } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
-import { counted, featuresOf, type MatrixData } from "./data.ts";
+import { featuresOf, type MatrixData } from "./data.ts";
 import { checkChoice, defineEstimator, type Estimator, learnt, type Transformer } from "./model.ts";
 
 /** Options of {@link pca}. */
@@ -116,7 +117,7 @@ export const pca: (options?: Partial<PcaOptions>) => Estimator<PcaModel, PcaOpti
     const components = options.components === 0 ? most : options.components;
     if (components > most || x.rows < 2) {
       const few = x.rows < 2 ? "takes two examples at least" : `there are ${most} at most`;
-      throw new HeddleError("shape", `pca: ${x.toString()} has no ${counted(components, "component")}: ${few}`);
+      throw new HeddleError("shape", `pca: ${x.toString()} has no ${plural(components, "component")}: ${few}`);
     }
     const mean = x.sum(0).div(x.rows);
     evaluate(mean);

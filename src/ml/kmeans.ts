@@ -1,9 +1,10 @@
 /** @module k-means: Lloyd's iteration from centres by k-means++. */
 
 import { binary, concatenate, dense, evaluate, Matrix, seq } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
-import { counted, featuresOf, type MatrixData } from "./data.ts";
+import { featuresOf, type MatrixData } from "./data.ts";
 import { around, relative, squareBetween, squares } from "./distances.ts";
 import {
   checkChoice,
@@ -134,7 +135,7 @@ function learn(data: MatrixData, options: KMeansOptions): ModelState {
   const given = featuresOf("kMeans", data);
   const { clusters, init, maxIterations, tolerance } = options;
   if (given.rows < clusters)
-    throw new HeddleError("shape", `kMeans: ${counted(given.rows, "example")} cannot make ${clusters} clusters`);
+    throw new HeddleError("shape", `kMeans: ${plural(given.rows, "example")} cannot make ${clusters} clusters`);
   const [x, middle] = around(given);
   const numbers = seq(0, clusters - 1).T;
   const least = tolerance * x.var(0).mean().itemSync();

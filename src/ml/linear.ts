@@ -1,9 +1,10 @@
 /** @module Linear regression by least squares, with or without a penalty. */
 
 import { cholesky, diag, evaluate, lstsq, type Matrix, solve, zeros } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkNumber } from "../util/options.ts";
-import { counted, featuresOf, type MatrixData, targetsOf } from "./data.ts";
+import { featuresOf, type MatrixData, targetsOf } from "./data.ts";
 import {
   checkChoice,
   checkIterations,
@@ -164,7 +165,7 @@ function byFactors({ what, x, y, means }: Problem): Matrix {
   if (x.rows < x.columns)
     throw new HeddleError(
       "value",
-      `${what}: ${counted(x.rows, "example")} cannot determine ${counted(x.columns, "coefficient")}`,
+      `${what}: ${plural(x.rows, "example")} cannot determine ${plural(x.columns, "coefficient")}`,
       {
         hint: "take more examples, or use ridge()",
       },

@@ -1,18 +1,10 @@
 /** @module What lies near: the nearest neighbours, and clusters of dense places. */
 
 import { dense, type Matrix } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber } from "../util/options.ts";
-import {
-  columnVector,
-  counted,
-  featuresOf,
-  labelsAt,
-  labelsOf,
-  type MatrixData,
-  rowVector,
-  targetsOf,
-} from "./data.ts";
+import { columnVector, featuresOf, labelsAt, labelsOf, type MatrixData, rowVector, targetsOf } from "./data.ts";
 import { type Distances, eachRowOfDistances } from "./distances.ts";
 import {
   checkChoice,
@@ -101,7 +93,7 @@ function examplesOf(what: string, data: MatrixData, { neighbours }: NeighboursOp
   if (neighbours <= x.rows) return x;
   throw new HeddleError(
     "shape",
-    `${what}: asks for ${counted(neighbours, "neighbour")} of ${counted(x.rows, "example")}`,
+    `${what}: asks for ${plural(neighbours, "neighbour")} of ${plural(x.rows, "example")}`,
   );
 }
 

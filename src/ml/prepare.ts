@@ -1,10 +1,11 @@
 /** @module Features made ready: scaling, what is missing filled in, categories as numbers. */
 
 import { dense, entries, evaluate, Matrix } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { asRecord, checkNumber, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
-import { counted, featuresOf, featuresWithGaps, type MatrixData, rowVector } from "./data.ts";
+import { featuresOf, featuresWithGaps, type MatrixData, rowVector } from "./data.ts";
 import {
   checkChoice,
   defineEstimator,
@@ -212,7 +213,7 @@ function checkRows(what: string, given: unknown, columns?: number): Categories {
   const width = columns ?? (list[0] as readonly Category[]).length;
   for (const [at, row] of list.entries()) {
     if (row.length !== width)
-      throw new HeddleError("shape", `${what}: row ${at} has ${counted(row.length, "feature")}, not ${width}`);
+      throw new HeddleError("shape", `${what}: row ${at} has ${plural(row.length, "feature")}, not ${width}`);
     const odd = row.findIndex((value) => !isCategory(value));
     if (odd >= 0) throw new HeddleError("value", `${what}: row ${at} has ${shown(row[odd])} as feature ${odd}`);
   }

@@ -1,9 +1,10 @@
 /** @module How good predictions are: numbers by the truth and what was predicted, a row for each example. */
 
 import { dense, type Matrix } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
-import { columnOf, counted, type MatrixData, targetsOf } from "./data.ts";
+import { columnOf, type MatrixData, targetsOf } from "./data.ts";
 import { checkChoice } from "./model.ts";
 
 /** A measure of predictions: larger is better, except for errors and losses. */
@@ -172,7 +173,7 @@ export const logLoss: Score = (truth, probabilities) => {
   if (classes.length !== given.columns)
     throw new HeddleError(
       "shape",
-      `logLoss: probabilities has ${counted(given.columns, "column")}, and truth has ${counted(classes.length, "label")}`,
+      `logLoss: probabilities has ${plural(given.columns, "column")}, and truth has ${plural(classes.length, "label")}`,
     );
   const data = given.dataSync();
   const places = new Map(classes.map((label, place) => [label, place]));

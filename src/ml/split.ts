@@ -1,9 +1,10 @@
 /** @module Examples divided into parts for fitting and testing. */
 
 import { evaluate, type Matrix } from "../matrix/index.ts";
+import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../util/options.ts";
-import { counted, featuresOf, labelsOf, type MatrixData, targetsOf } from "./data.ts";
+import { featuresOf, labelsOf, type MatrixData, targetsOf } from "./data.ts";
 import { permutation, uniforms } from "./random.ts";
 
 /** Options of {@link trainTestSplit}. */
@@ -74,7 +75,7 @@ export function trainTestSplit(x: MatrixData, y: MatrixData, options: SplitOptio
   if (tested.length === 0 || trained.length === 0)
     throw new HeddleError(
       "shape",
-      `trainTestSplit: ${test} of ${counted(features.rows, "example")} leaves a part empty`,
+      `trainTestSplit: ${test} of ${plural(features.rows, "example")} leaves a part empty`,
     );
   const split = {
     trainX: rowsOf(features, trained),

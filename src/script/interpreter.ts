@@ -3,29 +3,26 @@
  * what the function reads later, as one program (`heddle/matrix`).
  */
 
-import { existsSync, statSync } from "node:fs";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { isAbsolute, join, resolve } from "node:path";
 import { evaluate, Matrix } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Args, builtinOf, type Given, type Host, wholeOf } from "./builtin.ts";
 import "./builtins/index.ts";
 import { converted, elementsOf, isSingle, literal, rangeOf, returned } from "./conversion.ts";
-import { textOfFile } from "./files.ts";
 import { part, type Range, replaced } from "./indexing.ts";
 import { operate, operateUnary } from "./operators.ts";
-import { parseScript } from "./parser.ts";
+import { isStackFull, nested, placed } from "./places.ts";
 import {
   type Argument,
   type Block,
   type FunctionDefinition,
   formatPlace,
   type IndexRange,
-  type Place,
-  type ScriptFile,
   type Statement,
   type Target,
   type Term,
 } from "./syntax.ts";
+import { type Found, type Unit, Units, unitOf } from "./units.ts";
 import {
   asMatrix,
   asScalar,
@@ -54,12 +51,6 @@ export interface ScriptOptions {
   readonly seed?: number;
 }
 
-/** A file whose functions can be called, with the namespaces that it sources. */
-interface Unit {
-  readonly file: ScriptFile;
-  readonly namespaces: Map<string, Unit>;
-}
-
 interface Scope {
   readonly unit: Unit;
   readonly variables: Map<string, Value>;
@@ -77,8 +68,7 @@ const constants: Readonly<Record<string, number>> = {
 
 /** A run of scripts: their files, library and output. */
 export class Interpreter implements Host {
-  private readonly units = new Map<string, Unit>();
-  private readonly libraryUnits = new Map<string, Unit | undefined>();
+  private readonly units: Units;
   private readonly options: ScriptOptions;
   private folder: string;
   private seeds: number;
@@ -91,16 +81,12 @@ export class Interpreter implements Host {
     this.options = options;
     this.folder = resolve(options.folder ?? ".");
     this.seeds = options.seed ?? 0;
-    for (const library of options.library ?? [])
-      if (!statSync(library, { throwIfNoEntry: false })?.isDirectory())
-        throw new HeddleError("file", `the library ${library} is not a folder`, {
-          hint: "--library, or HEDDLE_DML_LIBRARY, names folders of DML functions",
-        });
+    this.units = new Units(options.library ?? []);
   }
 
   /** Runs a script's text; gives its variables. @throws HeddleError with file, line and column of the script */
   run(source: string, path: string): ReadonlyMap<string, Value> {
-    const unit = this.unitOf(source, path);
+    const unit = unitOf(source, path);
     const frame: Scope = { unit, variables: new Map(), reads: unit.file.reads };
     nested(path, () => this.within(frame, () => this.block(unit.file.body)));
     return frame.variables;
@@ -108,9 +94,9 @@ export class Interpreter implements Host {
 
   /** The functions of a text, to be called with {@link Interpreter.call}. */
   load(source: string, path: string): void {
-    const unit = this.unitOf(source, path);
+    const unit = unitOf(source, path);
     this.frames = [{ unit, variables: new Map(), reads: unit.file.reads }];
-    for (const statement of unit.file.body) if (statement.kind === "source") this.statement(statement);
+    this.units.sourceAll(unit, this.folder);
   }
 
   print(line: string): void {
@@ -137,7 +123,7 @@ export class Interpreter implements Host {
       const result = builtin.run(new Args(builtin, args), this);
       return Array.isArray(result) ? (result as readonly Value[]) : [result as Value];
     }
-    const library = this.libraryFunction(name);
+    const library = this.units.inLibrary(name, this.folder);
     if (library !== undefined) return this.callDefined(library.definition, library.unit, args);
     throw new HeddleError("argument", `there is no function '${name}'`, {
       hint:
@@ -160,12 +146,8 @@ export class Interpreter implements Host {
     }
   }
 
-  private unitOf(source: string, path: string): Unit {
-    return { file: nested(path, () => parseScript(source, path)), namespaces: new Map() };
-  }
-
   /** A function of this file, of a namespace, or of the file of the caller that a name is passed on from, as for `eval`. */
-  private functionOf(name: string): { readonly definition: FunctionDefinition; readonly unit: Unit } | undefined {
+  private functionOf(name: string): Found | undefined {
     const [space, own] = name.includes("::") ? (name.split("::") as [string, string]) : [undefined, name];
     for (let index = this.frames.length - 1; index >= 0; index--) {
       const { unit } = this.frames[index] as Scope;
@@ -175,48 +157,6 @@ export class Interpreter implements Host {
       if (index === this.frames.length - 1 && builtinOf(name) !== undefined) return undefined;
     }
     return undefined;
-  }
-
-  private libraryFunction(name: string): { readonly definition: FunctionDefinition; readonly unit: Unit } | undefined {
-    const plain = name.replace(/^[mfs]_/, "");
-    if (!this.libraryUnits.has(plain)) {
-      const path = (this.options.library ?? []).map((folder) => resolve(folder, `${plain}.dml`)).find(existsSync);
-      this.libraryUnits.set(plain, path === undefined ? undefined : this.sourced(path));
-    }
-    const unit = this.libraryUnits.get(plain);
-    const definition = ["m_", "f_", "s_", ""].map((kind) => unit?.file.functions.get(kind + plain)).find(Boolean);
-    return unit === undefined || definition === undefined ? undefined : { definition, unit };
-  }
-
-  private sourced(path: string): Unit {
-    const known = this.units.get(path);
-    if (known !== undefined) return known;
-    const unit = this.unitOf(textOfFile("source", path), path);
-    this.units.set(path, unit);
-    // Only functions of a sourced file count, and the files that they source.
-    this.within({ unit, variables: new Map(), reads: unit.file.reads }, () => {
-      for (const statement of unit.file.body) if (statement.kind === "source") this.statement(statement);
-    });
-    return unit;
-  }
-
-  /** A sourced file: below the current folder, below the file that sources it, or below a folder around either or the library. */
-  private findSource(path: string, from: string): string {
-    const starts = new Set([
-      this.folder,
-      dirname(resolve(this.folder, from)),
-      ...(this.options.library ?? []).map((one) => resolve(one)),
-    ]);
-    for (const start of starts)
-      for (let folder = start; ; folder = dirname(folder)) {
-        const candidate = resolve(folder, path);
-        if (existsSync(candidate)) return candidate;
-        if (dirname(folder) === folder) break;
-      }
-    throw new HeddleError(
-      "file",
-      `source: there is no file ${path} in ${[...starts].join(", ")} or a folder around ${starts.size === 1 ? "it" : "them"}`,
-    );
   }
 
   private callDefined(definition: FunctionDefinition, unit: Unit, args: readonly Given[]): readonly Value[] {
@@ -299,11 +239,9 @@ export class Interpreter implements Host {
       case "for":
         this.loop(statement);
         return;
-      case "source": {
-        const path = this.findSource(statement.path, this.frame.unit.file.path);
-        this.frame.unit.namespaces.set(statement.as, this.sourced(path));
+      case "source":
+        this.units.source(this.frame.unit, statement, this.folder);
         return;
-      }
       case "setwd":
         this.folder = this.path(statement.path);
     }
@@ -490,32 +428,6 @@ const opposite: Readonly<Record<string, string>> = { "<": ">=", "<=": ">", ">": 
 
 /** Calls of a script whose stack is enough to make an error. */
 const spareCalls = 16;
-
-/** Whether calls are nested more deeply than the stack of JavaScript allows. */
-const isStackFull = (error: unknown): boolean => error instanceof RangeError && error.message.includes("call stack");
-
-/** Runs what goes down an expression. @throws HeddleError `memory` where it is deeper than the stack */
-function nested<Result>(file: string, body: () => Result): Result {
-  try {
-    return body();
-  } catch (error) {
-    if (!isStackFull(error)) throw error;
-    const where = formatPlace({ file, line: 1, column: 1 });
-    throw new HeddleError("memory", "the script has an expression that is nested too deeply", { where });
-  }
-}
-
-/** Runs `body`; an error that has no place in the script gets this one. */
-function placed<Result>(at: Place, body: () => Result): Result {
-  try {
-    return body();
-  } catch (error) {
-    if (error instanceof HeddleError && !error.isPlaced) throw error.at(formatPlace(at));
-    if (error instanceof RangeError && !isStackFull(error))
-      throw new HeddleError("memory", error.message, { where: formatPlace(at), cause: error });
-    throw error;
-  }
-}
 
 /**
  * Runs a DML script.

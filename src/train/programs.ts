@@ -24,7 +24,7 @@ import { type StateLayouts, stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
 import { stepFunction } from "./step.ts";
-import { keyType, type ModelTypes } from "./values.ts";
+import { groups, keyType, type ModelTypes } from "./values.ts";
 
 type StepFunction = ReturnType<typeof stepFunction>;
 type EvaluationFunction = ReturnType<typeof evaluationFunction>;
@@ -54,7 +54,7 @@ function stepOptions(
     ...inputLayouts(state, batchLayout(mesh, rows), (path) => endRequestLayout(mesh, settings, path)),
     outputLayouts: state.kept,
     // A step updates these in place, unless the values before the step may be needed again.
-    donate: settings.keepsValues === true ? [] : ["params", "optimizer", "state"],
+    donate: settings.keepsValues === true ? [] : groups,
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
     plan: rows === wholeRows(settings) && stage === lastStage(settings) ? settings.plan : undefined,
   };

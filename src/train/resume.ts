@@ -1,10 +1,11 @@
 /** @module Resuming a training from the newest checkpoint that verifies on every rank. */
 import type { OpenCheckpoint } from "../checkpoints/types.ts";
 import { HeddleError } from "../util/errors.ts";
+import { checkFits } from "./fits.ts";
 import { host } from "./host.ts";
 import type { Candidates, HostFiles } from "./host-interface.ts";
 import type { RunParts } from "./parts.ts";
-import { checkFits, disposeState, importState, type Restored, type RunState } from "./state.ts";
+import { disposeState, importState, type Restored, type RunState } from "./state.ts";
 
 /**
  * Restores a run: each rank reads the bytes that its devices need, and verifies them. A checkpoint that is damaged for any rank is left

@@ -11,6 +11,9 @@ export interface TrainState {
   readonly state: Tensors;
 }
 
+/** The parts of a state, which are the first part of a value's name in checkpoints. */
+export const groups = ["params", "optimizer", "state"] as const;
+
 /** The name, in the state of layers, of all rows that servers have of tables (u8): in checkpoints, and at the beginning and the end of a run. */
 export const tablesState = "(tables)";
 

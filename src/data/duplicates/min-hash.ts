@@ -3,13 +3,7 @@
  * chapter 3 of Leskovec, Rajaraman and Ullman, Mining of Massive Datasets).
  */
 
-/** The 32 bits of a number, mixed so that each bit of the input changes half of the output: the last step of MurmurHash3 (Appleby). */
-function mixed(bits: number): number {
-  let hash = bits;
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
-}
+import { mixed } from "../mix.ts";
 
 /** A hash of a text: FNV-1a over its UTF-16 units, mixed. */
 function textHash(text: string): number {

@@ -1,11 +1,12 @@
 /** @module MurmurHash3 of texts, 32 bits (Appleby, 2011: https://github.com/aappleby/smhasher, `MurmurHash3_x86_32`), as scikit-learn's FeatureHasher has it. */
+import { mixed } from "../../data/mix.ts";
 
 const encoder = new TextEncoder();
 let scratch = new Uint8Array(1024);
 
 const rotated = (value: number, bits: number): number => (value << bits) | (value >>> (32 - bits));
 
-const mixed = (word: number): number => Math.imul(rotated(Math.imul(word, 0xcc9e2d51), 15), 0x1b873593);
+const scrambled = (word: number): number => Math.imul(rotated(Math.imul(word, 0xcc9e2d51), 15), 0x1b873593);
 
 /** The hash of a text's UTF-8 as a signed 32-bit number. `seed` has 32 bits; default 0. */
 export function murmur3(text: string, seed = 0): number {
@@ -21,13 +22,10 @@ export function murmur3(text: string, seed = 0): number {
       ((bytes[at + 1] as number) << 8) |
       ((bytes[at + 2] as number) << 16) |
       ((bytes[at + 3] as number) << 24);
-    hash = (Math.imul(rotated(hash ^ mixed(word), 13), 5) + 0xe6546b64) | 0;
+    hash = (Math.imul(rotated(hash ^ scrambled(word), 13), 5) + 0xe6546b64) | 0;
   }
   let rest = 0;
   for (let at = length - 1; at >= whole; at--) rest = (rest << 8) | (bytes[at] as number);
-  if (whole < length) hash ^= mixed(rest);
-  hash ^= length;
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return hash ^ (hash >>> 16);
+  if (whole < length) hash ^= scrambled(rest);
+  return mixed(hash ^ length) | 0;
 }

@@ -1,17 +1,8 @@
 /** @module Compiled programs on disk: a folder for each, named by its content; the last used ones are kept. */
-import { createHash, randomUUID } from "node:crypto";
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
 import { basename, extname, join } from "node:path";
+import { writeWholeFile } from "../../cache/whole-file.ts";
 import type { Compiled } from "./compile.ts";
 
 /** How many programs a cache holds. */
@@ -35,7 +26,7 @@ export function writeProgram(cache: string, files: readonly ProgramFile[]): stri
   const folder = join(programs, createHash("sha256").update(JSON.stringify(texts)).digest("hex"));
   const isNew = !existsSync(folder);
   mkdirSync(folder, { recursive: true });
-  for (const [index, name] of [...names.values()].entries()) writeWhole(join(folder, name), texts[index] as string);
+  for (const [index, name] of [...names.values()].entries()) keepFile(join(folder, name), texts[index] as string);
   const now = new Date();
   utimesSync(folder, now, now);
   if (isNew) removeOldest(programs);
@@ -58,16 +49,9 @@ function linkedText({ code, imports, links }: ProgramFile, names: ReadonlyMap<st
   return text + code.slice(done);
 }
 
-/** Writes a file unless it is there as it should be; readers see the whole file or none. */
-function writeWhole(file: string, text: string): void {
-  if (existsSync(file) && readFileSync(file, "utf8") === text) return;
-  const temporary = `${file}.${randomUUID()}`;
-  try {
-    writeFileSync(temporary, text);
-    renameSync(temporary, file);
-  } finally {
-    rmSync(temporary, { force: true });
-  }
+/** Writes a file unless it is there as it should be. */
+function keepFile(file: string, text: string): void {
+  if (!existsSync(file) || readFileSync(file, "utf8") !== text) writeWholeFile(file, text);
 }
 
 /** Removes the programs that were not used for the longest time; half of them where there are too many. */

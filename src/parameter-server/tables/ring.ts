@@ -1,5 +1,5 @@
 /** @module Which server has a row: consistent hashing with virtual nodes (Karger et al., 1997; DeCandia et al., 2007). */
-import { mixed } from "./row-index.ts";
+import { mixed } from "../../data/mix.ts";
 
 /** Points of each server on the ring: more make parts more equal. */
 const virtualNodes = 256;

@@ -1,17 +1,9 @@
 /** @module Which record has a row: a hash table with open addressing in typed arrays, since a table has up to 10^8 rows. */
+import { mixed } from "../../data/mix.ts";
 
 const free = -1;
 /** Part of the places that may be taken. */
 const load = 0.6;
-
-/** A 32-bit hash: the finaliser of MurmurHash3. */
-export function mixed(value: number): number {
-  let hash = value ^ (value >>> 16);
-  hash = Math.imul(hash, 0x85ebca6b);
-  hash ^= hash >>> 13;
-  hash = Math.imul(hash, 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
-}
 
 /** Maps ids of rows, from 0 to 2^31 - 1, to numbers of records. */
 export class RowIndex {

@@ -1,5 +1,5 @@
 /** @module How often a row was pushed: a count-min sketch (Cormode & Muthukrishnan, 2005), which may count too much, never too little. */
-import { mixed } from "./row-index.ts";
+import { mixed } from "../../data/mix.ts";
 
 const depth = 4;
 const columns = 2 ** 18;
