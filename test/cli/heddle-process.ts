@@ -23,6 +23,10 @@ export function environment(variables: NodeJS.ProcessEnv = {}): NodeJS.ProcessEn
   };
 }
 
+/** What a run says on the error stream, without the lines on slow ranks: they tell of the machine, which others may use. */
+export const withoutSpeed = (stderr: string): string =>
+  stderr.replace(/^heddle: rank \d+ (is slow|came last): .*\n/gm, "");
+
 /** Runs the command to its end, in this folder or another. */
 export function heddle(args: readonly string[], variables: NodeJS.ProcessEnv = {}, cwd = process.cwd()): Ended {
   const { status, stdout, stderr } = spawnSync(process.execPath, [...start, ...args], {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
-import { started } from "../cli/heddle-process.ts";
+import { started, withoutSpeed } from "../cli/heddle-process.ts";
 import { expectClose } from "../support/close.ts";
 
 const script = fileURLToPath(new URL("./scripts/fit.ts", import.meta.url));
@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 async function run(workers: number, ...args: string[]): Promise<string[]> {
   const given = ["run", script, "--workers", `${workers}`, "--", ...args];
   const { stdout, stderr } = await started(given, { TMPDIR: folder }).ended;
-  expect(stderr).toBe("");
+  expect(withoutSpeed(stderr)).toBe("");
   return Array.from({ length: workers }, (_unused, rank) => new RegExp(`@${rank} (.*)`).exec(stdout)?.[1] ?? "");
 }
 
