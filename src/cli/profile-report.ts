@@ -4,6 +4,7 @@ import { workSeconds } from "../cost/index.ts";
 import type { ProgramProfile, RankProfile } from "../executors/index.ts";
 import { inMessageOrder, type Message } from "../program/messages.ts";
 import { listed } from "../util/text.ts";
+import { type InputReport, inputOf } from "./profile-input.ts";
 
 /** Time of some calls per step of their program. */
 export interface ProfileLine {
@@ -41,6 +42,8 @@ export interface ProgramReport {
   readonly predictedMilliseconds: number;
   /** Mean time between the end of a run and the beginning of the next one: the device had nothing to do. */
   readonly idleMilliseconds: number;
+  /** The part of it in which the training waited for the next batch; undefined where the program takes no batches. */
+  readonly input?: InputReport;
   /** Mean time in collectives and waiting for those under way, waiting for the others included. */
   readonly communicationMilliseconds: number;
   /** Mean time of collectives under way in which the device did something else. */
@@ -63,6 +66,8 @@ export interface ProfileReport {
     readonly medianMilliseconds: number;
     readonly communicationMilliseconds: number;
     readonly hiddenMilliseconds: number;
+    /** Mean time of a step in which the device waited for its batch. */
+    readonly inputMilliseconds?: number;
     /** In a pipeline, the share of the step in which the rank waits for messages: measured, and predicted. */
     readonly waits?: { readonly measured: number; readonly predicted: number };
   }[];
@@ -92,7 +97,7 @@ function median(values: readonly number[]): number {
 /** Puts the ranks' profiles together. @param ranks at least one, rank 0 first */
 export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
   const first = ranks[0] as RankProfile;
-  const programs = first.programs.map((program) => reportProgram(program, first.limits));
+  const programs = reportPrograms(first);
   programs.sort((a, b) => b.runs * b.meanMilliseconds - a.runs * a.meanMilliseconds);
   const main = programs[0]?.name;
   const waits = waitsOf(ranks.map(({ programs }) => programs.find(({ name }) => name === main)));
@@ -101,11 +106,12 @@ export function reportOf(ranks: readonly RankProfile[]): ProfileReport {
     isa: first.isa,
     limits: first.limits,
     programs,
-    ranks: ranks.map(({ rank, programs: rankPrograms, limits }) => {
-      const program = rankPrograms.find(({ name }) => name === main);
-      const report = program === undefined ? undefined : reportProgram(program, limits);
-      const { medianMilliseconds = 0, communicationMilliseconds = 0, hiddenMilliseconds = 0 } = report ?? {};
-      return { rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds, ...waits?.[rank] };
+    ranks: ranks.map((profile) => {
+      const { rank } = profile;
+      const report = reportPrograms(profile).find(({ name }) => name === main);
+      const { medianMilliseconds = 0, communicationMilliseconds = 0, hiddenMilliseconds = 0, input } = report ?? {};
+      const batches = input === undefined ? {} : { inputMilliseconds: input.milliseconds };
+      return { rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds, ...batches, ...waits?.[rank] };
     }),
   };
 }
@@ -120,6 +126,14 @@ interface CallTime {
   readonly predictedMilliseconds: number;
   readonly flops: number;
   readonly bytes: number;
+}
+
+function reportPrograms(profile: RankProfile): ProgramReport[] {
+  const input = inputOf(profile);
+  return profile.programs.map((program) => {
+    const waited = input.get(program);
+    return { ...reportProgram(program, profile.limits), ...(waited === undefined ? {} : { input: waited }) };
+  });
 }
 
 function reportProgram(program: ProgramProfile, limits: RankProfile["limits"]): ProgramReport {
@@ -284,6 +298,7 @@ function formatProgram(program: ProgramReport): string[] {
       (program.hiddenMilliseconds === 0 ? "" : `hidden behind the rest ${part(program.hiddenMilliseconds)}, `) +
       `between calls ${part(program.betweenMilliseconds)}, ` +
       `idle between steps ${ms(program.idleMilliseconds)} ms`,
+    ...(program.input === undefined ? [] : [formatInput(program.input)]),
     "",
     ...table("by kernel", byKernel),
     "",
@@ -292,11 +307,15 @@ function formatProgram(program: ProgramReport): string[] {
   ];
 }
 
+const formatInput = ({ milliseconds, share, byStep }: InputReport): string =>
+  `waiting for batches ${ms(milliseconds)} ms (${percent(share)}), at most ${ms(Math.max(...byStep))} ms before a step`;
+
 function formatRanks({ ranks, programs }: ProfileReport): string[] {
   const lines = ranks.map(
-    ({ rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds, waits }) =>
+    ({ rank, medianMilliseconds, communicationMilliseconds, hiddenMilliseconds, inputMilliseconds, waits }) =>
       `  rank ${rank}  median ${ms(medianMilliseconds)} ms, communication ${ms(communicationMilliseconds)} ms` +
       (hiddenMilliseconds === 0 ? "" : `, hidden ${ms(hiddenMilliseconds)} ms`) +
+      (inputMilliseconds === undefined ? "" : `, waiting for batches ${ms(inputMilliseconds)} ms`) +
       (waits === undefined
         ? ""
         : `, waits for others ${percent(waits.measured)} (predicted ${percent(waits.predicted)})`),

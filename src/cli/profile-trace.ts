@@ -15,26 +15,36 @@ export interface TraceEvent {
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
-/** Lines of a process: what the device does, and the communication beside it. */
+/** Lines of a process: what the device does, the communication beside it, and what the training waits for. */
 const deviceLine = 0;
 const besideLine = 1;
+const inputLine = 2;
 
 /** Runs and their calls in the order of time; the calls inside a loop or branch are in the arguments of its event. */
 export function traceOf(ranks: readonly RankProfile[]): { readonly traceEvents: readonly TraceEvent[] } {
   const begins = ranks.flatMap(({ programs }) => programs.flatMap(({ runs }) => runs.map((run) => run[0] as number)));
   const origin = begins.reduce((least, begin) => Math.min(least, begin), Infinity);
-  const traceEvents = ranks.flatMap(({ rank, programs }): TraceEvent[] => [
+  const nameOf = (pid: number, tid: number, name: string): TraceEvent => {
+    return { name: "thread_name", ph: "M", pid, tid, args: { name } };
+  };
+  const traceEvents = ranks.flatMap(({ rank, programs, input }): TraceEvent[] => [
     { name: "process_name", ph: "M", pid: rank, tid: deviceLine, args: { name: `rank ${rank}` } },
     ...(programs.some(({ calls }) => calls.some((call) => call.beside))
-      ? [
-          { name: "thread_name", ph: "M" as const, pid: rank, tid: deviceLine, args: { name: "steps" } },
-          { name: "thread_name", ph: "M" as const, pid: rank, tid: besideLine, args: { name: "communication" } },
-        ]
+      ? [nameOf(rank, deviceLine, "steps"), nameOf(rank, besideLine, "communication")]
       : []),
+    ...(input === undefined ? [] : [nameOf(rank, inputLine, "input"), ...waitsOf(input, rank, origin)]),
     ...programs.flatMap((program) => program.runs.flatMap((run) => eventsOf(program, run, rank, origin))),
   ]);
   return { traceEvents };
 }
+
+/** The waits for batches, from the first step that counts on. */
+const waitsOf = (input: NonNullable<RankProfile["input"]>, pid: number, origin: number): TraceEvent[] =>
+  input
+    .filter(([start]) => start >= origin)
+    .map(([start, dur]) => {
+      return { pid, tid: inputLine, name: "waiting for the batch", cat: "input", ph: "X", ts: start - origin, dur };
+    });
 
 function eventsOf({ name, calls }: ProgramProfile, run: readonly number[], pid: number, origin: number): TraceEvent[] {
   const begin = (run[0] as number) - origin;

@@ -9,6 +9,7 @@ export {
   type ProfileRequest,
   type ProgramProfile,
   parseRankProfile,
+  profiledInput,
   profiledSteps,
   type RankProfile,
 } from "./native/profile.ts";

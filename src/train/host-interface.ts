@@ -142,6 +142,8 @@ export interface HostProcess {
   keep(file: string, text: () => string): void;
   /** The number of steps under `heddle profile`; undefined elsewhere. */
   profiledSteps(): number | undefined;
+  /** The same batches; `heddle profile` learns how long each one was waited for. */
+  profiledInput<Value>(batches: AsyncGenerator<Value, void>): AsyncGenerator<Value, void>;
   /** Under `heddle plan`: plans a step, hands over the text and ends the process. */
   planAndEnd(settings: Settings, types: ModelTypes, meshes: readonly Mesh[]): Promise<never>;
 }

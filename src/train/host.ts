@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { openCheckpoint, stepProblem } from "../checkpoints/open.ts";
 import { isDamage } from "../checkpoints/series.ts";
 import { elasticMember } from "../elastic/member.ts";
-import { profiledSteps } from "../executors/index.ts";
+import { profiledInput, profiledSteps } from "../executors/index.ts";
 import { readPlan } from "../io/plan-file.ts";
 import { readSafetensors, savedBy } from "../io/safetensors.ts";
 import { modelMetadata } from "../io/saved-model.ts";
@@ -75,6 +75,7 @@ const ownProcess: HostProcess = {
   member: elasticMember,
   joinPartners,
   profiledSteps,
+  profiledInput,
   planAndEnd,
 };
 

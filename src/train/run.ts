@@ -195,7 +195,7 @@ export class Run {
       seed: settings.seed,
       signal,
     });
-    for await (const batch of batches) {
+    for await (const batch of host.process?.profiledInput(batches) ?? batches) {
       await this.flight.room();
       if (await this.keepsBack(batch)) {
         batch.release();

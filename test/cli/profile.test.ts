@@ -120,6 +120,37 @@ describe("the report", () => {
     );
   });
 
+  // The runs of the step are from 1000 to 11,000 and from 13,000 to 23,000.
+  test.each<{ name: string; waits: [number, number][]; other?: [number, number]; milliseconds: number }>([
+    { name: "within the first run and the gap after it", waits: [[10_500, 2000]], milliseconds: 1.5 },
+    { name: "beside a run alone", waits: [[1500, 9000]], milliseconds: 0 },
+    { name: "before the first run that counts", waits: [[0, 900]], milliseconds: 0 },
+    { name: "after the last run", waits: [[23_500, 900]], milliseconds: 0 },
+    { name: "into the next run, which does not need it", waits: [[12_000, 5000]], milliseconds: 1 },
+    {
+      name: "two of them",
+      waits: [
+        [11_000, 500],
+        [12_000, 250],
+      ],
+      milliseconds: 0.75,
+    },
+    { name: "another program runs meanwhile", waits: [[11_000, 2000]], other: [11_500, 1e6], milliseconds: 1 },
+  ])("the wait for a batch: $name", ({ waits, other, milliseconds }) => {
+    const evaluation = { ...step, name: "evaluate", runs: [[...(other ?? []), ...(step.runs[0] ?? []).slice(2)]] };
+    const programs = other === undefined ? [step] : [step, evaluation];
+    const [first, second] = [{ ...rank(0, programs), input: waits }, rank(1)];
+    const report = reportOf([first, second]);
+    const { input } = report.programs.find(({ name }) => name === "step") ?? {};
+    expect(input?.milliseconds ?? 0).toBeCloseTo(milliseconds);
+    expect(input?.share ?? 0).toBeCloseTo(milliseconds / 22);
+    expect(input?.byStep ?? [0]).toHaveLength(1);
+    expect(report.ranks[0]?.inputMilliseconds ?? 0).toBeCloseTo(milliseconds);
+    expect(report.ranks[1]?.inputMilliseconds).toBeUndefined();
+    if (milliseconds === 1.5)
+      expect(formatReport(report)).toContain("\nwaiting for batches 1.50 ms (6.8 %), at most 1.50 ms before a step\n");
+  });
+
   test("a collective beside the rest costs what is waited for it; the rest of it is hidden", () => {
     const [both] = reportOf([rank(0, [overlapped])]).programs;
     expect(both?.communicationMilliseconds).toBeCloseTo(1);
@@ -200,6 +231,15 @@ describe("the trace", () => {
       [["collective allReduce", 0, 5000]],
     );
     expect(traceEvents.every(({ tid }) => tid === 0)).toBe(true);
+  });
+
+  test("what the training waits for has a line of its own, from the first step on", () => {
+    const input: [number, number][] = [
+      [500, 100],
+      [10_500, 2000],
+    ];
+    const waits = traceOf([{ ...rank(0), input }]).traceEvents.filter(({ cat }) => cat === "input");
+    expect(waits.map(({ tid, ts, dur }) => [tid, ts, dur])).toEqual([[2, 9500, 2000]]);
   });
 
   test("calls lie within their step; what a loop holds is told by the loop", () => {

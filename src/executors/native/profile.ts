@@ -62,6 +62,8 @@ export interface RankProfile {
   /** Measured peaks of all threads: f32 operations per second, and bytes per second from memory. */
   readonly limits: { readonly flops: number; readonly bytes: number };
   readonly programs: readonly ProgramProfile[];
+  /** Each time that a training waited for its next batch: start (microseconds since the epoch) and length in microseconds. Absent where nothing trains. */
+  readonly input?: readonly (readonly [start: number, length: number])[];
 }
 
 function requested(): ProfileRequest | undefined {
@@ -87,6 +89,21 @@ export function sharedProfiler(): Profiler | undefined {
   return profiler;
 }
 
+/** The same batches; under `heddle profile` the time until each one is noted. */
+export function profiledInput<Value>(batches: AsyncGenerator<Value, void>): AsyncGenerator<Value, void> {
+  const profiler = sharedProfiler();
+  return profiler === undefined ? batches : timed(batches, profiler);
+}
+
+async function* timed<Value>(batches: AsyncGenerator<Value, void>, profiler: Profiler): AsyncGenerator<Value, void> {
+  let asked = performance.now();
+  for await (const batch of batches) {
+    profiler.waited(asked, performance.now());
+    yield batch;
+    asked = performance.now();
+  }
+}
+
 interface Noted {
   readonly lowered: LoweredProgram;
   readonly machine: Machine | undefined;
@@ -100,7 +117,8 @@ const maxPrograms = 500;
 export class Profiler {
   private readonly request: ProfileRequest;
   private readonly programs: Noted[] = [];
-  private machine: Omit<RankProfile, "version" | "rank" | "programs"> | undefined;
+  private machine: Omit<RankProfile, "version" | "rank" | "programs" | "input"> | undefined;
+  private readonly input: (readonly [start: number, length: number])[] = [];
 
   constructor(request: ProfileRequest) {
     this.request = request;
@@ -122,11 +140,16 @@ export class Profiler {
     };
   }
 
+  /** Takes a wait for a batch, by the milliseconds of `performance.now()`. */
+  waited(from: number, to: number): void {
+    this.input.push([1e3 * (performance.timeOrigin + from), 1e3 * (to - from)]);
+  }
+
   /** The profile so far. */
   profile(rank: number): RankProfile {
     const machine = this.machine ?? { threads: 0, isa: "", limits: { flops: 0, bytes: 0 } };
     const programs = this.programs.filter(({ runs }) => runs.length > 0).map((noted) => this.describe(noted, rank));
-    return { version: 1, rank, ...machine, programs };
+    return { version: 1, rank, ...machine, programs, ...(this.input.length > 0 ? { input: this.input } : {}) };
   }
 
   /** Writes the file of this rank. */
