@@ -1,6 +1,6 @@
 /**
- * @module A parameter server of Heddle in a process of its own, and a client that answers lines of a call's name with its milliseconds, as
- * servers.py does.
+ * @module A parameter server of Heddle in a process of its own, and a client that answers lines of a number and a call's name with the
+ * milliseconds of each of so many calls, as servers.py does.
  *
  *     heddle-servers.ts <dense numbers> <rows of the table> <width> <rows of a request>
  */
@@ -75,7 +75,10 @@ if (process.argv[2] === "server") {
   };
   const calls: { readonly [name: string]: () => () => Promise<unknown> } = {
     "dense push": () => () => ofDense.push(gradient, []),
-    "dense pull": () => () => ofDense.client.pull(ofDense.version),
+    "dense pull": () => async () => {
+      const { client, version } = ofDense;
+      client.recycle(await client.pull(version));
+    },
     "rows push": () => {
       const ids = rows();
       const values = new Uint8Array(new Float32Array(ids.length * width).fill(1).buffer);
@@ -83,15 +86,17 @@ if (process.argv[2] === "server") {
     },
     "rows pull": () => {
       const ids = rows();
-      return () => ofRows.client.rows(ofRows.version, [ids]);
+      const { client } = ofRows;
+      return async () => client.recycle(await client.rows(ofRows.version, [ids]));
     },
   };
   console.log("ready");
   for await (const line of createInterface({ input: process.stdin })) {
-    const call = (calls[line.trim()] as () => () => Promise<unknown>)();
+    const [, times = "", name = ""] = /^(\d+) (.*)$/.exec(line.trim()) ?? [];
+    const prepared = Array.from({ length: Number(times) }, () => (calls[name] as () => () => Promise<unknown>)());
     const before = performance.now();
-    await call();
-    console.log(performance.now() - before);
+    for (const call of prepared) await call();
+    console.log((performance.now() - before) / prepared.length);
   }
   for (const { client } of [ofDense, ofRows]) client.close();
   child.disconnect();

@@ -1,4 +1,5 @@
-"""Parameter servers of PyTorch (RPC) and Ray (actors): a client that answers lines of a row's name with its milliseconds.
+"""Parameter servers of PyTorch (RPC) and Ray (actors): a client that answers lines of a number and a call's name with the
+milliseconds of each of so many calls.
 
     servers.py torch|ray|loopback <dense numbers> <rows of the table> <width> <rows of a request>
 """
@@ -20,14 +21,15 @@ def rows_of(seed):
 
 
 def serve(calls):
-    """Answers each line on stdin: the name of a call, whose time is printed."""
+    """Answers each line on stdin: a number and the name of a call, which is made so often; the time of each is printed."""
     print("ready", flush=True)
     for line in sys.stdin:
-        name = line.strip()
-        prepared = calls[name]()
+        times, name = line.strip().split(" ", 1)
+        prepared = [calls[name]() for _ in range(int(times))]
         before = time.perf_counter()
-        prepared()
-        print(1000 * (time.perf_counter() - before), flush=True)
+        for call in prepared:
+            call()
+        print(1000 * (time.perf_counter() - before) / len(prepared), flush=True)
 
 
 def with_torch():

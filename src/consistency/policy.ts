@@ -74,6 +74,8 @@ export interface Policy {
   readonly worker: WorkerRule;
   /** Workers of a step that are not waited for: there must be more workers than that. Default 0. */
   readonly backups?: number;
+  /** Whether the policy looks at the sizes of updates, which workers then tell. Default false. */
+  readonly sized?: boolean;
   /** Whether updates are averaged or summed unless the user says otherwise. */
   readonly merging: Merging;
   /** Whether a worker that waits may begin clock `worker.begun`. */

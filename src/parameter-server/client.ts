@@ -5,6 +5,7 @@ import type { Begun, Statistics } from "./coordinator.ts";
 import { Link, type Reply } from "./link.ts";
 import type { PullRequest, PushRequest, Rule } from "./requests.ts";
 import { bytesOfPieces, type Piece, type Shard } from "./shards.ts";
+import { leases } from "./shared/leases.ts";
 import { SentLists } from "./tables/key-cache.ts";
 import { ownerOf } from "./tables/ring.ts";
 import { listsAsBytes, type RowList, type Rows, split } from "./tables/row-lists.ts";
@@ -140,6 +141,16 @@ export class ServerClient {
       fields["same"] === true ? body : body.subarray((dense[shard] as Uint8Array).length),
     );
     return { params: joinedParams(this.shards, dense), rows: rowsFromServers(tables, parts, lists, after) };
+  }
+
+  /**
+   * The values of a pull are not read any more: their memory may be that of the next one. Pulls whose values are never given back take memory
+   * that is collected.
+   */
+  recycle(values: Bytes | readonly Uint8Array[]): void {
+    const kept = new Set(this.pulled.map(({ buffer }) => buffer));
+    const own = new Map([...values.values()].map((bytes) => [bytes.buffer, bytes]));
+    for (const [buffer, bytes] of own) if (!kept.has(buffer)) leases.end(bytes);
   }
 
   /** Rows of the tables alone, beside what a clock is computed from. */

@@ -5,6 +5,8 @@ import { type Channel, greet } from "../executors/remote/channel.ts";
 import { parseAnswer } from "../executors/remote/messages.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Request } from "./requests.ts";
+import { Asking } from "./shared/asking.ts";
+import { SharedFile } from "./shared/shared-file.ts";
 
 /** An answer: its fields, and bytes. */
 export interface Reply {
@@ -45,6 +47,8 @@ export class Link {
   private readonly options: LinkOptions;
   private readonly open = new Map<number, Open>();
   private channel: Channel | undefined;
+  /** Bodies in memory that both sides have, if the server is on this machine. */
+  private asking: Asking | undefined;
   private next = 1;
   private failure: HeddleError | undefined;
   private closed = false;
@@ -82,7 +86,8 @@ export class Link {
   private send(n: number): void {
     const { request, body } = this.open.get(n) as Open;
     this.sent += body.reduce((sum, { length }) => sum + length, 0);
-    this.channel?.send({ ...request, n }, ...body);
+    const placed = this.asking?.place(n, request.type, body) ?? { fields: {}, body };
+    this.channel?.send({ ...request, ...placed.fields, n }, ...placed.body);
   }
 
   private async connect(): Promise<void> {
@@ -139,18 +144,23 @@ export class Link {
     channel.onFrame((frame) => {
       const answer = parseAnswer(frame, this.options.name);
       if (answer === undefined) return channel.close(`${this.name} sent a malformed answer`);
-      const { body } = frame;
-      this.received += body.length;
+      const { body, head } = frame;
+      if (answer.n === 0 && head["memory"] !== undefined) return this.asking?.agree(head["memory"]);
       const asked = this.open.get(answer.n);
       this.open.delete(answer.n);
+      const plain = new Uint8Array(body.buffer, body.byteOffset, body.length);
+      const whole = this.asking?.taken(answer.n, asked?.request.type ?? "", head["shared"], plain) ?? plain;
+      this.received += whole.length;
       if (answer.error !== undefined) {
         if (answer.n === 0) this.fail(answer.error);
         else asked?.reject(answer.error);
-      } else asked?.resolve({ fields: frame.head, body: new Uint8Array(body.buffer, body.byteOffset, body.length) });
+      } else asked?.resolve({ fields: head, body: whole });
     });
     channel.onEnd(() => {
       clearInterval(this.pulse);
       this.channel = undefined;
+      this.asking?.close();
+      this.asking = undefined;
       if (!this.closed && this.failure === undefined) void this.connect();
     });
     this.pulse = setInterval(() => {
@@ -159,6 +169,11 @@ export class Link {
     }, 250 * timeout);
     this.pulse.unref();
     channel.send({ type: "hello", role, client, incarnation, n: 0 });
+    const file = SharedFile.create();
+    if (file !== undefined) {
+      this.asking = new Asking(file);
+      channel.send({ type: "memory", path: file.path, n: 0 });
+    }
     for (const n of [...this.open.keys()].sort((a, b) => a - b)) this.send(n);
   }
 

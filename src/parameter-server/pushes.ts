@@ -62,10 +62,12 @@ export class Pushes {
     return kept;
   }
 
-  /** Forgets the pushes of a worker from a clock on. */
-  drop(worker: number, from: number): void {
+  /** Forgets the pushes of a worker from a clock on, and gives them. */
+  drop(worker: number, from: number): Kept[] {
     const own = this.kept.get(worker);
-    for (const clock of own?.keys() ?? []) if (clock >= from) own?.delete(clock);
+    const dropped = [...(own ?? [])].filter(([clock]) => clock >= from);
+    for (const [clock] of dropped) own?.delete(clock);
+    return dropped.map(([, push]) => push);
   }
 
   /** All that is known, for a copy; without `withKept` only what was named. */

@@ -1,5 +1,6 @@
 /** @module The closed table of requests to a parameter server. Everything that arrives is checked against it. */
 import { HeddleError } from "../util/errors.ts";
+import type { Region } from "./shared/shared-file.ts";
 
 /** Requests, in the usual order of a session. Workers are numbered from 0; every request has a number `n`, which its answer repeats. */
 export type Request =
@@ -39,6 +40,8 @@ export type Request =
   | { readonly type: "rows"; readonly shard: number; readonly heads: string }
   /** The rows of a shard's tables: for checkpoints. */
   | { readonly type: "tables"; readonly shard: number; readonly version: number }
+  /** The file in memory that the asker has made for bodies. The answer has what is at its beginning, or nothing where it cannot be opened. */
+  | { readonly type: "memory"; readonly path: string }
   | { readonly type: "statistics" }
   | { readonly type: "ping" };
 
@@ -203,6 +206,7 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
   finish: {},
   snapshot: { shard, copy: flag, version: (value) => count(value) },
   tables: { shard, version: (value) => count(value) },
+  memory: { path: text },
   statistics: {},
   ping: {},
 };
@@ -212,6 +216,10 @@ export interface Asked {
   readonly n: number;
   readonly request: Request;
   readonly body: Uint8Array;
+  /** A part of the file in memory, for the body and the answer's. */
+  readonly region: Region | undefined;
+  /** Bytes of the body that are there; undefined: the body followed the head. */
+  readonly shared: number | undefined;
 }
 
 /** A message of a link. */
@@ -227,5 +235,14 @@ export function parseRequest({ head, body }: Message): Asked {
   if (!count(n) || checks === undefined) throw new HeddleError("link", "a request of an unknown type");
   for (const [field, check] of Object.entries(checks))
     if (!check(head[field])) throw new HeddleError("link", `a request '${type}' with a malformed ${field}`);
-  return { n: n as number, request: head as unknown as Request, body };
+  const { region, shared } = head;
+  const whole = Array.isArray(region) && region.length === 2 && region.every((value) => count(value));
+  const [offset, size] = whole ? (region as [number, number]) : [0, 0];
+  if ((region !== undefined && !whole) || (shared !== undefined && !count(shared, size)))
+    throw new HeddleError("link", `a request '${type}' with a malformed region`);
+  return {
+    ...{ n: n as number, request: head as unknown as Request, body },
+    region: whole ? { offset, size } : undefined,
+    shared: shared as number | undefined,
+  };
 }

@@ -383,6 +383,8 @@ class Server implements ParameterServer {
           rows: this.shards.get(this.options.index)?.tableRows ?? [],
           ...(this.coordinator === undefined ? {} : { statistics: this.coordinator.statistics }),
         };
+      // The links themselves answer it.
+      case "memory":
       case "ping":
         return {};
     }

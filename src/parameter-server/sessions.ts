@@ -4,7 +4,9 @@ import { type Channel, type Frame, greet } from "../executors/remote/channel.ts"
 import { listen } from "../executors/remote/listen.ts";
 import { errorHead } from "../executors/remote/messages.ts";
 import { HeddleError } from "../util/errors.ts";
-import { parseRequest, type Request } from "./requests.ts";
+import { type Asked, parseRequest, type Request } from "./requests.ts";
+import { leases } from "./shared/leases.ts";
+import { leastShared, SharedFile } from "./shared/shared-file.ts";
 
 const helloMilliseconds = 5000;
 /** Links that may be in their hello at once; of more, the oldest gives way. */
@@ -17,9 +19,11 @@ export interface Session {
   role: "worker" | "server" | undefined;
   client: number;
   incarnation: number;
+  /** The file in memory for bodies, if the asker is on this machine. */
+  file: SharedFile | undefined;
 }
 
-/** An answer: its fields, and the parts of its bytes. */
+/** An answer: its fields, and the parts of its bytes, each with a lease that sending ends. */
 export interface Answer {
   readonly [field: string]: unknown;
   readonly body?: readonly Uint8Array[];
@@ -87,7 +91,7 @@ export class Sessions {
     this.greeting.delete(socket);
     if (channel === undefined) return;
     channel.mostBody = this.options.mostBytes();
-    const session: Session = { channel, peer, role: undefined, client: 0, incarnation: 0 };
+    const session: Session = { channel, peer, role: undefined, client: 0, incarnation: 0, file: undefined };
     channel.onFrame((frame) => void this.take(session, frame));
     const watch = setInterval(() => {
       if (channel.silence > 1000 * timeout) channel.close(`${peer} has sent nothing for ${timeout} s`);
@@ -95,6 +99,8 @@ export class Sessions {
     watch.unref();
     channel.onEnd(() => {
       clearInterval(watch);
+      session.file?.close();
+      session.file = undefined;
       const { role, client } = session;
       this.workerLinks.delete(session);
       for (const resolve of this.idleWaits.splice(0)) resolve();
@@ -108,15 +114,21 @@ export class Sessions {
     try {
       const asked = parseRequest(frame);
       ({ n } = asked);
-      const { request, body } = asked;
-      this.received += body.length;
+      const { request } = asked;
       this.admit(session, request);
-      const bytes = new Uint8Array(body.buffer, body.byteOffset, body.length);
-      const { body: parts = [], ...fields } = await this.options.answer(session, request, bytes);
+      if (request.type === "memory") return channel.send({ n, memory: opened(session, request.path) });
+      const body = bodyOf(session, asked);
+      this.received += body.length;
+      const { body: parts = [], ...fields } = await this.options.answer(session, request, body);
       // The shards say how large a request may be.
       if (request.type === "create") channel.mostBody = this.options.mostBytes();
-      this.sent += parts.reduce((sum, { length }) => sum + length, 0);
-      channel.send({ n, ...fields }, ...parts);
+      const bytes = parts.reduce((sum, { length }) => sum + length, 0);
+      this.sent += bytes;
+      const { region } = asked;
+      const isShared = region !== undefined && bytes >= leastShared && bytes <= region.size;
+      if (isShared && session.file?.write(region.offset, parts) === true) channel.send({ n, ...fields, shared: bytes });
+      else channel.send({ n, ...fields }, ...parts);
+      for (const one of [body, ...parts]) leases.end(one);
     } catch (error) {
       channel.send(errorHead(n, error));
       // A request that is not in the table is no mistake of an honest client.
@@ -146,4 +158,21 @@ export class Sessions {
     if (request.type === "push" && request.incarnation !== incarnation)
       throw new HeddleError("protocol", `a push of another life of worker ${client}`);
   }
+}
+
+/** Opens the file of an asker; what is at its beginning, or an empty text. */
+function opened(session: Session, path: string): string {
+  session.file?.close();
+  session.file = SharedFile.open(path);
+  session.file?.unname();
+  return session.file?.token ?? "";
+}
+
+/** The body of a request. @throws HeddleError `link` for one that is too large, or not in the file */
+function bodyOf({ channel, file }: Session, { body, region, shared }: Asked): Uint8Array {
+  if (shared === undefined || region === undefined) return new Uint8Array(body.buffer, body.byteOffset, body.length);
+  if (shared > channel.mostBody) throw new HeddleError("link", `a body of ${shared} bytes`);
+  const whole = file?.read(region.offset, shared);
+  if (whole === undefined) throw new HeddleError("link", "a body that is not in the memory of both sides");
+  return whole;
 }

@@ -16,6 +16,7 @@ import { copied, type GradientHead, type Kept, Pushes, type PushesHead, restored
 import type { Entry, Part, PushRequest, RunningMean } from "./requests.ts";
 import { parseShard } from "./shard-spec.ts";
 import { bytesOfPieces, type Shard } from "./shards.ts";
+import { leases } from "./shared/leases.ts";
 import { ownerOf } from "./tables/ring.ts";
 import type { RowList } from "./tables/row-lists.ts";
 import { type TableHead, TableState } from "./tables/table-state.ts";
@@ -60,7 +61,8 @@ export class ShardState {
   private params: DeviceBuffer[] | undefined;
   private slots: DeviceBuffer[] = [];
   private grads: DeviceBuffer[] = [];
-  private pulled: Promise<Uint8Array> | undefined;
+  /** The parameters as bytes, once they were pulled, until the next step; with a lease. */
+  private pulled: Uint8Array | undefined;
   private tail: Promise<unknown> = Promise.resolve();
   private waiting: { readonly version: number; readonly resolve: () => void }[] = [];
 
@@ -100,6 +102,19 @@ export class ShardState {
     this.wake();
   }
 
+  /** Takes parameters in the place of its own; states stay. @throws HeddleError `link` for another number of bytes */
+  replace(bytes: Uint8Array): Promise<void> {
+    this.checkBytes("parameters", bytes, this.paramBytes);
+    return this.inOrder(() => {
+      let offset = 0;
+      for (const buffer of this.params as DeviceBuffer[]) {
+        buffer.write(bytes.subarray(offset, offset + buffer.bytes));
+        offset += buffer.bytes;
+      }
+      this.forgetPulled();
+    });
+  }
+
   /** Bytes of the largest request that can be right: all values, or a push with rows. */
   get mostBytes(): number {
     return this.tables.length === 0 ? this.stateBytes : mostRowBytes;
@@ -118,6 +133,7 @@ export class ShardState {
   /** Checks that the shard has these rows. @throws HeddleError `link` */
   checkRows(lists: readonly RowList[]): void {
     const { index, count, tables } = this.shard;
+    if (count === 1) return;
     const owner = ownerOf(count);
     for (const [table, list] of lists.entries()) {
       const other = list.find((id) => owner(id) !== index);
@@ -136,8 +152,9 @@ export class ShardState {
     const gradient = parseGradient(this.shard, lists, grads);
     if (rates.length !== this.shard.rates)
       throw new HeddleError("link", `a push with ${rates.length} learning rates for ${this.shard.rates}`);
-    if (this.pushes.isNew(client, clock, incarnation))
-      this.pushes.keep(client, clock, { incarnation, rates, gradient });
+    if (!this.pushes.isNew(client, clock, incarnation)) return;
+    leases.share(grads);
+    this.pushes.keep(client, clock, { incarnation, rates, gradient });
   }
 
   /** Applies entries of the log; those that are applied already are left out. Resolves with the new version. */
@@ -167,10 +184,11 @@ export class ShardState {
     await this.reached(version);
     return this.inOrder(async () => {
       const same = has === -1 || has === this.version;
-      if (!same) this.pulled ??= this.joined(this.params as DeviceBuffer[]);
       const rows = lists.map((list, table) => (this.tables[table] as TableState).pull(list));
-      const dense = same ? [] : [await (this.pulled as Promise<Uint8Array>)];
-      return { parts: [...dense, ...rows], version: this.version, same };
+      if (same) return { parts: rows, version: this.version, same };
+      this.pulled ??= await this.readParams();
+      leases.share(this.pulled);
+      return { parts: [this.pulled, ...rows], version: this.version, same };
     });
   }
 
@@ -263,20 +281,20 @@ export class ShardState {
         await this.step(entry.parts, entry.mean);
         break;
       case "drop":
-        this.pushes.take(entry.worker, entry.clock);
+        endLease(this.pushes.take(entry.worker, entry.clock));
         break;
       case "close":
         this.means.delete(entry.group);
         break;
       case "left":
-        this.pushes.drop(entry.worker, entry.clock);
+        for (const push of this.pushes.drop(entry.worker, entry.clock)) endLease(push);
         break;
     }
   }
 
   private async step(parts: readonly Part[], mean: RunningMean | undefined): Promise<void> {
     const kept = parts.map(({ worker, clock, weight }) => ({ ...this.pushes.take(worker, clock), weight }));
-    this.pulled = undefined;
+    this.forgetPulled();
     const [first] = kept;
     if (first === undefined) return;
     const gradient = this.gradient(kept, mean);
@@ -284,6 +302,8 @@ export class ShardState {
     for (const [index, table] of this.tables.entries())
       await table.step(gradient.rows[index] as Gradient["rows"][number], { step: this.steps, rates: first.rates });
     this.steps++;
+    // A running mean may be the push itself.
+    if (mean === undefined) for (const push of kept) endLease(push);
   }
 
   /** The weighted sum of pushes, or what is new in a running mean. */
@@ -358,6 +378,21 @@ export class ShardState {
     });
   }
 
+  private forgetPulled(): void {
+    if (this.pulled !== undefined) leases.end(this.pulled);
+    this.pulled = undefined;
+  }
+
+  private async readParams(): Promise<Uint8Array> {
+    const whole = leases.take(this.paramBytes);
+    let offset = 0;
+    for (const buffer of this.params as DeviceBuffer[]) {
+      await buffer.read(whole.subarray(offset, offset + buffer.bytes));
+      offset += buffer.bytes;
+    }
+    return whole;
+  }
+
   private async joined(buffers: readonly DeviceBuffer[]): Promise<Uint8Array> {
     return concatenated(await Promise.all(buffers.map((buffer) => buffer.read())));
   }
@@ -380,6 +415,9 @@ export class ShardState {
     for (const { resolve } of due) resolve();
   }
 }
+
+/** The bytes of a push are not read any more. */
+const endLease = ({ gradient: { dense } }: Kept): void => leases.end(dense);
 
 /** Reads what rows there are of each old shard's tables. @throws HeddleError `link` */
 function parseHeads(text: string): readonly (readonly TableHead[])[] {

@@ -14,6 +14,9 @@ export interface Begin {
 export interface UpdateLog {
   readonly workers: number;
   readonly servers: number;
+  readonly policy: string;
+  /** The number of filters of pushes. */
+  readonly filters: number;
   readonly begins: readonly Begin[];
   readonly entries: readonly Entry[];
 }
@@ -23,7 +26,7 @@ export const updateLogFile = "updates.jsonl";
 
 /** A line of the file. */
 export type LogLine =
-  | { readonly workers: number; readonly servers: number; readonly policy: string }
+  | { readonly workers: number; readonly servers: number; readonly policy: string; readonly filters?: number }
   | { readonly begin: Begin }
   | { readonly index: number; readonly entry: Entry };
 
@@ -42,12 +45,19 @@ export const logTo =
 export function parseUpdateLog(text: string): UpdateLog {
   const begins = new Map<string, Begin>();
   const entries: Entry[] = [];
-  let [workers, servers] = [0, 0];
+  let [workers, servers, filters] = [0, 0, 0];
+  let policy = "bsp";
   for (const line of text.split("\n")) {
     if (line === "") continue;
     const value = readLine(line);
-    if (Number.isSafeInteger(value["workers"]) && Number.isSafeInteger(value["servers"]))
-      [workers, servers] = [Number(value["workers"]), Number(value["servers"])];
+    if (Number.isSafeInteger(value["workers"]) && Number.isSafeInteger(value["servers"])) {
+      [workers, servers, filters] = [value["workers"], value["servers"], value["filters"] ?? 0].map(Number) as [
+        number,
+        number,
+        number,
+      ];
+      policy = String(value["policy"] ?? policy);
+    }
     const { begin, entry, index } = value as Partial<{ begin: Begin; entry: unknown; index: number }>;
     if (begin !== undefined && !isBegin(begin, servers))
       throw new HeddleError("log", "the log of updates has a malformed begin of a clock");
@@ -61,7 +71,7 @@ export function parseUpdateLog(text: string): UpdateLog {
     entries[index as number] = entry;
   }
   if (workers === 0) throw new HeddleError("log", "the log of updates does not say how many workers there were");
-  return { workers, servers, begins: [...begins.values()], entries };
+  return { workers, servers, policy, filters, begins: [...begins.values()], entries };
 }
 
 function isBegin({ worker, clock, versions }: Begin, servers: number): boolean {

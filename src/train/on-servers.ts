@@ -1,8 +1,10 @@
 /** @module A training whose parameters and update rule are on parameter servers: this process as a worker of it. */
 import { randomBytes } from "node:crypto";
-import { policyNamed } from "../consistency/index.ts";
+import { type Policy, policyNamed } from "../consistency/index.ts";
+import { trainsLocally } from "../consistency/server-policy.ts";
 import { localRuntime } from "../executors/runtime.ts";
 import { fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
+import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { type Bytes, ServerClient } from "../parameter-server/client.ts";
@@ -10,6 +12,7 @@ import { largestMagnitude } from "../parameter-server/gradients.ts";
 import { describeStatistics } from "../parameter-server/report.ts";
 import { type ParameterServer, serveParameters } from "../parameter-server/server.ts";
 import { bytesOfPieces, type Shard } from "../parameter-server/shards.ts";
+import type { Rows } from "../parameter-server/tables/row-lists.ts";
 import type { TableSpec } from "../parameter-server/tables/table-spec.ts";
 import { replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
@@ -20,6 +23,8 @@ import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import { Tally } from "./history.ts";
+import { LocalCopy } from "./local-copy.ts";
+import { LocalSteps } from "./local-steps.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
 import { contents } from "./replay.ts";
 import { trainingShards, workerMesh, workerTraining } from "./server-plan.ts";
@@ -121,7 +126,9 @@ class ServerUpdates implements Updates {
   private readonly place: Place;
   private readonly client: ServerClient;
   private shards: readonly Shard[];
-  private readonly policy: string;
+  private readonly policy: Policy;
+  /** Under a policy whose workers train copies of their own. */
+  private steps: LocalSteps | undefined;
   private readonly served: ServerTables | undefined;
   private specs: readonly TableSpec[] = [];
   /** The rows of tables after the end. */
@@ -138,7 +145,7 @@ class ServerUpdates implements Updates {
     const { world, policy } = readEnvironment();
     this.follows = rank !== 0;
     const { settings, types } = whole;
-    this.policy = settings.server?.policy ?? policy ?? "bsp";
+    this.policy = policyNamed(settings.server?.policy ?? policy ?? "bsp");
     const smallest = Math.min(...settings.data.batchSizes);
     if (smallest < world)
       throw new HeddleError("data", `train: a batch of ${smallest} rows cannot be shared by ${world} workers`, {
@@ -146,9 +153,13 @@ class ServerUpdates implements Updates {
       });
     const own = workerTraining(settings, rank, world);
     const { served, programs } = servedTables(whole, own, runtime);
+    if (served !== undefined && trainsLocally(this.policy))
+      throw new HeddleError("option", `policy '${this.policy.spec}' does not go with tables on servers`, {
+        hint: "a worker has no copy of a table: bsp, ssp:3 and async push each gradient",
+      });
     this.served = served;
     this.own = { ...own, programs };
-    this.shards = trainingShards(settings, types, place.servers.length);
+    this.shards = trainingShards(settings, types, place.servers.length, { policy: this.policy });
     this.client = new ServerClient({ ...place, worker: rank, incarnation: Date.now() });
   }
 
@@ -161,35 +172,39 @@ class ServerUpdates implements Updates {
     const where =
       own === undefined ? `on ${many}` : servers.length === 1 ? "on a server in this process" : "on the workers";
     return [
-      `parameters ${where}, policy ${this.policy}, ${world} ${world === 1 ? "worker" : "workers"}: a clock of a worker pushes and pulls ${megabytes(total)} each`,
+      `parameters ${where}, policy ${this.policy.spec}, ${world} ${world === 1 ? "worker" : "workers"}: a clock of a worker pushes and pulls ${megabytes(total)} each`,
     ];
   }
 
   async begin({ values, key, position }: RunState): Promise<RunState> {
     const { policy } = this;
+    const { settings, types } = this.whole;
     this.specs = (await this.served?.specs(this.own)) ?? [];
-    this.shards = trainingShards(this.whole.settings, this.whole.types, this.place.servers.length, this.specs);
-    this.clock = await this.client.open(this.shards, { policy, merging: this.whole.settings.server?.merging });
+    this.shards = trainingShards(settings, types, this.place.servers.length, { tables: this.specs, policy });
+    this.clock = await this.client.open(this.shards, { policy: policy.spec, merging: settings.server?.merging });
+    const slots = await contents(values.optimizer);
     const { steps, epoch, batch, orderOffset, rateScale } = position;
     if (!this.follows) {
       const start: Start = { steps, epoch, batch, orderOffset, rateScale, key: [...(await key.data())] };
       const trained = trainedPart(this.whole.types.trained, values.params);
       const packed = await this.served?.packed(values.state);
       if (packed !== undefined) await this.client.loadTables(packed.heads, packed.bytes);
-      await this.client.load(await contents(trained), await contents(values.optimizer), steps, JSON.stringify(start));
+      await this.client.load(await contents(trained), slots, steps, JSON.stringify(start));
     }
     const start = JSON.parse(await this.client.start()) as Start;
     const perEpoch = this.own.settings.data.batchesPerEpoch;
     const begun = await this.client.clock(this.clock, 0);
     this.clock = begun.clock;
     // A worker that comes back goes on after its last clock.
-    const batches = start.epoch * perEpoch + start.batch + this.clock;
+    const own = this.clock * policy.worker.pushEvery;
+    const batches = start.epoch * perEpoch + start.batch + own;
     this.version = begun.version;
     this.stopped = begun.stop;
     const optimizer = mapTypes(this.own.types.state.optimizer as Tensors, (type) =>
       this.tensor(type, new Uint8Array(bytesOf(type))),
     );
     const params = await this.pulled(values.params, begun.version);
+    if (trainsLocally(policy)) await this.beginLocally(slots, start.steps + own);
     const startKey = this.tensor(keyType, new Uint8Array(Uint32Array.from(start.key).buffer));
     for (const leaf of flattenTree<Tensor>(values.optimizer, isTensor).leaves) leaf.dispose();
     return {
@@ -197,7 +212,7 @@ class ServerUpdates implements Updates {
       key: startKey,
       position: {
         ...position,
-        steps: start.steps + this.clock,
+        steps: start.steps + own,
         epoch: Math.floor(batches / perEpoch),
         batch: batches % perEpoch,
         orderOffset: start.orderOffset,
@@ -208,23 +223,40 @@ class ServerUpdates implements Updates {
 
   async step(values: TrainState, { rows, rates }: StepDone): Promise<TrainState> {
     const grads = await contents(values.optimizer);
-    await this.client.push(this.clock, grads, rates, this.served?.gradients(grads) ?? []);
+    if (this.steps !== undefined)
+      return { ...values, params: this.replaced(values.params, await this.steps.step(grads, rates, rows)) };
+    await this.pushed(grads, rates, rows, this.served?.gradients(grads));
+    return { ...values, params: await this.pulled(values.params, this.version) };
+  }
+
+  /** A copy of the parameters of now, which this worker trains. */
+  private async beginLocally(slots: Bytes, steps: number): Promise<void> {
+    const { settings, types } = this.whole;
+    const copy = new LocalCopy(trainingShards(settings, types, 1)[0] as Shard, this.runtime);
+    copy.load(await this.client.pull(this.version), slots, steps);
+    this.steps = new LocalSteps(this.policy.worker, copy, settings.dtype, {
+      push: (grads, rates, rows) => this.pushed(grads, rates, rows),
+      pull: () => this.client.pull(this.version),
+    });
+  }
+
+  /** Pushes gradients, which ends a clock, and waits for the next one. */
+  private async pushed(grads: Bytes, rates: readonly number[], rows: number, ofTables: readonly Rows[] = []) {
+    await this.client.push(this.clock, grads, rates, ofTables);
     const next = this.clock + 1;
-    const { clock, version, stop } = await this.client.clock(next, rows, this.sizeOf(values.optimizer, grads));
+    const { clock, version, stop } = await this.client.clock(next, rows, this.sizeOf(grads));
     this.missed = clock - next;
     this.clock = clock;
     this.version = version;
     this.stopped ||= stop;
-    return { ...values, params: await this.pulled(values.params, version) };
   }
 
-  /** The largest magnitude of gradients. */
-  private sizeOf(tree: Tensors, grads: Bytes): number {
-    const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
-    return largestMagnitude(
-      leaves,
-      paths.map((path) => grads.get(path) as Uint8Array),
-    );
+  /** The largest magnitude of gradients, for policies that bound it. */
+  private sizeOf(grads: Bytes): number {
+    if (this.policy.sized !== true) return 0;
+    const { dtype } = this.whole.settings;
+    const types = [...grads.values()].map(({ length }) => ({ dtype, shape: [length / dtypes[dtype].bytes] }));
+    return largestMagnitude(types, [...grads.values()]);
   }
 
   get tables(): TablesOfUpdates | undefined {
@@ -248,7 +280,10 @@ class ServerUpdates implements Updates {
   }
 
   async state(values: TrainState): Promise<TrainState> {
-    const { slots } = await this.client.snapshot(this.version);
+    const isOwn = this.policy.worker.carries === "difference";
+    const slots = isOwn
+      ? await (this.steps as LocalSteps).copy.slots()
+      : (await this.client.snapshot(this.version)).slots;
     const { optimizer } = this.whole.types.state;
     const state = { ...values, optimizer: this.tree(optimizer as Tensors, slots) };
     const { served } = this;
@@ -280,6 +315,7 @@ class ServerUpdates implements Updates {
   }
 
   async finish(values: TrainState, stop: boolean): Promise<TrainState> {
+    await this.steps?.flush();
     await this.client.leave(stop);
     this.version = await this.client.finish();
     const params = await this.pulled(values.params, this.version);
@@ -297,6 +333,7 @@ class ServerUpdates implements Updates {
 
   async close(): Promise<void> {
     this.client.close();
+    this.steps?.copy.close();
     const { own } = this.place;
     // Other workers may still pull from this one.
     if (this.finished) await own?.idle();
@@ -305,7 +342,10 @@ class ServerUpdates implements Updates {
 
   /** All parameters, with those of the servers in a version; the ones before are disposed of. */
   private async pulled(params: Tensors, version: number): Promise<Tensors> {
-    return this.replaced(params, await this.client.pull(version));
+    const values = await this.client.pull(version);
+    const next = this.replaced(params, values);
+    this.client.recycle(values);
+    return next;
   }
 
   /** Parameters with those that servers gave; the ones before are disposed of. Windows of tables stay. */

@@ -3,6 +3,8 @@
  * parameters, in the same steps, so the same bits on processors of one instruction set.
  */
 import { readFileSync } from "node:fs";
+import { policyNamed } from "../consistency/index.ts";
+import { trainsLocally } from "../consistency/server-policy.ts";
 import { distribute, fromShards, isTensor, meshOf, type Tensor, type Tensors } from "../functions/index.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
@@ -82,6 +84,11 @@ class Replay {
   private readonly workers: Worker[];
 
   constructor(log: UpdateLog, whole: Training, runtime: Runtime, first: RunState) {
+    if (trainsLocally(policyNamed(log.policy)) || log.filters > 0)
+      throw new HeddleError(
+        "log",
+        `train: server.replay: a log under ${log.filters > 0 ? "filters" : `policy '${log.policy}'`} does not have all that its pushes were computed from`,
+      );
     this.log = log;
     this.whole = whole;
     this.runtime = runtime;
@@ -98,7 +105,7 @@ class Replay {
   private async begin(): Promise<void> {
     const { log, whole, workers, runtime } = this;
     const each = await Promise.all(workers.map(({ served, own }) => served?.specs(own)));
-    this.pieces = trainingShards(whole.settings, whole.types, log.servers, each[0]);
+    this.pieces = trainingShards(whole.settings, whole.types, log.servers, { tables: each[0] });
     this.shards = this.pieces.map((pieces) => new ShardState(JSON.stringify(pieces), runtime));
     const packed = await workers[0]?.served?.packed(this.first.values.state);
     if (packed === undefined) return;

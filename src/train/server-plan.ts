@@ -1,8 +1,10 @@
 /** @module The plan of a training on parameter servers: what lives where, what moves in each clock, and what that costs. */
 
+import { type Policy, policyNamed } from "../consistency/index.ts";
 import type { Tensors } from "../functions/index.ts";
 import type { TensorType } from "../ir/shape.ts";
 import { isTensorType } from "../ir/shape.ts";
+import { sgd } from "../optim/index.ts";
 import { bytesOfPieces, type Shard, shardsOf } from "../parameter-server/shards.ts";
 import type { TableSpec } from "../parameter-server/tables/table-spec.ts";
 import { deviceCount, type Machine, type Mesh, machineFor, mesh } from "../plan/index.ts";
@@ -25,13 +27,18 @@ export function trainedTypes({ trained, state }: ModelTypes): Tensors {
 }
 
 /** The shards of a training. */
-export const trainingShards = (
+export function trainingShards(
   { optimizer, dtype }: Settings,
   types: ModelTypes,
   servers: number,
-  tables: readonly TableSpec[] = [],
-): Shard[] =>
-  shardsOf(optimizer, { params: trainedTypes(types), slots: types.state.optimizer as Tensors, dtype }, servers, tables);
+  { tables = [], policy }: { readonly tables?: readonly TableSpec[] | undefined; readonly policy?: Policy } = {},
+): Shard[] {
+  const params = trainedTypes(types);
+  // The servers add what they are sent: the optimizer and its state are the workers'.
+  if (policy?.worker.carries === "difference")
+    return shardsOf(sgd({ learningRate: 1 }), { params, slots: {}, dtype }, servers);
+  return shardsOf(optimizer, { params, slots: types.state.optimizer as Tensors, dtype }, servers, tables);
+}
 
 /** The training of one of several workers: its rows of each batch, and gradients in place of the optimizer's state. */
 export function workerTraining(whole: Settings, rank: number, world: number) {
@@ -49,7 +56,9 @@ export function serverLines(settings: Settings, types: ModelTypes, devices: Mesh
   const { servers = ["?"], serve = false, policy } = readEnvironment();
   const workers = deviceCount(devices);
   const count = serve ? workers : servers.length;
-  const shards = trainingShards(settings, types, count);
+  const shards = trainingShards(settings, types, count, {
+    policy: policyNamed(settings.server?.policy ?? policy ?? "bsp"),
+  });
   const copies = Math.min(2, count);
   const lines = [
     `servers    ${count}${serve ? ", on the workers" : ""}; policy ${settings.server?.policy ?? policy ?? "bsp"}; ` +

@@ -19,14 +19,19 @@ export function elasticAveraging(period: number, elasticity: number): Policy {
  * One exchange: moves the worker's values towards the server's, and gives what the server adds to its own. The sum of both stays as it
  * is.
  */
-export function elasticExchange(local: Float64Array, server: Float64Array, elasticity: number): Float64Array {
+export function elasticExchange<Values extends Float32Array | Float64Array>(
+  local: Values,
+  server: Values,
+  elasticity: number,
+): Values {
   if (local.length !== server.length)
     throw new HeddleError("shape", `elasticExchange: ${local.length} values and ${server.length}`);
-  return local.map((value, index) => {
-    const moved = elasticity * (value - (server[index] as number));
-    local[index] = value - moved;
-    return moved;
-  });
+  const moved = local.slice() as Values;
+  for (const [index, value] of local.entries()) {
+    moved[index] = elasticity * (value - (server[index] as number));
+    local[index] = value - (moved[index] as number);
+  }
+  return moved;
 }
 
 registerPolicy({

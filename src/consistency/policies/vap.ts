@@ -19,6 +19,7 @@ export function valueBounded(value: number): Policy {
     spec,
     worker: plainWorker,
     merging: "sum",
+    sized: true,
     mayBegin({ worker, begun }) {
       const sum = unseen.reduce((total, update) => total + (update.worker === worker ? update.size : 0), 0);
       return sum <= value / Math.sqrt(begun + 1);

@@ -45,21 +45,21 @@ function units(key: readonly [number, number], dtype: "f32" | "f64"): (position:
   return (position) => first.at(position) * 2 ** -32 + (second.at(position) >>> 11) * 2 ** -53;
 }
 
-/** Gives a function that writes the initial values of a row. */
+/** Gives a function that writes the initial values of a row of so many numbers, from a place on. */
 export function initialRows({
   keys,
   std,
   padding,
   dtype,
-}: InitialRows): (id: number, into: Float32Array | Float64Array) => void {
+}: InitialRows): (id: number, into: Float32Array | Float64Array, at: number, size: number) => void {
   const [a, b, c, d] = keys as [number, number, number, number];
   const [radius, angle] = [units([a, b], dtype), units([c, d], dtype)];
-  return (id, into) => {
-    if (std === 0 || id === padding) return void into.fill(0);
-    const start = id * into.length;
+  return (id, into, at, size) => {
+    if (std === 0 || id === padding) return void into.fill(0, at, at + size);
+    const start = id * size;
     // Box and Muller, as `random.normal`.
-    for (let column = 0; column < into.length; column++)
-      into[column] =
+    for (let column = 0; column < size; column++)
+      into[at + column] =
         std * Math.sqrt(-2 * Math.log(1 - radius(start + column))) * Math.cos(2 * Math.PI * angle(start + column));
   };
 }

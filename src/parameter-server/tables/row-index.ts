@@ -9,62 +9,65 @@ const load = 0.6;
 export class RowIndex {
   /** Number of rows. */
   size = 0;
-  private keys = new Int32Array(64).fill(free);
-  private records = new Int32Array(64);
+  /** In each place a row and its record, side by side, so that both are in one line of the cache. */
+  private places = new Int32Array(2 * 64).fill(free);
 
   /** The record of a row; -1 if there is none. */
   get(id: number): number {
-    const place = this.place(id);
-    return this.keys[place] === id ? (this.records[place] as number) : -1;
+    const at = 2 * this.place(id);
+    return this.places[at] === id ? (this.places[at + 1] as number) : -1;
   }
 
   /** Adds a row that is not there. */
   set(id: number, record: number): void {
-    if (this.size + 1 > load * this.keys.length) this.grow();
-    const place = this.place(id);
-    this.keys[place] = id;
-    this.records[place] = record;
+    if (this.size + 1 > load * this.count) this.grow();
+    this.put(id, record);
     this.size++;
   }
 
   /** Removes a row that is there. */
   delete(id: number): void {
-    const mask = this.keys.length - 1;
+    const { places } = this;
+    const mask = this.count - 1;
     let hole = this.place(id);
     // Later rows of the same run move back, so that no place needs a mark (Knuth, volume 3, 6.4, algorithm R).
-    for (let at = (hole + 1) & mask; this.keys[at] !== free; at = (at + 1) & mask) {
-      const home = mixed(this.keys[at] as number) & mask;
+    for (let at = (hole + 1) & mask; places[2 * at] !== free; at = (at + 1) & mask) {
+      const home = mixed(places[2 * at] as number) & mask;
       if (((at - home) & mask) < ((at - hole) & mask)) continue;
-      this.keys[hole] = this.keys[at] as number;
-      this.records[hole] = this.records[at] as number;
+      places.copyWithin(2 * hole, 2 * at, 2 * at + 2);
       hole = at;
     }
-    this.keys[hole] = free;
+    places[2 * hole] = free;
     this.size--;
   }
 
   /** All rows in ascending order. */
   sorted(): Int32Array<ArrayBuffer> {
-    return this.keys.filter((key) => key !== free).sort();
+    return this.places.filter((id, at) => at % 2 === 0 && id !== free).sort();
+  }
+
+  private get count(): number {
+    return this.places.length / 2;
+  }
+
+  private put(id: number, record: number): void {
+    const at = 2 * this.place(id);
+    this.places[at] = id;
+    this.places[at + 1] = record;
   }
 
   private place(id: number): number {
-    const { keys } = this;
-    const mask = keys.length - 1;
+    const { places } = this;
+    const mask = this.count - 1;
     let at = mixed(id) & mask;
-    while (keys[at] !== free && keys[at] !== id) at = (at + 1) & mask;
+    while (places[2 * at] !== free && places[2 * at] !== id) at = (at + 1) & mask;
     return at;
   }
 
   private grow(): void {
-    const { keys, records } = this;
-    this.keys = new Int32Array(2 * keys.length).fill(free);
-    this.records = new Int32Array(2 * keys.length);
-    for (const [old, id] of keys.entries()) {
-      if (id === free) continue;
-      const place = this.place(id);
-      this.keys[place] = id;
-      this.records[place] = records[old] as number;
-    }
+    const { places } = this;
+    this.places = new Int32Array(2 * places.length).fill(free);
+    for (let at = 0; at < places.length; at += 2)
+      if (places[at] !== free) this.put(places[at] as number, places[at + 1] as number);
   }
 }

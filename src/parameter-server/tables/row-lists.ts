@@ -79,10 +79,11 @@ export function split(
   owner: (id: number) => number,
   servers: number,
 ): { readonly lists: readonly RowList[]; readonly places: readonly Int32Array[] } {
+  if (servers === 1) return { lists: [list], places: [list.map((_id, at) => at)] };
   const owners = new Uint16Array(list.length);
   const counts = new Array<number>(servers).fill(0);
-  for (const [at, id] of list.entries()) {
-    const server = owner(id);
+  for (let at = 0; at < list.length; at++) {
+    const server = owner(list[at] as number);
     owners[at] = server;
     counts[server] = (counts[server] as number) + 1;
   }

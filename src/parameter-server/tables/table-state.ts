@@ -5,8 +5,8 @@ import type { TensorType } from "../../ir/shape.ts";
 import { parseProgram, verifyProgram } from "../../program/index.ts";
 import type { Runtime } from "../../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../../runtime/executor.ts";
-import { concatenated } from "../../util/bytes.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { leases } from "../shared/leases.ts";
 import { initialRows } from "./initial-rows.ts";
 import { Pages } from "./pages.ts";
 import { RowIndex } from "./row-index.ts";
@@ -26,6 +26,8 @@ interface Block {
   readonly program: Executable;
   readonly rate: TensorType;
   buffers: readonly DeviceBuffer[];
+  /** For each but the gradient: what is written to it, and read from it. */
+  readonly staged: readonly Int32Array<ArrayBuffer>[];
 }
 
 /** What is not in the rows themselves, as text: bytes follow. */
@@ -40,7 +42,7 @@ export class TableState {
   private readonly runtime: Runtime;
   private readonly rowBytes: number;
   private readonly recordBytes: number;
-  private readonly initial: (id: number, into: Float32Array | Float64Array) => void;
+  private readonly initial: ReturnType<typeof initialRows>;
   private readonly index = new RowIndex();
   private readonly pages: Pages;
   private readonly sketch: Sketch | undefined;
@@ -65,16 +67,17 @@ export class TableState {
     return this.index.size;
   }
 
-  /** The values of rows: those that do not exist have their initial ones, and still do not exist. */
+  /** The values of rows, with a lease: those that do not exist have their initial ones, and still do not exist. */
   pull(list: RowList): Uint8Array<ArrayBuffer> {
     const { rowBytes } = this;
-    const values = new Uint8Array(list.length * rowBytes);
+    const values = leases.take(list.length * rowBytes);
     const numbers = floats(values, this.spec.dtype);
+    const words = new Int32Array(values.buffer, 0, values.length / 4);
     const { size } = this.spec;
     for (let row = 0; row < list.length; row++) {
       const record = this.index.get(list[row] as number);
-      if (record < 0) this.initial(list[row] as number, numbers.subarray(row * size, (row + 1) * size));
-      else values.set(this.pages.at(record, false).subarray(0, rowBytes), row * rowBytes);
+      if (record < 0) this.initial(list[row] as number, numbers, row * size, size);
+      else this.pages.get(record, 0, words, (row * rowBytes) / 4, rowBytes / 4);
     }
     return values;
   }
@@ -97,9 +100,11 @@ export class TableState {
     const { sketch, spec } = this;
     const places = new Int32Array(ids.length);
     let size = 0;
-    for (const [place, id] of ids.entries())
+    for (let place = 0; place < ids.length; place++) {
+      const id = ids[place] as number;
       if (sketch === undefined || this.index.get(id) >= 0 || sketch.add(id) >= Math.min(spec.admit, 255))
         places[size++] = place;
+    }
     return places.subarray(0, size);
   }
 
@@ -110,34 +115,37 @@ export class TableState {
     grads: Uint8Array,
     how: TableStep,
   ): Promise<void> {
-    const { rowBytes, spec } = this;
-    const widths = [rowBytes, ...spec.slots.map(({ width }) => width * dtypes[spec.dtype].bytes)];
-    const staged = widths.map((width) => new Uint8Array(block.rows * width));
-    const gradient = new Uint8Array(block.rows * rowBytes);
-    for (const [row, place] of places.entries()) {
-      const record = this.pages.at(this.recordOf(ids[place] as number, how.step), false);
-      let offset = 0;
-      for (const [part, width] of widths.entries()) {
-        staged[part]?.set(record.subarray(offset, offset + width), row * width);
-        offset += width;
-      }
-      gradient.set(grads.subarray(place * rowBytes, (place + 1) * rowBytes), row * rowBytes);
+    const records = places.map((place) => this.recordOf(ids[place] as number, how.step));
+    const widths = this.widths.map((width) => width / 4);
+    let offset = 0;
+    for (const [part, width] of widths.entries()) {
+      const words = block.staged[part] as Int32Array;
+      for (let row = 0; row < records.length; row++)
+        this.pages.get(records[row] as number, offset, words, row * width, width);
+      offset += width;
     }
-    const results = await this.run(block, [...staged, gradient], how);
-    for (const [row, place] of places.entries()) {
-      const record = this.pages.at(this.index.get(ids[place] as number), true);
-      let offset = 0;
-      for (const [part, width] of widths.entries()) {
-        record.set((results[part] as Uint8Array).subarray(row * width, (row + 1) * width), offset);
-        offset += width;
-      }
+    await this.run(block, rowsAt(grads, places, this.rowBytes, block.rows), how);
+    offset = 0;
+    for (const [part, width] of widths.entries()) {
+      const words = block.staged[part] as Int32Array;
+      for (let row = 0; row < records.length; row++)
+        this.pages.set(records[row] as number, offset, words, row * width, width);
+      offset += width;
     }
   }
 
-  private async run(block: Block, inputs: readonly Uint8Array[], { step, rates }: TableStep): Promise<Uint8Array[]> {
+  /** Bytes of a row of the parameter, and of each state. */
+  private get widths(): number[] {
+    const { slots, dtype } = this.spec;
+    return [this.rowBytes, ...slots.map(({ width }) => width * dtypes[dtype].bytes)];
+  }
+
+  /** The update of what is staged, in place. */
+  private async run(block: Block, gradient: Uint8Array, { step, rates }: TableStep): Promise<void> {
     const { executor } = this.runtime;
     const { program, rate, buffers } = block;
-    for (const [index, bytes] of inputs.entries()) buffers[index]?.write(bytes);
+    const staged = block.staged.map((words) => new Uint8Array(words.buffer));
+    for (const [index, bytes] of [...staged, gradient].entries()) buffers[index]?.write(bytes);
     const scalar = (data: TypedArray): DeviceBuffer => {
       const buffer = executor.allocate(data.byteLength);
       buffer.write(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
@@ -149,7 +157,7 @@ export class TableState {
     const outputs = run.outputs[0] as readonly DeviceBuffer[];
     block.buffers = [...outputs, buffers.at(-1) as DeviceBuffer];
     for (const buffer of scalars) buffer.dispose();
-    return Promise.all(outputs.map((buffer) => buffer.read()));
+    for (const [index, bytes] of staged.entries()) await (outputs[index] as DeviceBuffer).read(bytes);
   }
 
   /** The smallest block that has room for rows, or the largest. */
@@ -160,7 +168,7 @@ export class TableState {
   }
 
   private compiled(): Block[] {
-    const { spec, runtime, rowBytes } = this;
+    const { spec, runtime, rowBytes, widths } = this;
     const { executor } = runtime;
     return spec.blocks.map(({ rows, program: text }) => {
       const program = parseProgram(text);
@@ -168,12 +176,12 @@ export class TableState {
       const expected = spec.slots.length + 4;
       if (program.inputs.length !== expected)
         throw new HeddleError("link", `an update rule of ${program.inputs.length} inputs for ${expected} values`);
-      const widths = [rowBytes, ...spec.slots.map(({ width }) => width * dtypes[spec.dtype].bytes), rowBytes];
       return {
         rows,
         program: executor.compile(program),
         rate: (program.inputs.at(-1) as { readonly type: TensorType }).type,
-        buffers: widths.map((width) => executor.allocate(rows * width)),
+        buffers: [...widths, rowBytes].map((width) => executor.allocate(rows * width)),
+        staged: widths.map((width) => new Int32Array((rows * width) / 4)),
       };
     });
   }
@@ -198,7 +206,7 @@ export class TableState {
   private fill(id: number, record: Uint8Array): void {
     const { spec } = this;
     const numbers = floats(record, spec.dtype);
-    this.initial(id, numbers.subarray(0, spec.size));
+    this.initial(id, numbers, 0, spec.size);
     let offset = spec.size;
     for (const { width, initial } of spec.slots) {
       numbers.fill(initial, offset, offset + width);
@@ -264,6 +272,17 @@ export class TableState {
   }
 }
 
-/** The bytes of several tables' rows, one after another. */
-export const joinedSnapshots = (parts: readonly { readonly bytes: readonly Uint8Array[] }[]): Uint8Array =>
-  concatenated(parts.flatMap(({ bytes }) => bytes));
+/** The values at some places, ascending, as so many rows; those themselves where they are whole and follow each other. */
+function rowsAt(values: Uint8Array, places: Int32Array, rowBytes: number, rows: number): Uint8Array {
+  const [first = 0, last = 0] = [places[0], places.at(-1)];
+  const follow = last - first + 1 === places.length;
+  if (follow && rows === places.length) return values.subarray(first * rowBytes, (last + 1) * rowBytes);
+  const chosen = new Uint8Array(rows * rowBytes);
+  if (follow) {
+    chosen.set(values.subarray(first * rowBytes, (last + 1) * rowBytes));
+    return chosen;
+  }
+  for (const [row, place] of places.entries())
+    chosen.set(values.subarray(place * rowBytes, (place + 1) * rowBytes), row * rowBytes);
+  return chosen;
+}

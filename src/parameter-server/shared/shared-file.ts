@@ -1,0 +1,130 @@
+/**
+ * @module Bodies of messages between two processes of one machine: a file in memory that both have open, beside the link on which heads go. It
+ * belongs to the side that asks: a request takes a region, in which its body is, and then the answer's. The file has no name once both have
+ * it open, and only its owner's processes can open it before. What is read is copied before it is looked at.
+ */
+import { randomBytes } from "node:crypto";
+import { closeSync, constants, fstatSync, openSync, readSync, rmSync, writeSync } from "node:fs";
+import { leases } from "./leases.ts";
+
+/** Bodies of fewer bytes go over the link. */
+export const leastShared = 2 ** 15;
+const leastRegion = 2 ** 16;
+/** Bytes of the regions of one link. */
+const mostShared = 2 ** 32;
+const tokenBytes = 16;
+const folder = "/dev/shm/";
+const named = /^\/dev\/shm\/heddle-link-[0-9a-f]{32}$/;
+
+/** A part of a file. */
+export interface Region {
+  readonly offset: number;
+  readonly size: number;
+}
+
+/** A file that two processes have open. */
+export class SharedFile {
+  /** Its name until the other side has opened it. */
+  readonly path: string;
+  /** What is at its beginning: that the other side reads the same shows that it has the same file. */
+  readonly token: string;
+  private readonly file: number;
+  private readonly free = new Map<number, number[]>();
+  private end = leastRegion;
+  private isOpen = true;
+
+  private constructor(path: string, file: number, token: string) {
+    this.path = path;
+    this.file = file;
+    this.token = token;
+  }
+
+  /** A new file; undefined where there are none in memory. */
+  static create(): SharedFile | undefined {
+    const path = `${folder}heddle-link-${randomBytes(16).toString("hex")}`;
+    try {
+      const file = openSync(path, "wx+", 0o600);
+      const token = randomBytes(tokenBytes);
+      writeSync(file, token, 0, tokenBytes, 0);
+      return new SharedFile(path, file, token.toString("hex"));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** The file of another process; undefined if it is not one of this machine and of the same user. */
+  static open(path: string): SharedFile | undefined {
+    if (!named.test(path)) return undefined;
+    try {
+      const file = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW);
+      const token = Buffer.alloc(tokenBytes);
+      const isShared = fstatSync(file).isFile() && readSync(file, token, 0, tokenBytes, 0) === tokenBytes;
+      if (isShared) return new SharedFile(path, file, token.toString("hex"));
+      closeSync(file);
+    } catch {
+      // Another machine, or another user.
+    }
+    return undefined;
+  }
+
+  /** Takes the name away. */
+  unname(): void {
+    rmSync(this.path, { force: true });
+  }
+
+  close(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.unname();
+    closeSync(this.file);
+  }
+
+  /** Takes a region of at least so many bytes, until it is given back; undefined if there are too many. */
+  take(bytes: number): Region | undefined {
+    const size = Math.max(leastRegion, 2 ** Math.ceil(Math.log2(bytes)));
+    const known = this.free.get(size)?.pop();
+    if (known !== undefined) return { offset: known, size };
+    if (this.end + size > mostShared) return undefined;
+    this.end += size;
+    return { offset: this.end - size, size };
+  }
+
+  giveBack({ offset, size }: Region): void {
+    const list = this.free.get(size) ?? [];
+    this.free.set(size, list);
+    list.push(offset);
+  }
+
+  /** Writes parts one after another. Whether there was memory for them. */
+  write(offset: number, parts: readonly Uint8Array[]): boolean {
+    if (!this.isOpen) return false;
+    try {
+      let at = offset;
+      for (const part of parts)
+        for (let done = 0; done < part.length; ) {
+          const written = writeSync(this.file, part, done, part.length - done, at);
+          done += written;
+          at += written;
+        }
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Reads bytes, into an array with a lease; undefined if the file does not have so many. */
+  read(offset: number, bytes: number): Uint8Array<ArrayBuffer> | undefined {
+    if (!this.isOpen) return undefined;
+    const into = leases.take(bytes);
+    try {
+      for (let done = 0; done < bytes; ) {
+        const got = readSync(this.file, into, done, bytes - done, offset + done);
+        if (got === 0) return undefined;
+        done += got;
+      }
+      return into;
+    } catch {
+      return undefined;
+    }
+  }
+}
