@@ -23,7 +23,8 @@ export function writeProgram(cache: string, files: readonly ProgramFile[]): stri
     files.map(({ file }, index) => [file, `${index}-${basename(file, extname(file)).replace(/[^\w.-]/g, "_")}.mjs`]),
   );
   const texts = files.map((file) => linkedText(file, names));
-  const folder = join(programs, createHash("sha256").update(JSON.stringify(texts)).digest("hex"));
+  // 128 bits: command lines name the folder, and nothing on them is to look like a secret, which has 256.
+  const folder = join(programs, createHash("sha256").update(JSON.stringify(texts)).digest("hex").slice(0, 32));
   const isNew = !existsSync(folder);
   mkdirSync(folder, { recursive: true });
   for (const [index, name] of [...names.values()].entries()) keepFile(join(folder, name), texts[index] as string);
