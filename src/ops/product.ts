@@ -115,18 +115,20 @@ defineOp<DotAttrs>({
     ];
     const { dtype, shape } = type as TensorType;
     const out = dtypes[dtype].create(sizeOf(shape));
-    if (!isFloat(dtype)) {
+    // Sums of products of bytes are exact in f64, and wrap as they are written.
+    if (!isFloat(dtype) && Math.max(dtypes[left.dtype].bytes, dtypes[right.dtype].bytes) > 1) {
       wholeProduct(dtype, [a, b, out], batch * m, m, k, n);
       return [out];
     }
-    const row = new Float64Array(n);
+    // Arrays of one kind, for which one loop is compiled.
+    const [row, x64, y64] = [new Float64Array(n), Float64Array.from(a as Int8Array), Float64Array.from(b as Int8Array)];
     for (let r = 0; r < batch * m; r++) {
       row.fill(0);
       const base = Math.floor(r / m) * k * n;
       for (let inner = 0; inner < k; inner++) {
-        const value = a[r * k + inner] as number;
+        const value = x64[r * k + inner] as number;
         const from = base + inner * n;
-        for (let col = 0; col < n; col++) (row[col] as number) += value * (b[from + col] as number);
+        for (let col = 0; col < n; col++) (row[col] as number) += value * (y64[from + col] as number);
       }
       out.set(row, r * n);
     }

@@ -4,7 +4,6 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { apply, type Node, opNamed, traceGraph } from "heddle/ir";
 import { splitGraph } from "heddle/program";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -14,6 +13,7 @@ import { userOps } from "../../src/ir/user-op.ts";
 import { lowerProgram } from "../../src/lower/lower.ts";
 import { goldens, planGolden } from "../golden/programs.ts";
 import { lenetStep, mlpStep } from "../lower/graphs.ts";
+import { bundled } from "../support/bundled.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -166,9 +166,9 @@ describe("files", () => {
   });
 
   test("several processes write, read and remove at once", async () => {
-    const script = fileURLToPath(new URL("scripts/many.ts", import.meta.url));
+    const script = bundled(new URL("scripts/many.ts", import.meta.url));
     const run = async (): Promise<[number | null, string]> => {
-      const child = spawn(process.execPath, ["--import", "tsx", script, folder], {
+      const child = spawn(process.execPath, [script, folder], {
         stdio: ["ignore", "ignore", "pipe"],
       });
       let errors = "";

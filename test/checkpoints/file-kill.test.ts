@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { latestCheckpoint } from "../../src/checkpoints/index.ts";
+import { bundled } from "../support/bundled.ts";
 import { expectWhole } from "./file-state.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-kill-"));
@@ -17,11 +17,11 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const program = fileURLToPath(new URL("./file-kill-child.ts", import.meta.url));
+const program = bundled(new URL("./file-kill-child.ts", import.meta.url));
 
 /** Starts a writer, kills it after `delay` milliseconds of writing, and returns what it said. */
 async function writeUntilKilled(delay: number): Promise<{ start: number; saved: number }> {
-  const writer = spawn(process.execPath, ["--import", "tsx", program, folder], {
+  const writer = spawn(process.execPath, [program, folder], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   child = writer;

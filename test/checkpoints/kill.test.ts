@@ -3,13 +3,13 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { buildSync } from "esbuild";
-import { afterAll, expect, inject, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { latestCheckpoint, openCheckpoint } from "../../src/checkpoints/index.ts";
+import { bundled } from "../support/bundled.ts";
+import { isWhole } from "../support/sample.ts";
 import { expectParts } from "./parts-state.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-kill-parts-"));
@@ -17,22 +17,11 @@ const children: ChildProcessByStdio<Writable, Readable, null>[] = [];
 afterAll(() => {
   for (const child of children) child.kill("SIGKILL");
   rmSync(folder, { recursive: true, force: true });
-  rmSync(program, { force: true });
 });
 
-/** One file, which starts in a tenth of the time that the sources take. */
-const program = join(folder, "..", `${basename(folder)}.mjs`);
-buildSync({
-  entryPoints: [fileURLToPath(new URL("./kill-child.ts", import.meta.url))],
-  outfile: program,
-  bundle: true,
-  platform: "node",
-  format: "esm",
-  logLevel: "error",
-  banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
-});
+const program = bundled(new URL("./kill-child.ts", import.meta.url));
 /** All 200 by `npm run test:kills`. */
-const rounds = 200 / (inject("step") === 1 ? 1 : 10);
+const rounds = isWhole() ? 200 : 20;
 
 /** Starts two ranks, kills both after `delay` milliseconds of writing, `between` apart; what rank 0 acknowledged last. */
 async function writeUntilKilled(from: number, delay: number, between: number): Promise<number> {

@@ -1,15 +1,15 @@
 import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
+import { bundled } from "../support/bundled.ts";
 import { missing } from "./evaluate.ts";
 
 const run = promisify(execFile);
 
 describe.skipIf(missing !== undefined)("memory", () => {
   test("10,000 steps, eager expressions and scoped ones, 1,000 models leave buffers and resident memory flat", async () => {
-    const child = fileURLToPath(new URL("memory-child.ts", import.meta.url));
-    const { stdout } = await run(process.execPath, ["--expose-gc", "--import", "tsx", child], { timeout: 240_000 });
+    const child = bundled(new URL("memory-child.ts", import.meta.url));
+    const { stdout } = await run(process.execPath, ["--expose-gc", child], { timeout: 240_000 });
     const results = JSON.parse(stdout) as Record<
       string,
       { before: Record<string, number>; after: Record<string, number> }

@@ -1,14 +1,14 @@
 /** Rematerialisation lowers the peak of memory that is predicted, and that which is measured. */
 import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { bundled } from "../support/bundled.ts";
 import { missing } from "./evaluate.ts";
 
-const child = fileURLToPath(new URL("./remat-child.ts", import.meta.url));
+const child = bundled(new URL("./remat-child.ts", import.meta.url));
 
 describe.skipIf(missing !== undefined)("the gradient of a deep network", () => {
   test("needs less than half of the memory when blocks are computed again", () => {
-    const { stdout, stderr } = spawnSync(process.execPath, ["--import", "tsx", child], { encoding: "utf8" });
+    const { stdout, stderr } = spawnSync(process.execPath, [child], { encoding: "utf8" });
     expect(stderr).toBe("");
     const [again, kept] = JSON.parse(stdout) as { predicted: number; grown: number; gradient: number[] }[];
     if (again === undefined || kept === undefined) throw new Error(stdout);

@@ -1,15 +1,15 @@
 import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
+import { bundled } from "../support/bundled.ts";
 import { missing } from "./evaluate.ts";
 
 const run = promisify(execFile);
 
 describe.skipIf(missing !== undefined)("loops that never await", () => {
   test("keep live buffers and resident memory bounded, eager and compiled", async () => {
-    const child = fileURLToPath(new URL("unawaited-child.ts", import.meta.url));
-    const { stdout } = await run(process.execPath, ["--import", "tsx", child], { timeout: 240_000 });
+    const child = bundled(new URL("unawaited-child.ts", import.meta.url));
+    const { stdout } = await run(process.execPath, [child], { timeout: 240_000 });
     const results = JSON.parse(stdout) as Record<string, { buffers: number; growth: number }>;
     expect(Object.keys(results)).toEqual(["dropped", "chained", "queued", "steps"]);
     for (const [name, { buffers, growth }] of Object.entries(results)) {

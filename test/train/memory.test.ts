@@ -5,9 +5,11 @@ import { describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
 import { deviceBytes, type TrainingMemory } from "../../src/report/index.ts";
 import { withoutSpeed } from "../cli/heddle-process.ts";
+import { bundled } from "../support/bundled.ts";
 
 const command = fileURLToPath(new URL("../cli/heddle.ts", import.meta.url));
-const script = fileURLToPath(new URL("./scripts/memory.ts", import.meta.url));
+const script = new URL("./scripts/memory.ts", import.meta.url);
+const alone = bundled(script);
 
 interface Told {
   /** Of one device, or of each rank of a pipeline. */
@@ -18,9 +20,9 @@ interface Told {
 
 /** What each process says. */
 function told(name: string, workers = 1): Told[] {
-  const run = workers === 1 ? [script, name] : [command, "run", script, "--workers", String(workers), "--", name];
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["--import", "tsx", ...run], {
-    env: { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "--conditions=heddle-source" },
+  const launcher = ["--import", "tsx", command, "run", fileURLToPath(script), "--workers", String(workers), "--", name];
+  const { status, stdout, stderr } = spawnSync(process.execPath, workers === 1 ? [alone, name] : launcher, {
+    env: { ...process.env, NO_COLOR: "1", ...(workers === 1 ? {} : { NODE_OPTIONS: "--conditions=heddle-source" }) },
     encoding: "utf8",
   });
   expect({ status, stderr: withoutSpeed(stderr) }).toEqual({ status: 0, stderr: "" });
