@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import { delimiter } from "node:path";
 import { Command } from "commander";
 import { unreadable } from "../io/read.ts";
-import { type MatrixProgram, matrixPrograms } from "../matrix/index.ts";
+import { matrixPrograms } from "../matrix/index.ts";
+import { explainPrograms, programStatistics } from "../matrix/report/report.ts";
 import { runScript } from "../script/index.ts";
 import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
@@ -40,8 +41,11 @@ export function scriptCommand({ finish }: CommandContext): Command {
       "a folder of DML functions: f is m_f of f.dml there (default: HEDDLE_DML_LIBRARY)",
       collect,
     )
-    .option("--explain", "print the programs that were made, with their operators and sizes")
-    .option("--stats", "print which programs took the most time")
+    .option(
+      "--explain",
+      "print the programs that were made: operators, sizes, estimates, passes over rows, rules that were used, formats, memory",
+    )
+    .option("--stats", "print which programs took the most time, and how much of it went into compiling")
     .option("--seed <number>", "the first seed of random functions that get none (default: 0)")
     .passThroughOptions()
     .allowUnknownOption()
@@ -53,9 +57,11 @@ export function scriptCommand({ finish }: CommandContext): Command {
       const { parameters, rest } = parametersOf(args);
       const { explain = flags.explain === true, stats = flags.stats === true } = rest;
       const named = readEnvironment().dmlLibrary?.split(delimiter) ?? [];
+      const started = performance.now();
       runScript(sourceOf(file), file, { parameters, library: flags.library ?? named, seed });
-      if (explain) console.error(explained(matrixPrograms()));
-      if (stats) console.error(statistics(matrixPrograms()));
+      const seconds = (performance.now() - started) / 1000;
+      if (explain) console.error(explainPrograms(matrixPrograms()));
+      if (stats) console.error(programStatistics(matrixPrograms(), seconds));
       finish(exitStatus.ok);
     });
 }
@@ -95,29 +101,4 @@ export function parametersOf(args: readonly string[]): {
     }
   }
   return { parameters, rest };
-}
-
-/** Each program in the order in which it was made: what it computes, with sizes. */
-function explained(programs: readonly MatrixProgram[]): string {
-  const parts = [...programs].map(
-    ({ text, runs, compiles, work, inputs }, index) =>
-      `program ${index + 1}: ${runs} ${runs === 1 ? "run" : "runs"}, ${compiles === 0 ? "interpreted" : "compiled"}, ${work} operations\n` +
-      `  inputs ${inputs}\n${text
-        .split("\n")
-        .map((line) => `  ${line}`)
-        .join("\n")}`,
-  );
-  return `${programs.length} ${programs.length === 1 ? "program" : "programs"}, each a block of the script\n${parts.join("\n")}`;
-}
-
-const most = 10;
-
-function statistics(programs: readonly MatrixProgram[]): string {
-  const heavy = [...programs].sort((a, b) => b.milliseconds - a.milliseconds).slice(0, most);
-  const total = programs.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
-  const rows = heavy.map(({ milliseconds, runs, text }) => {
-    const names = [...new Set(text.split("\n").map((line) => line.replace(/^\d+ = /, "").replace(/[({].*/s, "")))];
-    return `${milliseconds.toFixed(1).padStart(10)}  ${String(runs).padStart(6)}  ${names.slice(0, 8).join(" ")}`;
-  });
-  return `${programs.length} programs, ${total.toFixed(1)} ms\n        ms    runs  operators\n${rows.join("\n")}`;
 }

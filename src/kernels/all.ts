@@ -4,6 +4,7 @@ export * from "./collective.ts";
 export * from "./control.ts";
 export * from "./conv.ts";
 export * from "./dot.ts";
+export * from "./entries/dot.ts";
 export * from "./factor.ts";
 export * from "./fft.ts";
 export * from "./fused.ts";

@@ -13,7 +13,7 @@ import {
   type Operator,
   type Size,
 } from "./expression.ts";
-import { aggregates, type BinaryName, binaries, others, type UnaryName, unaries } from "./operators.ts";
+import { type BinaryName, binaries, others, type UnaryName, unaries } from "./operators.ts";
 import { estimateNonzeros, keepZero } from "./statistics.ts";
 
 /** An expression that has no value yet. */
@@ -88,8 +88,7 @@ function elementsAt({ values, rows, columns, size }: Entries, of: Expression): E
   const [u, v] = of.inputs;
   if (of.operator === others.matmul && of.stored === undefined && u !== undefined && v !== undefined) {
     // The product of U and V at these places alone: rows of U times columns of V.
-    const products = pending(binaries.mul, [taken(u, rows), taken(across(v), columns)], [values.size[0], u.size[1]]);
-    return pending(aggregates.sum, [products], values.size, { over: "rows" });
+    return pending(others.sampled, [u, across(v), rows, columns], values.size);
   }
   const [at, to] = [rows.stored?.host?.data, columns.stored?.host?.data];
   if (at === undefined || to === undefined || cells(size) >= mostPositions) return undefined;

@@ -10,6 +10,9 @@ export type Size = readonly [rows: number, columns: number];
 /** Attributes of an expression: what a program is compiled for. Numbers that vary from run to run are inputs instead. */
 export type MatrixAttrs = Readonly<Record<string, unknown>>;
 
+/** The dim along which a value has an element, or a run of elements, for each row of the examples. */
+export type RowDim = 0 | 1;
+
 /** One kind of expression. */
 export interface Operator {
   readonly name: string;
@@ -17,6 +20,15 @@ export interface Operator {
   readonly build: (inputs: readonly Tensor[], attrs: MatrixAttrs, size: Size) => Tensor;
   /** Whether programs read the inputs even when the value is there: the inputs are how the matrix is kept. */
   readonly kept?: boolean;
+  /**
+   * For operands with rows along these dims (undefined: one value for all rows), the dim of the result's rows; `"sum"` if the result is
+   * a sum over the rows, undefined if rows depend on each other otherwise. Default: they do.
+   */
+  readonly rows?: (dims: readonly (RowDim | undefined)[], attrs: MatrixAttrs) => RowDim | "sum" | undefined;
+  /** Whether the result is another view of the operand, which takes no time. */
+  readonly view?: true;
+  /** Whether it reads its operands in a loop of its own, as products and aggregates do. */
+  readonly reads?: true;
   /** Floating-point operations, roughly; default the number of elements of the result and of the inputs. */
   readonly work?: (inputs: readonly Expression[], size: Size) => number;
 }

@@ -2,21 +2,33 @@
 
 import type { Tensor } from "../functions/index.ts";
 import * as t from "../functions/index.ts";
+import { sampledDot } from "../ops/index.ts";
+import { operate } from "../tensor/tensor.ts";
 import { cells, type Expression, type MatrixAttrs, type Operator, type Size } from "./expression.ts";
 
 type Build = Operator["build"];
 
-const operator = (name: string, build: Build, work?: Operator["work"]): Operator => ({
+const operator = (name: string, build: Build, work?: Operator["work"], more?: Partial<Operator>): Operator => ({
   name,
   build,
   ...(work && { work }),
+  ...more,
 });
+
+/** Each element depends on those of its place, so all rows have to lie along one dim. */
+const rowByRow: Partial<Operator> = {
+  rows: (dims) => {
+    const [first, second] = new Set(dims.filter((dim) => dim !== undefined));
+    return second === undefined ? first : undefined;
+  },
+};
 
 const bit = (test: Tensor): Tensor => test.cast("f64");
 const truth = (x: Tensor): Tensor => x.ne(0);
-const unaryOf = (name: string, apply: (x: Tensor) => Tensor): Operator => operator(name, ([x]) => apply(x as Tensor));
+const unaryOf = (name: string, apply: (x: Tensor) => Tensor): Operator =>
+  operator(name, ([x]) => apply(x as Tensor), undefined, rowByRow);
 const binaryOf = (name: string, apply: (x: Tensor, y: Tensor) => Tensor): Operator =>
-  operator(name, ([x, y]) => apply(x as Tensor, y as Tensor));
+  operator(name, ([x, y]) => apply(x as Tensor, y as Tensor), undefined, rowByRow);
 
 /** Elementwise functions of one matrix. */
 export const unaries = {
@@ -95,8 +107,16 @@ export type Over = "all" | "rows" | "columns";
 /** The dims that an aggregate sums up: a row's elements lie along dim 1. */
 const dimsOf = ({ over }: MatrixAttrs): readonly number[] => (over === "all" ? [0, 1] : over === "rows" ? [1] : [0]);
 const keep = { keepDims: true } as const;
+/** Aggregates within rows; over the rows, sums alone are sums of those of blocks. */
+const rowsOfAggregate =
+  (name: string): NonNullable<Operator["rows"]> =>
+  ([dim], { over }) =>
+    over === (dim === 0 ? "rows" : "columns") ? dim : name === "sum" ? "sum" : undefined;
 const aggregateOf = (name: string, apply: (x: Tensor, dims: readonly number[]) => Tensor): Operator =>
-  operator(name, ([x], attrs) => apply(x as Tensor, dimsOf(attrs)));
+  operator(name, ([x], attrs) => apply(x as Tensor, dimsOf(attrs)), undefined, {
+    rows: rowsOfAggregate(name),
+    reads: true,
+  });
 
 const positionOf = (find: (x: Tensor, dim?: number) => Tensor) => (x: Tensor, dims: readonly number[]) =>
   t.expandDims(find(x, dims[0]), dims[0] as number).cast("f64");
@@ -133,20 +153,37 @@ const productWork = ([x]: readonly Expression[], [rows, columns]: Size): number 
   2 * rows * columns * (x as Expression).size[1];
 const cubed = ([x]: readonly Expression[]): number => cells((x as Expression).size) * 20 * (x as Expression).size[1];
 
+/** Rows of x times y, columns of y, or the sum over the rows of xᵀ and y. */
+const rowsOfProduct: NonNullable<Operator["rows"]> = ([x, y]) => {
+  if (x === 0 && y === undefined) return 0;
+  if (x === undefined && y === 1) return 1;
+  return x === 1 && y === 0 ? "sum" : undefined;
+};
+
 /** The other operators. */
 export const others = {
-  matmul: operator("matmul", ([x, y]) => t.matmul(x as Tensor, y as Tensor), productWork),
-  transpose: operator("transpose", ([x]) => t.transpose(x as Tensor)),
+  matmul: operator("matmul", ([x, y]) => t.matmul(x as Tensor, y as Tensor), productWork, {
+    rows: rowsOfProduct,
+    reads: true,
+  }),
+  transpose: operator("transpose", ([x]) => t.transpose(x as Tensor), undefined, {
+    rows: ([dim]) => (dim === 0 ? 1 : 0),
+    view: true,
+  }),
   reshape: operator("reshape", ([x], _attrs, size) => t.reshape(x as Tensor, size)),
   fill: operator("fill", ([x], _attrs, size) => t.broadcastTo(x as Tensor, size)),
-  select: operator("select", ([test, x, y], _attrs, size) =>
-    t.select(
-      ...([truth(test as Tensor), x, y].map((value) => t.broadcastTo(value as Tensor, size)) as [
-        Tensor,
-        Tensor,
-        Tensor,
-      ]),
-    ),
+  select: operator(
+    "select",
+    ([test, x, y], _attrs, size) =>
+      t.select(
+        ...([truth(test as Tensor), x, y].map((value) => t.broadcastTo(value as Tensor, size)) as [
+          Tensor,
+          Tensor,
+          Tensor,
+        ]),
+      ),
+    undefined,
+    rowByRow,
   ),
   concat: operator("concat", (inputs, { dim }) => t.concat(inputs, dim as number)),
   reverse: operator("reverse", ([x]) => t.reverse(x as Tensor, [0])),
@@ -190,6 +227,12 @@ export const others = {
     build: ([values, rows, columns], _attrs, size) =>
       t.sparse(t.reshape(values as Tensor, [(values as Tensor).size]), rows as Tensor, columns as Tensor, size),
   },
+  /** Products of rows of two matrices at pairs of rows (i32) and columns (i32), a column of them. */
+  sampled: operator(
+    "sampled",
+    (inputs) => t.expandDims(operate("sampled", sampledDot, inputs as readonly [Tensor, Tensor, Tensor, Tensor]), 1),
+    ([x], [count]) => 2 * count * (x as Expression).size[1],
+  ),
   random: operator("random", ([key], { normal }, size) =>
     normal === true
       ? t.random.normal(key as Tensor, size, { dtype: "f64" })

@@ -5,32 +5,25 @@
 
 import { jit, Tensor, tensor } from "../functions/index.ts";
 import type { Graph } from "../ir/node.ts";
-import type { HostTensor } from "../ir/shape.ts";
+import type { HostTensor, TensorType } from "../ir/shape.ts";
 import { evaluateGraph } from "../ops/index.ts";
 import { isTracing, traceFunction } from "../tensor/tracing.ts";
 import { HeddleError } from "../util/errors.ts";
 import { memoryLimit } from "../util/process.ts";
-import { formatBytes } from "../util/text.ts";
+import { formatBytes, formatCount } from "../util/text.ts";
 import {
   cells,
   type Expression,
   formatSize,
   hostOf,
-  type MatrixAttrs,
   type Operator,
   pendingOrder,
   type Size,
   type Stored,
 } from "./expression.ts";
 import { others } from "./operators.ts";
-
-/** One operation of a program: its operands are the program's inputs, then the results of earlier operations. */
-interface Step {
-  readonly operator: Operator;
-  readonly attrs: MatrixAttrs;
-  readonly size: Size;
-  readonly operands: readonly number[];
-}
+import { planRows, type Stage, type Step, textOfPass } from "./rows/plan.ts";
+import { runStages } from "./rows/run.ts";
 
 /** A program for one structure of expressions. */
 export interface MatrixProgram {
@@ -42,7 +35,18 @@ export interface MatrixProgram {
   readonly work: number;
   runs: number;
   compiles: number;
+  /** Time of all runs. */
   milliseconds: number;
+  /** Time of the first run by compiled code, compiling included. */
+  compiling: number;
+  /** Of each operator the bytes of a dense result, and an estimate of its elements that are not 0, for people. */
+  readonly estimates: readonly (readonly string[])[];
+  /** What is computed a block of rows at a time, as text; only compiled programs do so. */
+  readonly passes: readonly string[];
+  /** @internal */
+  readonly types: readonly TensorType[];
+  /** @internal */
+  readonly stages: readonly Stage[];
   /** @internal */
   readonly steps: readonly Step[];
   /** @internal */
@@ -119,10 +123,22 @@ interface Planned {
   readonly leaves: readonly Expression[];
 }
 
-const typeText = ({ stored }: Expression): string => {
-  const value = stored?.host ?? stored?.tensor;
-  return value === undefined ? "" : `${value.dtype} ${value.shape.join("x")}`;
-};
+/** The type of an input; without a value it is a parameter of a gradient. */
+function typeOf({ stored, size }: Expression): TensorType {
+  const { dtype, shape } = stored?.host ?? stored?.tensor ?? { dtype: "f64", shape: size };
+  return { dtype, shape };
+}
+
+const typeText = ({ dtype, shape }: TensorType): string => `${dtype} ${shape.join("x")}`;
+
+const estimateOf = ({ size, nonzeros }: Expression): readonly string[] => [
+  formatBytes(8 * cells(size)),
+  `${formatCount(nonzeros)} not 0`,
+];
+
+/** The size of a matrix; positions are none. */
+const sizeOfMatrix = ({ dtype, shape }: TensorType): Size | undefined =>
+  dtype === "f64" && shape.length === 2 ? (shape as unknown as Size) : undefined;
 
 /** The program that computes `roots`, and the stored expressions that are its inputs. */
 export function programOf(roots: readonly Expression[], isLeaf?: (expression: Expression) => boolean): Planned {
@@ -141,18 +157,25 @@ export function programOf(roots: readonly Expression[], isLeaf?: (expression: Ex
     ({ operator, attrs, size, operands }) =>
       `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")}) ${formatSize(size)}`,
   );
-  const key = `${leaves.map(typeText).join(",")}|${lines.join(" ")}|${outputs.join(",")}`;
+  const types = leaves.map(typeOf);
+  const key = `${types.map(typeText).join(",")}|${lines.join(" ")}|${outputs.join(",")}`;
   let program = programs.get(key);
   if (program === undefined) {
     pending.forEach(checkFits);
     if (programs.size >= mostPrograms) programs.clear();
+    const stages = planRows({ inputs: types.map(sizeOfMatrix), steps, outputs });
     program = {
       text: lines.map((line, index) => `${leaves.length + index} = ${line}`).join("\n"),
-      inputs: leaves.map(typeText).join(", "),
+      inputs: types.map(typeText).join(", "),
       work: pending.reduce((sum, expression) => sum + workOf(expression), 0),
       runs: 0,
       compiles: 0,
       milliseconds: 0,
+      compiling: 0,
+      estimates: pending.map(estimateOf),
+      types,
+      passes: stages.flatMap(({ pass }) => (pass === undefined ? [] : [textOfPass(pass)])),
+      stages,
       steps,
       outputs,
       graph: undefined,
@@ -189,9 +212,12 @@ export function evaluateExpressions(roots: readonly Expression[]): void {
   const { program, leaves } = programOf(wanted);
   const stored = leaves.map((leaf) => leaf.stored as Stored);
   const started = performance.now();
+  const before = program.compiles;
   const results = run(program, stored);
+  const took = performance.now() - started;
   program.runs++;
-  program.milliseconds += performance.now() - started;
+  program.milliseconds += took;
+  if (program.compiles > before) program.compiling += took;
   wanted.forEach((expression, index) => {
     expression.stored = results[index];
     if (recording === 0 && !isTracing() && expression.operator?.kept !== true) expression.inputs = [];
@@ -213,7 +239,10 @@ function run(program: MatrixProgram, inputs: readonly Stored[]): Stored[] {
   }
   if (program.compiled === undefined) {
     program.compiles++;
-    program.compiled = jit((leaves: readonly Tensor[]) => replay(program, leaves), { name: "matrix program" });
+    const { stages, steps, outputs } = program;
+    program.compiled = jit((leaves: readonly Tensor[]) => runStages(stages, steps, outputs, leaves), {
+      name: "matrix program",
+    });
   }
   return program.compiled(inputs.map(tensorOf)).map((value) => ({ tensor: value }));
 }

@@ -1,6 +1,6 @@
 /** @module Few features that stand for many: principal components. */
 
-import { binary, eigh, evaluate, flip, type Matrix, qr, rand, svd } from "../matrix/index.ts";
+import { binary, diag, eigh, evaluate, flip, type Matrix, qr, rand, svd } from "../matrix/index.ts";
 import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
@@ -43,29 +43,40 @@ function directed(rows: Matrix): Matrix {
   return rows.mul(sign);
 }
 
-/** The products of the centred examples with themselves, without a centred copy. */
-const centredGram = (x: Matrix, mean: Matrix): Matrix => x.T.matmul(x).sub(mean.T.matmul(mean).mul(x.rows));
+/** Squares along the components, the components, and the sum of all squares. */
+type Found = readonly [squares: Matrix, rows: Matrix, total: Matrix];
 
-function exact(x: Matrix, mean: Matrix, components: number): readonly [Matrix, Matrix] {
-  // Where means are large beside deviations, taking them off at the end would cost digits.
-  const isFar = mean.pow(2).max().itemSync() > 1e4 * x.var(0).min().itemSync();
+/** The products of the centred examples with themselves, without a centred copy unless it is needed. */
+function centredGram(x: Matrix, mean: Matrix): Matrix {
+  const gram = x.T.matmul(x).sub(mean.T.matmul(mean).mul(x.rows));
+  const least = diag(gram).min().div(x.rows);
+  const largest = mean.pow(2).max();
+  evaluate(gram, least, largest);
+  // Where means are large beside deviations, taking them off at the end costs digits.
+  if (largest.itemSync() <= 1e4 * least.itemSync()) return gram;
   const centred = x.sub(mean);
-  const gram = isFar ? centred.T.matmul(centred) : centredGram(x, mean);
-  const { values, vectors } = eigh(gram);
-  const few: [number, number] = [0, components];
-  return [flip(values).slice(few), flip(vectors.T).slice(few)];
+  return centred.T.matmul(centred);
 }
 
-function randomised(
-  x: Matrix,
-  mean: Matrix,
-  components: number,
-  { powers, seed }: PcaOptions,
-): readonly [Matrix, Matrix] {
+function exact(x: Matrix, mean: Matrix, components: number): Found {
+  const gram = centredGram(x, mean);
+  const { values, vectors } = eigh(gram);
+  const few: [number, number] = [0, components];
+  return [flip(values).slice(few), flip(vectors.T).slice(few), diag(gram).sum()];
+}
+
+function randomised(x: Matrix, mean: Matrix, components: number, { powers, seed }: PcaOptions): Found {
   const forward = (of: Matrix): Matrix => x.matmul(of).sub(mean.matmul(of));
   const back = (of: Matrix): Matrix => x.T.matmul(of).sub(mean.T.matmul(of.sum(0)));
   const { values, vectors } = randomSvd(x, forward, back, { components, powers, seed });
-  return [values.pow(2), vectors.T];
+  return [
+    values.pow(2),
+    vectors.T,
+    x
+      .var(0, { ddof: 1 })
+      .sum()
+      .mul(x.rows - 1),
+  ];
 }
 
 type Product = (of: Matrix) => Matrix;
@@ -121,9 +132,9 @@ export const pca: (options?: Partial<PcaOptions>) => Estimator<PcaModel, PcaOpti
     }
     const mean = x.sum(0).div(x.rows);
     evaluate(mean);
-    const [squares, rows] =
+    const [squares, rows, all] =
       options.solver === "exact" ? exact(x, mean, components) : randomised(x, mean, components, options);
-    const total = x.var(0, { ddof: 1 }).sum();
+    const total = binary("max", all.div(x.rows - 1), 0);
     const variance = binary("max", squares.div(x.rows - 1), 0);
     const directions = directed(rows);
     evaluate(directions, variance, total);

@@ -10,6 +10,9 @@ export const squares = (x: Matrix): Matrix => x.mul(x).sum(1);
 /** Squared distances of rows to centres, less the squares of the rows. */
 export const relative = (x: Matrix, centres: Matrix): Matrix => x.matmul(centres.T).mul(-2).add(squares(centres).T);
 
+/** The transpose of {@link relative}, where what is done for each row is done for many of them side by side. */
+export const across = (x: Matrix, centres: Matrix): Matrix => centres.matmul(x.T).mul(-2).add(squares(centres));
+
 /** Rows of several matrices around the mean of the first one, and that mean. */
 export function around<Others extends readonly Matrix[]>(
   x: Matrix,

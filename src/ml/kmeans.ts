@@ -5,7 +5,7 @@ import { plural } from "../report/summary.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkInteger } from "../util/options.ts";
 import { featuresOf, type MatrixData } from "./data.ts";
-import { around, relative, squareBetween, squares } from "./distances.ts";
+import { across, around, relative, squareBetween, squares } from "./distances.ts";
 import {
   checkChoice,
   checkIterations,
@@ -94,18 +94,27 @@ function drawnCentres(x: Matrix, { clusters, init, seed }: KMeansOptions): Matri
   return init === "random" ? x.take(permutation(x.rows, draw).subarray(0, clusters)) : plusPlus(x, clusters, draw);
 }
 
-/** Moves of centres to the means of their examples; a centre without examples goes to the example that is farthest from its own. */
-function moved(x: Matrix, centres: Matrix, numbers: Matrix): { readonly centres: Matrix; readonly shift: number } {
-  const distances = relative(x, centres);
-  const member = binary("eq", distances.argmin(1), numbers);
-  const sums = member.T.matmul(x);
-  const counts = member.sum(0).T;
+/** Sums and numbers of the examples of each centre, the means, and how far the centres are from them. */
+function meansOf(x: Matrix, centres: Matrix, member: Matrix) {
+  const sums = member.matmul(x);
+  const counts = member.sum(1);
   const next = sums.div(counts);
   const shift = next.sub(centres).pow(2).sum();
   evaluate(sums, counts, next, shift);
+  return { sums, counts, next, shift: shift.itemSync() };
+}
+
+/** Moves of centres to the means of their examples; a centre without examples goes to the example that is farthest from its own. */
+function moved(x: Matrix, centres: Matrix, numbers: Matrix): { readonly centres: Matrix; readonly shift: number } {
+  const distances = across(x, centres);
+  let found = meansOf(x, centres, binary("eq", distances, distances.min(0)));
+  // An example as near to another centre belongs to the first of them.
+  if (found.counts.dataSync().reduce((sum, count) => sum + count, 0) !== x.rows)
+    found = meansOf(x, centres, binary("eq", distances.argmin(0), numbers));
+  const { sums, counts, next, shift } = found;
   // Of no examples the mean is NaN.
-  if (!Number.isNaN(shift.itemSync())) return { centres: next, shift: shift.itemSync() };
-  const filled = withFarthest(x, distances, sums, counts);
+  if (!Number.isNaN(shift)) return { centres: next, shift };
+  const filled = withFarthest(x, relative(x, centres), sums, counts);
   return { centres: filled, shift: filled.sub(centres).pow(2).sum().itemSync() };
 }
 
@@ -137,14 +146,15 @@ function learn(data: MatrixData, options: KMeansOptions): ModelState {
   if (given.rows < clusters)
     throw new HeddleError("shape", `kMeans: ${plural(given.rows, "example")} cannot make ${clusters} clusters`);
   const [x, middle] = around(given);
-  const numbers = seq(0, clusters - 1).T;
-  const least = tolerance * x.var(0).mean().itemSync();
+  const numbers = seq(0, clusters - 1);
+  // The means are 0.
+  const least = tolerance * x.pow(2).mean().itemSync();
   let centres = init instanceof Matrix ? givenCentres(x, init, clusters).sub(middle) : drawnCentres(x, options);
   evaluate(centres);
   let iterations = 0;
   let shift = Infinity;
   for (; iterations < maxIterations && shift > least; iterations++) ({ centres, shift } = moved(x, centres, numbers));
-  const inertia = squares(x.sub(centres.take(relative(x, centres).argmin(1).dataSync()))).sum();
+  const inertia = squares(x.sub(centres.take(across(x, centres).argmin(0).dataSync()))).sum();
   const found = centres.add(middle);
   evaluate(found, inertia);
   return { centres: found, inertia: inertia.itemSync(), iterations, converged: shift <= least };

@@ -43,6 +43,7 @@ export { type CustomGradientAttrs, type CustomJvpAttrs, notLinear } from "./cust
 export { dependentOutputs } from "./depends.ts";
 export { distinct } from "./distinct.ts";
 export * from "./emit.ts";
+export { entriesDot, sampledDot } from "./entries/dot.ts";
 export { type EvaluationContext, evaluateGraph, evaluateNode } from "./evaluate.ts";
 export { cholesky, eigh, qr, svd, triangularSolve } from "./factor.ts";
 export { fft, ifft, irfft, realPart, rfft } from "./fourier.ts";

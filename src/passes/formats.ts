@@ -3,7 +3,7 @@
  * gets the dense value.
  */
 import type { Node } from "../ir/node.ts";
-import { broadcastInDim, gather, mul, sampled, scatterAdd, sparse, sum, transpose } from "../ops/index.ts";
+import { entriesDot, sampled, sampledDot, sparse, transpose } from "../ops/index.ts";
 import { type Rule, rule } from "../rewrite/index.ts";
 import { attr, input, isOp, orderOf } from "./match.ts";
 
@@ -28,9 +28,7 @@ const rowsOf = (x: Node, dim: number): Node => (dim === 0 ? x : transpose(x, [1,
 function entriesTimes(matrix: Node, contracted: number, dense: Node, dim: number): Node {
   const [values, rows, columns] = matrix.inputs as [Node, Node, Node];
   const [from, to] = contracted === 1 ? [columns, rows] : [rows, columns];
-  const gathered = gather(rowsOf(dense, dim), from, 0);
-  const scaled = mul(gathered, broadcastInDim(values, gathered.shape, [0]));
-  return scatterAdd(scaled, to, matrix.shape[1 - contracted] as number, 0);
+  return entriesDot(values, from, to, rowsOf(dense, dim), matrix.shape[1 - contracted] as number);
 }
 
 function productOfSparse(node: Node): Node | undefined {
@@ -45,8 +43,7 @@ function sampledProduct(node: Node): Node | undefined {
   const [product, rows, columns] = node.inputs as [Node, Node, Node];
   const dims = isOp(product, "dot") ? plainDot(product) : undefined;
   if (dims === undefined) return undefined;
-  const left = gather(rowsOf(input(product), 1 - dims.x), rows, 0);
-  return sum(mul(left, gather(rowsOf(input(product, 1), 1 - dims.y), columns, 0)), 1);
+  return sampledDot(rowsOf(input(product), 1 - dims.x), rowsOf(input(product, 1), 1 - dims.y), rows, columns);
 }
 
 function sampledTranspose(node: Node): Node | undefined {

@@ -160,6 +160,8 @@ const withoutPeer: { readonly [op: string]: string } = {
   randomBits:
     "is of the Philox of 32-bit words; NumPy's is of 64-bit words, PyTorch's gives no bits: known answers are in test/ops",
   refuseGradient: "is x itself, without a gradient",
+  entriesDot: "is what products of sparse become, which torch.sparse.mm is compared with",
+  sampledDot: "is what elements of a product become, which are compared as sampled",
   axisIndex: "is the coordinate of a device",
   allReduce: "needs several devices",
   allGather: "needs several devices",

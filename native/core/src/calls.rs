@@ -24,6 +24,8 @@ pub const KERNELS: &[(&str, &[&str])] = &[
     ("convGroups", &["dtype", "n", "g", "d", "h", "w", "c", "kd", "kh", "kw", "o", "od", "oh", "ow", "strides", "padding", "inputDilation", "kernelDilation", "slots", "x", "weight", "bias", "relu", "out", "scratch"]),
     ("convGroupsFilter", &["dtype", "n", "g", "d", "h", "w", "c", "kd", "kh", "kw", "o", "od", "oh", "ow", "strides", "padding", "inputDilation", "kernelDilation", "slots", "x", "dy", "out", "scratch"]),
     ("dot", &["dtype", "b", "m", "k2", "n", "x", "y", "bias", "relu", "out"]),
+    ("entriesDot", &["dtype", "count", "inner", "rows", "size", "values", "from", "to", "dense", "out"]),
+    ("sampledDot", &["dtype", "count", "inner", "m", "n", "left", "right", "rows", "columns", "out"]),
     ("factor", &["what", "dtype", "batch", "m", "n", "in", "out", "lower", "transpose", "unit"]),
     ("fft", &["kind", "dtype", "batch", "length", "in", "out"]),
     ("fused", &["shape", "in", "ops", "out"]),
@@ -216,6 +218,30 @@ structs! {
         x: StridedJson = f.need("x")?,
         y: StridedJson = f.need("y")?,
         out: StridedJson = f.need("out")?,
+    }
+    EntriesDotJson from f {
+        dtype: DType = f.need("dtype")?,
+        count: usize = f.need("count")?,
+        inner: usize = f.need("inner")?,
+        rows: usize = f.need("rows")?,
+        size: usize = f.need("size")?,
+        values: At = f.need("values")?,
+        from: At = f.need("from")?,
+        to: At = f.need("to")?,
+        dense: At = f.need("dense")?,
+        out: At = f.need("out")?,
+    }
+    SampledDotJson from f {
+        dtype: DType = f.need("dtype")?,
+        count: usize = f.need("count")?,
+        inner: usize = f.need("inner")?,
+        m: usize = f.need("m")?,
+        n: usize = f.need("n")?,
+        left: At = f.need("left")?,
+        right: At = f.need("right")?,
+        rows: At = f.need("rows")?,
+        columns: At = f.need("columns")?,
+        out: At = f.need("out")?,
     }
     FactorJson from f {
         what: FactorKind = f.need("what")?,

@@ -149,6 +149,24 @@ pub fn dot(f: &DotJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
+pub fn entriesDot(f: &EntriesDotJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "values", f.values, f.dtype, &[&[f.count]])?;
+    c.dense(Read, "from", f.from, DType::I32, &[&[f.count]])?;
+    c.dense(Read, "to", f.to, DType::I32, &[&[f.count]])?;
+    c.dense(Read, "dense", f.dense, f.dtype, &[&[f.rows, f.inner]])?;
+    c.dense(Write, "out", f.out, f.dtype, &[&[f.size, f.inner]])?;
+    Ok(())
+}
+
+pub fn sampledDot(f: &SampledDotJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "left", f.left, f.dtype, &[&[f.m, f.inner]])?;
+    c.dense(Read, "right", f.right, f.dtype, &[&[f.n, f.inner]])?;
+    c.dense(Read, "rows", f.rows, DType::I32, &[&[f.count]])?;
+    c.dense(Read, "columns", f.columns, DType::I32, &[&[f.count]])?;
+    c.dense(Write, "out", f.out, f.dtype, &[&[f.count]])?;
+    Ok(())
+}
+
 pub fn factor(f: &FactorJson, c: &mut Checker) -> Result<()> {
     match f.what {
         FactorKind::Cholesky => {

@@ -2,7 +2,8 @@
 
 use super::fold::{self, join, settle, Sum, CHAIN, LANES, RUN};
 use super::micro::Real;
-use super::product::{conflicting, product, put, Matrix};
+use super::product::{conflicting, kept, product, put, Matrix, ALL};
+use super::symmetric::{is_symmetric, mirror};
 use super::tally::totals;
 use super::whole::{products, Sizes, Whole};
 use crate::calls::DotJson;
@@ -35,6 +36,8 @@ pub struct Dot {
     /// Pieces of the contracted dim with partial results of their own. Only the shape decides.
     pieces: usize,
     extra: usize,
+    /// Whether the right side is the transpose of the left one: what lies below the diagonal is copied.
+    symmetric: bool,
 }
 
 /// One matrix of a batch.
@@ -59,7 +62,8 @@ impl Dot {
         // Three strides each, as many as the operands have dims.
         let [x, y, out] =
             [&call.x, &call.y, &call.out].map(|view| (view.at, [view.strides[0], view.strides[1], view.strides[2]]));
-        Ok(Dot { x, y, out, pieces, extra, call })
+        let symmetric = is_symmetric(&call, [x, y, out]);
+        Ok(Dot { x, y, out, pieces, extra, symmetric, call })
     }
 }
 
@@ -103,6 +107,9 @@ impl Dot {
             let (i0, i1) = range(self.call.m, cm, i, 1);
             let (j0, j1) = range(self.call.n, cn, j, T::columns(run.isa));
             let (p0, p1) = range(self.call.k2, ck, p, 64);
+            if self.symmetric && j1 <= i0 {
+                return;
+            }
             let x = matrix(self.x, batch).from(i0, p0);
             let y = matrix(self.y, batch).from(p0, j0);
             let out = if ck > 1 {
@@ -112,7 +119,8 @@ impl Dot {
                 matrix(self.out, batch)
             };
             let out = out.from(i0, j0);
-            self.part(run, [i1 - i0, j1 - j0, p1 - p0], [x, y, out]);
+            let skip = if self.symmetric { i0 as isize - j0 as isize } else { ALL };
+            self.part(run, [i1 - i0, j1 - j0, p1 - p0], [x, y, out], skip);
             if ck == 1 {
                 self.call.epilogue.apply::<T>(run, out, i1 - i0, j0, j1 - j0);
             }
@@ -123,6 +131,9 @@ impl Dot {
                 self.combine::<T>(partial as *mut T, batch, out);
                 self.call.epilogue.apply::<T>(run, out, self.call.m, 0, self.call.n);
             }
+        }
+        if self.symmetric {
+            (0..self.call.b).for_each(|batch| mirror(self.call.m, matrix(self.out, batch)));
         }
     }
 
@@ -147,7 +158,9 @@ impl Dot {
             return if m == 1 { (1, parts) } else { (parts, 1) };
         }
         let work = |c: (usize, usize)| m.div_ceil(c.0) * n.div_ceil(c.1) * k.div_ceil(self.pieces);
-        while b * cut.0 * cut.1 * self.pieces < 2 * threads && work(cut) > GRAIN {
+        // Half of a symmetric product's parts have little to do.
+        let tasks = if self.symmetric { 4 } else { 2 } * threads;
+        while b * cut.0 * cut.1 * self.pieces < tasks && work(cut) > GRAIN {
             let (rows, columns) = (m.div_ceil(cut.0), n.div_ceil(cut.1));
             // Another cut of the columns packs the left side once more, one of the rows the right side.
             let by_columns = cut.1 * m * left <= cut.0 * n * right;
@@ -163,7 +176,7 @@ impl Dot {
     }
 
     /// A product with a vector has loops of its own: for the whole of it or not at all, so that cuts do not matter.
-    unsafe fn part<T: Real>(&self, run: &Run, [m, n, k]: [usize; 3], [x, y, out]: [Matrix<T>; 3]) {
+    unsafe fn part<T: Real>(&self, run: &Run, [m, n, k]: [usize; 3], [x, y, out]: [Matrix<T>; 3], skip: isize) {
         let vector = k > 8 && m * n > 0 && (self.call.m == 1 || self.call.n == 1);
         let turned = vector && self.call.n > 1;
         let (m, n, [x, y, out]) =
@@ -174,6 +187,9 @@ impl Dot {
         }
         if vector && x.rows == 1 {
             return columns(run.isa, m, k, x, y, out);
+        }
+        if self.symmetric {
+            return kept(run.isa, [m, n, k], [x, y, out], (false, skip));
         }
         product(run.isa, [m, n, k], [x, y, out], false);
     }

@@ -11,6 +11,7 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, Load)> {
         conv_groups::KERNELS,
         conv_groups_filter::KERNELS,
         dot::KERNELS,
+        entries::KERNELS,
         factor::KERNELS,
         fft::KERNELS,
         fused::KERNELS,
@@ -36,6 +37,7 @@ pub mod conv_groups;
 mod conv_groups_filter;
 mod conv_spread;
 pub mod dot;
+mod entries;
 pub mod epilogue;
 pub mod factor;
 pub mod fft;
@@ -62,6 +64,7 @@ pub mod scatter;
 pub mod softmax;
 pub mod sort;
 pub mod spectral;
+mod symmetric;
 pub mod tally;
 pub mod transfer;
 pub mod transpose;

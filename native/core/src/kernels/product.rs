@@ -58,24 +58,45 @@ thread_local! {
 /// # Safety
 /// The matrices must be valid for the sizes given, and `out` must not overlap `a` or `b`.
 pub unsafe fn product<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
-    if m == 0 || n == 0 {
-        return;
-    }
     if out.columns != 1 && out.rows == 1 && n > 1 {
         return product(isa, [n, m, k], [b, a, out].map(Matrix::transposed), accumulate);
     }
-    if k > SPAN {
-        return long(isa, [m, n, k], [a, b, out], accumulate);
+    kept(isa, [m, n, k], [a, b, out], (accumulate, ALL));
+}
+
+/// The skip that leaves nothing out.
+pub const ALL: isize = isize::MIN / 2;
+
+/// A product without the tiles whose columns all end before the row plus `skip`; `out` has contiguous rows unless `skip` is `ALL`.
+///
+/// # Safety
+/// As `product`.
+pub unsafe fn kept<T: Real>(
+    isa: Isa,
+    [m, n, k]: [usize; 3],
+    [a, b, out]: [Matrix<T>; 3],
+    (accumulate, skip): (bool, isize),
+) {
+    if m == 0 || n == 0 {
+        return;
     }
-    short(isa, [m, n, k], [a, b, out], (accumulate, DEPTH));
+    if k > SPAN {
+        return long(isa, [m, n, k], [a, b, out], (accumulate, skip));
+    }
+    short(isa, [m, n, k], [a, b, out], (accumulate, DEPTH, skip));
 }
 
 /// Sums of spans of the contracted dim, in totals that keep their rounding errors.
-unsafe fn long<T: Real>(isa: Isa, [m, n, k]: [usize; 3], [a, b, out]: [Matrix<T>; 3], accumulate: bool) {
+unsafe fn long<T: Real>(
+    isa: Isa,
+    [m, n, k]: [usize; 3],
+    [a, b, out]: [Matrix<T>; 3],
+    (accumulate, skip): (bool, isize),
+) {
     totals(isa, m * n, |tally| {
         let target = Matrix { ptr: tally.sums.as_ptr(), rows: n as isize, columns: 1 };
         for p in (0..k).step_by(SPAN) {
-            short(isa, [m, n, SPAN.min(k - p)], [a.from(0, p), b.from(p, 0), target], (false, CHAIN));
+            short(isa, [m, n, SPAN.min(k - p)], [a.from(0, p), b.from(p, 0), target], (false, CHAIN, skip));
             tally.join();
         }
         tally.settle();
@@ -98,7 +119,7 @@ unsafe fn short<T: Real>(
     isa: Isa,
     [m, n, k]: [usize; 3],
     [a, b, out]: [Matrix<T>; 3],
-    (accumulate, chain): (bool, usize),
+    (accumulate, chain, skip): (bool, usize, isize),
 ) {
     if k == 0 {
         if !accumulate {
@@ -115,7 +136,8 @@ unsafe fn short<T: Real>(
         for (j, p) in (0..n).step_by(COLUMNS).flat_map(|j| (0..k).step_by(length).map(move |p| (j, p))) {
             let size = [m, COLUMNS.min(n - j), length.min(k - p)];
             let add = p > 0 || (accumulate && direct);
-            block(isa, size, [a.from(0, p), b.from(p, j), target.from(0, j)], (add, chain), [&mut *left, &mut *right]);
+            let sides = [a.from(0, p), b.from(p, j), target.from(0, j)];
+            block(isa, size, sides, (add, chain, skip - j as isize), [&mut *left, &mut *right]);
         }
         if !direct {
             put([m, n], out, accumulate, |i, j| *target.at(i, j));
@@ -155,7 +177,7 @@ unsafe fn block<T: Real>(
     isa: Isa,
     [m, n, depth]: [usize; 3],
     [a, b, out]: [Matrix<T>; 3],
-    (add, chain): (bool, usize),
+    (add, chain, skip): (bool, usize, isize),
     [left, right]: [&mut Pages; 2],
 ) {
     let width = T::columns(isa);
@@ -165,7 +187,9 @@ unsafe fn block<T: Real>(
     if (b.columns == 1 || n == 1) && m <= 4 * T::rows(isa) {
         return T::block(isa, &pack_left(isa, whole, worth, left));
     }
-    let rows = if m > 3 * ROWS { m.div_ceil(m.div_ceil(ROWS)) } else { m };
+    // Fewer rows together leave more tiles out.
+    let (most, rows) = if skip > ALL / 2 { (ROWS / 2, ROWS / 2) } else { (3 * ROWS, ROWS) };
+    let rows = if m > most { m.div_ceil(m.div_ceil(rows)) } else { m };
     // Where all rows pass at once, one sliver after another has the same place, which stays in L1.
     let length = if rows < m { depth } else { 0 };
     let end = n.next_multiple_of(width);
@@ -177,6 +201,9 @@ unsafe fn block<T: Real>(
         let packed = Matrix { ptr: slivers.cast_const(), rows: width as isize, columns: depth as isize };
         let source = if row > 0 { packed } else { b };
         for column in (0..n).step_by(width) {
+            if (column + width) as isize <= row as isize + skip {
+                continue;
+            }
             let to = slivers.add(column * length);
             x.n = width.min(n - column);
             if row == 0 {
