@@ -102,6 +102,8 @@ const needNode: readonly string[] = [
   "train/checkpoint-folder.ts",
   "train/saver.ts",
   "train/second-world.ts",
+  "train/local-copy.ts",
+  "train/local-steps.ts",
   "train/on-servers.ts",
   "train/replay.ts",
   "train/server-plan.ts",

@@ -103,7 +103,7 @@ export function runCommand({ finish, signal }: CommandContext): Command {
     )
     .option(
       "--policy <spec>",
-      "who waits for whom on servers, where the file does not say it, such as bsp, ssp:3 or async",
+      "who waits for whom on servers, where the file does not say it: bsp, ssp:3, async, downpour:2:2, elastic-averaging:4 or another of docs/parameter-server.md",
     )
     .addOption(machineFlag())
     .option(

@@ -17,6 +17,7 @@ import {
  */
 export const changed = (threshold: number): Filter => ({
   name: "changed",
+  remembers: true,
   sender() {
     const sent = new Map<string, Map<bigint, Float64Array>>();
     return {

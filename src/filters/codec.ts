@@ -105,6 +105,7 @@ function decompressed(by: Compressor, given: Part, name: string): Part {
   const bytes = part.values;
   if (note["by"] !== by.name || !(bytes instanceof Uint8Array) || !Array.isArray(tensors) || !isShape(shape))
     throw malformedPart(by.name, name, "is malformed");
+  if (sizeOf(shape) > part.count * part.width) throw malformedPart(by.name, name, "is of more values than there are");
   const parts: { m: Record<string, Tensor>; s: Record<string, Tensor> } = { m: {}, s: {} };
   let at = 0;
   for (const stored of tensors) {

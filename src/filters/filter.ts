@@ -44,6 +44,10 @@ export interface FilterSender {
   encode(message: Message, given?: FilterGiven): Message;
   /** The receiver has lost its state: nothing is known of what it has. */
   forget?(): void;
+  /** A pass over so many rows of data has ended. */
+  pass?(examples: number): void;
+  /** Nothing is left out any more for what passes before have shown. */
+  reset?(): void;
 }
 
 /** The end of a filter that receives. */
@@ -55,6 +59,12 @@ export interface FilterReceiver {
 /** A filter. It has no state of its own: each link and direction has its own ends. */
 export interface Filter {
   readonly name: string;
+  /** Whether a sender holds something back, which `all` sends. Default false. */
+  readonly holds?: boolean;
+  /** Whether a receiver keeps what it was sent, for later messages. Default false. */
+  readonly remembers?: boolean;
+  /** Whether a sender looks at the weights of the rows. Default false. */
+  readonly needsWeights?: boolean;
   sender(): FilterSender;
   receiver(): FilterReceiver;
 }
@@ -77,12 +87,21 @@ export function chain(parts: readonly (Filter | string)[]): Filter {
   const all = parts.map((one) => (typeof one === "string" ? filterNamed(one) : one));
   return {
     name: all.map(({ name }) => name).join(" "),
+    holds: all.some(({ holds }) => holds),
+    remembers: all.some(({ remembers }) => remembers),
+    needsWeights: all.some(({ needsWeights }) => needsWeights),
     sender() {
       const senders = all.map((one) => one.sender());
       return {
         encode: (message, given) => senders.reduce((changed, sender) => sender.encode(changed, given), message),
         forget() {
           for (const sender of senders) sender.forget?.();
+        },
+        pass(examples) {
+          for (const sender of senders) sender.pass?.(examples);
+        },
+        reset() {
+          for (const sender of senders) sender.reset?.();
         },
       };
     },

@@ -9,6 +9,7 @@ const mostLists = 16;
 /** Caches lists of rows on both ends by the SHA-256 of all of their bytes, so no two lists are taken for each other. */
 export const keyCaching = (): Filter => ({
   name: "key-caching",
+  remembers: true,
   sender() {
     const known = new Map<string, string[]>();
     return {

@@ -36,6 +36,7 @@ export interface KktFilter extends Filter {
 /** A KKT filter for the penalty `lambda · Σ|w|`; `ratio` scales the threshold. */
 export const kkt = (lambda: number, ratio = 10): KktFilter => ({
   name: "kkt",
+  needsWeights: true,
   sender: () => new Kkt(lambda, ratio),
   receiver: () => ({ decode: (message) => message }),
 });

@@ -17,6 +17,7 @@ import {
  */
 export const significant = (threshold: number): Filter => ({
   name: "significant",
+  holds: true,
   sender: () => new Significant(threshold),
   receiver: () => ({ decode: (message) => message }),
 });

@@ -2,6 +2,7 @@
 import { bytesOf } from "../ir/shape.ts";
 import { concatenated } from "../util/bytes.ts";
 import type { Begun, Statistics } from "./coordinator.ts";
+import { FilteredPushes } from "./filtered-pushes.ts";
 import { Link, type Reply } from "./link.ts";
 import type { PullRequest, PushRequest, Rule } from "./requests.ts";
 import { bytesOfPieces, type Piece, type Shard } from "./shards.ts";
@@ -49,6 +50,8 @@ export class ServerClient {
   private shards: readonly Shard[] = [];
   /** The versions of the shards in the last pull. */
   private versions: readonly number[] = [];
+  /** What filters the gradients of parameters. */
+  private filtered: FilteredPushes | undefined;
   private readonly sentLists: readonly SentLists[];
   /** The parameters of each shard in the last pull with rows: the next one may be of the same version. */
   private pulled: readonly Uint8Array[] = [];
@@ -72,6 +75,8 @@ export class ServerClient {
   /** Says which shards there are, and who waits for whom. Resolves with the number of clocks of this worker that count as done. @throws HeddleError `mismatch` */
   async open(shards: readonly Shard[], rule: Rule): Promise<number> {
     this.shards = shards;
+    const { filters = [] } = rule;
+    this.filtered = filters.length === 0 ? undefined : new FilteredPushes(filters, this.links.length);
     await this.first.ask({ type: "decide", rule: JSON.stringify(rule) });
     await this.each((link, shard) => link.ask({ type: "create", shard, spec: JSON.stringify(shards[shard]) }));
     const { worker: client, incarnation } = this;
@@ -97,15 +102,22 @@ export class ServerClient {
   async push(clock: number, grads: Bytes, rates: readonly number[], rows: readonly Rows[] = []): Promise<void> {
     const { worker: client, incarnation } = this;
     const parts = this.parts(rows.map(({ ids }) => ids));
-    await this.each((link, index, shard) =>
-      this.withLists(
+    await this.each((link, index, shard) => {
+      const own = cut(shard.params, grads);
+      const { body, ...filtered } = this.filtered?.encode(index, shard, own) ?? { body: own };
+      return this.withLists(
         link,
         index,
-        { type: "push", shard: index, client, incarnation, clock, rates },
+        { type: "push", shard: index, client, incarnation, clock, rates, ...filtered },
         parts.map(({ lists }) => lists[index] as RowList),
-        [...cut(shard.params, grads), ...rowsOfServer(shard.tables, parts, rows, index)],
-      ),
-    );
+        [...body, ...rowsOfServer(shard.tables, parts, rows, index)],
+      );
+    });
+  }
+
+  /** The filters of pushes, if there are any; after {@link open}. */
+  get filters(): FilteredPushes | undefined {
+    return this.filtered;
   }
 
   /** Says that so many clocks are done, the last with a batch of so many rows and an update of this largest magnitude. Resolves when the next one may begin. */

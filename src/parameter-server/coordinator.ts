@@ -26,6 +26,8 @@ export interface CoordinatorOptions {
   readonly policy: string;
   /** Whether pushes of one step are summed or averaged; default as the policy says. */
   readonly merging?: "sum" | "mean" | undefined;
+  /** The number of filters of pushes; default 0. */
+  readonly filters?: number;
   /** Resolves when all other servers have so many entries. */
   readonly committed: (version: number) => Promise<void>;
   /** Seconds on a steady clock. */
@@ -135,7 +137,8 @@ export class Coordinator {
       },
     });
     checkServerPolicy(this.consistency.policy, options.workers);
-    options.record?.({ workers: options.workers, servers: options.servers, policy: options.policy });
+    const { workers, servers, policy, filters = 0 } = options;
+    options.record?.({ workers, servers, policy, ...(filters > 0 && { filters }) });
     this.earlier = earlier;
     if (earlier === undefined) return;
     this.base = earlier.base;

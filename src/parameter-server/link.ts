@@ -1,8 +1,8 @@
 /** @module A link to a server that comes back: requests without an answer are asked again after a break. Every request may be repeated. */
 import { connect as connectSocket } from "node:net";
 import { parseAddress } from "../executors/remote/address.ts";
-import { type Channel, greet } from "../executors/remote/channel.ts";
-import { parseAnswer } from "../executors/remote/messages.ts";
+import { type Channel, type Frame, greet } from "../executors/remote/channel.ts";
+import { type Answer, parseAnswer } from "../executors/remote/messages.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Request } from "./requests.ts";
 import { Asking } from "./shared/asking.ts";
@@ -84,10 +84,25 @@ export class Link {
   }
 
   private send(n: number): void {
+    const { channel, asking } = this;
     const { request, body } = this.open.get(n) as Open;
-    this.sent += body.reduce((sum, { length }) => sum + length, 0);
-    const placed = this.asking?.place(n, request.type, body) ?? { fields: {}, body };
-    this.channel?.send({ ...request, ...placed.fields, n }, ...placed.body);
+    const bytes = body.reduce((sum, { length }) => sum + length, 0);
+    this.sent += bytes;
+    if (asking?.mayPlace(request.type, bytes) === true)
+      void asking.place(n, request.type, body).then((placed) => {
+        // After a break it is asked again.
+        if (this.channel === channel) channel?.send({ ...request, ...placed.fields, n }, ...placed.body);
+      });
+    else channel?.send({ ...request, n }, ...body);
+  }
+
+  private take({ n, error }: Answer, fields: Frame["head"], body: Uint8Array): void {
+    const asked = this.open.get(n);
+    this.received += body.length;
+    this.open.delete(n);
+    if (error === undefined) asked?.resolve({ fields, body });
+    else if (n === 0) this.fail(error);
+    else asked?.reject(error);
   }
 
   private async connect(): Promise<void> {
@@ -145,16 +160,17 @@ export class Link {
       const answer = parseAnswer(frame, this.options.name);
       if (answer === undefined) return channel.close(`${this.name} sent a malformed answer`);
       const { body, head } = frame;
-      if (answer.n === 0 && head["memory"] !== undefined) return this.asking?.agree(head["memory"]);
-      const asked = this.open.get(answer.n);
-      this.open.delete(answer.n);
+      const { asking } = this;
+      if (answer.n === 0 && head["memory"] !== undefined) return asking?.agree(head["memory"]);
       const plain = new Uint8Array(body.buffer, body.byteOffset, body.length);
-      const whole = this.asking?.taken(answer.n, asked?.request.type ?? "", head["shared"], plain) ?? plain;
-      this.received += whole.length;
-      if (answer.error !== undefined) {
-        if (answer.n === 0) this.fail(answer.error);
-        else asked?.reject(answer.error);
-      } else asked?.resolve({ fields: head, body: whole });
+      const { type = "" } = this.open.get(answer.n)?.request ?? {};
+      asking?.learn(type, plain.length);
+      if (asking?.isPlaced(answer.n) !== true) return this.take(answer, head, plain);
+      void asking.taken(answer.n, type, head["shared"], plain).then((whole) => {
+        // Asked again over another link.
+        if (whole === undefined) channel.close(`${this.name} sent an answer that is not where it says`);
+        else this.take(answer, head, whole);
+      });
     });
     channel.onEnd(() => {
       clearInterval(this.pulse);

@@ -49,14 +49,17 @@ export type Request =
 export interface Rule {
   readonly policy: string;
   readonly merging?: "sum" | "mean" | undefined;
+  /** The filters of what workers push, from the first to the last. */
+  readonly filters?: readonly string[] | undefined;
 }
 
 /** Reads a rule. @throws HeddleError `link` */
 export function parseRule(text: string): Rule {
   try {
-    const { policy, merging } = JSON.parse(text) as Partial<Rule>;
+    const { policy, merging, filters = [] } = JSON.parse(text) as Partial<Rule>;
     const known = merging === undefined || merging === "sum" || merging === "mean";
-    if (typeof policy === "string" && known) return { policy, merging };
+    const named = Array.isArray(filters) && filters.length <= 64 && filters.every((spec) => typeof spec === "string");
+    if (typeof policy === "string" && known && named) return { policy, merging, filters };
   } catch {
     // As malformed as any other.
   }
@@ -98,6 +101,8 @@ export interface PushRequest extends WithLists {
   readonly incarnation: number;
   readonly clock: number;
   readonly rates: readonly number[];
+  /** What filters have made of the gradients of the parameters, as text: the body has their bytes. */
+  readonly parts?: string | undefined;
 }
 
 /** What all servers do with pushes, in one order. */
@@ -189,6 +194,7 @@ const table: { readonly [type in Request["type"]]: { readonly [field: string]: C
     rates,
     lists,
     keys,
+    parts: (value) => value === undefined || text(value),
   },
   clock: {
     clock: (value) => count(value),

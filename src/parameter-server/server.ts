@@ -6,9 +6,11 @@
  */
 import { join } from "node:path";
 import { localRuntime } from "../executors/runtime.ts";
+import type { Filter } from "../filters/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import { HeddleError } from "../util/errors.ts";
 import { Coordinator, type Earlier } from "./coordinator.ts";
+import { pushFilters } from "./filtered-pushes.ts";
 import { Link } from "./link.ts";
 import {
   type Entry,
@@ -96,6 +98,7 @@ class Server implements ParameterServer {
   private readonly spread: Spread;
   private readonly gone = new Set<number>();
   private rule: string | undefined;
+  private filter: Filter | undefined;
   private begun: string | undefined;
   private beginWaits: ((start: string) => void)[] = [];
   private readonly shardWaits: (() => void)[] = [];
@@ -186,9 +189,10 @@ class Server implements ParameterServer {
   /** Begins to decide, on server 0. */
   private decide(text: string, earlier?: Earlier): void {
     const { index, workers, folder } = this.options;
-    const { policy, merging } = parseRule(text);
+    const { policy, merging, filters = [] } = parseRule(text);
     if (this.rule !== undefined && this.rule !== text)
       throw new HeddleError("mismatch", `a worker has the policy ${text}, and the first worker had ${this.rule}`);
+    this.filter ??= filters.length === 0 ? undefined : pushFilters(filters);
     this.rule = text;
     if (index !== 0 || this.coordinator !== undefined) return;
     const coordinator = new Coordinator(
@@ -196,6 +200,7 @@ class Server implements ParameterServer {
         workers,
         policy,
         merging,
+        filters: filters.length,
         committed: (version) => this.spread.committed(version),
         now: () => performance.now() / 1000,
         servers: this.options.servers.length,
@@ -398,7 +403,7 @@ class Server implements ParameterServer {
     if (whole === undefined) return { unknown: true };
     const lists = state.tableCount === 0 ? [] : parseLists(whole, state.tableCounts);
     state.checkRows(lists);
-    state.push(request, body.subarray(sent), lists);
+    state.push(request, body.subarray(sent), lists, this.filter);
     if (!fromWorker) return {};
     const { keys: _keys, ...rest } = request;
     if (state.tableCount === 0) await this.forward(request.shard, rest, body);

@@ -117,7 +117,7 @@ export class Sessions {
       const { request } = asked;
       this.admit(session, request);
       if (request.type === "memory") return channel.send({ n, memory: opened(session, request.path) });
-      const body = bodyOf(session, asked);
+      const body = asked.shared === undefined ? plain(asked.body) : await sharedBody(session, asked);
       this.received += body.length;
       const { body: parts = [], ...fields } = await this.options.answer(session, request, body);
       // The shards say how large a request may be.
@@ -126,7 +126,8 @@ export class Sessions {
       this.sent += bytes;
       const { region } = asked;
       const isShared = region !== undefined && bytes >= leastShared && bytes <= region.size;
-      if (isShared && session.file?.write(region.offset, parts) === true) channel.send({ n, ...fields, shared: bytes });
+      if (isShared && (await session.file?.write(region.offset, parts)) === true)
+        channel.send({ n, ...fields, shared: bytes });
       else channel.send({ n, ...fields }, ...parts);
       for (const one of [body, ...parts]) leases.end(one);
     } catch (error) {
@@ -168,11 +169,12 @@ function opened(session: Session, path: string): string {
   return session.file?.token ?? "";
 }
 
-/** The body of a request. @throws HeddleError `link` for one that is too large, or not in the file */
-function bodyOf({ channel, file }: Session, { body, region, shared }: Asked): Uint8Array {
-  if (shared === undefined || region === undefined) return new Uint8Array(body.buffer, body.byteOffset, body.length);
+const plain = ({ buffer, byteOffset, length }: Uint8Array): Uint8Array => new Uint8Array(buffer, byteOffset, length);
+
+/** The body of a request in the file. @throws HeddleError `link` for one that is too large, or not there */
+async function sharedBody({ channel, file }: Session, { region, shared = 0 }: Asked): Promise<Uint8Array> {
   if (shared > channel.mostBody) throw new HeddleError("link", `a body of ${shared} bytes`);
-  const whole = file?.read(region.offset, shared);
+  const whole = region === undefined ? undefined : await file?.read(region.offset, shared);
   if (whole === undefined) throw new HeddleError("link", "a body that is not in the memory of both sides");
   return whole;
 }

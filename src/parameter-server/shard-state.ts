@@ -3,6 +3,7 @@
  * the log to name them. Everything runs in the order of the calls.
  */
 import "../functions/composites/index.ts";
+import type { Filter } from "../filters/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, type TensorType } from "../ir/shape.ts";
@@ -11,7 +12,8 @@ import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer, Executable } from "../runtime/executor.ts";
 import { concatenated } from "../util/bytes.ts";
 import { HeddleError } from "../util/errors.ts";
-import { type Gradient, parseGradient, weightedSum } from "./gradients.ts";
+import { decodedPush } from "./filtered-pushes.ts";
+import { type Gradient, gradientBytes, parseGradient, weightedSum } from "./gradients.ts";
 import { copied, type GradientHead, type Kept, Pushes, type PushesHead, restored } from "./pushes.ts";
 import type { Entry, Part, PushRequest, RunningMean } from "./requests.ts";
 import { parseShard } from "./shard-spec.ts";
@@ -117,7 +119,9 @@ export class ShardState {
 
   /** Bytes of the largest request that can be right: all values, or a push with rows. */
   get mostBytes(): number {
-    return this.tables.length === 0 ? this.stateBytes : mostRowBytes;
+    if (this.tables.length > 0) return mostRowBytes;
+    // With filters a row of one number has its number of 8 bytes beside it.
+    return Math.max(this.stateBytes, 3 * this.paramBytes);
   }
 
   /** The number of tables. */
@@ -148,13 +152,29 @@ export class ShardState {
   }
 
   /** Keeps a push until the log names it. One that is there already, or was named, does nothing. @throws HeddleError `link` */
-  push({ client, incarnation, clock, rates }: PushRequest, grads: Uint8Array, lists: readonly RowList[] = []): void {
+  push(
+    { client, incarnation, clock, rates, parts }: PushRequest,
+    body: Uint8Array,
+    lists: readonly RowList[] = [],
+    filter?: Filter,
+  ): void {
+    if ((parts === undefined) !== (filter === undefined))
+      throw new HeddleError("link", `a push ${parts === undefined ? "without" : "with"} filters`);
+    const grads = filter === undefined || parts === undefined ? body : this.unfiltered(filter, parts, body, lists);
     const gradient = parseGradient(this.shard, lists, grads);
     if (rates.length !== this.shard.rates)
       throw new HeddleError("link", `a push with ${rates.length} learning rates for ${this.shard.rates}`);
     if (!this.pushes.isNew(client, clock, incarnation)) return;
     leases.share(grads);
     this.pushes.keep(client, clock, { incarnation, rates, gradient });
+  }
+
+  /** The gradients that a filtered push stands for; rows of tables follow as they are. */
+  private unfiltered(filter: Filter, parts: string, body: Uint8Array, lists: readonly RowList[]): Uint8Array {
+    const ofTables = gradientBytes({ params: [], tables: this.shard.tables }, lists);
+    const end = body.length - ofTables;
+    if (end < 0) throw new HeddleError("link", "a filtered push that is cut short");
+    return concatenated([decodedPush(filter, this.shard, parts, body.subarray(0, end)), body.subarray(end)]);
   }
 
   /** Applies entries of the log; those that are applied already are left out. Resolves with the new version. */

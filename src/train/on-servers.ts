@@ -8,6 +8,7 @@ import { dtypes } from "../ir/dtype.ts";
 import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { reportToLauncher } from "../launcher-messages/launcher.ts";
 import { type Bytes, ServerClient } from "../parameter-server/client.ts";
+import { pushFilters } from "../parameter-server/filtered-pushes.ts";
 import { largestMagnitude } from "../parameter-server/gradients.ts";
 import { describeStatistics } from "../parameter-server/report.ts";
 import { type ParameterServer, serveParameters } from "../parameter-server/server.ts";
@@ -41,8 +42,11 @@ export function isOnServers({ server }: Pick<Settings, "server">): boolean {
 }
 
 function checkServer(server: ServerTraining): void {
-  checkOptions("train: server", server, ["policy", "merging", "replay"]);
-  const { policy, merging, replay } = server;
+  checkOptions("train: server", server, ["policy", "merging", "filters", "replay"]);
+  const { policy, merging, filters = [], replay } = server;
+  if (!Array.isArray(filters) || !filters.every((spec) => typeof spec === "string"))
+    throw new HeddleError("option", `train: server.filters must be a list of specs, got ${shown(filters)}`);
+  pushFilters(filters);
   if (replay !== undefined) checkPlace("train", "server.replay", replay, "file");
   if (policy !== undefined) policyNamed(policy);
   if (merging !== undefined && merging !== "sum" && merging !== "mean")
@@ -133,6 +137,8 @@ class ServerUpdates implements Updates {
   private specs: readonly TableSpec[] = [];
   /** The rows of tables after the end. */
   private local: RowSource | undefined;
+  /** The last push. */
+  private last: { readonly grads: Bytes; readonly rates: readonly number[]; readonly rows: number } | undefined;
   private finished = false;
   private clock = 0;
   private version = 0;
@@ -181,7 +187,8 @@ class ServerUpdates implements Updates {
     const { settings, types } = this.whole;
     this.specs = (await this.served?.specs(this.own)) ?? [];
     this.shards = trainingShards(settings, types, this.place.servers.length, { tables: this.specs, policy });
-    this.clock = await this.client.open(this.shards, { policy: policy.spec, merging: settings.server?.merging });
+    const { merging, filters } = settings.server ?? {};
+    this.clock = await this.client.open(this.shards, { policy: policy.spec, merging, filters });
     const slots = await contents(values.optimizer);
     const { steps, epoch, batch, orderOffset, rateScale } = position;
     if (!this.follows) {
@@ -223,6 +230,8 @@ class ServerUpdates implements Updates {
 
   async step(values: TrainState, { rows, rates }: StepDone): Promise<TrainState> {
     const grads = await contents(values.optimizer);
+    const { filters } = this.client;
+    if (filters?.needsWeights === true) filters.look(await contents(values.params));
     if (this.steps !== undefined)
       return { ...values, params: this.replaced(values.params, await this.steps.step(grads, rates, rows)) };
     await this.pushed(grads, rates, rows, this.served?.gradients(grads));
@@ -242,6 +251,7 @@ class ServerUpdates implements Updates {
 
   /** Pushes gradients, which ends a clock, and waits for the next one. */
   private async pushed(grads: Bytes, rates: readonly number[], rows: number, ofTables: readonly Rows[] = []) {
+    this.last = { grads, rates, rows };
     await this.client.push(this.clock, grads, rates, ofTables);
     const next = this.clock + 1;
     const { clock, version, stop } = await this.client.clock(next, rows, this.sizeOf(grads));
@@ -249,6 +259,21 @@ class ServerUpdates implements Updates {
     this.clock = clock;
     this.version = version;
     this.stopped ||= stop;
+  }
+
+  /** Pushes what the worker or its filters hold back. */
+  private async flush(): Promise<void> {
+    await this.steps?.flush();
+    const { filters } = this.client;
+    const { last, served } = this;
+    if (filters?.holds !== true || last === undefined) return;
+    filters.sendAll();
+    const zeros = new Map([...last.grads].map(([path, { length }]) => [path, new Uint8Array(length)]));
+    const noRows = (served === undefined ? undefined : this.specs)?.map(() => ({
+      ids: new Int32Array(0),
+      values: new Uint8Array(0),
+    }));
+    await this.pushed(zeros, last.rates, last.rows, noRows);
   }
 
   /** The largest magnitude of gradients, for policies that bound it. */
@@ -302,6 +327,7 @@ class ServerUpdates implements Updates {
 
   async tally(epoch: number, tally: Tally): Promise<Tally> {
     const { loss, examples, rejected } = tally;
+    this.client.filters?.passed(examples, epoch + 2 === this.whole.settings.epochs);
     const text = JSON.stringify({ loss, examples, rejected, sums: [...tally.sums] });
     const all = await this.client.tally(epoch, text);
     const sum = new Tally();
@@ -315,7 +341,7 @@ class ServerUpdates implements Updates {
   }
 
   async finish(values: TrainState, stop: boolean): Promise<TrainState> {
-    await this.steps?.flush();
+    await this.flush();
     await this.client.leave(stop);
     this.version = await this.client.finish();
     const params = await this.pulled(values.params, this.version);

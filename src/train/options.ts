@@ -274,6 +274,11 @@ export interface ServerTraining {
   /** Whether the gradients of one step are summed or averaged; default as the policy says. */
   readonly merging?: "sum" | "mean";
   /**
+   * Filters of the gradients that workers push, from the first to the last, by their specs, such as `["significant:0.01", "lossless"]`: those that
+   * choose rows first, those that pack values after them, `lossless` last. Default: gradients travel as they are.
+   */
+  readonly filters?: readonly string[];
+  /**
    * Repeats a training from its log, `updates.jsonl` in the folder of the run, in this process alone, with the other options as they were: the
    * parameters have the same bits. There are no metrics, callbacks or checkpoints. Learning rates are those of the schedule.
    */

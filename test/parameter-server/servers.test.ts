@@ -146,6 +146,15 @@ describe("requests that are refused change nothing", () => {
       { n: 3, type: "pull", shard: 0, version: 0, lists: 0, keys: "k".repeat(65) },
       /malformed keys/,
     ],
+    ["with a malformed region", 1, { n: 3, ...push, region: [0] }, /malformed region/],
+    ["with a body beyond its region", 1, { n: 3, ...push, region: [0, 8], shared: 9 }, /malformed region/],
+    [
+      "with a body in a region of no file",
+      1,
+      { n: 3, ...push, region: [0, 999], shared: 152 },
+      /not in the memory of both/,
+    ],
+    ["with filters that there are not", 1, { n: 3, ...push, parts: "{}" }, /a push with filters/],
     ["with a negative size", 1, { n: 3, type: "clock", clock: 0, rows: 0, pulled: [0], size: -1 }, /malformed size/],
   ] as const)("%s", async (_what, worker, request, message) => {
     const { ask, own } = await linked(worker);

@@ -132,7 +132,7 @@ test.each(["f32", "f64"] as const)(
     const initial = initialRows({ keys, std: 1, padding: 3, dtype });
     const into = dtype === "f32" ? new Float32Array(size) : new Float64Array(size);
     for (const id of [199, 0, 3, 42, 0]) {
-      initial(id, into);
+      initial(id, into, 0, size);
       for (const [column, value] of into.entries())
         expect(value).toBeCloseTo(id === 3 ? 0 : Number(whole[id * size + column]), dtype === "f32" ? 5 : 12);
     }

@@ -14,7 +14,7 @@ export interface Placed {
 export class Asking {
   private readonly file: SharedFile;
   private agreed = false;
-  private readonly waiting = new Map<number, { readonly type: string; readonly region: Region }>();
+  private readonly waiting = new Map<number, Region>();
   /** Bytes of the largest answer to requests of a type so far. */
   private readonly largest = new Map<string, number>();
 
@@ -33,28 +33,48 @@ export class Asking {
     this.file.unname();
   }
 
+  /** Whether a body of so many bytes, or the answer to it, may go through the file. */
+  mayPlace(type: string, bytes: number): boolean {
+    return this.agreed && Math.max(bytes, this.largest.get(type) ?? 0) >= leastShared;
+  }
+
+  /** Whether the answer to a request may be in the file. */
+  isPlaced(n: number): boolean {
+    return this.waiting.has(n);
+  }
+
   /** Puts the body of a request into the file where that is faster. */
-  place(n: number, type: string, body: readonly Uint8Array[]): { fields: Placed; body: readonly Uint8Array[] } {
+  async place(
+    n: number,
+    type: string,
+    body: readonly Uint8Array[],
+  ): Promise<{ readonly fields: Placed; readonly body: readonly Uint8Array[] }> {
     const bytes = body.reduce((sum, { length }) => sum + length, 0);
     const wanted = Math.max(bytes, this.largest.get(type) ?? 0);
     const region = this.agreed && wanted >= leastShared ? this.file.take(wanted) : undefined;
     if (region === undefined) return { fields: {}, body };
-    this.waiting.set(n, { type, region });
+    this.waiting.set(n, region);
     const where = [region.offset, region.size] as const;
-    if (bytes < leastShared || !this.file.write(region.offset, body)) return { fields: { region: where }, body };
+    if (bytes < leastShared || !(await this.file.write(region.offset, body)))
+      return { fields: { region: where }, body };
     return { fields: { region: where, shared: bytes }, body: [] };
   }
 
   /** The body of an answer; undefined if it is not where the answer says. */
-  taken(n: number, type: string, shared: unknown, body: Uint8Array): Uint8Array | undefined {
-    const asked = this.waiting.get(n);
+  async taken(n: number, type: string, shared: unknown, body: Uint8Array): Promise<Uint8Array | undefined> {
+    const region = this.waiting.get(n);
     this.waiting.delete(n);
-    const isThere = Number.isSafeInteger(shared) && asked !== undefined && (shared as number) <= asked.region.size;
+    const isThere = Number.isSafeInteger(shared) && region !== undefined && (shared as number) <= region.size;
     const whole =
-      shared === undefined ? body : isThere ? this.file.read(asked.region.offset, Number(shared)) : undefined;
-    if (asked !== undefined) this.file.giveBack(asked.region);
-    if (whole !== undefined && whole.length > (this.largest.get(type) ?? 0)) this.largest.set(type, whole.length);
+      shared === undefined ? body : isThere ? await this.file.read(region.offset, Number(shared)) : undefined;
+    if (region !== undefined) this.file.giveBack(region);
+    this.learn(type, whole?.length ?? 0);
     return whole;
+  }
+
+  /** Later requests of a type have room for an answer of so many bytes. */
+  learn(type: string, bytes: number): void {
+    if (bytes > (this.largest.get(type) ?? 0)) this.largest.set(type, bytes);
   }
 
   close(): void {
