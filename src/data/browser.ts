@@ -2,12 +2,15 @@
 export * as batchSizes from "./batch-sizes/index.ts";
 export { type BatchesOptions, batches } from "./batches.ts";
 export { type LengthBucketOptions, type LengthBuckets, lengthBuckets, type SequenceBatch } from "./buckets.ts";
+export type { BatchForm } from "./by-length.ts";
 export {
   type ArrayColumn,
   type Column,
   columnDType,
   columnFromArray,
   columnFromLoader,
+  type PaddedOptions,
+  padded,
   type ReadMoment,
   type RowIndices,
   type RowRange,
@@ -15,6 +18,7 @@ export {
   type Transform,
 } from "./column.ts";
 export {
+  type BatchByLengthOptions,
   type BatchOptions,
   type BatchRows,
   type BatchRowsOptions,
@@ -44,4 +48,10 @@ export type { AnyRow, Piece, Values } from "./records/piece.ts";
 export { type ApplyOptions, type ReadRecords, type RecordShuffleOptions, Records } from "./records/records.ts";
 export { fromDataset, fromGenerator, fromRows, type MixOptions, mix } from "./records/sources.ts";
 export { balanced, type SplitOptions, split } from "./records/split.ts";
-export { type StreamedOptions, streamed, type ToDatasetOptions, toDataset } from "./records/to-dataset.ts";
+export {
+  type PaddedDatasetOptions,
+  type StreamedOptions,
+  streamed,
+  type ToDatasetOptions,
+  toDataset,
+} from "./records/to-dataset.ts";

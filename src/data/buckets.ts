@@ -1,8 +1,7 @@
 /** @module Batches of sequences of similar length: few shapes to compile, and little padding to compute. */
 import { type Tensor, tensor } from "../functions/index.ts";
-import { HeddleError } from "../util/errors.ts";
 import { checkInteger, checkOptions } from "../util/options.ts";
-import { order } from "./order.ts";
+import { ByLength, checkBounds } from "./by-length.ts";
 
 /** Options of {@link lengthBuckets}. */
 export interface LengthBucketOptions {
@@ -48,46 +47,22 @@ export function lengthBuckets(sequences: readonly ArrayLike<number>[], options: 
   const name = "lengthBuckets";
   checkOptions(name, options, ["bounds", "batch", "pad", "seed", "dropRemainder"]);
   const { bounds, batch = 32, pad = 0, seed = 0, dropRemainder = false } = options;
-  if (!Array.isArray(bounds) || bounds.length === 0)
-    throw new HeddleError("option", `${name}: bounds must be lengths such as [16, 32], got ${String(bounds)}`);
-  bounds.forEach((bound, index) => {
-    checkInteger(name, `bounds[${index}]`, bound, index === 0 ? 1 : (bounds[index - 1] as number) + 1);
-  });
+  checkBounds(name, bounds);
   checkInteger(name, "batch", batch, 1);
   checkInteger(name, "pad", pad, -(2 ** 31), 2 ** 31 - 1);
   if (seed !== null) checkInteger(name, "seed", seed);
-  const buckets = bounds.map((): number[] => []);
-  sequences.forEach(({ length }, index) => {
-    const bucket = bounds.findIndex((bound) => length <= bound);
-    if (bucket < 0)
-      throw new HeddleError(
-        "data",
-        `${name}: sequence ${index} has ${length} elements, above the last bound ${bounds.at(-1)}`,
-      );
-    buckets[bucket]?.push(index);
-  });
-  const counts = buckets.map(({ length }) => (dropRemainder ? Math.floor(length / batch) : Math.ceil(length / batch)));
-  const batches = counts.reduce((sum, count) => sum + count, 0);
+  const lengthOf = (index: number): number => (sequences[index] as ArrayLike<number>).length;
+  const byLength = new ByLength(name, sequences.keys(), lengthOf, { bounds, batch, dropRemainder });
 
   /** Generates the batches of an epoch. */
   function* epoch(number: number): Generator<SequenceBatch> {
-    const ordered = (length: number, ordinal: number): ((position: number) => number) =>
-      seed === null ? (position) => position : order(seed, number, length, ordinal).at;
-    const rows = buckets.map(({ length }, bucket) => ordered(length, bucket));
-    const positions = counts.flatMap((count, bucket) =>
-      Array.from({ length: count }, (_unused, turn) => ({ bucket, turn })),
-    );
-    const batchOrder = ordered(positions.length, buckets.length);
-    for (let position = 0; position < positions.length; position++) {
-      const { bucket, turn } = positions[batchOrder(position)] as { bucket: number; turn: number };
-      const members = buckets[bucket] as readonly number[];
-      const row = rows[bucket] as (at: number) => number;
-      const size = Math.min(batch, members.length - turn * batch);
-      const indices = Array.from({ length: size }, (_unused, index) => members[row(turn * batch + index)] as number);
-      yield padded(sequences, indices, bounds[bucket] as number, pad);
+    const find = byLength.epoch(seed, number);
+    for (let position = 0; position < byLength.batches; position++) {
+      const { rows, length } = find(position);
+      yield padded(sequences, rows, length, pad);
     }
   }
-  return { batches, buckets, epoch };
+  return { batches: byLength.batches, buckets: byLength.buckets, epoch };
 }
 
 function padded(

@@ -5,7 +5,7 @@ import { isTensor } from "../functions/index.ts";
 import { arrayKind, type DType, dtypes, isDType, type Stored, storedArray, type TypedArray } from "../ir/dtype.ts";
 import { formatShape, type Shape, sizeOf } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
-import { checkOptions } from "../util/options.ts";
+import { checkInteger, checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import { isRecord } from "../util/tree.ts";
 
@@ -63,6 +63,11 @@ export interface Column {
    * value; without it, a sample of blocks is enough. Absent: the values themselves are hashed.
    */
   readonly identity?: (rows: RowRange, whole: boolean) => Promise<string>;
+  /**
+   * For each row how many of its elements along dim 1 are a sequence, after which it is padded. `Dataset.batchByLength` cuts such a
+   * column to the length of each batch.
+   */
+  readonly lengths?: Int32Array;
 }
 
 /** Values of a column for {@link columnFromArray}. */
@@ -76,6 +81,43 @@ export interface ArrayColumn {
    */
   readonly data: NumberArray | readonly number[] | readonly NumberArray[];
   readonly transform?: Transform;
+  /** Lengths of padded sequences, as {@link Column.lengths}: one for each row, at most the second dim. */
+  readonly lengths?: ArrayLike<number>;
+}
+
+/** Options of {@link padded}. */
+export interface PaddedOptions {
+  /** What stands after a sequence; default 0. */
+  readonly pad?: number;
+  /** Default `"i32"`. */
+  readonly dtype?: DType;
+  /** The length of a row; default that of the longest sequence. */
+  readonly length?: number;
+}
+
+/**
+ * Sequences of different length as a column for `data.fromArrays`, `[sequences, length]`: padded at their ends, with their lengths, by
+ * which {@link Dataset.batchByLength} makes batches.
+ *
+ * @example data.fromArrays({ ids: data.padded([[5, 2, 9], [7]]), y: { shape: [2], data: [0, 1], dtype: "i32" } })
+ * @throws HeddleError `data` for a sequence that is longer than `length`, or a value that the dtype does not have
+ */
+export function padded(sequences: readonly ArrayLike<number>[], options: PaddedOptions = {}): ArrayColumn {
+  checkOptions("padded", options, ["pad", "dtype", "length"]);
+  if (!Array.isArray(sequences) || !sequences.every((one) => Number.isInteger((one as ArrayLike<number>)?.length)))
+    throw new HeddleError("argument", `padded: takes an array of arrays, got ${shown(sequences)}`);
+  const { pad = 0, dtype = "i32" } = options;
+  const lengths = Int32Array.from(sequences, (one: ArrayLike<number>) => one.length);
+  const longest = lengths.reduce((most, length) => Math.max(most, length), 0);
+  const { length = longest } = options;
+  checkInteger("padded", "length", length, 0);
+  const above = lengths.findIndex((one) => one > length);
+  if (above >= 0)
+    throw new HeddleError("data", `padded: sequence ${above} has ${lengths[above]} elements, above length ${length}`);
+  const data = new Array<number>(sequences.length * length).fill(pad);
+  for (const [row, sequence] of (sequences as readonly ArrayLike<number>[]).entries())
+    for (let at = 0; at < sequence.length; at++) data[row * length + at] = sequence[at] as number;
+  return { shape: [sequences.length, length], dtype, data, lengths };
 }
 
 /** Whether a value is a column. */
@@ -103,7 +145,7 @@ export function columnFromArray(name: string, source: ArrayColumn): Column {
       hint: columnHint(value),
     });
   }
-  checkOptions(`column "${name}"`, source, ["shape", "dtype", "data", "transform"]);
+  checkOptions(`column "${name}"`, source, ["shape", "dtype", "data", "transform", "lengths"]);
   const { data, dtype } = storedValues(name, source);
   if (source.shape.length === 0) {
     throw new HeddleError("shape", `column "${name}" is a scalar; the first dim of a column counts its rows`);
@@ -114,7 +156,26 @@ export function columnFromArray(name: string, source: ArrayColumn): Column {
     throw new HeddleError("shape", `column "${name}" has ${data.length} values, but its shape ${shape} holds ${size}`);
   }
   const transform = checkedTransform(name, source.transform);
-  return Object.freeze({ name, shape: [...source.shape], dtype, transform, load: () => Promise.resolve(data) });
+  const lengths = checkedLengths(name, source);
+  return Object.freeze({
+    ...{ name, shape: [...source.shape], dtype, transform, load: () => Promise.resolve(data) },
+    ...(lengths === undefined ? {} : { lengths }),
+  });
+}
+
+/** A copy of the lengths of padded sequences, checked. */
+function checkedLengths(name: string, { lengths, shape }: ArrayColumn): Int32Array | undefined {
+  if (lengths === undefined) return undefined;
+  const [rows, longest] = shape;
+  if (longest === undefined || lengths.length !== rows)
+    throw new HeddleError(
+      "data",
+      `column "${name}" has ${lengths.length} lengths; a column ${formatShape(shape)} has ${longest === undefined ? "none" : rows}`,
+    );
+  const wrong = Array.from(lengths).findIndex((one) => !Number.isInteger(one) || one < 0 || one > longest);
+  if (wrong < 0) return Int32Array.from(lengths);
+  const text = `column "${name}": the length of row ${wrong} is ${lengths[wrong]}, not a whole number up to ${longest}`;
+  throw new HeddleError("data", text);
 }
 
 /** A hint how to write values as a column. */

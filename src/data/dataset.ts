@@ -8,9 +8,11 @@
  */
 import { formatShape } from "../ir/shape.ts";
 import { HeddleError } from "../util/errors.ts";
+import { fingerprint } from "../util/hash.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
 import type { Plain } from "../util/text.ts";
+import { type BatchForm, ByLength, checkBounds } from "./by-length.ts";
 import {
   type ArrayColumn,
   type Column,
@@ -21,6 +23,7 @@ import {
   type RowRange,
   type Transform,
 } from "./column.ts";
+import { cutShape } from "./gather.ts";
 import { checkCount, largestBatch, largestLength, order, shardSizes } from "./order.ts";
 
 /** Options of {@link Dataset.shuffle}. */
@@ -34,6 +37,14 @@ export interface ShuffleOptions {
 /** Options of {@link Dataset.batch}. */
 export interface BatchOptions {
   /** Leave out the last batch when it is short; default false. */
+  readonly dropRemainder?: boolean;
+}
+
+/** Options of {@link Dataset.batchByLength}. */
+export interface BatchByLengthOptions {
+  /** The largest length of each bucket, ascending. */
+  readonly bounds: readonly number[];
+  /** Leave out the last batch of a bucket when it is short; default false. */
   readonly dropRemainder?: boolean;
 }
 
@@ -61,6 +72,8 @@ export interface BatchRows {
   readonly start: number;
   /** Source rows of this rank: a view of `rows`. */
   readonly local: RowIndices;
+  /** The length to which columns of sequences are cut; undefined for batches that are not by length. */
+  readonly length?: number;
 }
 
 type RowStep =
@@ -76,6 +89,8 @@ interface Description {
   readonly dropRemainder: boolean;
   /** The part of each batch that is read; default all of it. */
   readonly part?: { readonly rank: number; readonly ranks: number };
+  /** The rows by the lengths of their sequences, and a text by which those lengths are recognised. */
+  readonly byLength?: { readonly rows: ByLength; readonly identity: string };
 }
 
 /** An immutable dataset; every method returns a new one. Made by `data.fromArrays`, `data.idx` or `data.mnist`. */
@@ -110,19 +125,38 @@ export class Dataset {
 
   /** Number of batches in an epoch. Throws before `batch()`. */
   get batchesPerEpoch(): number {
-    const { length, dropRemainder } = this.description;
+    const { length, dropRemainder, byLength } = this.description;
     const size = this.#batchSize();
+    if (byLength !== undefined) return byLength.rows.batches;
     return dropRemainder ? Math.floor(length / size) : Math.ceil(length / size);
   }
 
   /** The different sizes of global batches in an epoch, largest first: each needs a program of its own. */
   get batchSizes(): readonly number[] {
-    const { length, dropRemainder } = this.description;
+    return [...new Set(this.batchForms.map(({ rows }) => rows))];
+  }
+
+  /**
+   * The different kinds of batches of an epoch, most rows first: their rows, and after {@link batchByLength} the length to which columns of
+   * sequences are cut.
+   */
+  get batchForms(): readonly BatchForm[] {
+    const { length, dropRemainder, byLength } = this.description;
     const size = this.#batchSize();
     const remainder = dropRemainder ? 0 : length % size;
     const sizes = length < size ? [remainder] : remainder === 0 ? [size] : [size, remainder];
     const { rank, ranks } = this.description.part ?? { rank: 0, ranks: 1 };
-    return sizes.map((rows) => shardSizes(rows, ranks)[rank] as number);
+    const forms: readonly BatchForm[] = byLength?.rows.forms ?? sizes.map((rows) => ({ rows }));
+    return forms.map((form) => ({ ...form, rows: shardSizes(form.rows, ranks)[rank] as number }));
+  }
+
+  /** The dataset with columns of sequences cut to a length of {@link batchForms}: a description, for types; its rows are not read. @internal */
+  ofLength(length: number | undefined): Dataset {
+    if (length === undefined) return this;
+    const cut = ({ lengths, ...column }: Column): Column =>
+      lengths === undefined ? column : { ...column, shape: cutShape(column.shape, length) };
+    const columns = new Map([...this.columns].map(([name, column]) => [name, cut(column)]));
+    return new Dataset({ ...this.description, columns });
   }
 
   /** Reads the rows in random order, which depends on seed and epoch, with a new order in each epoch. Comes before `batch()`. */
@@ -175,6 +209,45 @@ export class Dataset {
     return batched;
   }
 
+  /**
+   * Groups rows whose sequences are of similar length into global batches of `size`: a row belongs to the first bound that its columns with
+   * lengths (`data.padded`) do not exceed, and these columns are cut to that bound. So there are few shapes, each with a program of its own,
+   * and little padding. Each row comes once in an epoch. After a shuffle both the rows of a bucket and the batches come in an order that depends on
+   * seed and epoch; without one the buckets follow each other. The last batch of each bucket may be short. The lengths of all rows are in memory.
+   *
+   *     data.fromArrays({ x: data.padded(sentences), y }).shuffle().batchByLength(32, { bounds: [16, 32, 64] })
+   *
+   * @throws HeddleError `data` without a column with lengths, for a sequence above the last bound, and when there is no batch at all
+   */
+  batchByLength(size: number, options: BatchByLengthOptions): Dataset {
+    checkOptions("batchByLength", options, ["bounds", "dropRemainder"]);
+    checkCount("batchByLength: size", size, largestBatch, 1);
+    const { bounds, dropRemainder = false } = options;
+    checkBounds("batchByLength", bounds);
+    const all = [...this.columns.values()].flatMap((column) => (column.lengths === undefined ? [] : [column]));
+    if (all.length === 0)
+      throw new HeddleError("data", `batchByLength: no column of ${this.name} has lengths`, {
+        hint: "make one with data.padded(sequences), or give a padded array its lengths: { shape, data, lengths }",
+      });
+    const short = all.find(({ shape }) => (shape[1] as number) < (bounds.at(-1) as number));
+    if (short !== undefined)
+      throw new HeddleError(
+        "data",
+        `batchByLength: the last bound is ${bounds.at(-1)}, but column "${short.name}" is padded to ${short.shape[1]}`,
+        { hint: `let ${short.shape[1]} be the last bound, or pass length: ${bounds.at(-1)} to data.padded` },
+      );
+    const lengthOf = (row: number): number => Math.max(...all.map(({ lengths }) => lengths?.[row] as number));
+    const rows = new ByLength("batchByLength", this.#fixedRows(), lengthOf, {
+      bounds: [...bounds],
+      batch: size,
+      dropRemainder,
+    });
+    if (rows.batches === 0)
+      throw new HeddleError("data", `${this.name} has ${this.length} rows: no whole batch of ${size}`);
+    const identity = fingerprint(all.map(({ name, lengths }) => `${name} ${(lengths as Int32Array).join(" ")}`).join());
+    return this.#with("batchByLength", { batchSize: size, dropRemainder, byLength: { rows, identity } });
+  }
+
   /** The same batches, of which only the rows of a rank are read, as {@link Dataset.batchRows} shares them. Comes after `batch()`. @internal */
   share(rank: number, ranks: number): Dataset {
     return ranks === 1 ? this : new Dataset({ ...this.description, part: { rank, ranks } });
@@ -193,15 +266,44 @@ export class Dataset {
     checkCount("step", step, this.batchesPerEpoch - 1);
     checkCount("ranks", ranks, largestBatch, 1);
     checkCount("rank", rank, ranks - 1);
-    const first = step * this.#batchSize();
-    const find = this.#rowFinder(epoch, seed);
-    const count = Math.min(this.#batchSize(), this.length - first);
-    const rows = this.sourceLength > largestBatch ? new Float64Array(count) : new Int32Array(count);
-    for (let index = 0; index < rows.length; index++) rows[index] = find(first + index);
+    const { rows: found, length } = this.#batchOf(epoch, step, seed);
+    const rows = this.sourceLength > largestBatch ? Float64Array.from(found) : Int32Array.from(found);
     const sizes = shardSizes(rows.length, ranks);
     const start = sizes.slice(0, rank).reduce((sum, size) => sum + size, 0);
     const local = rows.subarray(start, start + (sizes[rank] as number));
-    return { epoch, step, rows: this.description.part === undefined ? rows : local, sizes, start, local };
+    const own = this.description.part === undefined ? rows : local;
+    return { epoch, step, rows: own, sizes, start, local, ...(length === undefined ? {} : { length }) };
+  }
+
+  /** The source rows of a batch, and the length of its sequences. */
+  #batchOf(epoch: number, step: number, seed: number): { readonly rows: readonly number[]; readonly length?: number } {
+    const { byLength, steps } = this.description;
+    if (byLength !== undefined) {
+      const last = steps.findLast((one) => one.kind === "shuffle");
+      if (last === undefined) return byLength.rows.epoch(null, 0)(step);
+      const { seed: own = seed, reshuffle = true } = last.options;
+      return byLength.rows.epoch(own, reshuffle ? epoch : 0)(step);
+    }
+    const first = step * this.#batchSize();
+    const find = this.#rowFinder(epoch, seed);
+    const count = Math.min(this.#batchSize(), this.length - first);
+    return { rows: Array.from({ length: count }, (_unused, index) => find(first + index)) };
+  }
+
+  /** The source rows of an epoch, before any order that changes with it. */
+  *#fixedRows(): Generator<number> {
+    const { steps } = this.description;
+    const fixed = steps.filter((step) => step.kind === "skip" || step.options.reshuffle === false);
+    // Which rows there are must not depend on the seed of a run, which is not known here.
+    const isChosen = fixed.some(
+      (step) => step.kind === "shuffle" && step.length > this.length && step.options.seed === undefined,
+    );
+    if (isChosen)
+      throw new HeddleError("data", "batchByLength: which rows are there depends on the seed of the training", {
+        hint: "give the shuffle before take() or skip() a seed of its own: shuffle({ reshuffle: false, seed: 1 })",
+      });
+    const find = new Dataset({ ...this.description, steps: fixed }).#rowFinder(0, 0);
+    for (let index = 0; index < this.length; index++) yield find(index);
   }
 
   /** Reads every column that is in memory as a whole, and is not there yet. Optional: gathering rows reads columns, too. */
@@ -215,7 +317,7 @@ export class Dataset {
    * `seed` is the run's, default 0.
    */
   describe(seed = 0): { readonly [key: string]: Plain } {
-    const { name, steps, length, batchSize, dropRemainder } = this.description;
+    const { name, steps, length, batchSize, dropRemainder, byLength } = this.description;
     const columns = [...this.columns.values()].map(
       (column) => `${column.name} ${column.dtype}${formatShape(column.shape)}`,
     );
@@ -224,7 +326,8 @@ export class Dataset {
         ? `skip ${step.count}`
         : `shuffle ${step.length} seed ${step.options.seed ?? seed}${step.options.reshuffle === false ? " once" : ""}`,
     );
-    return { name, columns, chain, length, batchSize: batchSize ?? null, dropRemainder };
+    const lengths = byLength && { bounds: byLength.rows.options.bounds, lengths: byLength.identity };
+    return { name, columns, chain, length, batchSize: batchSize ?? null, dropRemainder, ...lengths };
   }
 
   /** Number of rows of the columns. */

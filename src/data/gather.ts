@@ -8,9 +8,14 @@ import { type Column, isColumn, type ReadMoment, type RowIndices, rowElements } 
 
 /**
  * Copies rows of a column into a batch, off the main thread if the executor can. `rows` may be empty, for a rank without a
- * row of a short batch. The caller owns the handle.
+ * row of a short batch. A column of sequences is cut to `length`, if there is one. The caller owns the handle.
  */
-export type RowGather<Handle> = (column: Column, rows: RowIndices, moment?: ReadMoment) => Promise<Handle>;
+export type RowGather<Handle> = (
+  column: Column,
+  rows: RowIndices,
+  moment?: ReadMoment,
+  length?: number,
+) => Promise<Handle>;
 
 /** A batch of one column in ordinary memory. */
 export interface HostRows {
@@ -20,17 +25,36 @@ export interface HostRows {
 }
 
 /** Gathers into new typed arrays, on the calling thread: for tests and for the reference executor. */
-export const hostGather: RowGather<HostRows> = async (column, rows, moment) => {
+export const hostGather: RowGather<HostRows> = async (column, rows, moment, length) => {
   if (!isColumn(column)) throw new HeddleError("argument", `hostGather: takes a column, got ${shown(column)}`);
-  const shape = [rows.length, ...column.shape.slice(1)];
+  const shape = [rows.length, ...cutShape(column.shape, lengthOf(column, length)).slice(1)];
   if (column.read !== undefined) {
     checkRows(column, rows);
-    return { shape, dtype: column.dtype, data: await column.read(rows, moment) };
+    return { shape, dtype: column.dtype, data: cutRows(column, await column.read(rows, moment), length) };
   }
   const source = await column.load();
   await nextTurn();
-  return { shape, dtype: column.dtype, data: gatherRows(column, source, rows) };
+  return { shape, dtype: column.dtype, data: cutRows(column, gatherRows(column, source, rows), length) };
 };
+
+/** The length to which a column is cut: that of its batch, if the column has sequences. */
+export const lengthOf = ({ lengths }: Column, length: number | undefined): number | undefined =>
+  lengths === undefined ? undefined : length;
+
+/** The shape of rows of which dim 1 is cut. */
+export const cutShape = (shape: Shape, length: number | undefined): Shape =>
+  length === undefined ? shape : [shape[0] as number, length, ...shape.slice(2)];
+
+/** Whole rows, one after another, of which dim 1 is cut to a length. */
+export function cutRows(column: Column, rows: TypedArray, length: number | undefined): TypedArray {
+  const cut = lengthOf(column, length);
+  if (cut === undefined || cut === column.shape[1]) return rows;
+  const [whole, width] = [rowElements(column), rowElements({ shape: cutShape(column.shape, cut) })];
+  const count = rows.length / whole;
+  const kept = dtypes[column.dtype].create(count * width);
+  for (let row = 0; row < count; row++) kept.set(rows.subarray(row * whole, row * whole + width), row * width);
+  return kept;
+}
 
 /** The chosen rows of `source`, one after another. Throws when a row is out of range. */
 export function gatherRows(

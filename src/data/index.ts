@@ -7,11 +7,19 @@ export { type StoredOptions, stored } from "./records/store.ts";
 export { onWorkers, type WorkerOptions } from "./records/workers.ts";
 export { type ArrowOptions, arrow } from "./sources/arrow.ts";
 export type { Places } from "./sources/bytes.ts";
-export { type CsvColumns, type CsvOptions, type CsvRow, type CsvType, csv } from "./sources/csv.ts";
+export { type CsvColumns, type CsvOptions, type CsvRow, type CsvType, csv, openCsv } from "./sources/csv.ts";
 export type { FileOptions } from "./sources/files.ts";
 export { type ImageRow, type ImagesOptions, images } from "./sources/images.ts";
 export { type JsonLinesOptions, jsonLines } from "./sources/json-lines.ts";
 export { type TextOptions, text } from "./sources/lines.ts";
 export { openParquet, type ParquetOptions, parquet } from "./sources/parquet.ts";
 export { type LibsvmOptions, libsvm, matrixMarket } from "./sources/sparse.ts";
+export {
+  type DuckDBConnection,
+  type PostgresClient,
+  type SQLiteDatabase,
+  type SqlConnection,
+  type SqlOptions,
+  sql,
+} from "./sources/sql.ts";
 export { tfrecord } from "./sources/tfrecord.ts";

@@ -100,7 +100,7 @@ async function gatherBatch<Handle>(
   const names = [...dataset.columns.keys()];
   const moment = { epoch: rows.epoch, seed: options.seed ?? 0 };
   const settled = await Promise.allSettled(
-    [...dataset.columns.values()].map(async (column) => options.gather(column, rows.local, moment)),
+    [...dataset.columns.values()].map(async (column) => options.gather(column, rows.local, moment, rows.length)),
   );
   const handles = settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
   const failed = settled.findIndex((result) => result.status === "rejected");

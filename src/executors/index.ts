@@ -9,9 +9,9 @@ export {
   type ProfileRequest,
   type ProgramProfile,
   parseRankProfile,
-  profiledInput,
   profiledSteps,
   type RankProfile,
+  sharedProfiler,
 } from "./native/profile.ts";
 export { defaultThreads } from "./native/threads.ts";
 export type { WorldOptions } from "./native/world.ts";

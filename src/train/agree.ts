@@ -42,7 +42,7 @@ export async function agree({ settings, runtime, programs, types, elastic }: Omi
     ),
   ];
   host.process?.report({ type: "doing", what: "compiling" });
-  lines.push(printPlan(programs.step(data.batchSizes[0] as number).plan));
+  lines.push(printPlan(programs.step().plan));
   host.process?.report({ type: "doing", what: "comparing its program with the other ranks" });
   await runtime.processes.agree("program", lines.join("\n"));
 }

@@ -30,7 +30,7 @@ export function batched(dataset: Dataset, like: Dataset): Dataset {
 /** Sums of a batch's metrics with the number of values in them. */
 export async function readMetrics(
   { metrics }: BatchOutcome,
-  { metricSizes }: ModelTypes,
+  metricSizes: ModelTypes["metricSizes"],
   rows: number,
 ): Promise<Map<string, MetricSums>> {
   const sums = new Map<string, MetricSums>();
@@ -60,11 +60,13 @@ export async function evaluateDataset(
       const evaluated = { evaluation: batch.step + 1 };
       const refused = (error: unknown): unknown =>
         refusedIn(error, evaluated, batch, { ...settings, data: dataset, accumulate: 1 });
-      const program = programs.evaluation(dataset, batch.rows);
-      const { values, release } = await withRows(parts, variables, { ...batch, dataset });
+      const program = programs.evaluation(dataset, batch);
+      const looked = { ...batch, dataset: dataset.ofLength(batch.length) };
+      const { values, release } = await withRows(parts, variables, looked);
       const outcome = attempt(() => program.run({ ...values, batch: batch.columns }), refused);
+      const sizes = programs.metricSizes(dataset, batch.length);
       const read = async (): Promise<void> =>
-        tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, types, batch.rows));
+        tally.add(batch.rows, await outcome.loss.item(), await readMetrics(outcome, sizes, batch.rows));
       flight.add({
         settle: () =>
           read().catch((error: unknown) => {
@@ -92,6 +94,10 @@ export async function predictDataset(
   dataset: Dataset,
 ): Promise<OneOrMore<Tensor>> {
   const { settings, programs, feed } = parts;
+  if (dataset.batchForms.some(({ length }) => length !== undefined))
+    throw new HeddleError("data", `predict: ${dataset.name} is batched by length, in another order than its rows`, {
+      hint: "pass the dataset before batchByLength, or .batch(size)",
+    });
   const flight = new InFlight();
   // For each output its values, batch by batch.
   const pieces: TypedArray[][] = [];

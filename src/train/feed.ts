@@ -10,6 +10,7 @@ import {
   type RowIndices,
   rowElements,
 } from "../data/browser.ts";
+import { cutRows, cutShape, lengthOf } from "../data/gather.ts";
 import { fromShards, meshOf, type Tensor } from "../functions/index.ts";
 import { dtypes, type TypedArray } from "../ir/dtype.ts";
 import { bytesOf } from "../ir/shape.ts";
@@ -78,6 +79,8 @@ export interface FedBatch {
   readonly step: number;
   /** Rows of the whole batch. */
   readonly rows: number;
+  /** The length to which columns of sequences are cut, where batches are by length. */
+  readonly length: number | undefined;
   /** For each row of the batch the row of the data. */
   readonly sources: RowIndices;
   /** The first row of each device's shard; a single 0 if each device has the whole batch. */
@@ -132,56 +135,40 @@ export class Feed {
 
   /** The batches of an epoch from a step on. Leaving the loop early releases the batches that were read ahead. */
   async *batches(dataset: Dataset, options: FeedOptions): AsyncGenerator<FedBatch, void, undefined> {
-    const count = dataset.batchesPerEpoch;
-    const first = options.step ?? 0;
-    const sizes = dataset.batchSizes;
-    const hasShort = sizes.length > 1;
-    // The last batch may have another layout than the others, so another loader reads it.
-    const whole = hasShort ? count - 1 : count;
-    if (first < whole) yield* this.run(dataset, options, first, whole, sizes[0] as number);
-    if (hasShort && first <= whole) yield* this.run(dataset, options, whole, count, sizes[1] as number);
-  }
-
-  private async *run(
-    dataset: Dataset,
-    options: FeedOptions,
-    first: number,
-    end: number,
-    rows: number,
-  ): AsyncGenerator<FedBatch, void, undefined> {
-    const layout = batchLayout(this.mesh, rows);
+    // Short batches may have another layout than the others.
+    const layouts = new Map(dataset.batchSizes.map((rows) => [rows, batchLayout(this.mesh, rows)]));
+    const layoutOf = (rows: number): Layout => layouts.get(rows) as Layout;
     const split = (chosen: RowIndices): Part[] =>
       this.runtime.local.map(({ coordinates }) => {
-        const [from, to] = rowsAt(layout, this.mesh, chosen.length, coordinates);
+        const [from, to] = rowsAt(layoutOf(chosen.length), this.mesh, chosen.length, coordinates);
         return { from, rows: chosen.subarray(from, to) };
       });
-    const { epoch = 0, seed, signal } = options;
+    const { epoch = 0, step = 0, seed, signal } = options;
     const only = new Set(options.columns);
     const batches = loader<Shards>(dataset, {
-      gather: async (column, chosen, moment) =>
-        only.has(column.name) ? this.gather(column, split(chosen), moment) : { buffers: [], row: () => undefined },
+      gather: async (column, chosen, moment, length) =>
+        only.has(column.name)
+          ? this.gather(column, split(chosen), moment, lengthOf(column, length))
+          : { buffers: [], row: () => undefined },
       release: disposeAll,
-      epoch,
-      seed,
-      step: first,
+      ...{ epoch, seed, step },
       ...(signal === undefined ? {} : { signal }),
     });
-    for await (const batch of batches) {
-      yield this.fed(batch, dataset, options.columns, layout);
-      if (batch.step + 1 >= end) return;
-    }
+    for await (const batch of batches) yield this.fed(batch, dataset, options.columns, layoutOf(batch.rows.length));
   }
 
   private fed(batch: Batch<Shards>, dataset: Dataset, names: readonly string[], layout: Layout): FedBatch {
     const shards = [...batch.columns.values()];
     const rows = batch.rows.length;
+    const cut = dataset.ofLength(batch.length);
     const columns = names.map((name): [string, Tensor] => {
-      const type = columnType(dataset.columns.get(name) as Column, rows);
+      const type = columnType(cut.columns.get(name) as Column, rows);
       return [name, fromShards(this.runtime, (batch.columns.get(name) as Shards).buffers, type, layout)];
     });
     return {
       step: batch.step,
       rows,
+      length: batch.length,
       sources: batch.rows,
       starts: this.starts(layout, rows),
       stored: (name, row) => batch.columns.get(name)?.row(row),
@@ -196,17 +183,29 @@ export class Feed {
     return [...new Set(Array.from({ length: deviceCount(this.mesh) }, (_unused, device) => first(device)))];
   }
 
-  private async gather(column: Column, parts: readonly Part[], moment: ReadMoment | undefined): Promise<Shards> {
+  private async gather(
+    column: Column,
+    parts: readonly Part[],
+    moment: ReadMoment | undefined,
+    length: number | undefined,
+  ): Promise<Shards> {
     const { executor } = this.runtime;
-    const width = rowElements(column);
+    const whole = rowElements(column);
+    const width = rowElements({ shape: cutShape(column.shape, length) });
     const rowBytes = width * dtypes[column.dtype].bytes;
     const source = await this.residentColumn(column);
     const buffers = parts.map(({ rows }, device) => executor.allocate(rows.length * rowBytes, device));
     const values = this.loaded.get(column);
     if (source !== undefined) {
+      const unit = commonDivisor(whole, width);
       await Promise.all(
         parts.map(({ rows }, index) =>
-          executor.gatherRows?.(source, rowBytes, Int32Array.from(rows), buffers[index] as DeviceBuffer),
+          executor.gatherRows?.(
+            source,
+            (rowBytes * unit) / Math.max(width, 1),
+            pieces(rows, { whole, width, unit }),
+            buffers[index] as DeviceBuffer,
+          ),
         ),
       );
     }
@@ -219,7 +218,7 @@ export class Feed {
             const key = `${from} ${rows.length}`;
             const reading = read.get(key) ?? hostRows(column, values, rows, moment);
             read.set(key, reading);
-            const data = await reading;
+            const data = cutRows(column, await reading, length);
             buffers[index]?.write(storedBytes(column, data));
             return data;
           }),
@@ -230,8 +229,8 @@ export class Feed {
       const at = position - from;
       if (index < 0) return undefined;
       const data = gathered[index];
-      const [array, first] = data === undefined ? [values, rows[at] as number] : [data, at];
-      return array?.subarray(first * width, (first + 1) * width);
+      const [array, first] = data === undefined ? [values, whole * (rows[at] as number)] : [data, width * at];
+      return array?.subarray(first, first + width);
     };
     return { buffers, row };
   }
@@ -266,6 +265,21 @@ export class Feed {
       throw error;
     }
   }
+}
+
+/** The largest number that divides both; 1 for columns without values. */
+const commonDivisor = (a: number, b: number): number => (b === 0 ? Math.max(a, 1) : commonDivisor(b, a % b));
+
+/**
+ * Native code copies pieces of one size: rows, or where rows are cut the pieces of `unit` elements of which both the whole row and what is kept of
+ * it are made.
+ */
+function pieces(rows: RowIndices, { whole, width, unit }: { whole: number; width: number; unit: number }): Int32Array {
+  if (whole === width) return Int32Array.from(rows);
+  const [ofRow, kept] = [whole / unit, width / unit];
+  return Int32Array.from({ length: rows.length * kept }, (_unused, at) => {
+    return (rows[Math.floor(at / kept)] as number) * ofRow + (at % kept);
+  });
 }
 
 /** Rows of a column: of the values that were kept, or read now. */

@@ -2,7 +2,7 @@
  * @module The functions that training compiles: initial values, evaluation, prediction (a step is in `step.ts`). They are independent
  * of devices.
  */
-import type { Column, Dataset } from "../data/browser.ts";
+import type { BatchForm, Column, Dataset } from "../data/browser.ts";
 import { arange, evalShape, full, segmentSum, type Tensor, type Tensors } from "../functions/index.ts";
 import type { DType } from "../ir/dtype.ts";
 import { formatType, isTensorType, range, sizeOf, type TensorType } from "../ir/shape.ts";
@@ -68,7 +68,8 @@ export function rowWeights({ weight, dtype }: Settings, dataset: Dataset, batch:
 /** The function that makes the initial values of parameters, optimizer and layers, and the key of the steps. */
 export function initialiser(settings: Settings): (seedKey: Tensor) => TrainState & { readonly key: Tensor } {
   const { data, dtype, optimizer, input } = settings;
-  const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
+  const { rows, length } = data.batchForms[0] as BatchForm;
+  const type = seenTypes(input, data.ofLength(length), rows, dtype) as TensorType;
   return (seedKey) => {
     const { params, state } = initialised(settings, scopeKey(seedKey, "init"), type);
     const trained = trainedPart(trainedNames(settings, params), params);
@@ -101,8 +102,9 @@ const withoutTables = (state: Tensors): Tensors => ({ ...state, [tablesState]: f
  */
 export function modelTypes(settings: Settings): ModelTypes {
   const { data, dtype, input, target } = settings;
-  const rows = data.batchSizes[0] as number;
-  const type = (names: ColumnNames): TensorType => seenTypes(names, data, rows, dtype) as TensorType;
+  const { rows, length } = data.batchForms[0] as BatchForm;
+  const longest = data.ofLength(length);
+  const type = (names: ColumnNames): TensorType => seenTypes(names, longest, rows, dtype) as TensorType;
   let output: OneOrMore<TensorType> | undefined;
   let trained: Trained;
   const { key, ...state } = evalShape((seedKey) => {
@@ -153,18 +155,21 @@ export function applied(
 }
 
 /**
- * Traces the model on the last batch of an epoch if it is shorter than the others. So an error of a layer that needs more rows (for
- * statistics) comes before the first step, not at the end of the first epoch.
+ * Traces the model on the batches of an epoch that are shorter than the first, or of shorter sequences. So an error of a layer that needs
+ * more rows (for statistics), or other lengths, comes before the first step.
  *
  * @throws HeddleError the error of the model, with a hint
  */
-export function checkLastBatch(settings: Settings, { state }: ModelTypes): void {
-  const { data, input, dtype, pipeline, accumulate } = settings;
-  const rows = data.batchSizes[1];
-  if (rows === undefined || pipeline !== undefined) return;
+export function checkOtherBatches(settings: Settings, types: ModelTypes): void {
+  if (settings.pipeline !== undefined) return;
+  for (const form of settings.data.batchForms.slice(1)) checkBatch(settings, types, form);
+}
+
+function checkBatch(settings: Settings, { state }: ModelTypes, { rows, length }: BatchForm): void {
+  const { data, input, dtype, accumulate } = settings;
   const variables = { params: state.params, state: state.state };
   const parts = mostParts(rows, accumulate);
-  const x = seenTypes(input, data, rows / parts, dtype);
+  const x = seenTypes(input, data.ofLength(length), rows / parts, dtype);
   const { leaves, shape } = flattenTree<TensorType>({ variables, x }, isTensorType);
   try {
     evalShape(
@@ -177,10 +182,14 @@ export function checkLastBatch(settings: Settings, { state }: ModelTypes): void 
     );
   } catch (error) {
     if (!(error instanceof HeddleError) || error.hint !== undefined) throw error;
-    const which = `(the last batch of an epoch has ${rows} of ${data.batchSizes[0]} rows${parts === 1 ? "" : `, taken in ${parts} parts`})`;
+    const what = length === undefined ? "the last batch of an epoch has" : `batches of sequences up to ${length} have`;
+    const which = `(${what} ${rows} of ${data.batchSizes[0]} rows${parts === 1 ? "" : `, taken in ${parts} parts`})`;
     throw new HeddleError(error.code, `${error.plain} ${which}`, {
       ...(error.where === undefined ? {} : { where: error.where }),
-      hint: "leave it out by .batch(size, { dropRemainder: true }), or take another batch size",
+      hint:
+        rows < (data.batchSizes[0] as number)
+          ? "leave it out by dropRemainder: true, or take another batch size"
+          : "the model must take sequences of every length in bounds",
       cause: error,
     });
   }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { openCheckpoint, stepProblem } from "../checkpoints/open.ts";
 import { isDamage } from "../checkpoints/series.ts";
 import { elasticMember } from "../elastic/member.ts";
-import { profiledInput, profiledSteps } from "../executors/index.ts";
+import { profiledSteps, sharedProfiler } from "../executors/index.ts";
 import { readPlan } from "../io/plan-file.ts";
 import { readSafetensors, savedBy } from "../io/safetensors.ts";
 import { modelMetadata } from "../io/saved-model.ts";
@@ -39,6 +39,16 @@ const files: HostFiles = {
 };
 
 const signals: readonly EndSignal[] = ["SIGINT", "SIGTERM"];
+
+/** The same batches; under `heddle profile` the time until each one is noted. */
+async function* profiledInput<Value>(batches: AsyncGenerator<Value, void>): AsyncGenerator<Value, void> {
+  let asked = performance.now();
+  for await (const batch of batches) {
+    sharedProfiler()?.waited(asked, performance.now());
+    yield batch;
+    asked = performance.now();
+  }
+}
 
 const ownProcess: HostProcess = {
   onSignal: (callback) => {
@@ -75,7 +85,7 @@ const ownProcess: HostProcess = {
   member: elasticMember,
   joinPartners,
   profiledSteps,
-  profiledInput,
+  profiledInput: (batches) => (sharedProfiler() === undefined ? batches : profiledInput(batches)),
   planAndEnd,
 };
 

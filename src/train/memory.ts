@@ -113,8 +113,8 @@ export function predictedMemory(settings: Settings, types: ModelTypes, mesh: Mes
   const programs = {
     initialiser: planInitialiser(settings, types, mesh),
     steps: stepKinds(settings).map((kind) => planStep(settings, types, mesh, kind)),
-    evaluations: (evaluate?.batchSizes ?? []).map((rows) =>
-      planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, rows),
+    evaluations: (evaluate?.batchForms ?? []).map((form) =>
+      planEvaluation(settings, evaluate as NonNullable<typeof evaluate>, types, mesh, form),
     ),
   };
   return trainingMemory(settings, programs, (_planned, own) =>

@@ -1,7 +1,7 @@
-/** @module The compiled programs of a run: one per batch size, compiled at the first use. */
+/** @module The compiled programs of a run: one for each kind of batches, compiled at the first use. */
 
 import { stageOf } from "../compression/options.ts";
-import type { Column, Dataset } from "../data/browser.ts";
+import type { BatchForm, Column, Dataset } from "../data/browser.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -19,7 +19,14 @@ import { namesIn, recordOf, seenTypes } from "./columns.ts";
 import { endRequestLayout, endRequestTypes } from "./ending.ts";
 import { checkFed } from "./fed.ts";
 import { batchLayout } from "./feed.ts";
-import { batchTypes, columnNames, evaluationFunction, initialiser, predictionFunction } from "./functions.ts";
+import {
+  batchTypes,
+  columnNames,
+  evaluationFunction,
+  initialiser,
+  modelTypes,
+  predictionFunction,
+} from "./functions.ts";
 import { type StateLayouts, stateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
 import { forwardOnly, pipelineOptions } from "./pipeline.ts";
@@ -45,7 +52,7 @@ function stepOptions(
   settings: Settings,
   types: ModelTypes,
   mesh: Mesh,
-  { rows, stage }: StepKind,
+  { rows, length, stage }: StepKind,
   state: StateLayouts,
 ) {
   return {
@@ -56,13 +63,14 @@ function stepOptions(
     // A step updates these in place, unless the values before the step may be needed again.
     donate: settings.keepsValues === true ? [] : groups,
     pipeline: settings.pipeline && pipelineOptions(settings.pipeline, mesh, rows, parameterPaths(types)),
-    plan: rows === wholeRows(settings) && stage === lastStage(settings) ? settings.plan : undefined,
+    plan: isWhole(settings, { rows, length }) && stage === lastStage(settings) ? settings.plan : undefined,
   };
 }
 
-/** The steps of a training: by the rows of their batches, and the stages of compression. */
+/** The steps of a training: by the rows of their batches and the length of these, and the stages of compression. */
 interface StepKind {
   readonly rows: number;
+  readonly length: number | undefined;
   readonly stage: number;
 }
 
@@ -73,32 +81,40 @@ const lastStage = ({ compression }: Settings): number => compression?.warmup ?? 
 export const stepKinds = (settings: Settings): StepKind[] =>
   range(lastStage(settings) + 1)
     .reverse()
-    .flatMap((stage) => settings.data.batchSizes.map((rows) => ({ rows, stage })));
+    .flatMap((stage) => settings.data.batchForms.map(({ rows, length }) => ({ rows, length, stage })));
 
-function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, rows: number): unknown[] {
+function stepExample(settings: Settings, types: ModelTypes, mesh: Mesh, { rows, length }: StepKind): unknown[] {
   const { params, optimizer, state } = types.state;
   const step = {
     ...{ params, optimizer, state, key: keyType, step: { shape: [], dtype: "i32" } },
     learningRate: { shape: learningRatesAt(settings.optimizer, 0).shape, dtype: settings.dtype },
-    batch: batchTypes(settings.data, columnNames(settings, settings.data), rows),
+    batch: batchTypes(settings.data.ofLength(length), columnNames(settings, settings.data), rows),
     end: endRequestTypes(mesh, settings, types),
   };
   return [step];
 }
 
-const wholeRows = ({ data }: Settings): number => data.batchSizes[0] as number;
+/** A whole batch: of the longest sequences, where there are several lengths. */
+export const wholeBatch = ({ data }: Pick<Settings, "data">): BatchForm => data.batchForms[0] as BatchForm;
 
-/** Plans a step, as a pipeline if the settings ask for it; the mesh need not exist. The default for `rows` is a whole batch. */
+const isWhole = (settings: Settings, { rows, length }: Pick<StepKind, "rows" | "length">): boolean => {
+  const whole = wholeBatch(settings);
+  return rows === whole.rows && length === whole.length;
+};
+
+/** Plans a step, as a pipeline if the settings ask for it; the mesh need not exist. The default is a step of a whole batch. */
 export function planStep(
   settings: Settings,
   types: ModelTypes,
   mesh: Mesh,
-  { rows = wholeRows(settings), stage = lastStage(settings) }: Partial<StepKind> = {},
+  part: Partial<StepKind> = {},
   onPass?: FunctionOptions["onPass"],
 ): PlannedFunction {
   const layouts = stateLayouts(settings, types, mesh);
-  const options = { ...stepOptions(settings, types, mesh, { rows, stage }, layouts), onPass };
-  return planFunction(stepFunction(settings, types, stage), stepExample(settings, types, mesh, rows), mesh, options);
+  const kind = { length: undefined, ...wholeBatch(settings), stage: lastStage(settings), ...part };
+  const options = { ...stepOptions(settings, types, mesh, kind, layouts), onPass };
+  const example = stepExample(settings, types, mesh, kind);
+  return planFunction(stepFunction(settings, types, kind.stage), example, mesh, options);
 }
 
 /** Plans the program that makes the initial values. */
@@ -111,14 +127,15 @@ export function planInitialiser(settings: Settings, types: ModelTypes, mesh: Mes
   );
 }
 
-/** Plans the evaluation of a batch of `rows` rows. */
+/** Plans the evaluation of a batch. */
 export function planEvaluation(
   settings: Settings,
-  dataset: Dataset,
+  of: Dataset,
   types: ModelTypes,
   mesh: Mesh,
-  rows: number,
+  { rows, length }: BatchForm,
 ): PlannedFunction {
+  const dataset = of.ofLength(length);
   const fn = evaluationFunction(settings, dataset, types.metrics);
   const example = forwardExample(types, dataset, columnNames(settings, dataset), rows);
   const options = forwardOptions("evaluate", settings, types, mesh, rows, stateLayouts(settings, types, mesh));
@@ -168,19 +185,21 @@ export type SizedTypes = (dataset: Dataset | undefined, rows: number) => ModelTy
 /** Compiles the programs of a run for a runtime, and caches them. */
 export class Programs {
   private readonly settings: Settings;
+  private readonly types: ModelTypes;
   private readonly sized: SizedTypes;
   /** Layouts of parameters, optimizer state and layer state. */
   readonly layouts: StateLayouts;
   private readonly runtime: Runtime;
   private first: CompiledFunction<Initialiser> | undefined;
   private readonly steps = new Map<string, CompiledStep>();
+  private readonly sizes = new Map<string, ModelTypes["metricSizes"]>();
   private readonly evaluations = new Map<string, CompiledFunction<EvaluationFunction>>();
   private readonly predictions = new Map<string, CompiledFunction<PredictionFunction>>();
 
   /** @param sized the types where they depend on the rows of a batch: windows of tables do */
   constructor(settings: Settings, types: ModelTypes, runtime: Runtime, sized: SizedTypes = () => types) {
     this.settings = settings;
-
+    this.types = types;
     this.sized = sized;
     this.runtime = runtime;
     this.layouts = stateLayouts(settings, types, meshOf(runtime));
@@ -198,29 +217,40 @@ export class Programs {
     const { evaluate } = this.settings;
     return {
       initialiser: this.initialise(),
-      steps: stepKinds(this.settings).map(({ rows, stage }) => this.step(rows, stage)),
-      evaluations: evaluate === undefined ? [] : evaluate.batchSizes.map((rows) => this.evaluation(evaluate, rows)),
+      steps: stepKinds(this.settings).map((kind) => this.step(kind, kind.stage)),
+      evaluations: evaluate?.batchForms.map((form) => this.evaluation(evaluate, form)) ?? [],
     };
   }
 
   /** The program of a step in an epoch, from 0; the default is any epoch after the warm-up of compression. */
-  step(rows: number, epoch = Number.POSITIVE_INFINITY): CompiledStep {
+  step({ rows, length }: BatchForm = wholeBatch(this.settings), epoch = Number.POSITIVE_INFINITY): CompiledStep {
     const { compression } = this.settings;
     const stage = compression === undefined ? 0 : stageOf(compression, epoch);
-    return cached(this.steps, `${rows} ${stage}`, (): CompiledStep => {
+    return cached(this.steps, `${rows} ${length} ${stage}`, (): CompiledStep => {
       const { settings, runtime } = this;
-      const types = this.sized(settings.data, rows);
+      const types = this.sized(settings.data.ofLength(length), rows);
       const mesh = meshOf(runtime);
-      const options = stepOptions(settings, types, mesh, { rows, stage }, this.layouts);
-      const example = stepExample(settings, types, mesh, rows);
+      const kind = { rows, length, stage };
+      const options = stepOptions(settings, types, mesh, kind, this.layouts);
+      const example = stepExample(settings, types, mesh, kind);
       if (options.plan !== undefined) checkFed(options.plan, options, flattenTree(example[0], isTensorType).paths);
       return compileFunction(stepFunction(settings, types, stage), example, runtime, options);
     });
   }
 
+  /** How many values a metric has for an example of this dataset: a metric of each word has more in a longer batch. */
+  metricSizes(of: Dataset, length: number | undefined): ModelTypes["metricSizes"] {
+    const { settings } = this;
+    if (wholeBatch(settings).length === undefined) return this.types.metricSizes;
+    const data = of.ofLength(length);
+    const key = columnsKey(data, columnNames(settings, data), 1);
+    return cached(this.sizes, key, () => modelTypes({ ...settings, data }).metricSizes);
+  }
+
   /** The program for loss and metrics of a batch. */
-  evaluation(dataset: Dataset, rows: number): CompiledFunction<EvaluationFunction> {
+  evaluation(of: Dataset, { rows, length }: BatchForm): CompiledFunction<EvaluationFunction> {
     const { settings, runtime, layouts } = this;
+    const dataset = of.ofLength(length);
     return cached(this.evaluations, columnsKey(dataset, columnNames(settings, dataset), rows), () => {
       const types = this.sized(dataset, rows);
       const fn = evaluationFunction(settings, dataset, types.metrics);

@@ -187,7 +187,7 @@ class Replay {
       batch.release();
       await batches.return();
     };
-    return { batch, looked: { ...batch, dataset: settings.data }, release };
+    return { batch, looked: { ...batch, dataset: settings.data.ofLength(batch.length) }, release };
   }
 
   /** The values of a worker's step, from what it has pulled. */
@@ -229,7 +229,7 @@ class Replay {
         { shape, dtype },
         replicated(meshOf(this.runtime)),
       );
-    const outcome = programs.step(batch.rows).run({
+    const outcome = programs.step(batch).run({
       ...(await this.valuesOf(begin, looked)),
       key,
       step: scalar("i32", [steps], []),

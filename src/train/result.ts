@@ -95,7 +95,7 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     checkpoint: parts.saver?.path,
     rank: runtime.rank,
     get sentBytes() {
-      const { plan } = parts.programs.step(settings.data.batchSizes[0] as number);
+      const { plan } = parts.programs.step();
       return Math.ceil(trafficOf(plan).reduce((sum, { sent }) => sum + sent, 0));
     },
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),

@@ -33,7 +33,7 @@ import { Copier } from "./snapshot.ts";
 import { copyOf, disposeState, type RunPosition } from "./state.ts";
 import { InFlight, mostInFlight } from "./steps-in-flight.ts";
 import type { Updates } from "./updates.ts";
-import type { BatchOutcome, ModelTypes, TrainState } from "./values.ts";
+import type { BatchOutcome, TrainState } from "./values.ts";
 
 /** Time for steps in flight when a training fails, so that each rank can report a failure that all ranks have. */
 const abandonMilliseconds = 500;
@@ -207,7 +207,10 @@ export class Run {
         break;
       }
       const { tables } = this.parts.updates ?? {};
-      if (tables !== undefined) this.values = await tables.forStep(this.values, { ...batch, dataset: settings.data });
+      if (tables !== undefined) {
+        const looked = { ...batch, dataset: settings.data.ofLength(batch.length) };
+        this.values = await tables.forStep(this.values, looked);
+      }
       await this.launched(batch);
       if (this.parts.updates !== undefined) await this.exchange(this.parts.updates, batch.rows);
       // Once the first step is done and others run: what the summary compiles would delay the first step.
@@ -298,7 +301,7 @@ export class Run {
   /** Enqueues one step. */
   private launch(batch: FedBatch): void {
     const { parts, position } = this;
-    const { settings, programs, runtime, types, ending } = parts;
+    const { settings, programs, runtime, ending } = parts;
     const step = position.steps;
     const { requested } = ending;
     const { learningRate } = this.control;
@@ -320,7 +323,7 @@ export class Run {
     host.process?.report({ type: "progress", step: step + 1 });
     runtime.processes?.setStep(step + 1);
     const { params, optimizer, state } = this.values;
-    const program = programs.step(batch.rows, position.epoch);
+    const program = programs.step(batch, position.epoch);
     const inputs = { params, optimizer, state, key: this.key, ...scalars, batch: batch.columns, end: endRequest };
     // Users count from 1.
     const record = { step: step + 1, epoch: position.epoch + 1, batch: batch.step + 1, learningRate };
@@ -336,7 +339,6 @@ export class Run {
           record,
           batch,
           tally,
-          types,
         ).catch((error: unknown) => {
           throw refused(error);
         });
@@ -367,15 +369,14 @@ export class Run {
     known: Omit<StepRecord, "loss" | "rejected">,
     batch: FedBatch,
     tally: Tally,
-    types: ModelTypes,
   ): Promise<void> {
     const { rows } = batch;
+    const { settings, programs } = this.parts;
     const loss = await outcome.loss.item();
-    const metrics = await readMetrics(outcome, types, rows);
+    const metrics = await readMetrics(outcome, programs.metricSizes(settings.data, batch.length), rows);
     const rejected = outcome.accepted !== undefined && !(await outcome.accepted.item());
     // Steps after one with a bad loss have its values.
     if (this.failed || this.rollback?.bad !== undefined) return;
-    const { settings } = this.parts;
     const mean = rejected ? undefined : this.recentLoss.isAbove(loss, settings.spike);
     if (mean !== undefined || !Number.isFinite(loss)) {
       const bad = { record: known, loss, mean, rows: batch.sources };

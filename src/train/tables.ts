@@ -1,5 +1,5 @@
 /** @module Tables of a model whose rows are on servers: which there are, what a batch looks up in them, and the types of their windows. */
-import type { Dataset } from "../data/browser.ts";
+import type { BatchForm, Dataset } from "../data/browser.ts";
 import {
   type CompiledFunction,
   compileFunction,
@@ -37,7 +37,8 @@ export function tablesOf(settings: Settings): ModelTable[] {
   const { data, input, dtype } = settings;
   const found: { readonly rows: Tensor; readonly table: ServedTable; readonly place: object }[] = [];
   let tables: ModelTable[] = [];
-  const type = seenTypes(input, data, data.batchSizes[0] as number, dtype) as TensorType;
+  const { rows, length } = data.batchForms[0] as BatchForm;
+  const type = seenTypes(input, data.ofLength(length), rows, dtype) as TensorType;
   evalShape((key) => {
     const made = (rows: Tensor, table: ServedTable, place: object): void => void found.push({ rows, table, place });
     const { params, state } = initialised({ ...settings, tables: "window" }, key, type, made);

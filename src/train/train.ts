@@ -24,7 +24,7 @@ import { Ending } from "./ending.ts";
 import { batched } from "./evaluate.ts";
 import { Feed } from "./feed.ts";
 import { checkCompressed, forMesh } from "./for-mesh.ts";
-import { checkLastBatch, modelTypes } from "./functions.ts";
+import { checkOtherBatches, modelTypes } from "./functions.ts";
 import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
 import type { HostProcess } from "./host-interface.ts";
@@ -71,7 +71,7 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   const evaluate = resolved.evaluate === undefined ? {} : { evaluate: batched(resolved.evaluate, resolved.data) };
   const given = onServersIfAsked(withGivenPlan({ ...resolved, ...evaluate }));
   const givenTypes = modelTypes(given);
-  checkLastBatch(given, givenTypes);
+  checkOtherBatches(given, givenTypes);
   checkCompressed(given, givenTypes);
   const { plan: planned } = readEnvironment();
   if (planned !== undefined && host.process !== undefined)
@@ -338,7 +338,7 @@ async function firstState(parts: RunParts, restored: Restored | undefined): Prom
 
 /** Reports the plan of the training on rank 0. */
 function summarise({ settings, runtime, programs, reporter, elastic, updates }: Omit<RunParts, "saver">): void {
-  const step = programs.step(settings.data.batchSizes[0] as number);
+  const step = programs.step();
   const { plan, program } = step;
   if (runtime.rank === 0) host.process?.keep("plan.txt", () => printPlan(plan));
   const [memory] = trainingMemory(

@@ -15,6 +15,7 @@ import {
   jsonLines,
   libsvm,
   matrixMarket,
+  openCsv,
   openParquet,
   type Places,
   parquet,
@@ -498,4 +499,75 @@ test("images: a class for each folder, in one size, in any order; a file that is
   const rest: string[] = [];
   for await (const { path } of kept.shuffle().read({ from: 2 })) rest.push(path);
   expect(rest).toEqual(order.slice(2));
+});
+
+describe("openCsv", () => {
+  const columns = { n: "i32", name: "text" } as const;
+  const rowsFrom = async (records: Awaited<ReturnType<typeof openCsv<typeof columns>>>, from: number) => {
+    const rows: { n: number; name: string }[] = [];
+    for await (const row of records.read({ from })) rows.push(row);
+    return rows;
+  };
+  /** More records than between two places of the index, as plain lines, or with all that a line may not be. */
+  const count = 10_000;
+  const written: Record<string, (n: number) => string> = {
+    lines: (n) => `${n},name ${n}\n`,
+    "quoted, with line ends": (n) => `${n},"a,\r\n""${n}"""\r\n`,
+    "empty lines": (n) => (n % 3 === 0 ? `\n${n},x\n\n` : `${n},y\n`),
+    "carriage returns": (n) => `${n},z\r`,
+  };
+  const names = { none: "", "a mark of byte order": "\ufeff" };
+  test.each(
+    Object.keys(written).flatMap((form) =>
+      Object.keys(names).map((start) => [form, start as keyof typeof names] as const),
+    ),
+  )("has the records of csv from any of them on: %s, %s", async (form, start) => {
+    const path = join(folder, "indexed.csv");
+    const line = written[form] as (n: number) => string;
+    writeFileSync(path, `${names[start]}n,name\n${range(count).map(line).join("")}`);
+    const records = await openCsv(path, { columns });
+    expect(records.length).toBe(count);
+    const all = await csv(path, { columns }).toArray();
+    expect(await records.toArray()).toEqual(all);
+    for (const from of [1, 4095, 4096, 4097, 8192, count - 1, count])
+      expect((await rowsFrom(records, from)).map(({ n }) => n)).toEqual(range(count).slice(from));
+  });
+
+  test("of several files, compressed too; a malformed record is named by its line", async () => {
+    const path = (name: string): string => join(folder, name);
+    writeFileSync(
+      path("part-1.csv"),
+      `n,name\n${range(5000)
+        .map(written["lines"] as never)
+        .join("")}`,
+    );
+    writeFileSync(
+      path("part-2.csv.gz"),
+      gzipSync(
+        `n,name\n${range(5000)
+          .map((n) => `${n + 5000},x\n`)
+          .join("")}`,
+      ),
+    );
+    const records = await openCsv([path("part-1.csv"), path("part-2.csv.gz")], { columns });
+    expect(records.length).toBe(10_000);
+    const rest = await rowsFrom(records, 9500);
+    expect(rest.map(({ n }) => n)).toEqual(range(500).map((n) => n + 9500));
+    const shuffled = (await records.shuffle({ seed: 1 }).toArray()).map(({ n }) => n);
+    expect(shuffled).not.toEqual(range(10_000));
+    expect(shuffled.sort((a, b) => a - b)).toEqual(range(10_000));
+    writeFileSync(
+      path("bad.csv"),
+      `n,name\n${range(9000)
+        .map((n) => (n === 5000 ? "x,y\n" : `${n},y\n`))
+        .join("")}`,
+    );
+    const bad = await openCsv(path("bad.csv"), { columns });
+    expect(bad.length).toBe(9000);
+    await expect(rowsFrom(bad, 4500)).rejects.toThrow(/bad\.csv, line 5002, column "n": "x" is not a number/);
+    expect(await rowsFrom(bad, 8500)).toHaveLength(500);
+    await expect(openCsv(path("bad.csv"), { columns, onBad: "skip" } as never)).rejects.toThrow(
+      /onBad leaves records out/,
+    );
+  });
 });

@@ -42,6 +42,10 @@ const cases: readonly Case[] = [
   ["run data/classifier.ts", /(9\d|100)\.\d % of the others; a fare of 85: first class\n$/],
   ["run data/images.ts", /(9\d|100)\.\d % of the other images after \d+ epochs\n$/],
   ["run data/parquet.ts -- --small", /40000 rows, \d MiB of Parquet within 1 MiB for data; weights within 0\.\d+\n$/],
+  [
+    "run data/lengths.ts -- --small",
+    /padding: \d+ % of a batch by length, \d+ % of rows padded to 64\n(?:8[5-9]|9\d)\.\d % of \d+ test mails are told right\n$/,
+  ],
   ["run data/stream.ts", /after 360 steps the next reading is off by 0\.\d+ on average\n$/],
   [
     "run data/duplicates.ts -- --small",

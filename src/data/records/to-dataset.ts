@@ -1,6 +1,6 @@
 /** @module From records to datasets, which `train` takes: read into memory, or batch by batch as the training goes on. */
 import { type DType, dtypes, type TypedArray } from "../../ir/dtype.ts";
-import { formatShape, sizeOf } from "../../ir/shape.ts";
+import { formatShape, type Shape, sizeOf } from "../../ir/shape.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { fingerprint } from "../../util/hash.ts";
 import { checkInteger, checkOptions } from "../../util/options.ts";
@@ -9,7 +9,7 @@ import { type Dataset, fromColumns } from "../dataset.ts";
 import type { HostRows } from "../gather.ts";
 import { type Collate, checkNames, collate, isHostRows } from "./collate.ts";
 import type { Node } from "./node.ts";
-import { type AnyRow, chosen, cut, joined, type Piece, placed } from "./piece.ts";
+import { type AnyRow, chosen, cut, joined, type Piece, placed, type Values } from "./piece.ts";
 import { nodeOf, type Records } from "./records.ts";
 
 /** Options of {@link toDataset} and {@link streamed}. */
@@ -22,20 +22,37 @@ export interface ToDatasetOptions<Row = AnyRow> {
   readonly name?: string;
 }
 
+/** Options of {@link toDataset}. */
+export interface PaddedDatasetOptions<Row = AnyRow> extends ToDatasetOptions<Row> {
+  /**
+   * Fills vectors up that are shorter than the longest of their column; the column then has their lengths, for `batchByLength`. Default: the vectors of a
+   * column must be equally long.
+   */
+  readonly pad?: number;
+}
+
 /** Reads all records of epoch 0 into the columns of a dataset. @throws HeddleError `data` for a column that is not of numbers */
 export async function toDataset<Row extends object>(
   records: Records<Row>,
-  options: ToDatasetOptions<Row> = {},
+  options: PaddedDatasetOptions<Row> = {},
 ): Promise<Dataset> {
-  checkOptions("toDataset", options, ["dtypes", "transforms", "name"]);
+  checkOptions("toDataset", options, ["dtypes", "transforms", "name", "pad"]);
   nodeOf("toDataset")(records);
   const piece = await records.whole();
   if (piece.length === 0) throw new HeddleError("data", `toDataset: ${options.name ?? "records"} has no records`);
   const columns = Object.entries(numeric("toDataset", piece, options)).map(([name, { data, shape, dtype }]) =>
-    columnFromArray(name, { data, shape, dtype, ...transformOf(name, options) } as never),
+    columnFromArray(name, {
+      ...{ data, shape, dtype },
+      ...transformOf(name, options),
+      ...(options.pad === undefined ? {} : lengthsOf(piece.columns[name] as Values, shape)),
+    } as never),
   );
   return fromColumns(options.name ?? "records", columns);
 }
+
+/** The lengths of vectors that were padded, if there is a second dim of them alone. */
+const lengthsOf = (values: Values, shape: Shape): { lengths?: Int32Array } =>
+  shape.length === 2 ? { lengths: Int32Array.from(values as ArrayLike<unknown>[], ({ length }) => length) } : {};
 
 const transformOf = (name: string, { transforms }: Pick<ToDatasetOptions, "transforms">): { transform?: Transform } => {
   const byName: { readonly [name: string]: Transform | undefined } = transforms ?? {};
@@ -44,10 +61,10 @@ const transformOf = (name: string, { transforms }: Pick<ToDatasetOptions, "trans
 };
 
 /** The columns of a piece as arrays. @throws HeddleError `data` for a column that is not of numbers */
-export function numeric(what: string, piece: Piece, options: ToDatasetOptions): { [name: string]: HostRows } {
+export function numeric(what: string, piece: Piece, options: PaddedDatasetOptions): { [name: string]: HostRows } {
   checkNames(what, "dtypes", options.dtypes, piece);
   checkNames(what, "transforms", options.transforms, piece);
-  const columns = collate(piece, { dtypes: options.dtypes as Collate["dtypes"] });
+  const columns = collate(piece, { dtypes: options.dtypes as Collate["dtypes"], pad: options.pad });
   for (const [name, values] of Object.entries(columns))
     if (!isHostRows(values))
       throw new HeddleError(

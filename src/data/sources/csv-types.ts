@@ -4,6 +4,17 @@ import { numberIn } from "./numbers.ts";
 /** What a column of a CSV file holds. */
 export type CsvType = "f32" | "f64" | "i32" | "u8" | "i64" | "bool" | "text";
 
+/** The type to name where a column turns out not to have the one that its first records had. */
+export const widerThan: { readonly [type in CsvType]: CsvType } = {
+  u8: "f64",
+  i32: "f64",
+  f32: "f64",
+  f64: "i64",
+  i64: "text",
+  bool: "text",
+  text: "text",
+};
+
 /** The types of columns, as options name them. */
 export const csvTypes: readonly CsvType[] = ["f32", "f64", "i32", "u8", "i64", "bool", "text"];
 

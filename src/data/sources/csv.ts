@@ -8,12 +8,13 @@ import { HeddleError } from "../../util/errors.ts";
 import { asRecord } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { formatCount } from "../../util/text.ts";
-import { cut, type Piece, type Values } from "../records/piece.ts";
+import { cut, lastAtMost, type Piece, type Values } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
-import { type ByteFile, type Places, plainBytes } from "./bytes.ts";
+import type { ByteFile, Places } from "./bytes.ts";
+import { blocksOf, type CsvMark, fileStart, marksOf, startOf } from "./csv-blocks.ts";
 import { Fields } from "./csv-fields.ts";
-import { ColumnTypes, type CsvType, csvTypes, isRounded, longIn } from "./csv-types.ts";
-import { checkTexts, type FileOptions, type Format, recordsOf } from "./files.ts";
+import { ColumnTypes, type CsvType, csvTypes, isRounded, longIn, widerThan } from "./csv-types.ts";
+import { checkTexts, type FileOptions, type FileReader, type Format, openAll, recordsOf } from "./files.ts";
 import { checkEncoding, longestRecord, notUtf8, utf8Hint } from "./lines.ts";
 import { numberIn } from "./numbers.ts";
 
@@ -56,8 +57,6 @@ export interface CsvOptions<Columns extends CsvColumns = CsvColumns> extends Fil
 
 /** Records that types are inferred from. */
 const sampled = 1000;
-/** Bytes that are parsed at once. */
-const blockBytes = 2 ** 20;
 
 /** A column that is read: where it stands in the file, and its type. */
 interface CsvColumn {
@@ -73,17 +72,6 @@ interface Problem {
   readonly text: string;
   readonly hint?: string;
 }
-
-/** The type to name where a column turns out not to have the one that its first records had. */
-const widerThan: { readonly [type in CsvType]: CsvType } = {
-  u8: "f64",
-  i32: "f64",
-  f32: "f64",
-  f64: "i64",
-  i64: "text",
-  bool: "text",
-  text: "text",
-};
 
 /** What is known of a file before its records are read. */
 interface Layout {
@@ -203,36 +191,6 @@ class Builder {
 const quoted = (bytes: Buffer, start: number, end: number): string =>
   JSON.stringify(bytes.toString("utf8", start, Math.min(end, start + 40))) + (end - start > 40 ? "…" : "");
 
-/** Whole blocks of bytes, and what a record left of the one before. */
-interface Block {
-  readonly bytes: Buffer;
-  readonly isLast: boolean;
-}
-
-/** The bytes of a file in blocks. `rest` says how many bytes of the last block were not used: they begin the next. */
-async function* blocksOf(file: ByteFile, signal: AbortSignal | undefined, rest: () => number): AsyncGenerator<Block> {
-  let held: Buffer = Buffer.alloc(0);
-  let parts: Buffer[] = [];
-  let count = 0;
-  // The whole of a file without a record's end is as long as the longest record at most.
-  for await (const piece of plainBytes(file, 0, signal)) {
-    signal?.throwIfAborted();
-    parts.push(Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength));
-    count += piece.length;
-    if (count < blockBytes || count < held.length) continue;
-    const bytes = held.length === 0 && parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat([held, ...parts]);
-    [parts, count] = [[], 0];
-    yield { bytes, isLast: false };
-    held = bytes.subarray(bytes.length - rest());
-    if (held.length > longestRecord)
-      throw new HeddleError(
-        "format",
-        `${file.name}: a record has more than ${longestRecord} bytes; is a quote left open?`,
-      );
-  }
-  yield { bytes: Buffer.concat([held, ...parts]), isLast: true };
-}
-
 class CsvFile {
   private readonly file: ByteFile;
   private readonly options: CsvOptions;
@@ -307,20 +265,27 @@ class CsvFile {
     return { ...Object.fromEntries(own), ...types };
   }
 
-  /** The records from `from` on. */
+  /** The places of every so many records, and the number of all. */
+  marks({ fields }: Layout): ReturnType<typeof marksOf> {
+    const { header = true } = this.options;
+    return marksOf(this.file, { separator: this.separator, columns: fields, hasHeader: header === true });
+  }
+
+  /** The records from `from` on, counted from those at `start`. */
   async *read(
     { columns, fields: expected }: Layout,
     from: number,
     signal: AbortSignal | undefined,
+    start: CsvMark = fileStart,
   ): AsyncGenerator<Piece> {
     const builders = columns.map((column) => new Builder(column));
     const fields = new Fields();
     let unused = 0;
-    let line = 1;
+    let { line } = start;
     let skip = from;
-    let isFirst = true;
+    let isFirst = start.byte === 0;
     let isEmpty = true;
-    for await (const { bytes, isLast } of blocksOf(this.file, signal, () => unused)) {
+    for await (const { bytes, isLast } of blocksOf(this.file, signal, () => unused, start.byte)) {
       let at = isFirst ? startOf(bytes) : 0;
       const lines: number[] = [];
       const isMissing = (start: number, end: number): boolean => this.isMissing(bytes, start, end);
@@ -332,7 +297,7 @@ class CsvFile {
         const first = at;
         const next = fields.find(bytes, at, bytes.length, this.separator, isLast);
         if (next < 0) break;
-        const start = line;
+        const own = line;
         line += fields.lines;
         const isBlank =
           fields.count === 1 && fields.ends[0] === fields.starts[0] && fields.quoted[0] === 0 && expected > 1;
@@ -350,11 +315,11 @@ class CsvFile {
               : { text: `: ${notUtf8}`, hint: utf8Hint };
         if (problem !== undefined) {
           const { text, hint } = problem;
-          const what = `${this.file.name}, line ${start}${text}`;
+          const what = `${this.file.name}, line ${own}${text}`;
           this.bad(new HeddleError("format", what, hint === undefined ? {} : { hint }));
           continue;
         }
-        lines.push(start);
+        lines.push(own);
         row++;
       }
       unused = bytes.length - at;
@@ -405,9 +370,6 @@ class CsvFile {
   }
 }
 
-/** Where the text begins: after a mark of byte order. */
-const startOf = (bytes: Uint8Array): number => (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0);
-
 function placesOf(file: ByteFile, names: readonly string[], wanted: CsvColumns, named: CsvColumns): CsvColumn[] {
   return Object.entries(wanted).map(([name, type]) => {
     const field = names.indexOf(name);
@@ -449,19 +411,45 @@ const format: Format<CsvOptions> = {
   options: ["columns", "types", "numbers", "header", "separator", "missing"],
   check: checkCsv,
   async open(file, options, bad) {
-    const own = async (): Promise<CsvColumns> =>
-      Object.fromEntries(
-        (await new CsvFile(file, options, bad).layout()).columns.map(({ name, type }) => [name, type]),
-      );
-    const columns = options.columns ?? (await (inferred.get(options) ?? inferred.set(options, own()).get(options)));
-    const csvFile = new CsvFile(
-      file,
-      columns === undefined ? options : { ...options, columns },
-      bad,
-      options.columns === undefined,
-    );
-    const layout = await csvFile.layout();
+    const { csvFile, layout } = await openedFile(file, options, bad);
     return { read: (from, signal) => csvFile.read(layout, from, signal) };
+  },
+};
+
+/** A file with its columns, whose types are those of the first file that was read with these options. */
+async function openedFile(file: ByteFile, options: CsvOptions, bad: (error: HeddleError) => void) {
+  const own = async (): Promise<CsvColumns> =>
+    Object.fromEntries((await new CsvFile(file, options, bad).layout()).columns.map(({ name, type }) => [name, type]));
+  const columns = options.columns ?? (await (inferred.get(options) ?? inferred.set(options, own()).get(options)));
+  const csvFile = new CsvFile(
+    file,
+    columns === undefined ? options : { ...options, columns },
+    bad,
+    options.columns === undefined,
+  );
+  return { csvFile, layout: await csvFile.layout() };
+}
+
+const indexed: Format<CsvOptions> = {
+  ...format,
+  what: "openCsv",
+  async open(file, options, bad): Promise<FileReader> {
+    const { csvFile, layout } = await openedFile(file, options, bad);
+    const { marks, length } = await csvFile.marks(layout);
+    const read = (from: number, signal: AbortSignal | undefined): AsyncIterable<Piece> => {
+      const mark =
+        marks[
+          Math.max(
+            0,
+            lastAtMost(
+              marks.map(({ record }) => record),
+              from,
+            ),
+          )
+        ] ?? fileStart;
+      return csvFile.read(layout, from - mark.record, signal, mark);
+    };
+    return { length, parts: marks.map(({ record }) => record), read };
   },
 };
 
@@ -483,4 +471,22 @@ export function csv<const Columns extends CsvColumns = { readonly [name: string]
       : CsvRow<Columns>
 > {
   return recordsOf(format, places, { ...options } as CsvOptions) as never;
+}
+
+/**
+ * As {@link csv}, with an index that is made now, in one pass over the files: the number of records, and where each 4,096th begins. So a reading goes on
+ * from any record, a shuffle takes parts of a file in another order, and workers that share the records (`frames.fit`) read their own. Malformed
+ * records are errors when they are read: their number would not be known otherwise.
+ *
+ * @throws HeddleError `option` for `onBad`, which leaves records out
+ */
+export async function openCsv<const Columns extends CsvColumns = { readonly [name: string]: never }>(
+  places: Places,
+  options: Omit<CsvOptions<Columns>, "onBad"> = {},
+): Promise<ReturnType<typeof csv<Columns>>> {
+  if ("onBad" in options && options.onBad !== "fail")
+    throw new HeddleError("option", "openCsv: onBad leaves records out, so that their number would not be known", {
+      hint: "data.csv takes onBad",
+    });
+  return (await openAll(indexed, places, { ...options } as CsvOptions)) as never;
 }

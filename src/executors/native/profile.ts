@@ -89,21 +89,6 @@ export function sharedProfiler(): Profiler | undefined {
   return profiler;
 }
 
-/** The same batches; under `heddle profile` the time until each one is noted. */
-export function profiledInput<Value>(batches: AsyncGenerator<Value, void>): AsyncGenerator<Value, void> {
-  const profiler = sharedProfiler();
-  return profiler === undefined ? batches : timed(batches, profiler);
-}
-
-async function* timed<Value>(batches: AsyncGenerator<Value, void>, profiler: Profiler): AsyncGenerator<Value, void> {
-  let asked = performance.now();
-  for await (const batch of batches) {
-    profiler.waited(asked, performance.now());
-    yield batch;
-    asked = performance.now();
-  }
-}
-
 interface Noted {
   readonly lowered: LoweredProgram;
   readonly machine: Machine | undefined;
