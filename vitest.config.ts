@@ -8,20 +8,14 @@ const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta
 
 /** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processes = [
-  "test/native/donation-all.test.ts",
-  "test/native/instruction-sets.test.ts",
   "test/native/memory.test.ts",
   "test/cache/process.test.ts",
   "test/checkpoints/kill.test.ts",
   "test/checkpoints/process.test.ts",
   "test/comm/changed-bits.test.ts",
-  "test/comm/collectives.test.ts",
-  "test/comm/transports.test.ts",
   "test/compression/process.test.ts",
   "test/elastic/iterations.test.ts",
-  "test/elastic/process.test.ts",
   "test/frames/process.test.ts",
-  "test/in-network/run.test.ts",
   "test/keras/process.test.ts",
   "test/parameter-server/kills.test.ts",
   "test/parameter-server/memory.test.ts",
@@ -29,17 +23,10 @@ const processes = [
   "test/plan/processes.test.ts",
   "test/quorum/etcd.test.ts",
   "test/native/remat.test.ts",
-  "test/nn/layer-transforms.test.ts",
-  "test/nn/sixteen-bits.test.ts",
-  "test/ops/dtypes.test.ts",
   "test/repo/bundle.test.ts",
   "test/repo/commands.test.ts",
-  "test/repo/docs.test.ts",
-  "test/repo/misuse.test.ts",
   "test/repo/package.test.ts",
-  "test/rewrite/ends-product.test.ts",
   "test/executors/remote.test.ts",
-  "test/tensor/compose.test.ts",
   "test/testing/runner.test.ts",
   "test/checkpoints/file-kill.test.ts",
   "test/train/drift.test.ts",
@@ -48,7 +35,6 @@ const processes = [
   "test/train/process.test.ts",
   "test/train/transport.test.ts",
   "test/train/pipeline.process.test.ts",
-  "test/train/pipeline.test.ts",
   "test/launch/ahead-process.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
@@ -62,10 +48,8 @@ const processes = [
   "test/engines/kubernetes.test.ts",
   "test/engines/ray.test.ts",
   "test/e2e/browser.test.ts",
-  "test/e2e/examples.test.ts",
   "test/e2e/failures.test.ts",
   "test/e2e/profile.test.ts",
-  "test/bench/harness.test.ts",
 ];
 
 /** Short suites that change or measure what a process has one of: the registry of ops, environment, memory, processes. */
@@ -99,13 +83,44 @@ const storage = ["test/storage/s3.test.ts"];
 /** Kills at random instants, hundreds of them, and a million requests: `npm run test:kills`; `test:processes` has fewer. */
 const kills = [
   "test/checkpoints/kill.test.ts",
+  "test/e2e/failures.test.ts",
   "test/elastic/kills.test.ts",
   "test/parameter-server/kills.test.ts",
   "test/parameter-server/memory.test.ts",
 ];
 
-/** Products that other suites take parts of, whole: `npm run test:grids`. */
-const grids = ["test/rewrite/ends-product.test.ts", "test/native/long-sum-grid.test.ts"];
+/** Long tables, of which `npm test` has a part in suites of their own: `npm run test:grids`. */
+const products = [
+  "test/native/donation-all.test.ts",
+  "test/native/instruction-sets.test.ts",
+  "test/native/long-sum-grid.test.ts",
+];
+
+/** Long tables of which `npm test` runs a part (`partOf`): `npm run test:grids` runs them whole, too. */
+const sampled = [
+  "test/compression/train.test.ts",
+  "test/native/transforms.test.ts",
+  "test/ops/batch.test.ts",
+  "test/ops/table.test.ts",
+];
+
+/** Long tables of which `test:processes` runs a part (`partOf`): `npm run test:grids` runs them whole. */
+const parts = [
+  "test/bench/harness.test.ts",
+  "test/comm/collectives.test.ts",
+  "test/comm/transports.test.ts",
+  "test/e2e/examples.test.ts",
+  "test/elastic/process.test.ts",
+  "test/in-network/run.test.ts",
+  "test/nn/layer-transforms.test.ts",
+  "test/nn/sixteen-bits.test.ts",
+  "test/ops/dtypes.test.ts",
+  "test/repo/docs.test.ts",
+  "test/repo/misuse.test.ts",
+  "test/rewrite/ends-product.test.ts",
+  "test/tensor/compose.test.ts",
+  "test/train/pipeline.test.ts",
+];
 
 const globalSetup = "test/support/build.mjs";
 // These need Python packages, which `npm run test:xla` and `test:onnx` install.
@@ -135,6 +150,8 @@ export const base = defineConfig({
     maxWorkers: availableParallelism(),
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // Sources as Vite transforms them, by their content and that of this file with its imports: seconds of each run.
+    experimental: { fsModuleCache: true, fsModuleCachePath: pathOf(".heddle/vitest") },
     // Types that must not compile are asserted in *.test-d.ts by `tsc` itself, with @ts-expect-error.
     typecheck: { enabled: false },
   },
@@ -157,7 +174,8 @@ export default defineConfig({
           ...alone,
           ...processes,
           ...kills,
-          ...grids,
+          ...products,
+          ...parts,
           ...hosts,
           ...engines,
           ...storage,
@@ -165,7 +183,12 @@ export default defineConfig({
       }),
       // Groups of their own, since a shared process ends where one alone comes between.
       project("alone", { globalSetup, include: alone, sequence: { groupOrder: 1 } }),
-      project("processes", { globalSetup, include: processes, provide: { step: 10 }, sequence: { groupOrder: 2 } }),
+      project("processes", {
+        globalSetup,
+        include: [...processes, ...parts],
+        provide: { step: 10 },
+        sequence: { groupOrder: 2 },
+      }),
       project("hosts", { globalSetup, include: hosts, testTimeout: 180_000, sequence: { groupOrder: 3 } }),
       project("engines", {
         globalSetup: "test/engines/setup.mjs",
@@ -173,7 +196,12 @@ export default defineConfig({
         testTimeout: 180_000,
         sequence: { groupOrder: 4 },
       }),
-      project("grids", { include: grids, provide: { step: 1 }, sequence: { groupOrder: 5 } }),
+      project("grids", {
+        globalSetup,
+        include: [...products, ...sampled, ...parts],
+        provide: { step: 1 },
+        sequence: { groupOrder: 5 },
+      }),
       project("storage", {
         globalSetup: "test/storage/setup.mjs",
         include: storage,

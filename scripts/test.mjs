@@ -3,8 +3,9 @@
 //   npm test                               all of it
 //   npm test -- --only vitest test/cli     one section; further arguments go to its command
 //   npm test -- --only lint,types          several
-//   npm run test:processes                 the suites that start, kill and time processes, and the longest tables; not a part of npm test
-//   npm run test:grids                     tables that test:processes takes a part of, whole: some three minutes
+//   npm run test:processes                 the suites that start, kill and time processes, and a part of the longest tables; not a part of npm test
+//   npm run test:grids                     the longest tables whole (every example, every page, …): some twenty minutes
+//   npm run test:grids -- test/e2e         those of some files
 //   npm run test:kills                     200 kills while a checkpoint is written in parts, 100 in an elastic run: some ten minutes
 //   npm run test:storage                   checkpoints in an object store, which is installed into .heddle/storage
 //   npm run test:hosts                     runs on several hosts, as network namespaces; as root
@@ -79,8 +80,7 @@ function project(name, on, skip) {
     name,
     needs: "native",
     what: `vitest on ${on}`,
-    command: [process.execPath, bin("vitest/vitest.mjs"), "run"],
-    unlessGiven: ["--project", name],
+    command: [process.execPath, bin("vitest/vitest.mjs"), "run", "--project", name],
     onRequest: true,
     ...(skip === undefined ? {} : { skip }),
   };
@@ -195,7 +195,7 @@ async function runSection({ name, what, command, cwd, skip, unlessGiven = [] }, 
 /** The counts at the end of a test runner's output; undefined for a tool that counts nothing. */
 function countTests(name, output) {
   const plain = stripVTControlCharacters(output);
-  if (["vitest", "processes", "hosts", "engines", "kills", "storage"].includes(name)) {
+  if (name === "vitest" || sections.find((section) => section.name === name)?.onRequest) {
     const line = /^\s*Tests\s+(.*)$/m.exec(plain)?.[1] ?? "";
     const count = (word) => Number(new RegExp(`(\\d+) ${word}`).exec(line)?.[1] ?? 0);
     return { passed: count("passed"), failed: count("failed"), skipped: count("skipped") + count("todo") };

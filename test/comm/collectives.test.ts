@@ -1,8 +1,12 @@
-/** The collectives that users call, on every executor: against their meaning in plain TypeScript. */
+/**
+ * The collectives that users call, on every executor: against their meaning in plain TypeScript. `npm run test:processes` runs a part of
+ * the calls, `npm run test:grids` all.
+ */
 import { comm, distribute, grad, HeddleError, jit, type Tensor, tensor, valueAndGrad } from "heddle";
 import { parseLayout } from "heddle/plan";
 import { executorNames, localRuntime, type Runtime } from "heddle/runtime";
 import { afterAll, describe, expect, test } from "vitest";
+import { partOf } from "../support/sample.ts";
 import {
   cases,
   difference,
@@ -45,7 +49,9 @@ describe.each(executorNames().flatMap((executor) => [1, 2, 4].map((size) => ({ e
   ({ executor, size }) => {
     test.each(dtypes)("every collective of %s", (dtype) => {
       const runtime = runtimeOf(executor, size);
-      for (const one of alike.filter((candidate) => isTried(candidate, dtype))) {
+      // Another part for each dtype and size.
+      const tried = alike.filter((candidate) => isTried(candidate, dtype));
+      for (const one of partOf(tried, 4, dtypes.indexOf(dtype) + size)) {
         const all = Array.from({ length: size }, (_unused, rank) => heldBy(rank, one.shape(size, rank), dtype));
         const due = all.map((_held, rank) => one.expect(all, rank));
         const run = comm.perDevice((x: Tensor) => one.call(x.reshape(x.shape.slice(size > 1 ? 1 : 0)), size, 0), {
@@ -82,7 +88,8 @@ describe.each(executorNames())("schedules on the %s executor", (executor) => {
   test.each([1, 2, 3, 4, 6])("every collective by every schedule, %i devices", (size) => {
     const runtime = runtimeOf(executor, size);
     for (const dtype of size === 4 ? (["f32", "i32", "bool"] as const) : (["f32"] as const)) {
-      for (const one of scheduledCases(size).filter(({ takes }) => takes(dtype))) {
+      const tried = scheduledCases(size).filter(({ takes }) => takes(dtype));
+      for (const one of partOf(tried, 3, size)) {
         const all = Array.from({ length: size }, (_unused, rank) => heldBy(rank, one.shape(size, rank), dtype));
         const due = all.map((_held, rank) => one.expect(all, rank));
         const run = comm.perDevice((x: Tensor) => one.call(x.reshape(one.shape(size, 0)), size, 0), { runtime });
@@ -248,7 +255,7 @@ describe("gradients by every schedule are those without one", () => {
     ),
   );
 
-  test.each(rows)("%s %s, 2, 3 and 4 devices", (name, reduction) => {
+  test.each(partOf(rows, 2))("%s %s, 2, 3 and 4 devices", (name, reduction) => {
     for (const size of [2, 3, 4]) {
       // Each device has ties with another one.
       const own = Array.from({ length: size }, (_unused, rank) =>

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { missing } from "../native/evaluate.ts";
+import { isWhole } from "../support/sample.ts";
 import { randomFrom } from "../support/tensors.ts";
 import { finished, heddle, isAlive, workerIds, workload } from "./command.ts";
 
@@ -11,6 +12,9 @@ const folder = mkdtempSync(join(tmpdir(), "heddle-e2e-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const seed = Number(process.env["HEDDLE_TEST_SEED"] ?? Date.now() % 1e6);
 const random = randomFrom(seed);
+
+/** Kills of each kind: ten by `npm run test:kills`. */
+const rounds = isWhole() ? 10 : 4;
 
 const twoWorkers = (options: object, ...flags: string[]): string[] => [
   "run",
@@ -23,8 +27,8 @@ const twoWorkers = (options: object, ...flags: string[]): string[] => [
 ];
 
 describe.skipIf(missing !== undefined)(`two workers (seed ${seed})`, () => {
-  test("a worker killed at ten random moments ends the command, naming rank, signal and collective or step", async () => {
-    for (let round = 0; round < 10; round++) {
+  test("a worker killed at random moments ends the command, naming rank, signal and collective or step", async () => {
+    for (let round = 0; round < rounds; round++) {
       const command = heddle(twoWorkers({ batch: 256, rows: 2048 }), {
         HEDDLE_TRANSPORT: round % 3 === 0 ? "tcp" : "shared",
         HEDDLE_OVERLAP: round % 5 < 3 ? "all" : "off",
@@ -46,10 +50,10 @@ describe.skipIf(missing !== undefined)(`two workers (seed ${seed})`, () => {
     }
   }, 180_000);
 
-  test("everything killed at ten random moments while checkpoints are written: resuming works each time", async () => {
+  test("everything killed at random moments while checkpoints are written: resuming works each time", async () => {
     const directory = join(folder, "killed");
     const options = { epochs: 100000, directory, every: 3 };
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < rounds; round++) {
       const command = heddle(twoWorkers(options, ...(round === 0 ? [] : ["--resume"])));
       // Some kills come before the first checkpoint of a run, most while one is written.
       await command.seen(/worker 1 is process/);

@@ -37,7 +37,7 @@ describe.skipIf(missing !== undefined)("the table of ops on the native executor"
     await expect(runRow(row, evaluate)).rejects.toThrow("no native kernel for 4 spatial dims");
   });
 
-  // The best set plainly and as compiling does it; of the others a part here, and all in `npm run test:processes`.
+  // The best set plainly and as compiling does it; of the others a part here, and all in `npm run test:grids`.
   testTable(best ?? "scalar", 1, false);
   testTable(best ?? "scalar", 2, true);
   for (const isa of others)

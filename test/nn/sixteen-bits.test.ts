@@ -26,6 +26,7 @@ import {
 import { describe, expect, test } from "vitest";
 import { inFloat32 } from "../../src/functions/wide.ts";
 import { isFloat } from "../../src/ir/dtype.ts";
+import { partOf } from "../support/sample.ts";
 
 type Run = (x: Tensor, other: Tensor) => Tensor | Tensors;
 interface Case {
@@ -234,7 +235,7 @@ async function faultsOf(cases: readonly Case[], dtype: Half): Promise<string[]> 
 describe.each(Object.entries(groups))("%s", (_group, cases) => {
   test.each(["f16", "bf16"] as const)("%s", async (dtype) => {
     expect(cases.length).toBeGreaterThan(2);
-    expect(await faultsOf(cases, dtype)).toEqual([]);
+    expect(await faultsOf(partOf(cases, 3, dtype === "f16" ? 0 : 1), dtype)).toEqual([]);
   });
 });
 

@@ -8,6 +8,7 @@ import { binaryRows, unaryRows } from "../../src/ops/scalar.ts";
 import { instructionSets, nativeEvaluate } from "../native/evaluate.ts";
 import { edges, otherDTypes, rowsIn } from "../support/dtypes.ts";
 import { type Evaluate, type Row, runRow } from "../support/row.ts";
+import { partOf } from "../support/sample.ts";
 import { difference } from "../support/tensors.ts";
 import { baseRows } from "./table.ts";
 
@@ -60,8 +61,10 @@ describe.each(Object.keys(otherDTypes) as DType[])("every op that is defined for
     expect(rows.length).toBeGreaterThan(40);
   });
 
-  it.each(machines)("gives on $name what the reference gives", async ({ evaluate }) => {
-    expect(await wrongOf(rows, evaluate)).toEqual([]);
+  it.each(machines)("gives on $name what the reference gives", async ({ name, evaluate }) => {
+    // Another part on each machine.
+    const at = machines.findIndex((machine) => machine.name === name);
+    expect(await wrongOf(partOf(rows, 3, at), evaluate)).toEqual([]);
   });
 });
 

@@ -8,6 +8,7 @@ import { printGraph } from "../../src/ir/print.ts";
 import { verifyGraph } from "../../src/ir/verify.ts";
 import { call, evaluateGraph, resultsOf } from "../../src/ops/index.ts";
 import { checkGradient, gradientSum, inDouble, weighed } from "../support/row.ts";
+import { partOf } from "../support/sample.ts";
 import { legalShardings } from "../support/shardings.ts";
 import { difference } from "../support/tensors.ts";
 import { baseRows, type Row, rowGraph, rowInputs, rows, runRow, shardedRows, withoutRow } from "./table.ts";
@@ -81,8 +82,8 @@ describe("the gradient is that of central differences", () => {
 });
 
 describe("the second derivative is that of central differences along a direction", () => {
-  const checked = baseRows.filter((row) => row.gradient !== false).map((row) => [name(row), double(row)] as const);
-  it.each(checked)("%s", (_name, row) => {
+  const differentiable = baseRows.filter((row) => row.gradient !== false);
+  it.each(partOf(differentiable, 3).map((row) => [name(row), double(row)] as const))("%s", (_name, row) => {
     const inputs = rowInputs(row);
     const first = weighed(builder(row), inputs, 13);
     const second = gradientSum(first.body, first.inputs, inputs.length, 17);

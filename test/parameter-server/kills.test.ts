@@ -2,17 +2,12 @@
  * Workers push whole numbers while workers and servers are lost at random: at the end the values are the sum of all pushes, to the bit. A
  * server that is lost forgets all; a worker that is lost drops its links in the middle of what it does. `npm run test:kills` has more kills.
  */
-import { expect, inject, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ServerClient } from "../../src/parameter-server/client.ts";
+import { isWhole } from "../support/sample.ts";
 import { filled, numbers, shardsFor, started } from "./cluster.ts";
 
-declare module "vitest" {
-  interface ProvidedContext {
-    step: number;
-  }
-}
-
-const kills = inject("step") === 1 ? 200 : 20;
+const kills = isWhole() ? 200 : 20;
 const workers = 3;
 const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
 

@@ -5,13 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { optim } from "heddle";
-import { afterEach, expect, inject, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { ServerClient } from "../../src/parameter-server/client.ts";
 import type { Rows } from "../../src/parameter-server/tables/row-lists.ts";
 import { tableFor } from "../../src/parameter-server/tables/table-spec.ts";
+import { isWhole } from "../support/sample.ts";
 import { filled, secret, shardsFor, sizes } from "./cluster.ts";
 
-const requests = inject("step") === 1 ? 1_000_000 : 20_000;
+const requests = isWhole() ? 1_000_000 : 20_000;
 const minutes = 60_000;
 const folder = mkdtempSync(join(tmpdir(), "heddle-memory-"));
 const ends: (() => void)[] = [];

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import * as heddle from "heddle";
 import { HeddleError, tensor } from "heddle";
 import { afterAll, expect, test } from "vitest";
+import { partOf } from "../support/sample.ts";
 
 /** Every public function by its dotted name; those of the form `Capital` are classes. */
 function functionsOf(space: object, prefix = ""): [string, (...args: unknown[]) => unknown][] {
@@ -80,15 +81,16 @@ const inside = [
 ];
 
 test.each([...functionsOf(heddle), ...methods].filter(([name]) => !inside.includes(name)))("%s", (name, fn) => {
-  for (const first of mistakes) {
+  for (const [place, first] of mistakes.entries()) {
     const made = attempt(name, fn, [first]);
-    for (const second of some) attempt(name, fn, [first, second]);
+    // Of what comes second, and of what is made, another part for each mistake.
+    for (const second of partOf(some, 3, place)) attempt(name, fn, [first, second]);
     attempt(name, fn, [matrix, matrix, first]);
     for (const method of ["init", "apply", "update"]) {
       const inner = (made as { [name: string]: unknown } | undefined | null)?.[method];
       if (typeof made === "function" || typeof inner !== "function" || made instanceof heddle.Tensor) continue;
       const call = (...args: unknown[]) => (inner as (...args: unknown[]) => unknown).apply(made, args);
-      for (const [given, other] of mistakes.entries())
+      for (const [given, other] of partOf([...mistakes.entries()], 3, place))
         attempt(`${name}().${method}`, call, [other, mistakes.at(-given)]);
     }
   }

@@ -1,4 +1,7 @@
-/** Checkpoints and evaluation of trainings by stages, with the stages as virtual devices of one process. */
+/**
+ * Checkpoints and evaluation of trainings by stages, with the stages as virtual devices of one process. `npm run test:processes` runs a part
+ * of the rows, `npm run test:grids` all.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +18,7 @@ import { resolveOptions } from "../../src/train/resolve-options.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
+import { partOf } from "../support/sample.ts";
 import { bars, options } from "./synthetic.ts";
 
 let folder = "";
@@ -116,12 +120,16 @@ function uninterrupted(name: string, executor: Executor = "reference"): Promise<
 }
 
 describe.each(executors)("%s executor", (executor) => {
-  test.each(Object.keys(meshes).slice(1))("%s: trains and evaluates as one device does", async (name) => {
-    const [alone, apart] = [await uninterrupted("one device", executor), await uninterrupted(name, executor)];
-    expectClose(apart.losses, alone.losses, 1e-9);
-    expectClose(apart.evaluations, alone.evaluations, 1e-9);
-    expectClose(apart.values, alone.values, 1e-9);
-  });
+  // Another part on each executor.
+  test.each(partOf(Object.keys(meshes).slice(1), 2, executor === "reference" ? 0 : 1))(
+    "%s: trains and evaluates as one device does",
+    async (name) => {
+      const [alone, apart] = [await uninterrupted("one device", executor), await uninterrupted(name, executor)];
+      expectClose(apart.losses, alone.losses, 1e-9);
+      expectClose(apart.evaluations, alone.evaluations, 1e-9);
+      expectClose(apart.values, alone.values, 1e-9);
+    },
+  );
 
   test("guarded steps keep their counts and scale across a checkpoint", async () => {
     const guarded = { executor, nan: "skip", ...stages() } as const;
@@ -192,7 +200,7 @@ describe("a plan in a file", () => {
     },
   );
 
-  test.each(splits)("%s: its layouts, or all of it, have the bits of the options", async (name, axes) => {
+  test.each(partOf(splits, 2))("%s: its layouts, or all of it, have the bits of the options", async (name, axes) => {
     const expected = await trained({ ...named(name), epochs: 1 });
     const settings = resolveOptions(task(named(name)));
     const { plan, graph } = planStep(settings, modelTypes(settings), axes);
@@ -207,7 +215,7 @@ describe("a plan in a file", () => {
 });
 
 describe("checkpoints", () => {
-  test.each([...Object.keys(meshes).slice(1, 5), "two stages times data, fully sharded"])(
+  test.each(partOf([...Object.keys(meshes).slice(1, 5), "two stages times data, fully sharded"], 2))(
     "%s: a run that goes on has the bits of one never interrupted",
     async (name) => {
       const whole = await uninterrupted(name);
@@ -220,7 +228,7 @@ describe("checkpoints", () => {
     },
   );
 
-  test.each([
+  const pairs = [
     ["two stages", "one device"],
     ["one device", "two stages"],
     ["two stages", "three stages"],
@@ -230,7 +238,8 @@ describe("checkpoints", () => {
     ["two stages times data, fully sharded", "one device"],
     ["fully sharded", "two stages times data, fully sharded"],
     ["two stages", "two stages times data, sharded state"],
-  ])("written by %s, read by %s", async (first, second) => {
+  ] as const;
+  test.each(partOf(pairs, 3))("written by %s, read by %s", async (first, second) => {
     const checkpoint = { directory: folder };
     await trained({ ...named(first), checkpoint, epochs: 2 });
     const resumed = await trained({ ...named(second), checkpoint, resume: true });
@@ -397,7 +406,7 @@ describe("results", () => {
     expect((await apart.evaluate(rows)).loss).toBeCloseTo((await alone.evaluate(rows)).loss, 12);
   });
 
-  test.each(Object.keys(meshes).slice(1, 5))(
+  test.each(partOf(Object.keys(meshes).slice(1, 5), 2, 1))(
     "%s: predict a dataset and batches by stages as one device does",
     async (name) => {
       const [alone, apart] = [await train(task({ epochs: 1 })), await train(task({ ...named(name), epochs: 1 }))];

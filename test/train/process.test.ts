@@ -77,29 +77,6 @@ describe("heddle plan", () => {
   });
 });
 
-describe("examples", { timeout: 60_000 }, () => {
-  const example = (name: string): string => fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url));
-
-  test("eager.ts", async () => {
-    const { status, stdout } = await started(["run", example("eager")]).ended;
-    expect(status).toBe(0);
-    expect(stdout).toContain("the gradient of x³ at 2 is 12");
-    expect(stdout).toMatch(/step 75: loss 0\.000000/);
-  });
-
-  test.skipIf(!native)("mlp.ts", async () => {
-    const { status, stdout } = await started(["run", example("mlp")]).ended;
-    expect(status).toBe(0);
-    expect(Number(/([\d.]+) % of the points/.exec(stdout)?.[1])).toBeGreaterThan(99);
-  });
-
-  test("mnist.ts, as a plan for 64 devices", async () => {
-    const { status, stdout } = await started(["plan", example("mnist"), "--mesh", "data=64"]).ended;
-    expect(status).toBe(0);
-    expect(stdout).toMatch(/^plan +for 64 devices, mesh data=64; nothing is run$/m);
-  });
-});
-
 describe.skipIf(!native)("pipelines", { timeout: 120_000 }, () => {
   test("give the same bits in one process and in two, and the numbers of a training without stages", async () => {
     const whole = await trained(1, { epochs: 3 });
@@ -140,15 +117,6 @@ describe.skipIf(!native)("pipelines", { timeout: 120_000 }, () => {
     expect(stderr).toMatch(
       /then rank 0 failed .*rank 1 closed its connection during transfer f64 x \d+ '(1B\d|update\.\d)'/,
     );
-  });
-
-  test("pipeline.ts", async () => {
-    const example = fileURLToPath(new URL("../../examples/pipeline.ts", import.meta.url));
-    for (const workers of ["1", "2"]) {
-      const { status, stdout } = await started(["run", example, "--workers", workers]).ended;
-      expect(status).toBe(0);
-      expect(Number(/([\d.]+) % of the points/.exec(stdout)?.[1])).toBeGreaterThan(99);
-    }
   });
 });
 

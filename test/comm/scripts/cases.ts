@@ -345,3 +345,11 @@ export function scheduledCases(size: number): Case[] {
     );
   });
 }
+
+/** The calls between so many processes: every collective in every dtype that it takes, or each `every`-th of them. */
+export const triedCases = (size: number, every = 1): (readonly [Case, Type])[] => {
+  const all = [...cases, ...scheduledCases(size)];
+  return dtypes
+    .flatMap((dtype) => all.filter((one) => isTried(one, dtype)).map((one) => [one, dtype] as const))
+    .filter((_call, place) => place % every === 0);
+};
