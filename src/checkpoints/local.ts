@@ -26,6 +26,7 @@ export function localStorage(folder: string, files: CommitFiles = nodeFiles): St
     );
   return {
     place,
+    folder: place,
     list: (name) =>
       files.list(path(name)).catch((error: unknown) => {
         // A file is not a folder of checkpoints.

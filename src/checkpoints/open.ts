@@ -2,19 +2,22 @@
 
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import type { NativeBinding, NativeBuffer } from "../executors/native/binding.ts";
 import { checkpointFolderStep, checkpointStep, manifestName } from "../io/checkpoint-name.ts";
 import type { HostTensor, HostTensors } from "../io/safetensors.ts";
 import { dtypes } from "../ir/dtype.ts";
 import { sizeOf, type TensorType } from "../ir/shape.ts";
+import type { DeviceBuffer } from "../runtime/executor.ts";
 import { HeddleError } from "../util/errors.ts";
 import type { Description } from "./description.ts";
 import { isLocal, openStorage } from "./drivers.ts";
 import { openFileCheckpoint } from "./file.ts";
 import { largestManifest, type Manifest, parseManifest, type StoredPiece, type StoredTensor } from "./manifest.ts";
-import { type Box, sharedRuns, wholeBox } from "./pieces.ts";
+import { type Box, type ChunkRead, chunkReads, wholeBox } from "./pieces.ts";
 import { below, readSmall, type Storage, type StoredFile } from "./storage.ts";
 import type { OpenCheckpoint } from "./types.ts";
+import { nativeMemory, nativeReader, readHere, readNatively, type VerifiedRead } from "./verified.ts";
 
 /** How a checkpoint is read. */
 export interface OpenOptions {
@@ -54,12 +57,34 @@ export async function openParts(storage: Storage, { signal }: OpenOptions = {}):
   return new PartsCheckpoint(storage, parseManifest(new TextDecoder().decode(text), where), signal);
 }
 
+/** Bytes, and runs of bytes, that are read by one call: a signal ends the reading between two. */
+const mostBytes = 2 ** 26;
+const mostRuns = 2 ** 17;
+
+/** Chunks in groups for one call each. */
+function* inTurns(chunks: Iterable<ChunkRead>): Generator<readonly ChunkRead[]> {
+  let some: ChunkRead[] = [];
+  let [bytes, runs] = [0, 0];
+  for (const read of chunks) {
+    some.push(read);
+    bytes += read.bytes;
+    runs += read.runs.length;
+    if (bytes < mostBytes && runs < mostRuns) continue;
+    yield some;
+    some = [];
+    [bytes, runs] = [0, 0];
+  }
+  if (some.length > 0) yield some;
+}
+
 /** An open checkpoint in parts. */
 export class PartsCheckpoint implements OpenCheckpoint {
   readonly path: string;
   readonly description: Description;
   readonly entries: ReadonlyMap<string, TensorType>;
   readonly manifest: Manifest;
+  readonly readInto?: NonNullable<OpenCheckpoint["readInto"]>;
+  private readonly native: NativeBinding | undefined;
   private readonly storage: Storage;
   private readonly signal: AbortSignal | undefined;
   private readonly files = new Map<string, Promise<StoredFile>>();
@@ -70,21 +95,35 @@ export class PartsCheckpoint implements OpenCheckpoint {
     this.manifest = manifest;
     this.description = manifest.description;
     this.signal = signal;
+    this.native = storage.folder === undefined ? undefined : nativeReader();
+    if (this.native !== undefined) this.readInto = (name, box, buffer) => this.readMemory(name, box, buffer);
     this.entries = new Map([...manifest.tensors].map(([name, { dtype, shape }]) => [name, { dtype, shape }]));
   }
 
   async readBytes(name: string, box?: Box, into?: Uint8Array): Promise<Uint8Array> {
-    const tensor = this.manifest.tensors.get(name);
-    if (tensor === undefined) throw new HeddleError("argument", `${this.path} has no tensor "${name}"`);
+    const tensor = this.tensor(name);
     const wanted = box ?? wholeBox(tensor.shape);
-    const elementBytes = dtypes[tensor.dtype].bytes;
-    const bytes = sizeOf(wanted.shape) * elementBytes;
+    const bytes = sizeOf(wanted.shape) * dtypes[tensor.dtype].bytes;
     // The pieces of a manifest cover their tensor.
     const target = into !== undefined && into.length >= bytes ? into.subarray(0, bytes) : new Uint8Array(bytes);
-    for (const piece of tensor.pieces) await this.copyPiece(name, piece, wanted, elementBytes, target);
+    await this.fill(name, wanted, target);
     if (tensor.dtype === "bool" && target.some((value) => value > 1))
       throw new HeddleError("checkpoint", `${this.path}: tensor "${name}" is BOOL, but holds bytes other than 0 and 1`);
     return target;
+  }
+
+  private async readMemory(name: string, box: Box, buffer: DeviceBuffer): Promise<boolean> {
+    const memory = nativeMemory(buffer);
+    const { dtype } = this.tensor(name);
+    // The bytes of booleans are looked at.
+    if (memory === undefined || dtype === "bool") return false;
+    return this.fill(name, box, memory);
+  }
+
+  private tensor(name: string): StoredTensor {
+    const tensor = this.manifest.tensors.get(name);
+    if (tensor === undefined) throw new HeddleError("argument", `${this.path} has no tensor "${name}"`);
+    return tensor;
   }
 
   async read(name: string): Promise<HostTensor> {
@@ -93,51 +132,49 @@ export class PartsCheckpoint implements OpenCheckpoint {
     return { dtype, shape, data: dtypes[dtype].view(bytes.buffer as ArrayBuffer, 0, sizeOf(shape)) };
   }
 
-  /** Copies what a piece and a box share: only the chunks with these bytes are read, and each is verified. */
-  private async copyPiece(name: string, piece: StoredPiece, wanted: Box, elementBytes: number, target: Uint8Array) {
+  /** Fills memory with a box of a value: only chunks with bytes of it are read, and each is verified. False if native memory could not be read into. */
+  private async fill(name: string, wanted: Box, target: Uint8Array | NativeBuffer): Promise<boolean> {
+    const { pieces, dtype } = this.tensor(name);
     const { chunk } = this.manifest;
-    let index = -1;
-    let bytes = new Uint8Array();
-    let verify = (): void => {};
-    for (const run of sharedRuns(piece, wanted, elementBytes)) {
-      for (let done = 0; done < run.bytes; ) {
-        const at = run.from + done;
-        const wantedIndex = Math.floor(at / chunk);
-        const start = at - wantedIndex * chunk;
-        const size = Math.min(chunk, piece.bytes - wantedIndex * chunk);
-        const length = Math.min(run.bytes - done, size - start);
-        if (length === size) {
-          // A whole chunk is read into its place, while the one before it is hashed.
-          const reading = this.chunkOf(piece, wantedIndex, target.subarray(run.to + done, run.to + done + size));
-          reading.catch(() => undefined);
-          verify();
-          const found = await reading;
-          verify = () => this.check(name, piece, wantedIndex, found);
-        } else {
-          if (wantedIndex !== index) {
-            index = wantedIndex;
-            if (bytes.length < size) bytes = new Uint8Array(size);
-            this.check(name, piece, index, await this.chunkOf(piece, index, bytes.subarray(0, size)));
-          }
-          target.set(bytes.subarray(start, start + length), run.to + done);
-        }
-        done += length;
+    for (const piece of pieces)
+      for (const some of inTurns(chunkReads(piece, wanted, dtypes[dtype].bytes, chunk)))
+        if (!(await this.take(name, piece, some, target))) return false;
+    return true;
+  }
+
+  /** Reads chunks of a piece and verifies them. */
+  private async take(
+    name: string,
+    piece: StoredPiece,
+    chunks: readonly ChunkRead[],
+    target: Uint8Array | NativeBuffer,
+  ): Promise<boolean> {
+    this.signal?.throwIfAborted();
+    const reads = chunks.map((read): VerifiedRead => {
+      const offset = piece.offset + read.index * this.manifest.chunk;
+      return { ...read, offset, sha256: piece.sha256[read.index] as string };
+    });
+    const file = await this.opened(piece.file);
+    const differs = (read: VerifiedRead | undefined): void => {
+      if (read === undefined) return;
+      const where = below(this.path, piece.file);
+      throw new HeddleError("checkpoint", `${where}: tensor "${name}" does not match its SHA-256`);
+    };
+    const { native } = this;
+    const { folder } = this.storage;
+    if (native !== undefined && folder !== undefined) {
+      const outcome = await readNatively(native, join(folder, piece.file), reads, target).then(
+        (read) => ({ read }),
+        () => undefined,
+      );
+      if (outcome !== undefined) {
+        differs(outcome.read);
+        return true;
       }
     }
-    verify();
-  }
-
-  /** Reads a chunk of a piece into `target`, which has its size. */
-  private async chunkOf(piece: StoredPiece, index: number, target: Uint8Array): Promise<Uint8Array> {
-    const file = await this.opened(piece.file);
-    const bytes = await file.read(piece.offset + index * this.manifest.chunk, target.length, this.signal, target);
-    if (bytes !== target) target.set(bytes);
-    return target;
-  }
-
-  private check(name: string, piece: StoredPiece, index: number, bytes: Uint8Array): void {
-    if (createHash("sha256").update(bytes).digest("hex") === piece.sha256[index]) return;
-    throw new HeddleError("checkpoint", `${below(this.path, piece.file)}: tensor "${name}" does not match its SHA-256`);
+    if (!(target instanceof Uint8Array)) return false;
+    differs(await readHere(file, reads, target, this.signal));
+    return true;
   }
 
   /** Verifies everything, also what nobody would read. @throws HeddleError `checkpoint`, `format` or `file` naming what is damaged */
@@ -148,14 +185,15 @@ export class PartsCheckpoint implements OpenCheckpoint {
         throw new HeddleError("checkpoint", `${below(this.path, name)}: its header does not match its SHA-256`);
     }
     const { chunk, tensors } = this.manifest;
-    let buffer = new Uint8Array();
     for (const [name, { pieces }] of tensors)
-      for (const piece of pieces)
-        for (let index = 0; index < piece.sha256.length; index++) {
-          const size = Math.min(chunk, piece.bytes - index * chunk);
-          if (buffer.length < size) buffer = new Uint8Array(size);
-          this.check(name, piece, index, await this.chunkOf(piece, index, buffer.subarray(0, size)));
-        }
+      for (const piece of pieces) {
+        const all = piece.sha256.map((_unused, index) => ({
+          index,
+          bytes: Math.min(chunk, piece.bytes - index * chunk),
+          runs: [],
+        }));
+        for (const some of inTurns(all)) await this.take(name, piece, some, new Uint8Array());
+      }
   }
 
   private opened(name: string): Promise<StoredFile> {

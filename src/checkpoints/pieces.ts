@@ -124,3 +124,40 @@ export function* sharedRuns(source: Box, target: Box, elementBytes: number): Gen
     if (dim < 0) return;
   }
 }
+
+/** Bytes of a chunk of a piece that are needed, and where they go. */
+export interface ChunkRead {
+  /** The number of the chunk in the piece. */
+  readonly index: number;
+  readonly bytes: number;
+  /** `from` counts from the start of the chunk. */
+  readonly runs: readonly SharedRun[];
+}
+
+/** The chunks of a piece that have bytes of a box, in order. `chunk` is the size of all but the last. */
+export function* chunkReads(
+  piece: Box & { readonly bytes: number },
+  wanted: Box,
+  elementBytes: number,
+  chunk: number,
+): Generator<ChunkRead> {
+  let index = 0;
+  let runs: SharedRun[] = [];
+  const read = (): ChunkRead => ({ index, bytes: Math.min(chunk, piece.bytes - index * chunk), runs });
+  for (const run of sharedRuns(piece, wanted, elementBytes)) {
+    for (let done = 0; done < run.bytes; ) {
+      const at = run.from + done;
+      const next = Math.floor(at / chunk);
+      if (next !== index) {
+        if (runs.length > 0) yield read();
+        index = next;
+        runs = [];
+      }
+      const from = at - index * chunk;
+      const bytes = Math.min(run.bytes - done, chunk - from);
+      runs.push({ from, to: run.to + done, bytes });
+      done += bytes;
+    }
+  }
+  if (runs.length > 0) yield read();
+}

@@ -19,6 +19,8 @@ export type WriteOptions = Pick<CommitOptions, "runId" | "onTemporary" | "signal
 export interface Storage {
   /** The place in messages: an absolute path, or an address. */
   readonly place: string;
+  /** The absolute path of the folder, where it is one of this machine. */
+  readonly folder?: string;
   /** Names of the files and folders directly in a folder (`""` is the place itself), without slashes; empty if there is none. */
   list(folder: string): Promise<readonly string[]>;
   /** @throws HeddleError `file` if there is no such file, with the code `ENOENT` in its cause, or if it cannot be read */

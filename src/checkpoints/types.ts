@@ -1,6 +1,7 @@
 /** @module An open checkpoint. */
 import type { HostTensor } from "../io/safetensors.ts";
 import type { TensorType } from "../ir/shape.ts";
+import type { DeviceBuffer } from "../runtime/executor.ts";
 import type { Description } from "./description.ts";
 import type { Box } from "./pieces.ts";
 
@@ -18,6 +19,13 @@ export interface OpenCheckpoint {
    * @throws HeddleError `argument` for an unknown name; `checkpoint`, `format` or `file` if the bytes are damaged or cannot be read
    */
   readBytes(name: string, box?: Box, into?: Uint8Array): Promise<Uint8Array>;
+  /**
+   * Reads the bytes of a box into memory of a device, of their size and not in use; whether it did, since other memory must be written by the caller.
+   * Absent where no memory can be read into.
+   *
+   * @throws HeddleError as {@link readBytes}; nobody may use the memory then
+   */
+  readonly readInto?: (name: string, box: Box, buffer: DeviceBuffer) => Promise<boolean>;
   /** A whole value. */
   read(name: string): Promise<HostTensor>;
   /** Reads and verifies everything. @throws HeddleError `checkpoint`, `format` or `file` naming what is damaged */

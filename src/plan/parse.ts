@@ -77,7 +77,7 @@ export function parseLayouts(text: string): PlanLayouts {
   const { inputs, outputs, formats, batch } = values;
   const schedule = grid < 0 ? undefined : parseSchedule(lines.slice(grid).join("\n"), grid + 2);
   return {
-    name: unquoted((head as RegExpExecArray)[1] as string),
+    name: atLine(1, () => unquoted((head as RegExpExecArray)[1] as string)),
     ...(head?.[2] === undefined ? {} : { source: head[2] }),
     ...{ mesh: axes, inputs, outputs, formats },
     ...(schedule === undefined ? {} : { pipeline: { schedule, costs, batch } }),

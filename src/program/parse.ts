@@ -33,7 +33,7 @@ class ProgramReader {
   }
 
   read(): Program {
-    const head = /^program @("(?:[^"\\]|\\.)*"|\S*) \{$/.exec(this.lines[0] ?? "");
+    const head = /^program @("(?:[^"\\\p{Cc}]|\\(?:["\\bfnrt]|u[\da-f]{4}))*"|(?!")\S*) \{$/u.exec(this.lines[0] ?? "");
     if (head === null) throw this.error("expected 'program @name {'");
     for (this.line = 1; this.line < this.lines.length; this.line++) {
       const text = this.lines[this.line] as string;

@@ -5,12 +5,10 @@ import type { CheckpointState } from "../checkpoints/file.ts";
 import type { PieceData } from "../checkpoints/parts.ts";
 import { type Box, boxOf, type Piece, type Placed, piecesOf } from "../checkpoints/pieces.ts";
 import type { OpenCheckpoint } from "../checkpoints/types.ts";
-import { nothing } from "../compile/value.ts";
-import { forDevices } from "../compression/state.ts";
-import { distribute, fromShards, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
+import { distribute, isTensor, meshOf, replicate, type Tensor } from "../functions/index.ts";
 import type { TypedArray } from "../ir/dtype.ts";
 import type { HostTensor } from "../ir/node.ts";
-import { bytesOf, isTensorType, sameType, type TensorType } from "../ir/shape.ts";
+import { bytesOf, isTensorType, type TensorType } from "../ir/shape.ts";
 import { type Mesh, replicated } from "../plan/index.ts";
 import type { Runtime } from "../runtime/devices.ts";
 import type { DeviceBuffer } from "../runtime/executor.ts";
@@ -22,6 +20,7 @@ import { checkFits, hasAnySize } from "./fits.ts";
 import { type EpochRecord, type MetricSums, Tally } from "./history.ts";
 import type { StateLayouts } from "./layouts.ts";
 import type { Settings } from "./options.ts";
+import { readTensors } from "./read-tensors.ts";
 import { groups, keyType, type ModelTypes, type TrainState } from "./values.ts";
 
 /** The position of a run: the next batch to read, and the counts so far. */
@@ -292,80 +291,6 @@ export function neededBoxes(
     });
   });
   return new Map(entries);
-}
-
-/** A box of a value that devices of this process hold. */
-interface Held {
-  readonly name: string;
-  readonly box: Box;
-  readonly bytes: number;
-  readonly devices: number[];
-}
-
-/** Boxes of more bytes are read into memory of their own, one after another. */
-const mostStaged = 2 ** 26;
-
-/** Reads values in their layouts, the boxes of the local devices each once: the next one is read while one is verified and written. */
-async function* readTensors(
-  checkpoint: OpenCheckpoint,
-  wanted: readonly Placed[],
-  runtime: Runtime,
-): AsyncGenerator<Tensor> {
-  const fits = ({ name, type }: Placed): boolean => sameType(checkpoint.entries.get(name) as TensorType, type);
-  const held = wanted.map((placed) => (fits(placed) ? heldBoxes(placed, runtime) : []));
-  const order = held.flat();
-  // New memory costs more than the reading, so two boxes take turns in the same.
-  const room = order.reduce((most, { bytes }) => (bytes <= mostStaged ? Math.max(most, bytes) : most), 0);
-  const staging = [0, 1].map(() => new Uint8Array(room));
-  const reading = (index: number): Promise<Uint8Array> => {
-    const { name, box } = order[index] as Held;
-    return checkpoint.readBytes(name, box, staging[index % 2]);
-  };
-  const readAhead = (index: number): Promise<Uint8Array> | undefined => {
-    if (((order[index] as Held | undefined)?.bytes ?? Infinity) > mostStaged) return undefined;
-    const read = reading(index);
-    // Who awaits it gets the error.
-    read.catch(() => undefined);
-    return read;
-  };
-  let at = 0;
-  let ahead: Promise<Uint8Array> | undefined;
-  for (const [index, placed] of wanted.entries()) {
-    const { name, type, layout } = placed;
-    if (!fits(placed)) {
-      const fitted = forDevices(await checkpoint.read(name), type);
-      yield distribute(runtime, fitted.data, type, layout);
-      continue;
-    }
-    const shards: DeviceBuffer[] = runtime.local.map(() => nothing);
-    for (const { devices } of held[index] as readonly Held[]) {
-      const current = ahead ?? reading(at);
-      ahead = readAhead(++at);
-      const bytes = await current;
-      for (const device of devices) {
-        const buffer = runtime.executor.allocate(bytes.length, device);
-        buffer.write(bytes);
-        shards[device] = buffer;
-      }
-    }
-    yield fromShards(runtime, shards, type, layout);
-  }
-}
-
-/** The boxes of a value that the local devices hold, each with its devices. */
-function heldBoxes({ name, type, layout }: Placed, runtime: Runtime): readonly Held[] {
-  const boxes = new Map<string, Held>();
-  for (const [device, { coordinates }] of runtime.local.entries()) {
-    const box = boxOf({ type, layout }, meshOf(runtime), coordinates);
-    if (box === undefined) continue;
-    const known = boxes.get(box.start.join());
-    if (known !== undefined) known.devices.push(device);
-    else {
-      const bytes = bytesOf({ dtype: type.dtype, shape: box.shape });
-      boxes.set(box.start.join(), { name, box, bytes, devices: [device] });
-    }
-  }
-  return [...boxes.values()];
 }
 
 /** @throws HeddleError `checkpoint` if the position or the counts cannot be those of a run. */

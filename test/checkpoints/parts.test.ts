@@ -19,8 +19,10 @@ import { localStorage } from "../../src/checkpoints/local.ts";
 import { chunkBytes, formatManifest, parseManifest } from "../../src/checkpoints/manifest.ts";
 import { openParts } from "../../src/checkpoints/open.ts";
 import { commitParts, partContent, writePart } from "../../src/checkpoints/parts.ts";
+import { type Box, wholeBox } from "../../src/checkpoints/pieces.ts";
 import { cleanCheckpoints, listIn, removeOld } from "../../src/checkpoints/series.ts";
 import type { Storage } from "../../src/checkpoints/storage.ts";
+import { localRuntime } from "../../src/executors/runtime.ts";
 import { type CommitFiles, nodeFiles } from "../../src/io/commit.ts";
 import { readSafetensors } from "../../src/io/safetensors.ts";
 import { HeddleError } from "../../src/util/errors.ts";
@@ -105,8 +107,10 @@ describe("a checkpoint in parts", () => {
     await writePart(place, 0, [{ name: "w", type, start: [0, 0], shape: type.shape, bytes }]);
     await commitParts(place, describeStep(1));
     const reads: number[] = [];
+    // Without its folder, so that the reads go by `open`.
+    const { folder: _folder, ...local } = localStorage(join(folder, "step-00000001"));
     const counting: Storage = {
-      ...localStorage(join(folder, "step-00000001")),
+      ...local,
       open: async (name) => {
         const file = await localStorage(join(folder, "step-00000001")).open(name);
         const read = (offset: number, length: number) => {
@@ -124,6 +128,68 @@ describe("a checkpoint in parts", () => {
     expect(reads).toEqual([chunkBytes]);
     expect(Buffer.compare(await checkpoint.readBytes("w"), bytes)).toBe(0);
     await checkpoint.close();
+  });
+
+  test("native code and the storage read the same boxes, into arrays and into the memory of devices; neither gives bytes that have changed", async () => {
+    const type = { dtype: "f64", shape: [5, chunkBytes / 16 + 3] } as const;
+    const width = type.shape[1];
+    const bytes = new Uint8Array(5 * width * 8).map((_unused, at) => (at * 31) % 251);
+    const cuts = [0, 2, 5];
+    const pieces = cuts.slice(1).map((end, index) => {
+      const start = cuts[index] as number;
+      const part = bytes.slice(start * width * 8, end * width * 8);
+      return { name: "w", type, start: [start, 0], shape: [end - start, width], bytes: part };
+    });
+    const place = { ...placeOf(storage, 1), ranks: 1 };
+    await writePart(place, 0, pieces);
+    await commitParts(place, describeStep(1));
+    const path = join(folder, "step-00000001");
+    const { folder: _folder, ...local } = localStorage(path);
+    const [native, plain] = [await openParts(localStorage(path)), await openParts(local)];
+    expect(plain.readInto).toBeUndefined();
+    const runtime = localRuntime();
+    const boxes: Box[] = [wholeBox(type.shape)];
+    for (const row of [0, 1, 2, 4])
+      for (const column of [0, 7, width - 4]) boxes.push({ start: [row, column], shape: [5 - row, width - column] });
+    boxes.push(
+      { start: [1, 0], shape: [3, width] },
+      { start: [3, 11], shape: [1, 1] },
+      { start: [2, 5], shape: [0, 2] },
+    );
+    for (const box of boxes) {
+      const expected = await plain.readBytes("w", box);
+      expect(Buffer.compare(await native.readBytes("w", box), expected)).toBe(0);
+      const buffer = runtime.executor.allocate(expected.length);
+      const isNative = runtime.executor.name === "native";
+      expect((await native.readInto?.("w", box, buffer)) ?? false).toBe(isNative);
+      if (isNative) expect(Buffer.compare(await buffer.read(), expected)).toBe(0);
+      buffer.dispose();
+    }
+    await native.close();
+    const [part] = readdirSync(path).filter((name) => name.endsWith(".safetensors")) as [string];
+    const stored = readFileSync(join(path, part));
+    for (const at of [stored.length - 1, stored.length - bytes.length, stored.length - chunkBytes]) {
+      const changed = Buffer.from(stored);
+      changed[at] = (changed[at] as number) ^ 64;
+      writeFileSync(join(path, part), changed);
+      const open = await openParts(localStorage(path));
+      const buffer = runtime.executor.allocate(bytes.length);
+      const error = /tensor "w" does not match its SHA-256/;
+      await expect(open.readBytes("w")).rejects.toThrow(error);
+      await expect(plain.readBytes("w")).rejects.toThrow(error);
+      if (open.readInto !== undefined)
+        await expect(open.readInto("w", wholeBox(type.shape), buffer)).rejects.toThrow(error);
+      await expect(open.verify()).rejects.toThrow(error);
+      await open.close();
+    }
+    // A file that was cut after it was opened has no bytes to give.
+    const open = await openParts(localStorage(path));
+    await open.readBytes("w", { start: [0, 0], shape: [1, 1] }).catch(() => undefined);
+    writeFileSync(join(path, part), stored.subarray(0, stored.length - 100));
+    await expect(open.readBytes("w")).rejects.toThrow(/ends before byte/);
+    await open.close();
+    await plain.close();
+    runtime.close();
   });
 
   test("is none before its manifest, whatever is there; a later run cleans it up", async () => {

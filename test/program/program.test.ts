@@ -160,6 +160,11 @@ describe("text", () => {
   test.each([
     ["program @x {", "line 2: program ends without '}'"],
     ["nothing", "line 1: expected 'program @name {'"],
+    ['program @" {\n}', "line 1: expected 'program @name {'"],
+    ['program @"x {\n}', "line 1: expected 'program @name {'"],
+    ['program @"\\q" {\n}', "line 1: expected 'program @name {'"],
+    ['program @"\\u12" {\n}', "line 1: expected 'program @name {'"],
+    ['program @"\t" {\n}', "line 1: expected 'program @name {'"],
     ["program @x {\n  input %1 f32[2] x\n}", "line 2: expected %0, got %1"],
     ["program @x {\n  input %0 f33[2] x\n}", "line 2: 'f33[2]' is not a type"],
     ["program @x {\n  output %0 x\n}", "line 2: %0 is not defined"],

@@ -4,6 +4,7 @@ mod buffer;
 mod comm;
 mod device;
 mod error;
+mod files;
 mod groups;
 mod handles;
 mod kept;

@@ -164,6 +164,20 @@ export interface NativeBinding {
     dst: NativeBuffer,
     dstOffset: number,
   ): Promise<void>;
+  /**
+   * Reads chunks of a file into `target` and compares their hashes, off the JavaScript thread. `chunks` has the offset, the bytes and the number of
+   * runs of each chunk, `runs` the place in the chunk, the place in the target and the bytes of each run, `hashes` the SHA-256 of each chunk.
+   * Resolves to -1, or to the first chunk with another hash, whose bytes may be in the target.
+   */
+  readVerified(
+    path: string,
+    chunks: Float64Array,
+    runs: Float64Array,
+    hashes: Uint8Array,
+    target: NativeBuffer | Uint8Array,
+  ): Promise<number>;
+  /** The SHA-256 of each `chunk` bytes, one after another, off the JavaScript thread; no bytes are one chunk. */
+  digestsOf(bytes: Uint8Array, chunk: number): Promise<Uint8Array>;
   readFlight(path: string): NativeFlight;
   /** Kills this process `grace` seconds after its parent `parent` has ended, even if it is busy. */
   endWithParent(parent: number, grace: number): void;
