@@ -2,7 +2,7 @@
  * Spam or not, on parameter servers: sparse logistic regression by FTRL-Proximal (McMahan et al., 2013), as systems that predict clicks do it.
  * Words and pairs of neighbours are hashed to 2^24 weights, of which those exist that a mail has needed.
  *
- *     npx heddle run examples/hashed-words.ts                                  # 98.7 % of 1,511 test mails; 107 s on busy cores
+ *     npx heddle run examples/hashed-words.ts                                  # 98.7 % of 1,511 test mails; three epochs in 31 s on busy cores
  *     npx heddle run examples/hashed-words.ts --workers 2 --servers 2 --policy ssp:3
  *     npx heddle run examples/hashed-words.ts -- --small                       # 1,500 mails
  */
