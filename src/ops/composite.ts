@@ -48,6 +48,8 @@ export interface CompositeDef<A extends Attrs> extends Pick<OpDef<A>, "says"> {
   readonly lower?: LowerRule<A> | Absent;
   /** Default: attributes hold no sizes. */
   readonly localize?: OpDef<A>["localize"];
+  /** Default: what its body costs. */
+  readonly cost?: OpDef<A>["cost"];
   /** Checks the input types before the body does, for better messages. */
   readonly check?: (inputs: readonly TensorType[], attrs: A) => void;
   /** The fault of values that make the run fail, for a better message than the body's. */
@@ -96,7 +98,7 @@ export function defineComposite<A extends Attrs>(definition: CompositeDef<A>): O
     forward,
     control: absent("owns no graphs"),
     communication: absent("its body may"),
-    cost: (inputs, _outputs, attrs) => flopsTo(graphOf(inputs, attrs).outputs),
+    cost: definition.cost ?? ((inputs, _outputs, attrs) => flopsTo(graphOf(inputs, attrs).outputs)),
     reference: (inputs, attrs, _outputs, context) => {
       const refused = refuse?.(inputs, attrs);
       if (refused !== undefined) throw faultError(refused);

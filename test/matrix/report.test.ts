@@ -23,9 +23,11 @@ test("steps with sizes and estimates, passes over rows, rules, memory", () => {
   const text = explainPrograms(programs);
   expect(text).toMatch(/^1 program, each a block of the script\nprogram 1: 1 run, compiled, [\d,]+ operations\n/);
   expect(text).toContain(`  inputs f64 ${rows}x40, f64 40x1, f64 1x1\n`);
-  expect(text).toMatch(/\n {2}4 = matmul\(0,1\) 9000x1 +70\.3 KiB +9,000 not 0\n/);
+  expect(text).toMatch(/\n {2}4 = matmul\(0,1\) 9000x1 +72\.0 KB +9,000 not 0\n/);
   expect(text).toContain(`pass over rows: 3 4 5 in blocks of the ${rows} rows of 0, summed up to 5\n`);
-  expect(text).toMatch(/memory: 2\.7 MiB of inputs, [\d.]+ \w+ of values between them$/);
+  expect(text).toMatch(
+    /rules used: dot of transpose \d\n {2}memory: 2\.88 MB of inputs, [\d.]+ \w+ of values between them$/,
+  );
 });
 
 test("the format of a matrix of entries", () => {

@@ -113,11 +113,12 @@ describe("the format", () => {
   test.each([
     [100, 8, "entries"],
     [3000, 8, "entries"],
-    [60_000, 8, "dense"],
+    [60_000, 8, "entries"],
     [120_000, 8, "dense"],
-    // Of a wide product every entry costs a row.
-    [3000, 512, "dense"],
+    // Of a wide product every entry costs a row, an element of which takes as long as eight of a dense product.
     [100, 512, "entries"],
+    [3000, 512, "entries"],
+    [60_000, 512, "dense"],
   ] as const)("of 400 x 300 with %i entries times %i columns: %s", (capacity, inner, format) => {
     const plan = planned(capacity, inner);
     const type = (shape: number[]) => ({ dtype: "f32", shape });
@@ -131,28 +132,31 @@ describe("the format", () => {
   });
 
   test.each([
-    [4, "entries"],
-    [60, "dense"],
-  ] as const)("with %i entries in 6 x 5 (%s) the values are those of the dense matrix", async (capacity, format) => {
-    const random = randomFrom(capacity);
-    const [height, width] = [6, 5] as const;
-    const whole = planned(capacity, 3, [height, width]);
-    expect(new Set(whole.formats.map((each) => each.format))).toEqual(new Set([format]));
-    const places = (most: number): HostTensor => ({
-      dtype: "i32",
-      shape: [capacity],
-      data: Int32Array.from({ length: capacity }, () => Math.floor(random() * most)),
-    });
-    const floats = (...shape: number[]): HostTensor => ({
-      dtype: "f32",
-      shape,
-      data: Float32Array.from({ length: shape.reduce((all, size) => all * size, 1) }, () => random() * 2 - 1),
-    });
-    const inputs = [floats(capacity), places(height), places(width), floats(width, 3)];
-    const expected = ops.evaluateGraph(source(capacity, 3, [height, width]), inputs);
-    for (const { make } of executors)
-      (await runPlan(whole, inputs, make)).forEach((result, index) => {
-        expect(difference(result.data, (expected[index] as HostTensor).data, 1e-5)).toBeUndefined();
+    [4, 3, "entries"],
+    [60, 64, "dense"],
+  ] as const)(
+    "with %i entries in 6 x 5 times %i columns (%s) the values are those of the dense matrix",
+    async (capacity, inner, format) => {
+      const random = randomFrom(capacity);
+      const [height, width] = [6, 5] as const;
+      const whole = planned(capacity, inner, [height, width]);
+      expect(new Set(whole.formats.map((each) => each.format))).toEqual(new Set([format]));
+      const places = (most: number): HostTensor => ({
+        dtype: "i32",
+        shape: [capacity],
+        data: Int32Array.from({ length: capacity }, () => Math.floor(random() * most)),
       });
-  });
+      const floats = (...shape: number[]): HostTensor => ({
+        dtype: "f32",
+        shape,
+        data: Float32Array.from({ length: shape.reduce((all, size) => all * size, 1) }, () => random() * 2 - 1),
+      });
+      const inputs = [floats(capacity), places(height), places(width), floats(width, inner)];
+      const expected = ops.evaluateGraph(source(capacity, inner, [height, width]), inputs);
+      for (const { make } of executors)
+        (await runPlan(whole, inputs, make)).forEach((result, index) => {
+          expect(difference(result.data, (expected[index] as HostTensor).data, 1e-5)).toBeUndefined();
+        });
+    },
+  );
 });

@@ -54,7 +54,7 @@ function explainedProgram(program: MatrixProgram, index: number): string[] {
     head,
     ...indented([
       `inputs ${inputs}`,
-      ...table.map((line) => line.trimEnd()),
+      ...table.map((line) => line.trim()),
       ...passes.map((pass) => `pass over rows: ${pass}`),
       ...(rules.length === 0 ? [] : [`rules used: ${rules.join(", ")}`]),
       ...formats.map((format) => `format: ${format}`),

@@ -6,7 +6,7 @@ import { isFloat } from "../../ir/dtype.ts";
 import { equationOf } from "../../ir/equation.ts";
 import type { View } from "../../ir/kernel.ts";
 import { absent, type HostTensor, type Node, type OpDef } from "../../ir/node.ts";
-import { formatType, type TensorType } from "../../ir/shape.ts";
+import { formatType, sizeOf, type TensorType } from "../../ir/shape.ts";
 import { apply } from "../../ir/trace.ts";
 import * as kernels from "../../kernels/index.ts";
 import { HeddleError } from "../../util/errors.ts";
@@ -27,6 +27,9 @@ function checkOperands(name: string, floats: readonly TensorType[], places: read
       `${name}: needs floats of one dtype, and i32 places, got ${[...floats, ...places].map(formatType).join(", ")}`,
     );
 }
+
+/** Operations of a multiply-add of rows that are looked up: they take as long as some eight of a dense product. */
+const each = 16;
 
 /** The first place outside of a table of `size` rows. */
 function outside(by: string, { data }: HostTensor, size: number): Fault | undefined {
@@ -61,6 +64,7 @@ const entriesDotOp: OpDef<{ size: number }> = defineComposite<{ size: number }>(
     outside("entriesDot", from as HostTensor, (dense as HostTensor).shape[0] as number) ??
     outside("entriesDot", to as HostTensor, size),
   equation: () => equationOf([["e"], ["e"], ["e"], ["k", "n"]], [["m", "n"]], { whole: ["k", "m"] }),
+  cost: ([values], [out]) => each * sizeOf((values as TensorType).shape) * ((out as TensorType).shape[1] as number),
   linear: [[0], [3]],
   gradient: absent("its body is differentiated"),
   batch: absent("its body is batched"),
@@ -95,6 +99,7 @@ const sampledDotOp: OpDef<Record<string, never>> = defineComposite<Record<string
     outside("sampledDot", rows as HostTensor, (left as HostTensor).shape[0] as number) ??
     outside("sampledDot", columns as HostTensor, (right as HostTensor).shape[0] as number),
   equation: () => equationOf([["m", "k"], ["n", "k"], ["e"], ["e"]], [["e"]], { whole: ["m", "n"] }),
+  cost: ([left], [out]) => each * sizeOf((out as TensorType).shape) * ((left as TensorType).shape[1] as number),
   linear: [[0], [1]],
   gradient: absent("its body is differentiated"),
   batch: absent("its body is batched"),
