@@ -19,14 +19,14 @@ import { checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { Tally } from "./history.ts";
+import type { Tally } from "./history.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
 import { contents } from "./replay.ts";
 import { trainingShards, workerMesh, workerTraining } from "./server-plan.ts";
 import { type PackedTables, type RowSource, type ServerTables, servedTables } from "./server-tables.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart } from "./trainable.ts";
-import type { StepDone, TablesOfUpdates, Training, Updates } from "./updates.ts";
+import { type StepDone, summed, type TablesOfUpdates, type Training, tallyText, type Updates } from "./updates.ts";
 import { keyType, type TrainState } from "./values.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
@@ -247,7 +247,18 @@ class ServerUpdates implements Updates {
     };
   }
 
-  async state(values: TrainState): Promise<TrainState> {
+  /** Every clock pushes and pulls. */
+  isDue(): boolean {
+    return true;
+  }
+
+  async saved(state: RunState): Promise<RunState> {
+    // After the end the values have the optimizer's state.
+    return this.finished ? state : { ...state, values: await this.state(state.values) };
+  }
+
+  /** The values with the optimizer's state, from the servers. */
+  private async state(values: TrainState): Promise<TrainState> {
     const { slots } = await this.client.snapshot(this.version);
     const { optimizer } = this.whole.types.state;
     const state = { ...values, optimizer: this.tree(optimizer as Tensors, slots) };
@@ -266,17 +277,7 @@ class ServerUpdates implements Updates {
   }
 
   async tally(epoch: number, tally: Tally): Promise<Tally> {
-    const { loss, examples, rejected } = tally;
-    const text = JSON.stringify({ loss, examples, rejected, sums: [...tally.sums] });
-    const all = await this.client.tally(epoch, text);
-    const sum = new Tally();
-    for (const one of all) {
-      const told = JSON.parse(one) as { loss: number; examples: number; rejected: number; sums: [string, never][] };
-      // A worker that was late may have left out the whole epoch.
-      if (told.examples > 0) sum.add(told.examples, (told.loss ?? Number.NaN) / told.examples, new Map(told.sums));
-      sum.rejected += told.rejected;
-    }
-    return sum;
+    return summed(await this.client.tally(epoch, tallyText(tally)));
   }
 
   async finish(values: TrainState, stop: boolean): Promise<TrainState> {
