@@ -32,6 +32,7 @@ const processes = [
   "test/train/drift.test.ts",
   "test/train/endings.test.ts",
   "test/train/memory.test.ts",
+  "test/train/local.test.ts",
   "test/train/process.test.ts",
   "test/train/transport.test.ts",
   "test/train/pipeline.process.test.ts",

@@ -13,8 +13,10 @@ import type { RunParts } from "./parts.ts";
  *
  * @throws HeddleError `mismatch` naming both sides.
  */
-export async function agree({ settings, runtime, programs, types, elastic }: Omit<RunParts, "saver">): Promise<void> {
+export async function agree(parts: Omit<RunParts, "saver">): Promise<void> {
+  const { runtime, programs, types, elastic, updates } = parts;
   if (runtime.processes === undefined) return;
+  const { settings } = updates?.whole ?? parts;
   const { data, epochs, seed, evaluate, optimizer } = settings;
   host.process?.report({ type: "doing", what: "reading data" });
   const contents = (what: string, dataset: Dataset): Promise<string[]> =>
@@ -42,7 +44,7 @@ export async function agree({ settings, runtime, programs, types, elastic }: Omi
     ),
   ];
   host.process?.report({ type: "doing", what: "compiling" });
-  lines.push(printPlan(programs.step().plan));
+  lines.push(...(updates?.lines ?? []), printPlan(programs.step().plan));
   host.process?.report({ type: "doing", what: "comparing its program with the other ranks" });
   await runtime.processes.agree("program", lines.join("\n"));
 }

@@ -33,6 +33,7 @@ export type { NamedLosses, WeightedLoss } from "./losses.ts";
 export type {
   CheckpointOptions,
   ClipOptions,
+  LocalSteps,
   PipelineTraining,
   RecordTrainOptions,
   TrainOptions,

@@ -19,6 +19,7 @@ import { nearest } from "../util/options.ts";
 import { folded, matching } from "../util/pattern.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree } from "../util/tree.ts";
+import { byWorker, isByWorker } from "./local-training.ts";
 import type { Settings } from "./options.ts";
 import { stageHolder } from "./pipeline.ts";
 import type { LayoutRule, Parameter, ParameterLayout } from "./rules.ts";
@@ -60,7 +61,8 @@ export function stateLayouts(
     pipeline,
     plan,
     compression,
-  }: Pick<Settings, "layoutRules" | "pipeline" | "plan"> & Partial<Pick<Settings, "compression">>,
+    localSteps,
+  }: Pick<Settings, "layoutRules" | "pipeline" | "plan"> & Partial<Pick<Settings, "compression" | "localSteps">>,
   types: ModelTypes,
   mesh: Mesh,
 ): StateLayouts {
@@ -96,6 +98,10 @@ export function stateLayouts(
   const slots = flattenTree(types.state.optimizer, isTensorType);
   const both = new Map([...layouts].map(([name, layout]) => [`params.${name}`, layout]));
   slots.paths.forEach((path, index) => {
+    if (localSteps !== undefined && isByWorker(`optimizer.${path}`)) {
+      both.set(`optimizer.${path}`, { kept: byWorker(mesh), used: byWorker(mesh) });
+      return;
+    }
     // The path of a slot ends in the path of its parameter: "momentumBuffer.0.weight".
     const sent = /^compression\.(.*)$/.exec(path)?.[1];
     const own = sent === undefined ? undefined : parameterOfOwn(sent);

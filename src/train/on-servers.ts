@@ -23,7 +23,7 @@ import { checkOptions, checkPlace } from "../util/options.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
-import { Tally } from "./history.ts";
+import type { Tally } from "./history.ts";
 import { LocalCopy } from "./local-copy.ts";
 import { LocalSteps } from "./local-steps.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
@@ -32,7 +32,7 @@ import { trainingShards, workerMesh, workerTraining } from "./server-plan.ts";
 import { type PackedTables, type RowSource, type ServerTables, servedTables } from "./server-tables.ts";
 import type { RunState } from "./state.ts";
 import { trainedPart } from "./trainable.ts";
-import type { StepDone, TablesOfUpdates, Training, Updates } from "./updates.ts";
+import { type StepDone, summed, type TablesOfUpdates, type Training, tallyText, type Updates } from "./updates.ts";
 import { keyType, type TrainState } from "./values.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
@@ -304,7 +304,18 @@ class ServerUpdates implements Updates {
     };
   }
 
-  async state(values: TrainState): Promise<TrainState> {
+  /** Every clock pushes and pulls. */
+  isDue(): boolean {
+    return true;
+  }
+
+  async saved(state: RunState): Promise<RunState> {
+    // After the end the values have the optimizer's state.
+    return this.finished ? state : { ...state, values: await this.state(state.values) };
+  }
+
+  /** The values with the optimizer's state: the servers', or a worker's own. */
+  private async state(values: TrainState): Promise<TrainState> {
     const isOwn = this.policy.worker.carries === "difference";
     const slots = isOwn
       ? await (this.steps as LocalSteps).copy.slots()
@@ -326,18 +337,8 @@ class ServerUpdates implements Updates {
   }
 
   async tally(epoch: number, tally: Tally): Promise<Tally> {
-    const { loss, examples, rejected } = tally;
-    this.client.filters?.passed(examples, epoch + 2 === this.whole.settings.epochs);
-    const text = JSON.stringify({ loss, examples, rejected, sums: [...tally.sums] });
-    const all = await this.client.tally(epoch, text);
-    const sum = new Tally();
-    for (const one of all) {
-      const told = JSON.parse(one) as { loss: number; examples: number; rejected: number; sums: [string, never][] };
-      // A worker that was late may have left out the whole epoch.
-      if (told.examples > 0) sum.add(told.examples, (told.loss ?? Number.NaN) / told.examples, new Map(told.sums));
-      sum.rejected += told.rejected;
-    }
-    return sum;
+    this.client.filters?.passed(tally.examples, epoch + 2 === this.whole.settings.epochs);
+    return summed(await this.client.tally(epoch, tallyText(tally)));
   }
 
   async finish(values: TrainState, stop: boolean): Promise<TrainState> {

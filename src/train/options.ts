@@ -265,6 +265,24 @@ export interface TrainOptions<Model extends Layer = Layer> {
    * under `heddle run --servers` true, else parameters are on the workers.
    */
   readonly server?: ServerTraining;
+  /**
+   * Each worker trains a copy of the model on its rows of the batches, and the copies meet after so many steps and at the end of an epoch: then an outer
+   * optimizer takes the mean of what the steps have changed. So a slow link carries the parameters once in a round, and no gradients. Default:
+   * workers exchange gradients in every step.
+   */
+  readonly localSteps?: LocalSteps;
+}
+
+/** Steps that each worker takes alone: local SGD, or DiLoCo. */
+export interface LocalSteps {
+  /** Number of steps between two meetings; the steps count from the beginning of the training, and a meeting at the end of an epoch does not change that. */
+  readonly steps: number;
+  /**
+   * The optimizer that takes the parameters before a round minus the mean of the workers' after it for a gradient; its learning rate may be a schedule
+   * over meetings. Default `optim.sgd({ learningRate: 1 })`, with which the parameters become the mean (local SGD). DiLoCo takes
+   * `optim.sgd({ learningRate: 0.7, momentum: 0.9, nesterov: true })`.
+   */
+  readonly outer?: Optimizer;
 }
 
 /** A training on parameter servers. */

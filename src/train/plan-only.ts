@@ -10,6 +10,7 @@ import { HeddleError } from "../util/errors.ts";
 import { readEnvironment } from "../util/settings.ts";
 import { forMesh } from "./for-mesh.ts";
 import { layoutAxes } from "./layouts.ts";
+import { localLines, localTraining, meetingBytes, wholeTraining } from "./local-training.ts";
 import { predictedMemory } from "./memory.ts";
 import { isOnServers } from "./on-servers.ts";
 import type { Settings } from "./options.ts";
@@ -30,6 +31,16 @@ export async function planAndEnd(settings: Settings, types: ModelTypes, meshes: 
     const text = planText(plannedStep(worker.settings, worker.types, workerMesh), form);
     const lines =
       form === "summary" ? serverLines(settings, types, mesh, settings.machine ?? environmentMachine()) : [];
+    await deliverPlan([text.trimEnd(), ...lines, ""].join("\n"));
+    process.exit(0);
+  }
+  if (settings.localSteps !== undefined) {
+    const [mesh] = meshes as [Mesh];
+    const own = localTraining(settings, 0, deviceCount(mesh));
+    const whole = wholeTraining(settings, deviceCount(mesh));
+    const text = planText(plannedStep(own.settings, own.types, workerMesh), form);
+    const bytes = meetingBytes(whole.settings, whole.types, mesh);
+    const lines = form === "summary" ? localLines(whole.settings, deviceCount(mesh), bytes) : [];
     await deliverPlan([text.trimEnd(), ...lines, ""].join("\n"));
     process.exit(0);
   }

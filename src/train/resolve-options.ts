@@ -16,6 +16,7 @@ import { isRecord } from "../util/tree.ts";
 import { type ColumnNames, checkNames, namesIn } from "./columns.ts";
 import { guardOf } from "./guard.ts";
 import type { Callbacks } from "./history.ts";
+import { checkLocalSteps } from "./local-training.ts";
 import { checkMonitor } from "./logs.ts";
 import { checkLoss } from "./losses.ts";
 import { checkMemoryCopies } from "./neighbours.ts";
@@ -67,6 +68,7 @@ const names: readonly (keyof TrainOptions)[] = [
   "augment",
   "memoryCopies",
   "server",
+  "localSteps",
 ];
 
 /** @throws HeddleError `option` unless this changes batches of one input and one target */
@@ -135,6 +137,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.executor !== undefined) executorNamed(options.executor);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
+  checkLocalSteps(options);
   if (options.pipeline !== undefined) checkPipeline(options);
   const input = options.input ?? "x";
   const target = options.target ?? "y";

@@ -96,7 +96,8 @@ export function resultOf(run: Run, parts: RunParts): TrainResult {
     rank: runtime.rank,
     get sentBytes() {
       const { plan } = parts.programs.step();
-      return Math.ceil(trafficOf(plan).reduce((sum, { sent }) => sum + sent, 0));
+      const { sent: exchanged = 0 } = parts.updates ?? {};
+      return Math.ceil(trafficOf(plan).reduce((sum, { sent }) => sum + sent, exchanged));
     },
     evaluate: (dataset) => called(async () => evaluateDataset(later, evaluated, batched(dataset, settings.data))),
     predict: (input) => called(async () => (await predictWith(later, evaluated, input)) as never),

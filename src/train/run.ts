@@ -49,7 +49,6 @@ export class Run {
   /** Whether the run ended without an error before the last epoch. */
   private stopped = false;
   private lastStep = Infinity;
-  private finished = false;
   /** Whether an error ended the run: later results are ignored. */
   private failed = false;
   /** The number of steps after which all ranks decide whether to end; they also decide at the end of an epoch. */
@@ -131,10 +130,10 @@ export class Run {
   private async finish(updates: Updates): Promise<void> {
     const { reporter, runtime } = this.parts;
     this.values = await updates.finish(this.values, this.stopped);
-    this.finished = true;
     if (runtime.rank !== 0) return;
     const { lines, record } = await updates.report();
     for (const line of lines) reporter.line(line);
+    if (record === undefined) return;
     host.process?.keep("events.jsonl", () => `${JSON.stringify({ at: Date.now(), event: "servers", ...record })}\n`);
   }
 
@@ -276,16 +275,20 @@ export class Run {
     host.process?.keep("left-out.jsonl", () => `${JSON.stringify(line)}\n`);
   }
 
-  /** Has the servers take the gradients of the last step, and goes on with the parameters that they give. */
+  /** Exchanges what the last step has found with servers or other workers, if that is due, and goes on with what they give. */
   private async exchange(updates: Updates, rows: number): Promise<void> {
-    // A loss that ends the training is known before its gradients are anywhere.
+    const { settings, ending } = this.parts;
+    const { steps, batch } = this.position;
+    const rates = this.rates(steps - 1).values;
+    const done = { rows, rates, steps, ends: batch === settings.data.batchesPerEpoch, stop: ending.requested };
+    if (!updates.isDue(done)) return;
+    // A loss that ends the training is known before what came of it is anywhere.
     await this.flight.drain();
-    const rates = this.rates(this.position.steps - 1).values;
-    this.values = await updates.step(this.values, { rows, rates });
+    this.values = await updates.step(this.values, done);
     this.missed = updates.missed;
     if (!updates.stopped) return;
-    this.parts.ending.stop();
-    this.endAt ??= this.position.steps;
+    ending.stop();
+    this.endAt ??= steps;
   }
 
   /** {@link launch}. If it fails because an earlier step failed, the error of the earlier step is thrown. */
@@ -312,7 +315,8 @@ export class Run {
       "learning rate": rates.values,
       epoch: position.epoch + 1,
       batch: batch.step + 1,
-      rows: batch.rows,
+      // Workers with copies of their own may have one row more or less.
+      rows: parts.updates === undefined ? batch.rows : 0,
       "number of restored snapshots": this.restored,
     });
     const endRequest = ending.tensors(requested);
@@ -440,9 +444,13 @@ export class Run {
 
   private restore({ params, state, optimizerState: optimizer }: Snapshot): void {
     if (this.parts.updates !== undefined)
-      throw new HeddleError("option", "train: values on parameter servers are not restored from a snapshot", {
-        hint: "resume from a checkpoint",
-      });
+      throw new HeddleError(
+        "option",
+        "train: values that are exchanged with servers or other workers are not restored from a snapshot",
+        {
+          hint: "resume from a checkpoint",
+        },
+      );
     this.restored++;
     const before = this.values;
     this.values = this.copier.copy({ params, state, optimizer });
@@ -509,9 +517,9 @@ export class Run {
     // The copies must be of one step, whose loss has been checked.
     await this.flight.drain();
     if (this.rollback?.bad !== undefined) return;
-    // After the end the values have the optimizer's state.
-    const values = this.finished ? this.values : await this.parts.updates?.state(this.values);
-    await saver.save(moment, { values: values ?? this.values, key: this.key, position: this.position });
+    const { values, key, position } = this;
+    const state = { values, key, position };
+    await saver.save(moment, (await this.parts.updates?.saved(state)) ?? state);
   }
 
   /** The learning rates of a step: one, or one per parameter group. */

@@ -6,7 +6,7 @@ import { connect, distribute, meshOf, random } from "../functions/index.ts";
 import { takePlace } from "../hosts/launchers.ts";
 import { isTensorType } from "../ir/shape.ts";
 import type { Layer, ParamsOf } from "../nn/index.ts";
-import { mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
+import { formatMesh, mesh as makeMesh, parseMesh, printPlan, replicated } from "../plan/index.ts";
 import { printPipeline, printPrediction, printRankMemory, type TrainingMemory } from "../report/index.ts";
 import { planSummary } from "../report/summary.ts";
 import { unusedAxes, unusedLines } from "../report/unused.ts";
@@ -29,6 +29,8 @@ import { withGivenPlan } from "./given.ts";
 import { host } from "./host.ts";
 import type { HostProcess } from "./host-interface.ts";
 import { layoutAxes } from "./layouts.ts";
+import { wholeTraining, workerAxis } from "./local-training.ts";
+import { LocalUpdates } from "./local-updates.ts";
 import { trainingMemory } from "./memory.ts";
 import { noFiles } from "./no-files.ts";
 import type { RecordTrainOptions, Settings, TrainOptions } from "./options.ts";
@@ -79,6 +81,10 @@ async function trained(options: TrainOptions): Promise<TrainResult> {
   takePlace();
   const member = host.process?.member();
   if (member === undefined) return trainWith(given, givenTypes, undefined);
+  if (given.localSteps !== undefined)
+    throw new HeddleError("option", "train: localSteps does not go with an elastic run", {
+      hint: "start a fixed number of workers, as heddle run --workers 4 does, with checkpoints",
+    });
   const elastic = new Elastic(member);
   return elastic.through(workersOf(given), () => trainWith({ ...given, keepsValues: true }, givenTypes, elastic));
 }
@@ -112,8 +118,16 @@ async function trainWith(given: Settings, givenTypes: ModelTypes, elastic: Elast
       : connectAs(given, elastic);
     runtime = await (elastic === undefined ? connecting : elastic.join(connecting));
     host.process?.report({ type: "doing", what: "compiling" });
-    const onMesh = forMesh(given, givenTypes, meshOf(runtime));
-    const whole = { ...onMesh, programs: new Programs(onMesh.settings, onMesh.types, runtime) };
+    const all = runtime;
+    const isLocal = given.localSteps !== undefined;
+    const onMesh = isLocal ? wholeTraining(given, all.world) : forMesh(given, givenTypes, meshOf(all));
+    const whole = { ...onMesh, programs: new Programs(onMesh.settings, onMesh.types, all) };
+    if (isLocal) {
+      checkOneEach(all);
+      const local = new LocalUpdates(given, whole, all);
+      updates = local;
+      runtime = local.runtime;
+    }
     if (given.server?.replay !== undefined) return await replay({ ...whole, runtime, signal: stop.signal });
     if (onServers) updates = await host.process?.connectServers(whole, runtime);
     const { settings, types, programs } = updates?.own ?? whole;
@@ -213,6 +227,18 @@ async function endProfile(runtime: Runtime): Promise<void> {
   host.process?.end();
 }
 
+/** @throws HeddleError `option` unless each process has one device, and all are on the axis of workers */
+function checkOneEach({ axes, world }: Runtime): void {
+  if (axes.every(({ name, size }) => size === (name === workerAxis ? world : 1))) return;
+  throw new HeddleError(
+    "option",
+    `train: localSteps needs a process for each device of the mesh, which is ${formatMesh({ axes })}`,
+    {
+      hint: "leave --mesh out, and start workers by heddle run --workers",
+    },
+  );
+}
+
 /** The runtime for the options and the environment. */
 async function connectAs(settings: Settings, elastic?: Elastic): Promise<Runtime> {
   const { pipeline } = settings;
@@ -285,11 +311,12 @@ async function trainFrom(
   stop: StopRequest,
 ): Promise<TrainResult> {
   const { settings, runtime, reporter, programs, types } = partsWithoutSaver;
+  const { updates } = partsWithoutSaver;
   const saver = host.files?.makeSaver({
     ...folder,
-    settings,
-    runtime,
-    whole: programs.layouts.whole,
+    settings: updates?.whole.runtime === undefined ? settings : updates.whole.settings,
+    runtime: updates?.whole.runtime ?? runtime,
+    whole: (updates?.whole.runtime === undefined ? programs : updates.whole.programs).layouts.whole,
     names: [types.state.params, types.state.state].flatMap((tree) => flattenTree(tree, isTensorType).paths),
     metrics: [...types.metricSizes.keys()],
     resumedFrom: restored?.path,
@@ -318,8 +345,8 @@ async function beginRun(parts: RunParts, restored: Restored | undefined): Promis
 }
 
 async function firstState(parts: RunParts, restored: Restored | undefined): Promise<RunState> {
-  const { runtime, reporter } = parts;
-  const { settings, types, programs } = parts.updates?.whole ?? parts;
+  const { reporter } = parts;
+  const { settings, types, programs, runtime = parts.runtime } = parts.updates?.whole ?? parts;
   if (restored === undefined) {
     // Computed on the runtime of one device, which may have another executor.
     const localKey = random.key(settings.seed);

@@ -107,6 +107,10 @@ const cases: readonly Case[] = [
     "run compression.ts --workers 2 -- --small",
     /^uncompressed {6}318052 bytes a step, 1 : 1\.0; [67]\d\.\d %\nbf16 {14}161252 [\s\S]*countSketch, 1 % .* [56]\d\.\d %\n$/,
   ],
+  [
+    "run local-steps.ts --workers 2 -- --small",
+    /^gradients in every step +318052 bytes a step; \d\d\.\d %\nlocal SGD, 10 steps +3\d{4} bytes a step; \d\d\.\d %\nDiLoCo, 20 steps +1\d{4} bytes a step; \d\d\.\d %\n$/,
+  ],
   ["run sparse.ts --workers 2", /step 200: error \d\.\de-1\d\n/],
   [
     "run transformer.ts",
