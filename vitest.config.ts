@@ -31,6 +31,7 @@ const processes = [
   "test/checkpoints/file-kill.test.ts",
   "test/train/drift.test.ts",
   "test/train/endings.test.ts",
+  "test/train/large.test.ts",
   "test/train/memory.test.ts",
   "test/train/local.test.ts",
   "test/train/process.test.ts",

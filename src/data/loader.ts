@@ -60,7 +60,6 @@ async function* iterate<Handle>(
   const { epoch = 0, ahead = defaultAhead, signal } = options;
   const last = dataset.batchesPerEpoch;
   const pending: Promise<Batch<Handle>>[] = [];
-  const abort = abortion(signal);
   let next = options.step ?? 0;
 
   function prefetch(count: number): void {
@@ -78,13 +77,12 @@ async function* iterate<Handle>(
       prefetch(Math.max(ahead, 1));
       const first = pending[0];
       if (first === undefined) return;
-      const batch = await Promise.race([first, abort.promise]);
+      const batch = await unlessAborted(first, signal);
       pending.shift();
       prefetch(ahead);
       yield batch;
     }
   } finally {
-    abort.stop();
     for (const settled of await Promise.allSettled(pending)) {
       if (settled.status === "fulfilled") releaseAll(settled.value.columns.values(), options);
     }
@@ -120,15 +118,15 @@ function releaseAll<Handle>(handles: Iterable<Handle>, options: LoaderOptions<Ha
   for (const handle of handles) options.release?.(handle);
 }
 
-/** A promise that rejects when the signal fires, and a way to stop listening. */
-function abortion(signal: AbortSignal | undefined): { promise: Promise<never>; stop: () => void } {
-  let stop = (): void => {};
-  const promise = new Promise<never>((_resolve, reject) => {
-    if (signal === undefined) return;
+/**
+ * The value, or the signal's reason if it fires first. Not a race with one promise for the whole epoch, which would hold every batch until it
+ * ends.
+ */
+function unlessAborted<Value>(value: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  if (signal === undefined) return value;
+  return new Promise<Value>((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
-    stop = () => signal.removeEventListener("abort", onAbort);
+    void value.then(resolve, reject).then(() => signal.removeEventListener("abort", onAbort));
   });
-  promise.catch(() => {});
-  return { promise, stop };
 }

@@ -484,7 +484,8 @@ export async function openCsv<const Columns extends CsvColumns = { readonly [nam
   places: Places,
   options: Omit<CsvOptions<Columns>, "onBad"> = {},
 ): Promise<ReturnType<typeof csv<Columns>>> {
-  if ("onBad" in options && options.onBad !== "fail")
+  const { onBad = "fail" } = asRecord("openCsv", options) as CsvOptions;
+  if (onBad !== "fail")
     throw new HeddleError("option", "openCsv: onBad leaves records out, so that their number would not be known", {
       hint: "data.csv takes onBad",
     });
