@@ -319,6 +319,8 @@ function asOp(step: LoweredStep, inputs: readonly HostTensor[]): OpCall {
       return { op: "gather", inputs, attrs: { batchDims: 1 } };
     case "scatterAdd":
       return { op: "scatterAdd", inputs, attrs: { batchDims: 1, size: step["size"] } };
+    case "entriesDot":
+      return { op: "entriesDot", inputs, attrs: { size: step["size"] } };
     case "scatter":
       return { op: "scatter", inputs, attrs: { op: step["op"], batchDims: 1 } };
     case "dynamicSlice":

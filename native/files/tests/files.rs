@@ -37,12 +37,15 @@ fn hashes_of_any_length_and_number() {
     }
 }
 
+/// Where a chunk begins, how long it is, and its runs: from where in the chunk, to where, how many bytes.
+type Layout = (usize, usize, &'static [(usize, usize, usize)]);
+
 #[test]
 fn chunks_go_where_they_are_needed() {
     let all = bytes(1_000_000);
     let stored = file(&all);
     // Lengths that are no whole blocks, of two lanes that end apart; runs of a chunk; a chunk that is only verified.
-    let places: &[(usize, usize, &[(usize, usize, usize)])] = &[
+    let places: &[Layout] = &[
         (3, 300_001, &[(0, 10, 300_001)]),
         (400_000, 140_000, &[(0, 400_000, 140_000)]),
         (600_000, 4096, &[(1, 0, 3), (4000, 700_000, 96)]),

@@ -100,7 +100,8 @@ export const sparseTable: readonly Row[] = [
     title: "a row of the dense matrix that is outside",
     inputs: [floats([2]), index(0, 3), index(0, 0), floats([3, 2])],
     attrs: { size: 2 },
-    fails: /entriesDot.*3.*\[0, 3\)/,
+    // On a batch its parts find it.
+    fails: /(entriesDot|gather).*3.*\[0, 3\)/,
     gradient: false,
   },
   {
@@ -108,7 +109,7 @@ export const sparseTable: readonly Row[] = [
     title: "a row of the result that is outside",
     inputs: [floats([2]), index(0, 1), index(0, -1), floats([3, 2])],
     attrs: { size: 2 },
-    fails: /entriesDot.*-1.*\[0, 2\)/,
+    fails: /(entriesDot|scatterAdd).*-1.*\[0, 2\)/,
     gradient: false,
   },
   {
@@ -130,7 +131,7 @@ export const sparseTable: readonly Row[] = [
     op: "sampledDot",
     title: "a column outside",
     inputs: [floats([3, 2]), floats([2, 2]), index(0), index(2)],
-    fails: /sampledDot.*2.*\[0, 2\)/,
+    fails: /(sampledDot|gather).*2.*\[0, 2\)/,
     gradient: false,
   },
 ];
