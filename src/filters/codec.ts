@@ -139,7 +139,9 @@ function bytesOfTensor(one: Tensor): Uint8Array {
 
 function tensorOf({ dtype, shape }: Stored, bytes: Uint8Array): Tensor {
   if (isHalf(dtype)) return tensor(decodeHalf(dtype, new Uint16Array(bytes.buffer)), { dtype, shape });
-  const data = new (dtypes[dtype].create(0).constructor as Float64ArrayConstructor)(bytes.buffer as ArrayBuffer);
+  // A name of its own: esbuild 0.28 drops the parentheses of an expression after `new`.
+  const Elements = dtypes[dtype].create(0).constructor as Float64ArrayConstructor;
+  const data = new Elements(bytes.buffer as ArrayBuffer);
   return tensor(data, { dtype, shape });
 }
 

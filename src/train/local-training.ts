@@ -39,8 +39,8 @@ const refusedOptions: readonly (readonly [option: keyof TrainOptions, reason: st
   ["ema", "the average of a worker's steps is not that of the meetings"],
 ];
 
-/** Checks the option `localSteps` and what goes with it. @throws HeddleError `option` */
-export function checkLocalSteps(options: TrainOptions): void {
+/** Checks the option `localSteps` and what goes with it, also by the command line. @throws HeddleError `option` */
+export function checkLocalSteps(options: TrainOptions, compression: unknown): void {
   const { localSteps, checkpoint, nan, precision } = options;
   if (localSteps === undefined) return;
   checkOptions("train: localSteps", localSteps, ["steps", "outer"]);
@@ -51,7 +51,7 @@ export function checkLocalSteps(options: TrainOptions): void {
       hint: "such as optim.sgd({ learningRate: 0.7, momentum: 0.9, nesterov: true })",
     });
   for (const [option, reason] of refusedOptions)
-    if (options[option] !== undefined)
+    if (options[option] !== undefined || (option === "compression" && compression !== undefined))
       throw new HeddleError("option", `train: ${option} does not go with localSteps: ${reason}`);
   if (precision === "f16")
     throw new HeddleError(
@@ -127,6 +127,11 @@ export function localTraining(
   if (smallest < workers)
     throw new HeddleError("data", `train: a batch of ${smallest} rows cannot be shared by ${workers} workers`, {
       hint: "leave the last batch out by .batch(size, { dropRemainder: true }), or take fewer workers",
+    });
+  const [rows] = settings.data.batchSizes as [number];
+  if (rows % workers !== 0)
+    throw new HeddleError("data", `train: a batch of ${rows} rows has no equal parts for ${workers} workers`, {
+      hint: `with localSteps the rows of a batch are a multiple of the workers, such as ${Math.ceil(rows / workers) * workers}`,
     });
   // Copies of workers differ between two meetings.
   const own: Settings = { ...settings, data: settings.data.share(rank, workers), checkReplicas: false };
@@ -247,6 +252,6 @@ export function localLines(settings: Settings, workers: number, bytes: number): 
   const when = `after ${plural(steps, "step")} and at the end of an epoch`;
   return [
     `local      ${plural(workers, "worker")}, of which each trains a copy; they meet ${when}; outer optimizer ${outer.name}, learning rate ${rates}`,
-    `meeting    ${formatBytes(bytes)} sent by each worker, ${formatBytes(bytes / steps)} per step`,
+    `meeting    ${formatBytes(Math.ceil(bytes))} sent by each worker, ${formatBytes(Math.ceil(bytes / steps))} per step`,
   ];
 }

@@ -137,7 +137,8 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.executor !== undefined) executorNamed(options.executor);
   if (checkpoint !== undefined) checkCheckpoint(checkpoint);
   checkGradients(options);
-  checkLocalSteps(options);
+  const compression = wishedCompression(options.compression);
+  checkLocalSteps(options, compression);
   if (options.pipeline !== undefined) checkPipeline(options);
   const input = options.input ?? "x";
   const target = options.target ?? "y";
@@ -150,7 +151,7 @@ export function resolveOptions(options: TrainOptions): Settings {
   if (options.from !== undefined) checkStart(options.from);
   return {
     ...options,
-    compression: wishedCompression(options.compression),
+    compression,
     seed,
     input,
     target,

@@ -53,6 +53,14 @@ describe.skipIf(missing !== undefined)("processes", () => {
     }
   });
 
+  // From the build, which bundles the library: each filter with its own way of bytes.
+  test.each(["int8", "top-k", "significant:0.01,lossless"])("pushes go through %s", async (filters) => {
+    const args = ["run", script, "--workers", "2", "--servers", "1", "--policy", "bsp", "--", "2", "0"];
+    const { values, history } = told(await started(args, { FILTERS: filters }).ended);
+    expect(values.every(Number.isFinite)).toBe(true);
+    expect(history[1]).toBeLessThan(history[0] as number);
+  });
+
   test.each([
     // Of 8 steps each; the rest of the steps is a push of its own.
     ["downpour:2:3", 6],

@@ -1,6 +1,6 @@
 /**
  * Trains a small network in f64 and prints values and history on rank 0. Arguments: the number of epochs, a pause for each step in ms, and a
- * file for which every worker waits before it trains.
+ * file for which every worker waits before it trains; as options, the filters of pushes, separated by commas.
  */
 import { existsSync } from "node:fs";
 import { setTimeout as pauseFor } from "node:timers/promises";
@@ -9,6 +9,7 @@ import { flattenTree } from "../../src/util/tree.ts";
 
 const [epochs, pause] = process.argv.slice(2, 4).map(Number) as [number, number];
 const signal = process.argv[4];
+const { FILTERS: filters } = process.env;
 if (signal !== undefined) {
   console.log("before the training");
   while (!existsSync(signal)) await pauseFor(20);
@@ -27,6 +28,7 @@ const result = await train({
   epochs,
   dtype: "f64",
   report: "lines",
+  ...(filters === undefined ? {} : { server: { filters: filters.split(",") } }),
   callbacks: {
     onStep: async ({ step }) => {
       if (step === 4) console.log("under way");

@@ -80,21 +80,19 @@ export function programStatistics(programs: readonly MatrixProgram[], seconds: n
   const total = programs.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
   const first = programs.reduce((sum, { compiling }) => sum + compiling, 0);
   const share = (part: number): string => `${((100 * part) / Math.max(total, Number.MIN_VALUE)).toFixed(0)} %`;
-  const rows = heavy.map(({ milliseconds, compiling, runs, work, steps, compiles }) => {
+  const rows = heavy.map(({ milliseconds, compiling, runs, steps, compiles }) => {
     const names = [...new Set(steps.map(({ operator }) => operator.name))];
-    const rate = (work * runs) / 1e6 / Math.max(milliseconds - compiling, Number.MIN_VALUE);
     return [
       milliseconds.toFixed(1),
       share(milliseconds),
       `${runs}`,
       compiles === 0 ? "-" : compiling.toFixed(1),
-      rate.toFixed(2),
       names.length > 8 ? `${names.slice(0, 8).join(" ")} …` : names.join(" "),
     ];
   });
-  const head = ["ms", "share", "runs", "first", "Gop/s", "operators"];
+  const head = ["ms", "share", "runs", "first", "operators"];
   return [
     `${seconds.toFixed(2)} s: ${plural(programs.length, "program")} ${(total / 1000).toFixed(2)} s, of which first runs of compiled ones ${(first / 1000).toFixed(2)} s`,
-    ...formatTable([head, ...rows], [0, 1, 2, 3, 4]).map((line) => line.trimEnd()),
+    ...formatTable([head, ...rows], [0, 1, 2, 3]).map((line) => line.trimEnd()),
   ].join("\n");
 }

@@ -10,6 +10,8 @@ export interface Placed {
   readonly shared?: number;
 }
 
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+
 /** The requests of one link whose bodies may be in a file. */
 export class Asking {
   private readonly file: SharedFile;
@@ -64,7 +66,7 @@ export class Asking {
   async taken(n: number, type: string, shared: unknown, body: Uint8Array): Promise<Uint8Array | undefined> {
     const region = this.waiting.get(n);
     this.waiting.delete(n);
-    const isThere = Number.isSafeInteger(shared) && region !== undefined && (shared as number) <= region.size;
+    const isThere = isCount(shared) && region !== undefined && (shared as number) <= region.size;
     const whole =
       shared === undefined ? body : isThere ? await this.file.read(region.offset, Number(shared)) : undefined;
     if (region !== undefined) this.file.giveBack(region);

@@ -4,7 +4,18 @@
  * it open, and only its owner's processes can open it before. What is read is copied before it is looked at.
  */
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, read, readSync, rmSync, write, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  read,
+  readSync,
+  rmSync,
+  type Stats,
+  write,
+  writeSync,
+} from "node:fs";
 import { promisify } from "node:util";
 import { leases } from "./leases.ts";
 
@@ -24,6 +35,8 @@ export interface Region {
   readonly offset: number;
   readonly size: number;
 }
+
+const isOwn = (stat: Stats): boolean => stat.isFile() && stat.uid === process.getuid?.();
 
 /** A file that two processes have open. */
 export class SharedFile {
@@ -62,7 +75,7 @@ export class SharedFile {
     try {
       const file = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW);
       const token = Buffer.alloc(tokenBytes);
-      const isShared = fstatSync(file).isFile() && readSync(file, token, 0, tokenBytes, 0) === tokenBytes;
+      const isShared = isOwn(fstatSync(file)) && readSync(file, token, 0, tokenBytes, 0) === tokenBytes;
       if (isShared) return new SharedFile(path, file, token.toString("hex"));
       closeSync(file);
     } catch {
@@ -121,7 +134,8 @@ export class SharedFile {
     if (!this.isOpen) return false;
     this.uses++;
     try {
-      await Promise.all(
+      // All have ended before the file may close: its number may be another file's then.
+      const moves = await Promise.allSettled(
         pieces.map(async ({ bytes, at }) => {
           for (let done = 0; done < bytes.length; ) {
             const moved = await move(this.file, bytes, done, bytes.length - done, at + done);
@@ -130,9 +144,7 @@ export class SharedFile {
           }
         }),
       );
-      return true;
-    } catch {
-      return false;
+      return moves.every(({ status }) => status === "fulfilled");
     } finally {
       this.uses--;
       this.closeUnused();
