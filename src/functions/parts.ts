@@ -48,9 +48,9 @@ export function chosenNames(what: string, selection: Selection, tree: Tensors): 
 }
 
 /** The tree of the leaves with these names. Names stay the same: positions in arrays become names. */
-export function partOf(tree: Tensors, names: ReadonlySet<string>): Tensors {
+export function partOf(tree: Tensors, names: ReadonlySet<string>, isLeaf: (x: unknown) => boolean = isTensor): Tensors {
   const part: { [name: string]: unknown } = {};
-  const { leaves, paths } = flattenTree<Tensor>(tree, isTensor);
+  const { leaves, paths } = flattenTree(tree, isLeaf as typeof isTensor);
   for (const [index, path] of paths.entries()) {
     if (!names.has(path)) continue;
     const steps = path.split(".");

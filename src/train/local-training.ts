@@ -9,6 +9,7 @@
  * algorithm 1). The state of the inner optimizer stays with its worker.
  */
 import { full, isTensor, planFunction, type Tensor, type Tensors } from "../functions/index.ts";
+import { partOf } from "../functions/parts.ts";
 import { isFloat } from "../ir/dtype.ts";
 import { isTensorType, type TensorType } from "../ir/shape.ts";
 import { type Optimizer, sgd } from "../optim/index.ts";
@@ -172,7 +173,7 @@ export const meetingFunction = (outer: Optimizer) =>
 /** The types of a meeting's inputs. */
 export function meetingTypes(settings: Settings, types: ModelTypes, workers: number): unknown {
   const outer = outerOf(settings.localSteps as LocalSteps);
-  const { params, layers } = metParts<TensorType>(types, types.state as never, isTensorType);
+  const { params, layers } = metParts(types, types.state as never, isTensorType);
   const stacked = (tree: unknown): unknown => {
     const { leaves, shape } = flattenTree<TensorType>(tree, isTensorType);
     return unflattenTree(
@@ -191,40 +192,17 @@ export function meetingTypes(settings: Settings, types: ModelTypes, workers: num
 }
 
 /** What meets: the trained parameters, and the floats of the layers' state; as trees without what does not. */
-export function metParts<Leaf>(
+export function metParts(
   { trained, state }: ModelTypes,
   values: Pick<TrainState, "params" | "state">,
-  isLeaf: (value: unknown) => value is Leaf,
+  isLeaf: (value: unknown) => boolean,
 ): { readonly params: Tensors; readonly layers: Tensors } {
   const types = flattenTree<TensorType>(state.state, isTensorType);
   const floats = new Set(types.paths.filter((_path, index) => isFloat((types.leaves[index] as TensorType).dtype)));
   return {
-    params: picked(values.params, isLeaf, (path) => trained?.has(path) !== false),
-    layers: picked(values.state, isLeaf, (path) => floats.has(path)),
+    params: trained === undefined ? values.params : partOf(values.params, trained, isLeaf),
+    layers: partOf(values.state, floats, isLeaf),
   };
-}
-
-/** The tree of some leaves, as `partOf` gives it. */
-function picked<Leaf>(
-  tree: Tensors,
-  isLeaf: (value: unknown) => value is Leaf,
-  keeps: (path: string) => boolean,
-): Tensors {
-  const { leaves, paths } = flattenTree<Leaf>(tree, isLeaf);
-  if (paths.every(keeps)) return tree;
-  const part: { [name: string]: unknown } = {};
-  for (const [index, path] of paths.entries()) {
-    if (!keeps(path)) continue;
-    const steps = path.split(".");
-    const last = steps.pop() as string;
-    let at = part;
-    for (const step of steps) {
-      at[step] ??= {};
-      at = at[step] as typeof part;
-    }
-    at[last] = leaves[index];
-  }
-  return part as Tensors;
 }
 
 /** The planner's options for a meeting. */

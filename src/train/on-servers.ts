@@ -24,8 +24,6 @@ import { readEnvironment } from "../util/settings.ts";
 import { shown } from "../util/show.ts";
 import { flattenTree, unflattenTree } from "../util/tree.ts";
 import type { Tally } from "./history.ts";
-import { LocalCopy } from "./local-copy.ts";
-import { LocalSteps } from "./local-steps.ts";
 import type { ServerTraining, Settings, TrainOptions } from "./options.ts";
 import { contents } from "./replay.ts";
 import { trainingShards, workerMesh, workerTraining } from "./server-plan.ts";
@@ -34,6 +32,8 @@ import type { RunState } from "./state.ts";
 import { trainedPart } from "./trainable.ts";
 import { type StepDone, summed, type TablesOfUpdates, type Training, tallyText, type Updates } from "./updates.ts";
 import { keyType, type TrainState } from "./values.ts";
+import { WorkerCopy } from "./worker-copy.ts";
+import { WorkerSteps } from "./worker-steps.ts";
 
 /** Whether a training has its parameters on servers: by its options, or by `heddle run --servers`. */
 export function isOnServers({ server }: Pick<Settings, "server">): boolean {
@@ -132,7 +132,7 @@ class ServerUpdates implements Updates {
   private shards: readonly Shard[];
   private readonly policy: Policy;
   /** Under a policy whose workers train copies of their own. */
-  private steps: LocalSteps | undefined;
+  private steps: WorkerSteps | undefined;
   private readonly served: ServerTables | undefined;
   private specs: readonly TableSpec[] = [];
   /** The rows of tables after the end. */
@@ -241,9 +241,9 @@ class ServerUpdates implements Updates {
   /** A copy of the parameters of now, which this worker trains. */
   private async beginLocally(slots: Bytes, steps: number): Promise<void> {
     const { settings, types } = this.whole;
-    const copy = new LocalCopy(trainingShards(settings, types, 1)[0] as Shard, this.runtime);
+    const copy = new WorkerCopy(trainingShards(settings, types, 1)[0] as Shard, this.runtime);
     copy.load(await this.client.pull(this.version), slots, steps);
-    this.steps = new LocalSteps(this.policy.worker, copy, settings.dtype, {
+    this.steps = new WorkerSteps(this.policy.worker, copy, settings.dtype, {
       push: (grads, rates, rows) => this.pushed(grads, rates, rows),
       pull: () => this.client.pull(this.version),
     });
@@ -318,7 +318,7 @@ class ServerUpdates implements Updates {
   private async state(values: TrainState): Promise<TrainState> {
     const isOwn = this.policy.worker.carries === "difference";
     const slots = isOwn
-      ? await (this.steps as LocalSteps).copy.slots()
+      ? await (this.steps as WorkerSteps).copy.slots()
       : (await this.client.snapshot(this.version)).slots;
     const { optimizer } = this.whole.types.state;
     const state = { ...values, optimizer: this.tree(optimizer as Tensors, slots) };

@@ -1,13 +1,13 @@
 //! Files whose chunks have hashes, read and verified off the JavaScript thread.
 
 use std::fs::File;
-use std::slice::{from_raw_parts, from_raw_parts_mut};
+use std::slice::from_raw_parts_mut;
 
 use napi::bindgen_prelude::{ClassInstance, Either, Float64Array, Object, Uint8Array};
 use napi::{Env, Result};
 use napi_derive::napi;
 
-use heddle_files::{digests, read_chunks, Chunk, Digest, Run};
+use heddle_files::{read_chunks, Chunk, Digest, Run};
 
 use crate::buffer::NativeBuffer;
 use crate::promise::background;
@@ -90,13 +90,4 @@ impl Target {
             Target::Array(array) => Ok(unsafe { array.as_mut() }),
         }
     }
-}
-
-/// The SHA-256 of each chunk of `chunk` bytes, one after another; the last chunk may be shorter, and no bytes are one chunk.
-#[napi]
-pub fn digests_of(env: &Env, bytes: Uint8Array, chunk: f64) -> Result<Object<'_>> {
-    let chunk = whole("chunk", chunk)?.max(1);
-    // The caller leaves the array alone until the promise is settled.
-    let work = move || Ok(digests(unsafe { from_raw_parts(bytes.as_ptr(), bytes.len()) }, chunk).concat());
-    background(env, work, |_, all: Vec<u8>| Ok(Uint8Array::from(all)))
 }

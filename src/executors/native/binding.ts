@@ -176,8 +176,6 @@ export interface NativeBinding {
     hashes: Uint8Array,
     target: NativeBuffer | Uint8Array,
   ): Promise<number>;
-  /** The SHA-256 of each `chunk` bytes, one after another, off the JavaScript thread; no bytes are one chunk. */
-  digestsOf(bytes: Uint8Array, chunk: number): Promise<Uint8Array>;
   readFlight(path: string): NativeFlight;
   /** Kills this process `grace` seconds after its parent `parent` has ended, even if it is busy. */
   endWithParent(parent: number, grace: number): void;

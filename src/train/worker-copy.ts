@@ -10,7 +10,7 @@ import { floats } from "../parameter-server/tables/row-lists.ts";
 import type { Runtime } from "../runtime/devices.ts";
 
 /** The parameters and optimizer state of one worker. */
-export class LocalCopy {
+export class WorkerCopy {
   private readonly shard: Shard;
   private readonly state: ShardState;
   private steps = 0;

@@ -4,7 +4,7 @@
  */
 import type { WorkerRule } from "../consistency/index.ts";
 import type { Bytes } from "../parameter-server/client.ts";
-import { addedTo, type LocalCopy } from "./local-copy.ts";
+import { addedTo, type WorkerCopy } from "./worker-copy.ts";
 
 /** How a worker reaches the servers. */
 export interface Servers {
@@ -15,8 +15,8 @@ export interface Servers {
 }
 
 /** The steps of one worker. */
-export class LocalSteps {
-  readonly copy: LocalCopy;
+export class WorkerSteps {
+  readonly copy: WorkerCopy;
   private readonly rule: WorkerRule;
   private readonly dtype: "f32" | "f64";
   private readonly servers: Servers;
@@ -27,7 +27,7 @@ export class LocalSteps {
   private pending = 0;
   private done = 0;
 
-  constructor(rule: WorkerRule, copy: LocalCopy, dtype: "f32" | "f64", servers: Servers) {
+  constructor(rule: WorkerRule, copy: WorkerCopy, dtype: "f32" | "f64", servers: Servers) {
     this.rule = rule;
     this.copy = copy;
     this.dtype = dtype;
