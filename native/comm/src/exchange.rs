@@ -61,11 +61,16 @@ impl Listed {
 /// Where the messages of a collective come from.
 #[derive(Clone, Copy)]
 pub(crate) enum Messages<'a> {
-    Computed(Schedule),
+    Computed(&'a Schedule),
     Listed(&'a Listed),
 }
 
 impl Messages<'_> {
+    /// Whether each rank sends what it has to all others at once, in small messages.
+    pub(crate) fn is_direct(&self) -> bool {
+        matches!(self, Self::Computed(schedule) if schedule.direct)
+    }
+
     pub(crate) fn sends(&self) -> usize {
         match self {
             Self::Computed(schedule) => schedule.sends(),

@@ -10,7 +10,7 @@ use crate::memory::{Memory, Place, Scratch, Space};
 use crate::prepared::{Call, Calls, Prepared};
 use crate::reduce::{Triple, combine};
 use crate::schedule::{Pattern, Schedule};
-use crate::small::{carry, hash_text};
+use crate::small::{carry, hash_text, sum};
 use crate::state::Shared;
 use crate::transport::Transport;
 use crate::{Dtype, Error, Part, Reduction, Result};
@@ -28,6 +28,8 @@ pub struct Group {
     id: u64,
     name: String,
     sequence: Arc<AtomicU64>,
+    /// Whether no two of the ranks share memory: equal on all of them.
+    apart: bool,
     // Kept between calls, so that equal calls allocate nothing.
     scratch: Scratch,
     listed: Listed,
@@ -59,10 +61,12 @@ impl Group {
         };
         let id = ranks.iter().fold(hash_text(Fnv::new(), name), |hash, rank| hash.word(*rank as u64)).finish();
         let sequence = shared.sequence(id);
+        let host = |at: usize| shared.hosts[ranks[at]];
+        let apart = (0..ranks.len()).all(|at| host(at).is_none() || (0..at).all(|other| host(other) != host(at)));
         let (ranks, name) = (ranks.to_vec(), name.to_owned());
         let (scratch, listed) = (Scratch::default(), Listed::default());
         let (calls, pairs) = (Calls::default(), Vec::new());
-        Ok(Self { shared, ranks, index, id, name, sequence, scratch, listed, calls, pairs })
+        Ok(Self { shared, ranks, index, id, name, sequence, apart, scratch, listed, calls, pairs })
     }
 
     /// Number of ranks in the group.
@@ -204,13 +208,13 @@ impl Group {
 
     fn carry(&mut self, parts: &[Part<'_>], call: Call<'_>, listed: Option<&Listed>) -> Result<()> {
         let prepared = self.calls.of(call, parts, || {
-            Prepared::new(call, parts, (self.ranks.len(), self.index), (&self.name, &self.ranks))
+            Prepared::new(call, parts, (self.ranks.len(), self.index), (&self.name, &self.ranks), self.apart)
         })?;
         for part in parts {
             call.check_addresses(part, self.index).map_err(|what| Error::Invalid(call.say(&what)))?;
         }
-        let Prepared { schedule, fingerprint, ref ends, ref described, .. } = *prepared;
-        let stride = schedule.bytes.next_multiple_of(64);
+        let Prepared { schedule, fingerprint, ends, described, .. } = prepared;
+        let stride = schedule.stride();
         let staging = self.scratch.at_least(schedule.segment() + stride * schedule.scratch_blocks());
         let scratch = staging.wrapping_add(schedule.segment());
         let memory = Memory { parts, ends, scratch, stride, staging };
@@ -220,7 +224,7 @@ impl Group {
             let sequence = self.sequence.load(Ordering::Relaxed);
             self.sequence.store(sequence + 1, Ordering::Relaxed);
             let flight = shared.flight.start(self.id, sequence, described, schedule.is_small());
-            let header = header(shared, self.id, sequence, fingerprint);
+            let header = header(shared, self.id, sequence, *fingerprint);
             let ranks = self.ranks.as_slice();
             let reduce = (call.dtype, call.reduction);
             let messages = listed.map_or(Messages::Computed(schedule), Messages::Listed);
@@ -248,8 +252,8 @@ fn header(shared: &Shared, group: u64, sequence: u64, fingerprint: u64) -> Heade
     }
 }
 
-fn perform(job: &Job<'_>, schedule: Schedule, transport: &mut dyn Transport) -> Result<()> {
-    let Schedule { pattern, size, me, bytes: block, .. } = schedule;
+fn perform(job: &Job<'_>, schedule: &Schedule, transport: &mut dyn Transport) -> Result<()> {
+    let Schedule { pattern, size, me, bytes: block, .. } = *schedule;
     let place = |space, index| Place { space, block: index, start: 0, len: block };
     let own = match pattern {
         Pattern::AllGather => Some((0, me)),
@@ -262,13 +266,17 @@ fn perform(job: &Job<'_>, schedule: Schedule, transport: &mut dyn Transport) -> 
         // SAFETY: `from` and `to` are blocks of the checked parts.
         unsafe { job.memory.copy(&place(Space::In, from), &place(Space::Out, to)) };
     }
-    if size == 1 {
+    if schedule.in_rounds {
+        // SAFETY: as above; collectives that collect have a scratch block for each rank.
+        unsafe { job.memory.copy(&place(Space::In, 0), &place(Space::Scratch, 0)) };
+    }
+    if size == 1 || sum(job, schedule, transport)? {
         return Ok(());
     }
     carry(job, transport)?;
     if schedule.collects() {
         // SAFETY: the schedule asked for `size` scratch blocks, which all but the own one have been received into.
-        unsafe { fold(job, &schedule) };
+        unsafe { fold(job, schedule) };
     }
     Ok(())
 }
@@ -281,7 +289,7 @@ unsafe fn fold(job: &Job<'_>, schedule: &Schedule) {
     let Schedule { pattern, size, me, bytes: len, .. } = *schedule;
     let place = |space, block| Place { space, block, start: 0, len };
     let own = place(Space::In, if pattern == Pattern::ReduceScatter { me } else { 0 });
-    let of = |rank| if rank == me { own } else { place(Space::Scratch, rank) };
+    let of = |rank| if rank == me { own } else { place(Space::Scratch, schedule.collected(rank)) };
     for rank in 1..size {
         let left = if rank == 1 { of(0) } else { place(Space::Scratch, 0) };
         // The output may be the input, which is read last.

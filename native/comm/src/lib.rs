@@ -36,6 +36,7 @@ mod mesh;
 mod net;
 mod prepared;
 mod reduce;
+mod rounds;
 mod schedule;
 mod shared_memory;
 mod signals;

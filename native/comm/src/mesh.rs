@@ -195,6 +195,7 @@ impl<'a> Mesh<'a> {
             epoch: stamp.epoch,
             names,
             incarnations: self.incarnations,
+            hosts: memories.hosts,
             transport,
             control: Box::new(control),
             signals,

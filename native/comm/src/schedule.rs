@@ -2,8 +2,8 @@
 //!
 //! Order of reduction. A ring cuts the flat vector into `p` chunks (whole 64-byte lines, see [`chunk`]); an element of
 //! chunk `c` is combined as `((x[c+1] ∘ x[c+2]) ∘ …) ∘ x[c]`, indices modulo `p`. The direct form (`p` vectors of at
-//! most 128 KiB together) combines `((x[0] ∘ x[1]) ∘ …) ∘ x[p-1]` on every rank. Which form is taken depends on bytes
-//! and `p` alone; so equal calls give equal bits on every rank, transport and repeat.
+//! most 128 KiB together) combines `((x[0] ∘ x[1]) ∘ …) ∘ x[p-1]` on every rank, also where `rounds` collects the vectors. Which
+//! form is taken depends on bytes and `p` alone; so equal calls give equal bits on every rank, transport and repeat.
 
 use crate::memory::{Place, Space};
 
@@ -53,6 +53,8 @@ pub(crate) struct Schedule {
     pub(crate) bytes: usize,
     /// Small enough for one exchange with every rank instead of a ring.
     pub(crate) direct: bool,
+    /// Collected by fewer messages, see `rounds`.
+    pub(crate) in_rounds: bool,
     segment: usize,
     segments: usize,
 }
@@ -72,7 +74,7 @@ impl Schedule {
             _ => bytes,
         };
         let segment = (largest / 4).next_multiple_of(64).clamp(MIN_SEGMENT, MAX_SEGMENT);
-        Self { pattern, size, me, bytes, direct, segment, segments: largest.div_ceil(segment).max(1) }
+        Self { pattern, size, me, bytes, direct, in_rounds: false, segment, segments: largest.div_ceil(segment).max(1) }
     }
 
     /// Scratch blocks that the schedule needs.
@@ -104,6 +106,7 @@ impl Schedule {
     pub(crate) fn sends(&self) -> usize {
         match self.pattern {
             Pattern::Barrier => self.size.next_power_of_two().ilog2() as usize,
+            _ if self.in_rounds => self.size.next_power_of_two().ilog2() as usize,
             Pattern::Broadcast { root } if self.direct && self.me == root => self.steps() * self.segments,
             Pattern::Broadcast { .. } if self.direct => 0,
             Pattern::Broadcast { root } if self.back(root) + 1 == self.size => 0,
@@ -115,6 +118,7 @@ impl Schedule {
     pub(crate) fn receives(&self) -> usize {
         match self.pattern {
             Pattern::Barrier => self.sends(),
+            _ if self.in_rounds => self.sends(),
             Pattern::Broadcast { root } if self.me == root => 0,
             Pattern::Broadcast { .. } => self.segments,
             _ => self.steps() * self.segments,
@@ -126,11 +130,11 @@ impl Schedule {
         (self.me + self.size - rank) % self.size
     }
 
-    fn before(&self, count: usize) -> usize {
+    pub(crate) fn before(&self, count: usize) -> usize {
         (self.me + 2 * self.size - count % self.size) % self.size
     }
 
-    fn after(&self, count: usize) -> usize {
+    pub(crate) fn after(&self, count: usize) -> usize {
         (self.me + count) % self.size
     }
 
@@ -148,6 +152,9 @@ impl Schedule {
     }
 
     pub(crate) fn send(&self, index: usize) -> Send {
+        if self.in_rounds {
+            return self.send_in_round(index);
+        }
         let (step, segment) = (index / self.segments, index % self.segments);
         let near = self.after(1);
         let far = self.after(step + 1);
@@ -174,6 +181,9 @@ impl Schedule {
     }
 
     pub(crate) fn receive(&self, index: usize) -> Receive {
+        if self.in_rounds {
+            return self.receive_in_round(index);
+        }
         let (step, segment) = (index / self.segments, index % self.segments);
         let near = self.before(1);
         let far = self.before(step + 1);
@@ -208,6 +218,7 @@ impl Schedule {
     pub(crate) fn may_send(&self, index: usize, received: usize) -> bool {
         match self.pattern {
             Pattern::Barrier => index <= received,
+            _ if self.in_rounds => index <= received,
             Pattern::Broadcast { root } => self.me == root || index < received,
             Pattern::AllToAll => true,
             _ => self.direct || index < received + self.segments,
@@ -242,7 +253,10 @@ mod tests {
         for pattern in PATTERNS {
             for size in 2..=9 {
                 for bytes in [0, 4, 64, 1000, 100_000, 1_000_000, 3_333_336] {
-                    check(&schedules(size, bytes, pattern), &format!("{pattern:?} of {size} ranks, {bytes} bytes"));
+                    let ranks = schedules(size, bytes, pattern);
+                    check(&ranks, &format!("{pattern:?} of {size} ranks, {bytes} bytes"));
+                    let apart: Vec<Schedule> = ranks.into_iter().map(Schedule::apart).collect();
+                    check(&apart, &format!("{pattern:?} of {size} ranks apart, {bytes} bytes"));
                 }
             }
         }

@@ -44,6 +44,8 @@ const MAX_SILENT: usize = 16;
 pub(crate) struct Memories {
     /// By peer.
     pub(crate) links: Vec<Option<SharedLink>>,
+    /// The host of each rank that wants memory. Every rank has the same list.
+    pub(crate) hosts: Vec<Option<u64>>,
     /// The bell that the peers ring.
     pub(crate) bell: Waker,
     /// Peers on this host that use TCP although both sides wanted memory, with the reason.
@@ -74,8 +76,9 @@ fn host() -> [u8; 32] {
 /// Agrees with every peer; the links must be blocking, and fresh.
 pub(crate) fn agree(config: &Config, links: &[Option<TcpStream>], deadline: Instant) -> Result<Memories> {
     let memories = links.iter().map(|_| None).collect();
-    let mut all = Memories { links: memories, bell: Waker::new()?, refused: Vec::new() };
     let mine = Offer { kind: config.transport, host: host() };
+    let hosts = vec![mine.wants(); links.len()];
+    let mut all = Memories { links: memories, hosts, bell: Waker::new()?, refused: Vec::new() };
     let pairs = || links.iter().enumerate().filter_map(|(peer, link)| Some((peer, link.as_ref()?)));
     for (_, link) in pairs() {
         // A closed link is found below.
@@ -84,7 +87,7 @@ pub(crate) fn agree(config: &Config, links: &[Option<TcpStream>], deadline: Inst
     // In ascending order of (lower, higher) on every rank, so that no cycle of waits arises.
     for (peer, link) in pairs() {
         let agreement = Agreement { link, peer, deadline };
-        let outcome = match agreement.meet(config, &mine, &all.bell) {
+        let outcome = match agreement.meet(config, &mine, &all.bell, &mut all.hosts[peer]) {
             Ok(outcome) => outcome,
             // The first collective reports that the peer is gone.
             Err(Failure::Cut(Cut::Closed | Cut::Failed(_))) => continue,
@@ -115,6 +118,12 @@ struct Offer {
 }
 
 impl Offer {
+    /// The host, if memory is wanted.
+    fn wants(&self) -> Option<u64> {
+        let wanted = matches!(self.kind, TransportKind::Auto | TransportKind::Shared);
+        self.host.first_chunk().filter(|_| wanted).map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
     fn encode(&self) -> [u8; OFFER] {
         let mut bytes = [0; OFFER];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -230,15 +239,20 @@ impl Agreement<'_> {
         Frame::decode(&self.read()?)
     }
 
-    fn meet(&self, config: &Config, mine: &Offer, bell: &Waker) -> std::result::Result<Outcome, Failure> {
+    fn meet(
+        &self,
+        config: &Config,
+        mine: &Offer,
+        bell: &Waker,
+        host: &mut Option<u64>,
+    ) -> std::result::Result<Outcome, Failure> {
         let theirs = Offer::decode(&self.read()?)?;
+        *host = theirs.wants();
         let alone = [TransportKind::Mpi, TransportKind::Checked];
         if mine.kind != theirs.kind && [mine.kind, theirs.kind].iter().any(|kind| alone.contains(kind)) {
             return Err(Failure::Broken("only one of the two ranks wants MPI, or checksums"));
         }
-        let in_memory =
-            [mine.kind, theirs.kind].iter().all(|kind| !alone.contains(kind) && *kind != TransportKind::Tcp);
-        if !in_memory || mine.host != theirs.host {
+        if mine.wants().is_none() || theirs.wants().is_none() || mine.host != theirs.host {
             return Ok(Err(Refusal::Elsewhere));
         }
         let outcome = if config.rank < self.peer { self.invite(config, bell)? } else { self.follow(bell)? };

@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) names: Vec<String>,
     /// The incarnation of every rank, this one's too.
     pub(crate) incarnations: Vec<u64>,
+    /// The host of each rank that shares memory with the others there.
+    pub(crate) hosts: Vec<Option<u64>>,
     pub(crate) timeout: Duration,
     /// How often a rank looks again before it lets others run.
     pub(crate) spins: u32,
@@ -86,6 +88,7 @@ pub(crate) struct Wiring {
     pub(crate) epoch: u64,
     pub(crate) names: Vec<String>,
     pub(crate) incarnations: Vec<u64>,
+    pub(crate) hosts: Vec<Option<u64>>,
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) control: Box<dyn Control>,
     pub(crate) signals: Arc<Signals>,

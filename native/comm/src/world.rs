@@ -55,8 +55,9 @@ impl World {
         let build = |(rank, (transport, control, signals))| {
             let (incarnations, names) = (incarnations.clone(), (0..size).map(|rank| format!("rank {rank}")).collect());
             let (in_memory, fallback) = ((0..size).filter(|peer| *peer != rank).collect(), None);
+            let (epoch, hosts) = (0, vec![Some(0); size]);
             let wiring =
-                Wiring { run, epoch: 0, names, incarnations, transport, control, signals, in_memory, fallback };
+                Wiring { run, epoch, names, incarnations, hosts, transport, control, signals, in_memory, fallback };
             Self::assemble(rank, timeout, Recorder::none(), wiring)
         };
         in_process(size).into_iter().enumerate().map(build).collect()
@@ -72,8 +73,9 @@ impl World {
             epoch: wiring.epoch,
             names: wiring.names,
             incarnations: wiring.incarnations,
+            hosts: wiring.hosts,
             timeout,
-            spins: crate::small::spins(near),
+            spins: crate::small::spins(near, !wiring.in_memory.is_empty()),
             signals: wiring.signals,
             flight,
             control: wiring.control,

@@ -44,12 +44,15 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// `place`: ranks of the group, and the position of this one; `group`: its name and ranks, in words for peers.
+    /// `place`: ranks of the group, and the position of this one; `group`: its name and ranks, in words for peers; `apart`:
+    /// no two of them share memory.
+    #[cold]
     pub(crate) fn new(
         call: Call<'_>,
         parts: &[Part<'_>],
         place: (usize, usize),
         group: (&str, &[usize]),
+        apart: bool,
     ) -> Result<Self> {
         let mut block = 0;
         let mut ends = Vec::with_capacity(parts.len());
@@ -57,6 +60,7 @@ impl Prepared {
             block += call.block_bytes(part, place.0, place.1).map_err(|what| Error::Invalid(call.say(&what)))?;
             ends.push(block);
         }
+        let schedule = Schedule::new(call.pattern, place.0, place.1, block);
         let mut text = String::new();
         call.describe(&mut text, block / call.dtype.size(), place.0);
         let what = text.len();
@@ -67,7 +71,7 @@ impl Prepared {
             call: Call { label: "", ..call },
             label: call.label.to_owned(),
             sizes: parts.iter().map(sizes).collect(),
-            schedule: Schedule::new(call.pattern, place.0, place.1, block),
+            schedule: if apart { schedule.apart() } else { schedule },
             fingerprint: call.fingerprint(parts),
             ends,
             text,
@@ -99,7 +103,7 @@ fn sizes(part: &Part<'_>) -> [usize; 2] {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     kept: Vec<Prepared>,
-    /// The place after the last call's, where the next call of a program that repeats is.
+    /// The place after the last call's, where the next call of a program that repeats is; after the last place the first.
     next: usize,
 }
 
@@ -111,21 +115,27 @@ impl Calls {
         parts: &[Part<'_>],
         make: impl FnOnce() -> Result<Prepared>,
     ) -> Result<&Prepared> {
-        let found = (self.next..self.kept.len()).chain(0..self.next).find(|at| self.kept[*at].is(call, parts));
-        let at = match found {
+        let at = match self.find(call, parts) {
             Some(at) => at,
             None if self.kept.len() < KEPT => {
                 self.kept.push(make()?);
                 self.kept.len() - 1
             }
             None => {
-                let at = self.next % KEPT;
-                self.kept[at] = make()?;
-                at
+                self.kept[self.next] = make()?;
+                self.next
             }
         };
-        self.next = at + 1;
+        self.next = if at + 1 < self.kept.len() { at + 1 } else { 0 };
         Ok(&self.kept[at])
+    }
+
+    /// The place of a call; a program that repeats finds it at once.
+    fn find(&self, call: Call<'_>, parts: &[Part<'_>]) -> Option<usize> {
+        if self.kept.get(self.next)?.is(call, parts) {
+            return Some(self.next);
+        }
+        (0..self.kept.len()).find(|at| self.kept[*at].is(call, parts))
     }
 }
 
@@ -257,7 +267,7 @@ mod tests {
             let parts = [Part::in_place(&mut values[..count])];
             let make = || {
                 made += 1;
-                Prepared::new(call, &parts, (2, 0), ("data", &[0, 1]))
+                Prepared::new(call, &parts, (2, 0), ("data", &[0, 1]), false)
             };
             let text = calls.of(call, &parts, make).unwrap().what().to_owned();
             (text, made)

@@ -16,6 +16,9 @@ pub(crate) const MOST: usize = 16 << 10;
 /// Most bytes of a message in the cache line of its mark; a longer one begins at the next line.
 const BESIDE: usize = 32;
 const TEXT_WORDS: usize = MAX_TEXT / 8;
+/// Most bytes of a message whose cache lines are fetched ahead.
+const CLAIMED: usize = 1 << 10;
+const CACHE_LINE: usize = 64;
 
 /// One message.
 #[repr(C, align(128))]
@@ -32,6 +35,29 @@ impl Slot {
     fn start(&self, bytes: usize) -> *mut u8 {
         self.bytes.get().cast::<u8>().wrapping_add(if bytes <= BESIDE { 0 } else { BESIDE })
     }
+
+    /// Whether the message is of this collective.
+    fn is_of(&self, mark: &Mark) -> bool {
+        self.mark.iter().zip(mark).all(|(word, value)| word.load(Ordering::Relaxed) == *value)
+    }
+
+    /// Fetches the cache lines of a message of so many bytes for writing, while this rank does other things.
+    fn claim(&self, bytes: usize) {
+        let first = std::ptr::from_ref(self).cast::<u8>();
+        for line in (0..=BESIDE + bytes.min(CLAIMED)).step_by(CACHE_LINE) {
+            let line = first.wrapping_add(line);
+            // SAFETY: a hint, which reads and writes nothing.
+            #[cfg(target_arch = "x86_64")]
+            unsafe {
+                std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            unsafe {
+                std::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+        }
+    }
 }
 
 /// What one rank has for the other. All zeros is an empty lane.
@@ -46,6 +72,9 @@ pub(crate) struct Lane {
 // SAFETY: the bytes of a slot are written by one rank while the other waits for the slot's number, and read after it.
 unsafe impl Sync for Lane {}
 
+/// What a message is of: group, sequence and fingerprint of its collective.
+pub(crate) type Mark = [u64; 3];
+
 /// How far one rank is on both lanes of a pair.
 #[derive(Default)]
 pub(crate) struct Steps {
@@ -55,39 +84,49 @@ pub(crate) struct Steps {
     described: Option<[u64; 2]>,
 }
 
-fn mark(header: &Header) -> [u64; 3] {
+pub(crate) fn mark(header: &Header) -> Mark {
     [header.group, header.sequence, header.fingerprint]
 }
 
-/// Two ranks that share memory, as one of them sees it.
-pub(crate) trait Pair {
-    /// What this rank has for the other, and the other for this one.
-    fn lanes(&self) -> (&Lane, &Lane);
-
-    fn steps(&self) -> &Steps;
-
-    fn steps_mut(&mut self) -> &mut Steps;
-
-    /// Wakes the peer, if it sleeps.
-    fn wake(&self);
-
-    /// Whether a message of the peer is here.
-    fn has_next(&self) -> bool;
-}
-
-impl dyn Pair + '_ {
-    /// The next message of the peer, if it is here.
-    pub(crate) fn next(&self) -> Option<&Slot> {
-        let number = self.steps().taken + 1;
-        let slot = &self.lanes().1.slots[number as usize % 2];
+impl Lane {
+    /// The message after those that the peer has taken, if it is here.
+    fn next(&self, steps: &Steps) -> Option<&Slot> {
+        let number = steps.taken + 1;
+        let slot = &self.slots[number as usize % 2];
         (slot.number.load(Ordering::Acquire) == number).then_some(slot)
     }
 
-    /// Sends a message of a collective with this header and description.
-    pub(crate) fn post(&mut self, header: &Header, text: &[u8], memory: &Memory<'_>, from: &Place) {
-        let [group, sequence, fingerprint] = mark(header);
-        let lane = self.lanes().0;
-        if self.steps().described != Some([group, fingerprint]) {
+    /// Whether a message is here.
+    pub(crate) fn has_next(&self, steps: &Steps) -> bool {
+        self.next(steps).is_some()
+    }
+}
+
+/// Two ranks that share memory, as one of them sees it.
+pub(crate) struct Pair<'a> {
+    /// What this rank has for the other.
+    pub(crate) mine: &'a Lane,
+    /// What the other has for this one.
+    pub(crate) theirs: &'a Lane,
+    pub(crate) steps: &'a mut Steps,
+}
+
+impl Pair<'_> {
+    /// Whether a message of the peer is here.
+    pub(crate) fn has_next(&self) -> bool {
+        self.theirs.has_next(self.steps)
+    }
+
+    /// Sends a message, which `write` writes to the address it gets. A peer that sleeps still sleeps: `Transport::wake` comes
+    /// once all messages of a collective are sent, since it waits until what was written has left this processor.
+    ///
+    /// # Safety
+    /// `write` must write at most `bytes` bytes, which are at most `MOST`.
+    pub(crate) unsafe fn post(&mut self, mark: &Mark, text: &[u8], bytes: usize, write: impl FnOnce(*mut u8)) {
+        let [group, _, fingerprint] = *mark;
+        let lane = self.mine;
+        let described = Some([group, fingerprint]);
+        if self.steps.described != described {
             lane.length.store(text.len() as u64, Ordering::Relaxed);
             for (word, chunk) in lane.text.iter().zip(text.chunks(8)) {
                 let mut bytes = [0; 8];
@@ -95,49 +134,65 @@ impl dyn Pair + '_ {
                 word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
             }
         }
-        let number = self.steps().sent + 1;
+        let number = self.steps.sent + 1;
         let slot = &lane.slots[number as usize % 2];
-        slot.mark
-            .iter()
-            .zip([group, sequence, fingerprint])
-            .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        let mut at = 0;
-        while at < from.len {
-            let (start, count) = memory.piece(from, at);
-            // SAFETY: the message is at most `MOST` bytes long, the piece is readable, and the peer has taken what was here.
-            unsafe { std::ptr::copy_nonoverlapping(start, slot.start(from.len).add(at), count) };
-            at += count;
-        }
+        slot.mark.iter().zip(mark).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
+        write(slot.start(bytes));
         slot.number.store(number, Ordering::Release);
-        let steps = self.steps_mut();
-        (steps.sent, steps.described) = (number, Some([group, fingerprint]));
-        self.wake();
+        (self.steps.sent, self.steps.described) = (number, described);
     }
 
-    /// Takes the next message, if it is here; the error is the header of another collective, with its description.
-    pub(crate) fn take_next(
-        &mut self,
-        header: &Header,
-        memory: &Memory<'_>,
-        into: &Place,
-    ) -> Result<bool, (Header, Vec<u8>)> {
-        let Some(slot) = self.next() else { return Ok(false) };
-        if slot.mark.each_ref().map(|word| word.load(Ordering::Relaxed)) != mark(header) {
-            return Err(self.described(header, slot));
+    /// Sends a message that lies at a place.
+    pub(crate) fn post_from(&mut self, header: &Header, text: &[u8], memory: &Memory<'_>, from: &Place) {
+        let write = |to: *mut u8| {
+            let mut at = 0;
+            while at < from.len {
+                let (start, count) = memory.piece(from, at);
+                // SAFETY: the piece is readable, the place of the message as long, and the peer has taken what was there.
+                unsafe { std::ptr::copy_nonoverlapping(start, to.add(at), count) };
+                at += count;
+            }
+        };
+        // SAFETY: small collectives alone send on lanes (`is_small`).
+        unsafe { self.post(&mark(header), text, from.len, write) };
+    }
+
+    /// The bytes of the next message, if it is here and of this collective; they stay until
+    /// this rank is in another collective with the peer.
+    pub(crate) fn arrived(&self, mark: &Mark, bytes: usize) -> Option<*const u8> {
+        let slot = self.theirs.next(self.steps)?;
+        slot.is_of(mark).then(|| slot.start(bytes).cast_const())
+    }
+
+    /// Whether the next message is here; the error is the header of another collective, with its description.
+    pub(crate) fn look(&self, header: &Header) -> Result<bool, (Header, Vec<u8>)> {
+        match self.theirs.next(self.steps) {
+            Some(slot) if !slot.is_of(&mark(header)) => Err(self.described(header, slot)),
+            slot => Ok(slot.is_some()),
         }
+    }
+
+    /// Takes the next message, which is here and of `bytes` bytes, and fetches what the one after it will be written to.
+    pub(crate) fn taken(&mut self, bytes: usize) {
+        self.steps.taken += 1;
+        self.mine.slots[(self.steps.sent + 1) as usize % 2].claim(bytes);
+    }
+
+    /// Takes the next message, which is here, to a place.
+    pub(crate) fn take_to(&mut self, header: &Header, memory: &Memory<'_>, into: &Place) {
+        let Some(start) = self.arrived(&mark(header), into.len) else { return };
         let mut at = 0;
         while at < into.len {
             let (to, count) = memory.piece(into, at);
             // SAFETY: the piece is an output or scratch, apart from the slot, of which at most `MOST` bytes are read.
-            unsafe { std::ptr::copy_nonoverlapping(slot.start(into.len).add(at), to, count) };
+            unsafe { std::ptr::copy_nonoverlapping(start.add(at), to, count) };
             at += count;
         }
-        self.steps_mut().taken += 1;
-        Ok(true)
+        self.taken(into.len);
     }
 
     fn described(&self, header: &Header, slot: &Slot) -> (Header, Vec<u8>) {
-        let lane = self.lanes().1;
+        let lane = self.theirs;
         let [group, sequence, fingerprint] = slot.mark.each_ref().map(|word| word.load(Ordering::Relaxed));
         let length = (lane.length.load(Ordering::Relaxed) as usize).min(MAX_TEXT);
         let mut text: Vec<u8> = lane.text.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
@@ -147,6 +202,6 @@ impl dyn Pair + '_ {
 
     /// The collective of the peer's next message, if it is here; other fields as in `header`.
     pub(crate) fn collective(&self, header: &Header) -> Option<(Header, Vec<u8>)> {
-        Some(self.described(header, self.next()?))
+        Some(self.described(header, self.theirs.next(self.steps)?))
     }
 }

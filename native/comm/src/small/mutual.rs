@@ -1,42 +1,12 @@
 //! Collectives in which each rank sends every other one small message: by lanes, where ranks share memory.
 
-use super::lane::{Lane, MOST, Pair, Steps};
+use super::lane::MOST;
 use crate::Result;
 use crate::drive::{Drive, Job};
 use crate::exchange::{Listed, Messages};
 use crate::frame::{HEADER, Header, MAX_TEXT};
-use crate::net::Waker;
 use crate::schedule::{Pattern, Receive, Schedule};
-use crate::transport::{Segment, SharedLink, Side, Transport};
-
-impl Pair for SharedLink {
-    fn lanes(&self) -> (&Lane, &Lane) {
-        let lanes = &self.segment.head().lanes;
-        (&lanes[self.side as usize], &lanes[self.side.other() as usize])
-    }
-
-    fn steps(&self) -> &Steps {
-        &self.steps
-    }
-
-    fn steps_mut(&mut self) -> &mut Steps {
-        &mut self.steps
-    }
-
-    fn wake(&self) {
-        Self::wake(self);
-    }
-
-    fn has_next(&self) -> bool {
-        (self as &dyn Pair).next().is_some()
-    }
-}
-
-impl SharedLink {
-    pub(crate) fn new(segment: Segment, side: Side, bell: Waker) -> Self {
-        Self { segment, side, bell, steps: Steps::default() }
-    }
-}
+use crate::transport::Transport;
 
 /// Carries a collective: by lanes if each rank sends every other one small message, where peers without shared memory get
 /// theirs over their links, else over the links alone.
@@ -49,10 +19,11 @@ pub(crate) fn carry(job: &Job<'_>, transport: &mut dyn Transport) -> Result<()> 
     for index in 0..schedule.sends() {
         let message = schedule.send(index);
         match transport.shared(job.ranks[message.peer]) {
-            Some(link) => link.post(&job.header, job.text, &job.memory, &message.from),
+            Some(mut pair) => pair.post_from(&job.header, job.text, &job.memory, &message.from),
             None => rest.sends.push(message),
         }
     }
+    job.ranks.iter().for_each(|rank| transport.wake(*rank));
     let receives = (0..schedule.receives()).map(|index| schedule.receive(index));
     let mut shares = |message: &Receive| transport.shared(job.ranks[message.peer]).is_some();
     rest.receives.extend(receives.clone().filter(|message| !shares(message)));
@@ -61,17 +32,20 @@ pub(crate) fn carry(job: &Job<'_>, transport: &mut dyn Transport) -> Result<()> 
     }
     for (index, message) in receives.enumerate() {
         await_next(job, transport, &message, index)?;
+        if let Some(mut pair) = transport.shared(job.ranks[message.peer]) {
+            pair.take_to(&job.header, &job.memory, &message.into);
+        }
         job.shared.flight.progress(job.flight, index as u64 + 1);
     }
     Ok(())
 }
 
-/// Waits for the message of one peer; nothing where the peer has no lane.
-fn await_next(job: &Job<'_>, transport: &mut dyn Transport, message: &Receive, index: usize) -> Result<()> {
+/// Waits until the message of one peer is on its lane; not at all where the peer has no lane.
+pub(super) fn await_next(job: &Job<'_>, transport: &mut dyn Transport, message: &Receive, index: usize) -> Result<()> {
     let rank = job.ranks[message.peer];
-    let Some(link) = transport.shared(rank) else { return Ok(()) };
+    let Some(pair) = transport.shared(rank) else { return Ok(()) };
     for _ in 0..=job.shared.spins {
-        if link.take_next(&job.header, &job.memory, &message.into) == Ok(true) {
+        if pair.look(&job.header) == Ok(true) {
             return Ok(());
         }
         std::hint::spin_loop();
@@ -79,11 +53,7 @@ fn await_next(job: &Job<'_>, transport: &mut dyn Transport, message: &Receive, i
     let mut drive = Drive::new(job, transport);
     (drive.received, drive.idle, drive.incoming.message) = (index, job.shared.spins, Some(*message));
     loop {
-        match drive
-            .transport
-            .shared(rank)
-            .map_or(Ok(false), |link| link.take_next(&job.header, &job.memory, &message.into))
-        {
+        match drive.transport.shared(rank).map_or(Ok(true), |pair| pair.look(&job.header)) {
             Ok(true) => return Ok(()),
             Ok(false) => drive.look_at_link(message.peer)?,
             Err((header, text)) => return Err(drive.mismatch(rank, &header, &text)),
@@ -99,7 +69,7 @@ impl Schedule {
     /// Whether each rank sends every other one small message, and gets one.
     pub(crate) fn is_small(&self) -> bool {
         let mutual = !matches!(self.pattern, Pattern::Broadcast { .. } | Pattern::Exchange | Pattern::Barrier);
-        self.direct && self.bytes <= MOST && mutual
+        self.direct && !self.in_rounds && self.bytes <= MOST && mutual
     }
 }
 
@@ -113,7 +83,7 @@ impl Drive<'_> {
             Err(error) => return Err(self.link_error(peer, error)),
         }
         // What stands on the lane came before what is on the link.
-        if self.transport.shared(rank).is_some_and(|link| link.has_next()) {
+        if self.transport.shared(rank).is_some_and(|pair| pair.has_next()) {
             return Ok(());
         }
         let mut bytes = [0; HEADER + MAX_TEXT];
@@ -125,7 +95,7 @@ impl Drive<'_> {
     /// Finds a peer that has sent a message on its lane and is in another collective than this one, which uses none.
     /// `awaited`: this rank waits for bytes of the peer, so that the message is not of a later collective.
     pub(crate) fn look_at_lane(&mut self, rank: usize, awaited: bool) -> Result<()> {
-        let found = self.transport.shared(rank).and_then(|link| link.collective(&self.job.header));
+        let found = self.transport.shared(rank).and_then(|pair| pair.collective(&self.job.header));
         let Some((header, text)) = found else { return Ok(()) };
         let mine = &self.job.header;
         let here = (header.group, header.sequence) == (mine.group, mine.sequence);

@@ -6,10 +6,17 @@ use crate::frame::HEADER;
 use crate::schedule::Receive;
 
 /// How often a rank looks again before it lets other threads run: a message between two processors takes less time than
-/// waking a thread. Where `ranks` are more than the processors, the processor is what a peer waits for.
-pub(crate) fn spins(ranks: usize) -> u32 {
+/// waking a thread. Where `ranks` are more than the processors, the processor is what a peer waits for; without memory, a look
+/// is a call of the system besides.
+pub(crate) fn spins(ranks: usize, memory: bool) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    if ranks <= processors { 40 } else { 10 }
+    if ranks <= processors {
+        40
+    } else if memory {
+        10
+    } else {
+        0
+    }
 }
 
 impl Drive<'_> {

@@ -32,9 +32,12 @@ pub(crate) trait Transport: Send {
     fn take(&mut self, _peer: usize, _count: usize) {}
 
     /// The memory that this rank shares with `peer`.
-    fn shared(&mut self, _peer: usize) -> Option<&mut dyn Pair> {
+    fn shared(&mut self, _peer: usize) -> Option<Pair<'_>> {
         None
     }
+
+    /// Wakes `peer`, if it shares memory and sleeps, so that it looks at what was put there.
+    fn wake(&mut self, _peer: usize) {}
 
     /// Copies bytes from `peer` that are here now without taking them.
     fn peek(&mut self, peer: usize, bytes: &mut [u8]) -> usize;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use memmap2::MmapRaw;
@@ -32,13 +32,13 @@ const NONCES: usize = HEAD - 2 * NONCE;
 
 /// The header before the rings. Its first state is all zeros.
 #[repr(C)]
-pub(crate) struct Head {
+struct Head {
     /// The queues from each rank to the other, the lower rank's first.
     counters: [Counters; 2],
     /// Whether each rank sleeps until its bell rings.
     asleep: [Bed; 2],
     /// Small messages from each rank to the other.
-    pub(crate) lanes: [Lane; 2],
+    lanes: [Lane; 2],
 }
 
 #[repr(C, align(128))]
@@ -95,7 +95,7 @@ impl Segment {
         Ok(Self { map, ring })
     }
 
-    pub(crate) fn head(&self) -> &Head {
+    fn head(&self) -> &Head {
         // SAFETY: the map is longer than `HEAD` and aligned to a page; every bit pattern is a `Head`, and all of it is
         // atomic.
         unsafe { &*self.map.as_ptr().cast::<Head>() }
@@ -106,6 +106,11 @@ impl Segment {
         let bytes = self.map.as_mut_ptr().wrapping_add(HEAD + from as usize * self.ring);
         // SAFETY: both rings lie in the map (see `size`). Each side is a rank, used by one thread at a time.
         unsafe { Ring::new(&self.head().counters[from as usize], bytes, self.ring) }
+    }
+
+    /// The small messages from one side to the other.
+    fn lane(&self, from: Side) -> &Lane {
+        &self.head().lanes[from as usize]
     }
 
     fn asleep(&self, side: Side) -> &AtomicU32 {
@@ -136,14 +141,22 @@ fn size(ring: usize) -> Option<u64> {
 
 /// The memory shared with one peer, and the peer's bell.
 pub(crate) struct SharedLink {
-    pub(crate) segment: Segment,
+    segment: Segment,
     /// Which side this rank is.
-    pub(crate) side: Side,
-    pub(crate) bell: Waker,
-    pub(crate) steps: Steps,
+    side: Side,
+    bell: Waker,
+    steps: Steps,
 }
 
 impl SharedLink {
+    pub(crate) fn new(segment: Segment, side: Side, bell: Waker) -> Self {
+        Self { segment, side, bell, steps: Steps::default() }
+    }
+
+    fn has_next(&self) -> bool {
+        self.segment.lane(self.side.other()).has_next(&self.steps)
+    }
+
     fn outgoing(&self) -> Ring<'_> {
         self.segment.ring(self.side)
     }
@@ -153,11 +166,11 @@ impl SharedLink {
     }
 
     /// Wakes the peer, if it sleeps.
-    pub(crate) fn wake(&self) {
-        // Orders what was published before against the sleeper's flag; the sleeper fences the other way round.
-        fence(Ordering::SeqCst);
-        let asleep = self.segment.asleep(self.side.other());
-        if asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::Relaxed) != 0 {
+    ///
+    /// Both sides swap the same word, and of two swaps one follows the other and reads from it: this rank sees that the peer
+    /// sleeps, or the peer, which looks after its swap, sees what was published before this one. No fence is needed.
+    fn wake(&self) {
+        if self.segment.asleep(self.side.other()).swap(0, Ordering::AcqRel) != 0 {
             self.bell.wake();
         }
     }
@@ -240,8 +253,15 @@ impl Transport for SharedTransport {
         }
     }
 
-    fn shared(&mut self, peer: usize) -> Option<&mut dyn Pair> {
-        Some(self.links[peer].as_mut()?)
+    fn shared(&mut self, peer: usize) -> Option<Pair<'_>> {
+        let SharedLink { segment, side, steps, .. } = self.links[peer].as_mut()?;
+        Some(Pair { mine: segment.lane(*side), theirs: segment.lane(side.other()), steps })
+    }
+
+    fn wake(&mut self, peer: usize) {
+        if let Some(link) = &self.links[peer] {
+            link.wake();
+        }
     }
 
     fn wait(&mut self, send_to: Option<usize>, receive_from: Option<usize>, limit: Duration) {
@@ -251,8 +271,9 @@ impl Transport for SharedTransport {
             return self.tcp.wait(send_to, receive_from, limit);
         }
         let each = || to.iter().chain(&from);
-        each().for_each(|link| link.segment.asleep(link.side).store(1, Ordering::Relaxed));
-        fence(Ordering::SeqCst);
+        // Swaps, see `wake`.
+        let sleeps = |flag| each().for_each(|link| _ = link.segment.asleep(link.side).swap(flag, Ordering::AcqRel));
+        sleeps(1);
         let room = to.is_some_and(|link| !link.outgoing().is_full());
         let bytes = from.is_some_and(|link| !link.incoming().is_empty() || link.has_next());
         // The link of a peer that shares memory only shows that the peer ended.
@@ -267,7 +288,7 @@ impl Transport for SharedTransport {
             sleep(&mut fds, limit);
         }
         let events = fds.each_ref().map(|fd| !fd.revents().is_empty());
-        each().for_each(|link| link.segment.asleep(link.side).store(0, Ordering::Relaxed));
+        sleeps(0);
         let shared = (to.is_some(), from.is_some());
         if events[1] {
             self.bell.clear();
@@ -295,6 +316,45 @@ mod tests {
         assert_eq!(higher.ring(Side::Higher).receive(&mut got), Ok(0));
         assert_eq!(higher.ring(Side::Lower).receive(&mut got), Ok(3));
         assert_eq!(got, [1, 2, 3]);
+    }
+
+    /// One rank of a pair that shares memory, the other of which is rank `1 - rank`.
+    fn transport(rank: usize, link: SharedLink, bell: Waker) -> SharedTransport {
+        let waker = Arc::new(Waker::new().unwrap());
+        let mut links = [None, None];
+        links[1 - rank] = Some(link);
+        let tcp = TcpTransport::new(vec![None, None], Arc::clone(&waker));
+        SharedTransport::new(tcp, links.into(), bell, waker)
+    }
+
+    #[test]
+    fn no_message_is_slept_through() {
+        const LIMIT: Duration = Duration::from_secs(60);
+        let (lower, fd) = Segment::create(1 << 16).unwrap();
+        let higher = Segment::open(1 << 16, fd).unwrap();
+        let bells = [Waker::new().unwrap(), Waker::new().unwrap()];
+        let copies = [1, 0].map(|peer: usize| Waker::from(bells[peer].fd().try_clone_to_owned().unwrap()));
+        let [to_higher, to_lower] = copies;
+        let links = [SharedLink::new(lower, Side::Lower, to_higher), SharedLink::new(higher, Side::Higher, to_lower)];
+        std::thread::scope(|scope| {
+            for (rank, (link, bell)) in links.into_iter().zip(bells).enumerate() {
+                scope.spawn(move || {
+                    let (mut transport, peer) = (transport(rank, link, bell), 1 - rank);
+                    for step in 1..=20_000 {
+                        // SAFETY: a message without bytes.
+                        unsafe { transport.shared(peer).unwrap().post(&[1, step, 2], &[], 0, |_| ()) };
+                        transport.wake(peer);
+                        // Each sleeps at once, so that one goes to sleep while the other sends.
+                        while transport.shared(peer).unwrap().arrived(&[1, step, 2], 0).is_none() {
+                            let began = std::time::Instant::now();
+                            transport.wait(None, Some(peer), LIMIT);
+                            assert!(began.elapsed() < LIMIT, "step {step}");
+                        }
+                        transport.shared(peer).unwrap().taken(0);
+                    }
+                });
+            }
+        });
     }
 
     #[test]

@@ -33,11 +33,16 @@ fn check(group: &mut Group, ranks: &[usize], step: usize, kind: usize, count: us
     let label = if step.is_multiple_of(3) { "a" } else { "another label" };
     match kind {
         0 => {
-            let mut values = of(ranks[me], count);
-            // Two parts: a message is more than one piece.
+            let (own, mut values) = (of(ranks[me], count), of(ranks[me], count));
+            // In place, beside the input, or of two parts, so that a message is more than one piece.
             let (left, right) = values.split_at_mut(count / 3);
-            let parts = [Part::in_place(left), Part::in_place(right)];
+            let parts = match step % 3 {
+                0 => vec![Part::in_place(left), Part::in_place(right)],
+                1 => vec![Part::in_place(&mut values)],
+                _ => vec![Part::new(&own, &mut values)],
+            };
             group.all_reduce(&parts, Dtype::U32, Reduction::Sum, label).unwrap();
+            assert_eq!(own, of(ranks[me], count), "step {step}");
             assert_eq!(values, (0..count).map(sum).collect::<Vec<_>>(), "step {step}");
         }
         1 => {
