@@ -73,7 +73,7 @@ describe("what drops nothing gives the answer of data parallelism", () => {
     ["a mesh without the axis", { model: 2 }, { by: topK({ ratio: 1 }), ...everything }, { layout: pair }],
   ];
   const plainly = new Map<string, Promise<number[]>>();
-  test.each(partOf(cases, 2))("%s", async (_title, axes, how, more = {}) => {
+  test.each(partOf(cases, 3))("%s", async (_title, axes, how, more = {}) => {
     // Layouts do not change the answer.
     const key = `${more.accumulate}`;
     const expected = plainly.get(key) ?? paramsOf(more.accumulate === undefined ? {} : { accumulate: more.accumulate });

@@ -42,9 +42,16 @@ function training(
 
 type Training = ReturnType<typeof training>;
 
+const known = new Map<string, number>();
+
 /** Bytes of parameters, optimizer state and arena on one device. */
 function bytesOn(devices: number, rows: number, layout?: TrainOptions["layout"]): number {
+  // To plan takes most of the time here, and rows of a table ask for the same.
+  const key = `${devices} ${rows} ${layout !== undefined}`;
+  const found = known.get(key);
+  if (found !== undefined) return found;
   const { parameters, optimizer, step } = memoryOf(training({ data: devices }, rows, layout));
+  known.set(key, parameters + optimizer + step);
   return parameters + optimizer + step;
 }
 
