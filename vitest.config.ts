@@ -95,6 +95,8 @@ const products = [
 /** Long tables of which `npm test` runs a part (`partOf`): `npm run test:grids` runs them whole, too. */
 const sampled = [
   "test/checkpoints/power.test.ts",
+  "test/cli/bench.test.ts",
+  "test/compression/restart.test.ts",
   "test/compression/train.test.ts",
   "test/fuzz/fuzz.test.ts",
   "test/native/ops.test.ts",
@@ -113,6 +115,7 @@ const sampled = [
   "test/train/guard.test.ts",
   "test/train/layouts.test.ts",
   "test/train/parts.test.ts",
+  "test/train/sharded-memory.test.ts",
   "test/train/snapshot.test.ts",
   "test/train/train.test.ts",
   "test/train/updates.test.ts",
