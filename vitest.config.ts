@@ -3,17 +3,16 @@ import { fileURLToPath } from "node:url";
 import { configDefaults, defineConfig } from "vitest/config";
 import manifest from "./package.json" with { type: "json" };
 import { transformSource } from "./src/adapters/autograph/transform.ts";
+import { compiledSources, sourceOfFrame } from "./test/support/compiled-sources.ts";
 
 const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
 /** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processes = [
-  "test/native/memory.test.ts",
   "test/cache/process.test.ts",
   "test/checkpoints/kill.test.ts",
   "test/checkpoints/process.test.ts",
   "test/comm/changed-bits.test.ts",
-  "test/compression/process.test.ts",
   "test/elastic/iterations.test.ts",
   "test/frames/process.test.ts",
   "test/keras/process.test.ts",
@@ -23,7 +22,6 @@ const processes = [
   "test/plan/processes.test.ts",
   "test/quorum/etcd.test.ts",
   "test/native/remat.test.ts",
-  "test/repo/bundle.test.ts",
   "test/repo/commands.test.ts",
   "test/repo/package.test.ts",
   "test/executors/remote.test.ts",
@@ -31,13 +29,8 @@ const processes = [
   "test/checkpoints/file-kill.test.ts",
   "test/train/drift.test.ts",
   "test/train/endings.test.ts",
-  "test/train/large.test.ts",
   "test/train/memory.test.ts",
   "test/train/local.test.ts",
-  "test/train/process.test.ts",
-  "test/train/transport.test.ts",
-  "test/train/pipeline.process.test.ts",
-  "test/launch/ahead-process.test.ts",
   "test/launch/local.test.ts",
   "test/launch/absent.test.ts",
   "test/launch/preempted.test.ts",
@@ -45,7 +38,6 @@ const processes = [
   "test/launch/strangers.test.ts",
   "test/launch/meshes.test.ts",
   "test/launch/stalls.test.ts",
-  "test/cli/mistakes.test.ts",
   "test/cli/plan.test.ts",
   "test/engines/kubernetes.test.ts",
   "test/engines/ray.test.ts",
@@ -91,37 +83,67 @@ const kills = [
   "test/parameter-server/memory.test.ts",
 ];
 
-/** Long tables, of which `npm test` has a part in suites of their own: `npm run test:grids`. */
+/** Long suites, of which `npm test` has a part in suites of their own: `npm run test:grids`. */
 const products = [
   "test/native/donation-all.test.ts",
   "test/native/instruction-sets.test.ts",
   "test/native/long-sum-grid.test.ts",
+  "test/native/memory.test.ts",
+  "test/train/large.test.ts",
 ];
 
 /** Long tables of which `npm test` runs a part (`partOf`): `npm run test:grids` runs them whole, too. */
 const sampled = [
+  "test/checkpoints/power.test.ts",
+  "test/cli/bench.test.ts",
+  "test/compression/restart.test.ts",
   "test/compression/train.test.ts",
+  "test/fuzz/fuzz.test.ts",
+  "test/native/ops.test.ts",
   "test/native/transforms.test.ts",
   "test/ops/batch.test.ts",
   "test/ops/table.test.ts",
+  "test/ops/torch.test.ts",
+  "test/parameter-server/optimizers.test.ts",
+  "test/parameter-server/table-training.test.ts",
+  "test/pipeline/native.test.ts",
+  "test/pipeline/pipeline.test.ts",
+  "test/pipeline/stash.test.ts",
+  "test/rewrite/ends.test.ts",
+  "test/tensor/norms.test.ts",
+  "test/tensor/told.test.ts",
+  "test/train/guard.test.ts",
+  "test/train/layouts.test.ts",
+  "test/train/parts.test.ts",
+  "test/train/sharded-memory.test.ts",
+  "test/train/snapshot.test.ts",
+  "test/train/train.test.ts",
+  "test/train/updates.test.ts",
 ];
 
 /** Long tables of which `test:processes` runs a part (`partOf`): `npm run test:grids` runs them whole. */
 const parts = [
   "test/bench/harness.test.ts",
+  "test/cli/mistakes.test.ts",
   "test/comm/collectives.test.ts",
   "test/comm/transports.test.ts",
+  "test/compression/process.test.ts",
   "test/e2e/examples.test.ts",
   "test/elastic/process.test.ts",
   "test/in-network/run.test.ts",
+  "test/launch/ahead-process.test.ts",
   "test/nn/layer-transforms.test.ts",
   "test/nn/sixteen-bits.test.ts",
   "test/ops/dtypes.test.ts",
+  "test/repo/bundle.test.ts",
   "test/repo/docs.test.ts",
   "test/repo/misuse.test.ts",
   "test/rewrite/ends-product.test.ts",
   "test/tensor/compose.test.ts",
+  "test/train/pipeline.process.test.ts",
   "test/train/pipeline.test.ts",
+  "test/train/process.test.ts",
+  "test/train/transport.test.ts",
 ];
 
 const globalSetup = "test/support/build.mjs";
@@ -137,6 +159,7 @@ export const base = defineConfig({
       enforce: "pre",
       transform: (code, id) => (/\/test\/autograph\/.*\.ts$/.test(id) ? transformSource(code, id) : undefined),
     },
+    compiledSources(pathOf(".")),
   ],
   resolve: {
     // Tests import "heddle" and "heddle/nn" as users do; here that is the sources.
@@ -152,7 +175,11 @@ export const base = defineConfig({
     maxWorkers: availableParallelism(),
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // Sources as Vite transforms them, by their content and that of this file with its imports: seconds of each run.
+    setupFiles: pathOf("test/support/processor-time.ts"),
+    // Node loads what is compiled: the sources, and the build.
+    server: { deps: { external: [/\/\.heddle\/compiled\//, /\/dist\/.*\.js$/] } },
+    onStackTrace: sourceOfFrame,
+    // Tests as Vite transforms them, by their content and that of this file with its imports: seconds of each run.
     experimental: { fsModuleCache: true, fsModuleCachePath: pathOf(".heddle/vitest") },
     // Types that must not compile are asserted in *.test-d.ts by `tsc` itself, with @ts-expect-error.
     typecheck: { enabled: false },

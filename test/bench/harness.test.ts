@@ -410,7 +410,7 @@ test.each([
   { names: linalgWorkloads.map(({ name }) => name) },
   { names: [...reduce, "eager-chain", "eager-step", "eager-xty"] },
 ])("the harness measures Heddle in $names, and keeps the results", { timeout: 120_000 }, ({ names: all }) => {
-  const names = partOf(all, 4);
+  const names = partOf(all, 9);
   const folder = mkdtempSync(join(tmpdir(), "heddle-bench-test-"));
   try {
     const out = join(folder, "results.json");

@@ -51,7 +51,7 @@ describe.each(executorNames().flatMap((executor) => [1, 2, 4].map((size) => ({ e
       const runtime = runtimeOf(executor, size);
       // Another part for each dtype and size.
       const tried = alike.filter((candidate) => isTried(candidate, dtype));
-      for (const one of partOf(tried, 4, dtypes.indexOf(dtype) + size)) {
+      for (const one of partOf(tried, 8, dtypes.indexOf(dtype) + size)) {
         const all = Array.from({ length: size }, (_unused, rank) => heldBy(rank, one.shape(size, rank), dtype));
         const due = all.map((_held, rank) => one.expect(all, rank));
         const run = comm.perDevice((x: Tensor) => one.call(x.reshape(x.shape.slice(size > 1 ? 1 : 0)), size, 0), {
@@ -89,7 +89,7 @@ describe.each(executorNames())("schedules on the %s executor", (executor) => {
     const runtime = runtimeOf(executor, size);
     for (const dtype of size === 4 ? (["f32", "i32", "bool"] as const) : (["f32"] as const)) {
       const tried = scheduledCases(size).filter(({ takes }) => takes(dtype));
-      for (const one of partOf(tried, 3, size)) {
+      for (const one of partOf(tried, 5, size)) {
         const all = Array.from({ length: size }, (_unused, rank) => heldBy(rank, one.shape(size, rank), dtype));
         const due = all.map((_held, rank) => one.expect(all, rank));
         const run = comm.perDevice((x: Tensor) => one.call(x.reshape(one.shape(size, 0)), size, 0), { runtime });

@@ -1,4 +1,4 @@
-/** The collectives that users call, between processes: over each transport, for 1, 2 and 4 ranks, in every dtype; a sixth of the calls where a part is run. */
+/** The collectives that users call, between processes: over each transport, for 1, 2 and 4 ranks, in every dtype; a twelfth of the calls where a part is run. */
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
@@ -21,7 +21,7 @@ const rows = [
 ];
 
 describe.skipIf("error" in loadNative())("every collective in every dtype", { timeout: 240_000 }, () => {
-  const every = isWhole() ? 1 : 6;
+  const every = isWhole() ? 1 : 12;
 
   test.each(rows)("$transport, $workers ranks", async ({ transport, workers }) => {
     const { stdout, stderr } = await started(["run", script, "--workers", String(workers), "--", String(every)], {

@@ -1,4 +1,4 @@
-/** Every example runs as its first lines say, and ends with what it is an example of; `npm run test:processes` runs each fourth. */
+/** Every example runs as its first lines say, and ends with what it is an example of; `npm run test:processes` runs each sixth. */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -125,7 +125,7 @@ const cases: readonly Case[] = [
 ];
 
 describe.skipIf(missing !== undefined)("examples", () => {
-  test.each(partOf(cases, 4))("heddle %s", async (command, ends) => {
+  test.each(partOf(cases, 6))("heddle %s", async (command, ends) => {
     const [verb, file, ...flags] = command.split(" ") as [string, string, ...string[]];
     const started = heddle([verb, join("examples", file), ...flags]);
     const { status } = await started.ended();

@@ -1,12 +1,15 @@
 /** Every parser that faces a wire or a file, on some mutated inputs; `npm run fuzz` has 100,000 for each. */
 import { describe, expect, test } from "vitest";
 import { HeddleError } from "../../src/util/errors.ts";
+import { isWhole } from "../support/sample.ts";
 import { fuzz } from "./engine.ts";
 import { targets } from "./targets.ts";
 
+const inputs = isWhole() ? 1000 : 60;
+
 describe("mutated inputs are read, or refused with an error of Heddle's", () => {
   test.each(targets)("$name", async (target) => {
-    expect(await fuzz(target, 200)).toEqual([]);
+    expect(await fuzz(target, inputs)).toEqual([]);
   });
 });
 

@@ -10,7 +10,8 @@ import { type DType, dtypes, isFloat, roundTo, type TypedArray } from "../../src
 
 /** A network in virtual time: packets arrive when `arrivals` says, in both directions. */
 class Network {
-  private readonly queue: { at: number; run: () => void }[] = [];
+  /** What arrives in each millisecond. */
+  private readonly queue = new Map<number, (() => void)[]>();
   private readonly next: () => number[];
   now = 0;
   sent = 0;
@@ -21,7 +22,12 @@ class Network {
 
   travel(run: () => void): void {
     this.sent++;
-    for (const delay of this.next()) this.queue.push({ at: this.now + 1 + delay, run });
+    for (const delay of this.next()) {
+      const at = this.now + 1 + delay;
+      const others = this.queue.get(at);
+      if (others === undefined) this.queue.set(at, [run]);
+      else others.push(run);
+    }
   }
 
   /** Runs until nothing is to be done; `tick` is called every two milliseconds. */
@@ -29,9 +35,8 @@ class Network {
     while (!isDone()) {
       if (this.now > 1e6) throw new Error("the network never ends");
       this.now++;
-      const due = this.queue.filter(({ at }) => at <= this.now);
-      for (const one of due) this.queue.splice(this.queue.indexOf(one), 1);
-      for (const { run } of due) run();
+      for (const run of this.queue.get(this.now) ?? []) run();
+      this.queue.delete(this.now);
       if (this.now % 2 === 0) tick();
     }
   }

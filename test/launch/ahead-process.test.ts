@@ -16,6 +16,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { environment } from "../cli/heddle-process.ts";
+import { partOf } from "../support/sample.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 let folder = "";
@@ -270,7 +271,7 @@ console.log(how, new Noted().value, seen.join());`,
     ],
   ];
 
-  test.each(cases)("%s: %s", async (_what, wanted, files, printed) => {
+  test.each(partOf(cases, 2))("%s: %s", async (_what, wanted, files, printed) => {
     write({ "how.ts": how, ...files });
     // From nothing, and from the cache.
     for (let round = 0; round < 2; round++) {
@@ -386,7 +387,7 @@ await import(
     ],
   ];
 
-  test.each(cases)("%s", async (_what, files, said) => {
+  test.each(partOf(cases, 2, 1))("%s", async (_what, files, said) => {
     write(files);
     const { status, stderr } = await run();
     for (const text of said) expect(stderr).toContain(text.replaceAll("{folder}", folder));

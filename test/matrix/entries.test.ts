@@ -3,8 +3,17 @@
 import { entries, type Matrix, rand } from "heddle/matrix";
 import { expect, test } from "vitest";
 
+const known = new Map<string, ReturnType<typeof make>>();
+
 /** Entries in the order of rows, or shuffled; row `heavy` has a third of them. */
-function made(count: number, rows: number, columns: number, ordered: boolean) {
+function made(...[count, rows, columns, ordered]: Parameters<typeof make>): ReturnType<typeof make> {
+  const key = `${count} ${rows} ${columns} ${ordered}`;
+  const found = known.get(key) ?? make(count, rows, columns, ordered);
+  known.set(key, found);
+  return found;
+}
+
+function make(count: number, rows: number, columns: number, ordered: boolean) {
   const values = rand(count, 1, { seed: 7, distribution: "normal" }).dataSync();
   const places = rand(count, 2, { seed: 8 }).dataSync();
   const heavy = rows >> 1;

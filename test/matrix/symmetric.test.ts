@@ -3,8 +3,11 @@
 import { jit, matmul, type Tensor, tensor, transpose } from "heddle";
 import { expect, test } from "vitest";
 
-const numbers = (length: number, seed: number): number[] =>
-  Array.from({ length }, (_unused, at) => Math.fround(Math.sin(seed + at * 1.7) * 3));
+function numbers(length: number, seed: number): Float64Array {
+  const made = new Float64Array(length);
+  for (let at = 0; at < length; at++) made[at] = Math.fround(Math.sin(seed + at * 1.7) * 3);
+  return made;
+}
 
 const gram = jit((x: Tensor, y: Tensor) => matmul(transpose(x), y));
 const outer = jit((x: Tensor, y: Tensor) => matmul(x, transpose(y)));
@@ -12,10 +15,10 @@ const ownGram = jit((x: Tensor) => matmul(transpose(x), x));
 const ownOuter = jit((x: Tensor) => matmul(x, transpose(x)));
 
 /** The first place where two results differ; -1 if there is none. */
-const firstDifference = (found: ArrayLike<unknown>, wanted: ArrayLike<unknown>): number =>
-  Array.from({ length: Math.max(found.length, wanted.length) }).findIndex(
-    (_unused, at) => !Object.is(found[at], wanted[at]),
-  );
+function firstDifference(found: ArrayLike<unknown>, wanted: ArrayLike<unknown>): number {
+  for (let at = 0; at < Math.max(found.length, wanted.length); at++) if (!Object.is(found[at], wanted[at])) return at;
+  return -1;
+}
 
 // Below the least size, at it, of few and many tiles; sums of one block, of several, and of pieces on several threads.
 const sizes = [31, 32, 100, 257].flatMap((columns) =>
@@ -26,11 +29,11 @@ test.each(sizes.flatMap((size) => (["f32", "f64"] as const).map((dtype) => ({ ..
   "$dtype[$rows, $columns]",
   ({ rows, columns, dtype }) => {
     const shape = [rows, columns];
-    const [x, copy] = [0, 1].map(() => tensor(numbers(rows * columns, rows), { shape, dtype })) as [never, never];
+    const data = numbers(rows * columns, rows);
+    const [x, copy] = [0, 1].map(() => tensor(data, { shape, dtype })) as [never, never];
     const [found, wanted] = [ownGram(x).dataSync(), gram(x, copy).dataSync()];
     expect(firstDifference(found, wanted)).toBe(-1);
     // A diagonal element is a sum of squares, computed here by itself.
-    const data = numbers(rows * columns, rows);
     const last = columns - 1;
     let sum = 0;
     for (let row = 0; row < rows; row++) sum += (data[row * columns + last] as number) ** 2;

@@ -12,7 +12,7 @@ describe.skipIf(missing !== undefined)("batches and tangents on the native execu
   const { evaluate, close } = nativeEvaluate(instructionSets()[0] ?? "scalar", 2, true);
   afterAll(close);
 
-  const batched = partOf(baseRows, 3, 2);
+  const batched = partOf(baseRows, 5, 2);
   const giving = batched.filter(({ fails }) => fails === undefined);
   const batches = grouped(
     evaluate,
@@ -23,7 +23,7 @@ describe.skipIf(missing !== undefined)("batches and tangents on the native execu
   });
 
   const differentiable = baseRows.filter((row) => row.gradient !== false || row.op === "while");
-  const smooth = partOf(differentiable, 3).map((row) => {
+  const smooth = partOf(differentiable, 5).map((row) => {
     const double = inDouble(row) ?? row;
     const moving = double.inputs.map(({ dtype }) => isFloat(dtype));
     return { name: `${row.op}: ${row.title}`, row, graph: rowGraph(double), inputs: rowInputs(double), moving };

@@ -96,14 +96,14 @@ const numbers = (tree: unknown): number[] =>
 const table = Object.entries(rows);
 
 describe("compiled", () => {
-  test.each(partOf(table, 2, 0))("%s", (_name, row) => {
+  test.each(partOf(table, 4, 0))("%s", (_name, row) => {
     const { params, x, apply } = prepared(row);
     expectClose(numbers(jit(apply)(params, x)), numbers(apply(params, x)), 1e-12);
   });
 });
 
 describe("a batch of batches", () => {
-  test.each(partOf(table, 2, 1))("%s", (_name, row) => {
+  test.each(partOf(table, 4, 1))("%s", (_name, row) => {
     const { params, x, apply, loss } = prepared(row);
     const other = x.dtype === "i32" ? x.mul(-1).add(4) : x.mul(-0.5).add(0.25);
     const both = [x, other].map((part) => part.reshape([1, ...part.shape]));
@@ -124,7 +124,7 @@ describe("a batch of batches", () => {
 });
 
 describe("the gradient of the gradient is that of differences", () => {
-  test.each(partOf(table, 2, 0))("%s", (_name, row) => {
+  test.each(partOf(table, 4, 2))("%s", (_name, row) => {
     const { params, x, loss } = prepared(row);
     const { leaves } = flattenTree(params, isTensor);
     const isFloat = x.dtype === "f64";
@@ -155,7 +155,7 @@ describe("on two devices, the batch in halves", () => {
   const axes = mesh({ data: 2 });
   const two = localRuntime({ axes: axes.axes });
   afterAll(() => two.close());
-  test.each(partOf(table, 2, 1))("%s", (_name, row) => {
+  test.each(partOf(table, 4, 3))("%s", (_name, row) => {
     const { params, x, loss } = prepared(row);
     const split = distribute(two, x.dataSync(), { dtype: x.dtype, shape: x.shape }, shardedOn(axes, { data: 0 }));
     const step = jit((given: Params, batch: Tensor) => ({

@@ -48,11 +48,11 @@ describe("every op on a batch", () => {
     expect(Object.keys(withoutBatch).sort()).toEqual(none.sort());
   });
 
-  it.each(partOf(batchedRows, 3))("$name", ({ row, batched }) => runBatched(row, batched, evaluateGraph));
+  it.each(partOf(batchedRows, 5))("$name", ({ row, batched }) => runBatched(row, batched, evaluateGraph));
 
   it("is written as StableHLO", () => {
     const giving = batchedRows.filter(({ row: { fails } }) => fails === undefined);
-    for (const { row, batched } of partOf(giving, 3, 1))
+    for (const { row, batched } of partOf(giving, 5, 1))
       expect(stablehloText(onBatch(rowGraph(row), batched, batchSize))).toContain("func.func");
   });
 

@@ -59,8 +59,17 @@ const outline = ({ steps }: Program): string =>
     })
     .join(" ");
 
-const planOf = (schedule: string, microBatches = 4) =>
-  compiled(perceptron(), optimizers()["momentum"] as never, "f32", { schedule, microBatches }).pipeline;
+const known = new Map<string, ReturnType<typeof compiled>["pipeline"]>();
+
+/** Compiled once for all tests, which only read it. */
+function planOf(schedule: string, microBatches = 4): ReturnType<typeof compiled>["pipeline"] {
+  const key = `${schedule} ${microBatches}`;
+  const pipeline =
+    known.get(key) ??
+    compiled(perceptron(), optimizers()["momentum"] as never, "f32", { schedule, microBatches }).pipeline;
+  known.set(key, pipeline);
+  return pipeline;
+}
 
 describe("the programs of a pipeline", () => {
   // The test's step also returns the gradients, which every stage is sent after the update.

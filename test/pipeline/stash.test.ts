@@ -29,6 +29,7 @@ import {
 import { flattenTree, unflattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
+import { partOf } from "../support/sample.ts";
 import { batch, type Network, optimizers, perceptron, rows, type State, start } from "./networks.ts";
 
 const network: Network = { ...perceptron(), stages: { 0: 0, 2: 1, 4: 2 } };
@@ -183,21 +184,21 @@ type Row = [
 ];
 
 const executors = ["reference", ...(missing === undefined ? (["native"] as const) : [])] as const;
-test.each<Row>(
-  executors.flatMap((executor): Row[] => [
-    ["momentum", 4, { stage: 3 }, executor],
-    ["adam", 8, { stage: 3 }, executor],
-    ["adam", 2, { stage: 3 }, executor],
-    ["momentum", 2, { stage: 3, data: 2 }, executor],
-    ["momentum", 4, { stage: 3, data: 2 }, executor],
-    ["adam", 4, { stage: 3, data: 2 }, executor, "pipedream", "fully sharded"],
-    ["adam", 8, { stage: 3 }, executor, "vertical sync"],
-    ["momentum", 4, { stage: 3, data: 2 }, executor, "vertical sync"],
-    ["adam", 16, { stage: 3 }, executor, "two versions"],
-    ["adam", 16, { stage: 3 }, executor, "two versions, updates after 8"],
-    ["momentum", 8, { stage: 3, data: 2 }, executor, "two versions", "fully sharded"],
-  ]),
-)(
+// Their number is odd: a half has each with one of the two executors.
+const table = executors.flatMap((executor): Row[] => [
+  ["momentum", 4, { stage: 3 }, executor],
+  ["adam", 8, { stage: 3 }, executor],
+  ["adam", 2, { stage: 3 }, executor],
+  ["momentum", 2, { stage: 3, data: 2 }, executor],
+  ["momentum", 4, { stage: 3, data: 2 }, executor],
+  ["adam", 4, { stage: 3, data: 2 }, executor, "pipedream", "fully sharded"],
+  ["adam", 8, { stage: 3 }, executor, "vertical sync"],
+  ["momentum", 4, { stage: 3, data: 2 }, executor, "vertical sync"],
+  ["adam", 16, { stage: 3 }, executor, "two versions"],
+  ["adam", 16, { stage: 3 }, executor, "two versions, updates after 8"],
+  ["momentum", 8, { stage: 3, data: 2 }, executor, "two versions", "fully sharded"],
+]);
+test.each<Row>(partOf(table, 2))(
   "%s, %i micro-batches on %j (%s), %s: the parameters of one device with gradients as late",
   async (name, microBatches, axes, executor, kind = "pipedream", more?) => {
     const rule: Rule = rules[kind];

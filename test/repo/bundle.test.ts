@@ -20,6 +20,7 @@ import { build as vite } from "vite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import webpack from "webpack";
 import { version } from "../../src/util/version.ts";
+import { isWhole } from "../support/sample.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const native = join(root, "native/npm/linux-x64-gnu");
@@ -112,7 +113,9 @@ describe.skipIf(!existsSync(join(root, "dist/.stamp")))("a program in one file w
     for (const each of [folder, kept]) rmSync(each, { recursive: true, force: true });
   });
 
-  test.each(bundlers)("%j train and save", async (files, bundle) => {
+  // Rollup is in Vite, and takes as long again: `npm run test:grids` has it by itself, too.
+  const some = isWhole() ? bundlers : bundlers.filter(([files]) => !files.includes("rollup/program.mjs"));
+  test.each(some)("%j train and save", async (files, bundle) => {
     await bundle();
     for (const file of files) {
       // From elsewhere: the native package is found beside the program.

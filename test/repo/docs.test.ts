@@ -1,7 +1,7 @@
 /**
  * Every TypeScript block of README and docs compiles as a strict user's file, and runs: under `heddle run`, the blocks of a page one after
  * another in one folder, with a MNIST of 1,000 images. What a block reads that none before wrote is in `docs-files.ts`. `npm run test:processes`
- * runs each third page, `npm run test:grids` all.
+ * runs each fifth page, `npm run test:grids` all.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -67,7 +67,7 @@ test("all blocks compile under strict rules", () => {
   expect({ status, stdout }).toEqual({ status: 0, stdout: "" });
 });
 
-test.each(partOf(withScripts, 3))("the blocks of %s run", async (page) => {
+test.each(partOf(withScripts, 5))("the blocks of %s run", async (page) => {
   await filesOf(page, folderOf(page));
   const { status, stdout, stderr } = heddle(["run", "page.ts"], { HEDDLE_DATA: join(folder, "mnist") }, folderOf(page));
   const ran = scriptsOf(page).filter(({ place }) => stdout.includes(`ran ${place}\n`));

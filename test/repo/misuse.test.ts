@@ -84,13 +84,13 @@ test.each([...functionsOf(heddle), ...methods].filter(([name]) => !inside.includ
   for (const [place, first] of mistakes.entries()) {
     const made = attempt(name, fn, [first]);
     // Of what comes second, and of what is made, another part for each mistake.
-    for (const second of partOf(some, 3, place)) attempt(name, fn, [first, second]);
+    for (const second of partOf(some, 6, place)) attempt(name, fn, [first, second]);
     attempt(name, fn, [matrix, matrix, first]);
     for (const method of ["init", "apply", "update"]) {
       const inner = (made as { [name: string]: unknown } | undefined | null)?.[method];
       if (typeof made === "function" || typeof inner !== "function" || made instanceof heddle.Tensor) continue;
       const call = (...args: unknown[]) => (inner as (...args: unknown[]) => unknown).apply(made, args);
-      for (const [given, other] of partOf([...mistakes.entries()], 3, place))
+      for (const [given, other] of partOf([...mistakes.entries()], 6, place))
         attempt(`${name}().${method}`, call, [other, mistakes.at(-given)]);
     }
   }

@@ -14,7 +14,7 @@ import { amongConvolutions, layoutOrders, layouts, network } from "./layouts.ts"
 // 120 orders of three spatial dims for each row.
 const manyMinutes = 30 * 60_000;
 /** Each that many of the orders is taken where a part is run. */
-const steps: { readonly [spatial: number]: number } = { 1: 3, 2: 12, 3: 60 };
+const steps: { readonly [spatial: number]: number } = { 1: 6, 2: 24, 3: 60 };
 /** Networks of two spatial dims where a part is run, of 13,824. */
 const networks = 1000;
 

@@ -9,6 +9,7 @@ import { formatRules, simplifyOrder } from "../../src/passes/index.ts";
 import { pathOrder, RewriteTrace, rewriteGraph, rule } from "../../src/rewrite/index.ts";
 import { baseRows, rowGraph, rows } from "../ops/table.ts";
 import { rowGradient } from "../support/row.ts";
+import { partOf } from "../support/sample.ts";
 import { difference, makeTensor } from "../support/tensors.ts";
 import { amongConvolutions, convolve, layouts, network } from "./layouts.ts";
 
@@ -50,7 +51,8 @@ describe("passes come to an end", () => {
   it.each([1, 2, 3])("on every op behind convolutions of any layout, of %i spatial dims", (spatial) => {
     const all = layouts(spatial, 500);
     let moved = 0;
-    for (const [index, row] of baseRows.entries()) {
+    const part = partOf([...baseRows.entries()], 3, spatial);
+    for (const [index, row] of part) {
       // Nothing to convolve.
       if (row.inputs.some(({ shape }) => shape.includes(0))) continue;
       const graph = amongConvolutions(row, all[(index * 7) % all.length] as string);
@@ -58,7 +60,7 @@ describe("passes come to an end", () => {
       verifyGraph(after);
       if (after !== graph) moved++;
     }
-    expect(moved).toBeGreaterThan(300);
+    expect(moved).toBeGreaterThan(part.length / 3);
   });
 
   it("on the gradient of every op", () => {

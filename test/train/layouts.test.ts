@@ -15,6 +15,7 @@ import { resolveOptions } from "../../src/train/resolve-options.ts";
 import { flattenTree } from "../../src/util/tree.ts";
 import { missing } from "../native/evaluate.ts";
 import { expectClose } from "../support/close.ts";
+import { partOf } from "../support/sample.ts";
 import { bars, options } from "./synthetic.ts";
 
 let folder = "";
@@ -70,21 +71,32 @@ const cases: readonly [string, Record<string, number>, TrainOptions["layout"] & 
   ["the pair, and all else fully sharded", { data: 2, model: 2 }, [pair, layouts.fullySharded()]],
 ];
 
-describe.each(["reference", ...(missing === undefined ? (["native"] as const) : [])] as const)(
-  "%s executor",
-  (executor) => {
-    describe.each(Object.entries(optimizers))("%s", (_name, optimizer) => {
-      let alone: Trained;
-      beforeAll(async () => {
-        alone = await trained({ executor, optimizer });
-      });
+const executors = ["reference", ...(missing === undefined ? (["native"] as const) : [])] as const;
+type Executor = (typeof executors)[number];
+type OptimizerName = keyof typeof optimizers;
 
-      test.each(cases)("%s gives the answer of one device", async (_what, axes, layout) => {
-        const apart = await trained({ executor, optimizer, mesh: mesh(axes), layout });
-        expectClose(apart.losses, alone.losses, 1e-9);
-        expectClose(apart.values, alone.values, 1e-9);
-      });
-    });
+const known = new Map<string, Promise<Trained>>();
+/** A training on one device, which several rows are compared with. */
+function onOne(executor: Executor, optimizer: OptimizerName): Promise<Trained> {
+  const key = `${executor} ${optimizer}`;
+  const alone = known.get(key) ?? trained({ executor, optimizer: optimizers[optimizer] });
+  known.set(key, alone);
+  return alone;
+}
+
+const rows = executors.flatMap((executor) =>
+  (Object.keys(optimizers) as OptimizerName[]).flatMap((optimizer) =>
+    cases.map(([what, axes, layout]) => [what, optimizer, executor, axes, layout] as const),
+  ),
+);
+// A third has each case, now with one executor and optimizer, now with another.
+test.each(partOf(rows, 3))(
+  "%s gives the answer of one device, %s, %s",
+  async (_what, optimizer, executor, axes, layout) => {
+    const alone = await onOne(executor, optimizer);
+    const apart = await trained({ executor, optimizer: optimizers[optimizer], mesh: mesh(axes), layout });
+    expectClose(apart.losses, alone.losses, 1e-9);
+    expectClose(apart.values, alone.values, 1e-9);
   },
 );
 
@@ -98,13 +110,14 @@ const oddTask = { model: odd(), data: bars(61, { size: 9 }).shuffle().batch(16),
 /** The faster executor. */
 const executor = missing === undefined ? "native" : "reference";
 
-test.each<[string, Record<string, number>, TrainOptions["layout"] & object]>([
+const hosts: [string, Record<string, number>, TrainOptions["layout"] & object][] = [
   ["a batch over hosts and devices", { hosts: 2, data: 2 }, []],
   ["hybrid: sharded within hosts, whole across", { hosts: 2, data: 2 }, layouts.fullySharded()],
   ["hybrid, of the optimizer state", { hosts: 2, data: 2 }, layouts.shardedState()],
   ["hybrid, and the pair", { hosts: 2, data: 2, model: 2 }, [pair, layouts.fullySharded()]],
-])("%s gives the answer of one device", async (_what, axes, layout) => {
-  const alone = await trained({ executor, optimizer: optimizers.adam });
+];
+test.each(partOf(hosts, 2, 1))("%s gives the answer of one device", async (_what, axes, layout) => {
+  const alone = await onOne(executor, "adam");
   const apart = await trained({ executor, optimizer: optimizers.adam, mesh: mesh(axes), layout });
   expectClose(apart.losses, alone.losses, 1e-9);
   expectClose(apart.values, alone.values, 1e-9);
@@ -116,12 +129,13 @@ describe("dims and batches that do not divide", () => {
     alone = await trained({ ...oddTask, executor });
   });
 
-  test.each<[string, Record<string, number>, TrainOptions["layout"] & object, TrainOptions["executor"] & string]>([
+  const rows: [string, Record<string, number>, TrainOptions["layout"] & object, TrainOptions["executor"] & string][] = [
     ["fully sharded", { data: 2 }, layouts.fullySharded(), executor],
     ["fully sharded over four", { data: 4 }, layouts.fullySharded(), "reference"],
     ["optimizer state sharded over four", { data: 4 }, layouts.shardedState(), executor],
     ["hybrid", { hosts: 2, data: 2 }, layouts.fullySharded(), executor],
-  ])("%s gives the answer of one device", async (_what, axes, layout, runs) => {
+  ];
+  test.each(partOf(rows, 2, 1))("%s gives the answer of one device", async (_what, axes, layout, runs) => {
     const apart = await trained({ ...oddTask, executor: runs, mesh: mesh(axes), layout, clip: { norm: 1e3 } });
     expectClose(apart.losses, alone.losses, 1e-9);
     expectClose(apart.values, alone.values, 1e-9);
@@ -237,7 +251,7 @@ describe("checkpoints", () => {
     uninterrupted = await trained({});
   });
 
-  test.each([
+  const pairs = [
     ["fully sharded", "one device", { mesh: mesh({ data: 2 }), layout: layouts.fullySharded() }, {}],
     ["one device", "fully sharded", {}, { mesh: mesh({ data: 4 }), layout: layouts.fullySharded() }],
     ["with sharded state", "one device", { mesh: mesh({ data: 2 }), layout: layouts.shardedState() }, {}],
@@ -248,7 +262,8 @@ describe("checkpoints", () => {
       { mesh: mesh({ data: 3 }), layout: layouts.fullySharded() },
     ],
     ["split by model", "split by data", { mesh: mesh({ model: 2 }), layout: pair }, { mesh: mesh({ data: 2 }) }],
-  ] as const)("written %s, read %s", async (_from, _to, first, second) => {
+  ] as const;
+  test.each(partOf(pairs, 3))("written %s, read %s", async (_from, _to, first, second) => {
     const checkpoint = { directory: folder };
     await trained({ ...first, checkpoint, epochs: 1 });
     const resumed = await trained({ ...second, checkpoint, resume: true });

@@ -121,7 +121,7 @@ function uninterrupted(name: string, executor: Executor = "reference"): Promise<
 
 describe.each(executors)("%s executor", (executor) => {
   // Another part on each executor.
-  test.each(partOf(Object.keys(meshes).slice(1), 2, executor === "reference" ? 0 : 1))(
+  test.each(partOf(Object.keys(meshes).slice(1), 3, executor === "reference" ? 0 : 1))(
     "%s: trains and evaluates as one device does",
     async (name) => {
       const [alone, apart] = [await uninterrupted("one device", executor), await uninterrupted(name, executor)];
@@ -200,7 +200,7 @@ describe("a plan in a file", () => {
     },
   );
 
-  test.each(partOf(splits, 2))("%s: its layouts, or all of it, have the bits of the options", async (name, axes) => {
+  test.each(partOf(splits, 3))("%s: its layouts, or all of it, have the bits of the options", async (name, axes) => {
     const expected = await trained({ ...named(name), epochs: 1 });
     const settings = resolveOptions(task(named(name)));
     const { plan, graph } = planStep(settings, modelTypes(settings), axes);
@@ -215,7 +215,7 @@ describe("a plan in a file", () => {
 });
 
 describe("checkpoints", () => {
-  test.each(partOf([...Object.keys(meshes).slice(1, 5), "two stages times data, fully sharded"], 2))(
+  test.each(partOf([...Object.keys(meshes).slice(1, 5), "two stages times data, fully sharded"], 3, 1))(
     "%s: a run that goes on has the bits of one never interrupted",
     async (name) => {
       const whole = await uninterrupted(name);
@@ -239,7 +239,7 @@ describe("checkpoints", () => {
     ["fully sharded", "two stages times data, fully sharded"],
     ["two stages", "two stages times data, sharded state"],
   ] as const;
-  test.each(partOf(pairs, 3))("written by %s, read by %s", async (first, second) => {
+  test.each(partOf(pairs, 5, 1))("written by %s, read by %s", async (first, second) => {
     const checkpoint = { directory: folder };
     await trained({ ...named(first), checkpoint, epochs: 2 });
     const resumed = await trained({ ...named(second), checkpoint, resume: true });

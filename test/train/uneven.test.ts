@@ -1,7 +1,7 @@
 /** Batches that devices share unequally train as on one device: dropout, counts and means included. */
 
 import { layouts, losses, mesh, nn, optim, replicate, type Tensor, type TrainOptions, train } from "heddle";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { loadNative } from "../../src/executors/native/binding.ts";
 import { isTensor } from "../../src/functions/index.ts";
 import { formatLayout, type Mesh } from "../../src/plan/index.ts";
@@ -32,8 +32,12 @@ async function trained(axes: Mesh | undefined, executor: "native" | "reference")
 const meshes: readonly Mesh[] = [mesh({ data: 2 }), mesh({ data: 3 }), mesh({ data: 2 }, { shares: { data: [2, 1] } })];
 
 describe.skipIf("error" in loadNative())("uneven batches", () => {
+  let whole: Awaited<ReturnType<typeof trained>>;
+  beforeAll(async () => {
+    whole = await trained(undefined, "native");
+  });
+
   test.each(meshes)("mesh %j", async (axes) => {
-    const whole = await trained(undefined, "native");
     const split = await trained(axes, "native");
     expect(split.losses).toHaveLength(6);
     expectClose(split.losses, whole.losses, 1e-9);
@@ -74,6 +78,10 @@ describe.skipIf("error" in loadNative())("parameters in unequal parts", () => {
     );
     return { numbers: [...found, result.history.at(-1)?.validation?.loss as number, ...values.flat()], layouts };
   };
+  let alone: Awaited<ReturnType<typeof run>>;
+  beforeAll(async () => {
+    alone = await run({});
+  });
   const pair = layouts.named({ "1.*": { model: 0 }, "4.weight": { model: 1 } });
   test.each<[Mesh, NonNullable<TrainOptions["layout"]>, { [name: string]: string }]>([
     [mesh({ model: 2 }), pair, { "1.weight": "S(0:4+3)", "1.bias": "S(0:4+3)", "4.weight": "S(1:4+3)" }],
@@ -87,7 +95,7 @@ describe.skipIf("error" in loadNative())("parameters in unequal parts", () => {
     ],
     [mesh({ data: 2, model: 2 }), [pair, layouts.fullySharded()], { "1.weight": "R S(0:4+3)", "4.bias": "R R" }],
   ])("layouts.named on %j trains as one device does", async (axes, layout, expected) => {
-    const [alone, apart] = [await run({}), await run({ mesh: axes, layout })];
+    const apart = await run({ mesh: axes, layout });
     expectClose(apart.numbers, alone.numbers, 1e-9);
     expect(apart.layouts).toMatchObject(expected);
   });

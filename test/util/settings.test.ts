@@ -57,8 +57,9 @@ describe("the environment", () => {
   });
 
   test("a misspelt name is a warning, once", async () => {
-    vi.resetModules();
-    const { warnOfUnknown } = await import("../../src/util/settings.ts");
+    // A copy of its own, which has not warned of anything.
+    const fresh = "../../src/util/settings.ts?fresh";
+    const { warnOfUnknown } = (await import(fresh)) as typeof import("../../src/util/settings.ts");
     const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => undefined);
     vi.stubEnv("HEDDLE_THREDS", "2");
     for (let round = 0; round < 2; round++) warnOfUnknown();
