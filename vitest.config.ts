@@ -9,6 +9,7 @@ const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta
 
 /** Suites that do little but start processes and wait for them, and long ones that repeat what others test in other ways. */
 const processes = [
+  "test/matrix/distributed/process.test.ts",
   "test/cache/process.test.ts",
   "test/checkpoints/kill.test.ts",
   "test/checkpoints/process.test.ts",

@@ -65,8 +65,8 @@ export const layers: readonly (readonly string[])[] = [
   ["cli"],
 ];
 
-/** Imports inside one group that are meant: lowering turns a program into kernel calls, StableHLO has its mesh axes. */
-const allowedInGroup: ReadonlySet<string> = new Set(["lower → program", "hlo → program"]);
+/** Imports inside one group that are meant: lowering turns a program into kernel calls, StableHLO has its mesh axes, matrices in blocks exchange them. */
+const allowedInGroup: ReadonlySet<string> = new Set(["lower → program", "hlo → program", "matrix → comm"]);
 
 /** What needs Node; all other modules run in a browser. Folders end in a slash. */
 const needNode: readonly string[] = [

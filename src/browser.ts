@@ -33,6 +33,7 @@ export {
   type IterationPlace,
   iterate,
   type LeftParts,
+  type LineagePlace,
   layouts,
   type NamedLosses,
   type PipelineTraining,
@@ -50,6 +51,7 @@ export {
   type TrainStart,
   train,
   type WeightedLoss,
+  withLineage,
 } from "./train/browser.ts";
 export type { ErrorCode } from "./util/error-codes.ts";
 export { HeddleError } from "./util/errors.ts";

@@ -7,5 +7,6 @@ export { isTracing, type TracedFunction, traceFunction } from "../tensor/tracing
 export { compileFunction } from "../tensor/transforms.ts";
 export { toIndices } from "./indices.ts";
 export * from "./public.ts";
+export { type RowBlock, randomRows } from "./random-uniform.ts";
 export { resampled, type TapKernel, type Taps, tapsOf } from "./resize.ts";
 export { type Sampling, sampleAt } from "./sampling.ts";

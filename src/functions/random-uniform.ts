@@ -65,15 +65,28 @@ export interface FloatOptions {
   readonly dtype?: DType;
 }
 
+/** A block of rows of a matrix that has `of` rows; the block begins at row `from`. */
+export interface RowBlock {
+  readonly from: number;
+  readonly of: number;
+}
+
+/** Random words of a shape, or of a block among those of the matrix. */
+function bitsOf(from: Node, shape: Shape, stream: number, rows: RowBlock | undefined): Node {
+  if (rows === undefined) return ops.randomBits(from, shape, { stream });
+  const start = ops.concat([ops.full("i32", [1], rows.from), ops.full("i32", [1], 0)], 0);
+  return ops.call("randomBits", [from, start], { shape, total: [rows.of, ...shape.slice(1)], stream });
+}
+
 const unitBits = { f32: 24, f16: 11, bf16: 8 };
 
 /** Numbers in [0, 1), multiples of 2^-bits with as many bits as the dtype holds, so that none is rounded up to 1. */
-function buildUnit(from: Node, shape: Shape, dtype: DType): Node {
+function buildUnit(from: Node, shape: Shape, dtype: DType, rows?: RowBlock): Node {
   const part = (words: Node, bits: number, exponent: number): Node =>
     ops.mul(ops.cast(bits === 32 ? words : ops.shiftRight(words, 32 - bits), dtype), 2 ** -exponent);
-  const words = ops.randomBits(from, shape);
+  const words = bitsOf(from, shape, 0, rows);
   // f64 takes 32 bits of one word and 21 of another stream.
-  if (dtype === "f64") return ops.add(part(words, 32, 32), part(ops.randomBits(from, shape, { stream: 2 }), 21, 53));
+  if (dtype === "f64") return ops.add(part(words, 32, 32), part(bitsOf(from, shape, 2, rows), 21, 53));
   const bits = unitBits[dtype as "f32"];
   return part(words, bits, bits);
 }
@@ -119,12 +132,12 @@ export function uniform(
   return operate("random.uniform", buildUniform, [from], shape, min + 0, max + 0, dtype);
 }
 
-function buildNormal(from: Node, shape: Shape, dtype: DType): Node {
+function buildNormal(from: Node, shape: Shape, dtype: DType, rows?: RowBlock): Node {
   // 8 or 11 bits would give no tails.
   if (isHalf(dtype)) return ops.cast(buildNormal(from, shape, "f32"), dtype);
   // Box and Muller, with 1 - u so that the logarithm never sees 0.
-  const radius = buildUnit(ops.foldIn(from, 0), shape, dtype);
-  const angle = ops.mul(buildUnit(ops.foldIn(from, 1), shape, dtype), 2 * Math.PI);
+  const radius = buildUnit(ops.foldIn(from, 0), shape, dtype, rows);
+  const angle = ops.mul(buildUnit(ops.foldIn(from, 1), shape, dtype, rows), 2 * Math.PI);
   return ops.mul(ops.sqrt(ops.mul(ops.log(ops.sub(1, radius)), -2)), ops.cos(angle));
 }
 
@@ -137,6 +150,10 @@ export function normal(from: Tensor, shape: Shape, options: FloatOptions = {}): 
   checkFloats("random.normal", shape, options, []);
   return operate("random.normal", buildNormal, [from], shape, options.dtype ?? "f32");
 }
+
+/** A block of the rows that `uniform` or `normal` give in f64 for the whole matrix. `shape` is that of the block. */
+export const randomRows = (from: Tensor, shape: Shape, kind: "uniform" | "normal", rows: RowBlock): Tensor =>
+  operate(`random.${kind}`, kind === "normal" ? buildNormal : buildUnit, [from], shape, "f64", rows);
 
 function buildBernoulli(from: Node, probability: number, shape: Shape): Node {
   const below = Math.round(probability * 2 ** 32);

@@ -23,6 +23,7 @@ export {
 export { onnxOps } from "../adapters/onnx/ops.ts";
 export { type TensorOrHost, toHost, toTensor } from "./host-tensors.ts";
 export { type LoadPyTorchOptions, type LoadVariablesOptions, loadPyTorch, loadVariables } from "./load-variables.ts";
+export { type ReadMatrixOptions, readMatrix } from "./matrices.ts";
 export {
   decodeNpy,
   encodeNpy,

@@ -16,7 +16,7 @@ import {
 } from "./expression.ts";
 import { type Axis, apply, binary, checkAxis, checked, checkRange, Matrix, type MatrixLike, unary } from "./matrix.ts";
 import { others } from "./operators.ts";
-import { applied, evaluateExpressions, recorded, tensorOf } from "./programs.ts";
+import { applied, evaluateExpressions, gatherFor, recorded, tensorOf } from "./programs.ts";
 
 /**
  * A matrix of rows, of numbers (one column), or of a tensor f64[rows, columns] (others are cast; a vector is one column).
@@ -298,6 +298,7 @@ export function gradient(
     evaluateExpressions([value.expression]);
     return value;
   });
+  gatherFor([value.expression], new Set(given));
   const slopes = grad((tensors: readonly Tensor[]) => {
     const at = new Map(given.map((expression, index) => [expression, tensors[index] as Tensor]));
     return (applied([value.expression], at)[0] as Tensor).reshape([]);

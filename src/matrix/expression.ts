@@ -27,16 +27,25 @@ export interface Operator {
   readonly rows?: (dims: readonly (RowDim | undefined)[], attrs: MatrixAttrs) => RowDim | "sum" | undefined;
   /** Whether the result is another view of the operand, which takes no time. */
   readonly view?: true;
+  /** Whether each element depends on those of its place alone; operands of one row or column are repeated. */
+  readonly elementwise?: true;
   /** Whether it reads its operands in a loop of its own, as products and aggregates do. */
   readonly reads?: true;
   /** Floating-point operations, roughly; default the number of elements of the result and of the inputs. */
   readonly work?: (inputs: readonly Expression[], size: Size) => number;
 }
 
-/** A value that is kept between programs: elements on the host, a tensor, or both. */
+/** A value of which this process has a part, or none yet. */
+export interface Apart {
+  /** The elements, from all workers; each of them must ask. */
+  whole(): HostTensor;
+}
+
+/** A value that is kept between programs: elements on the host, a tensor, or blocks on the workers. */
 export interface Stored {
   host?: HostTensor | undefined;
   tensor?: Tensor | undefined;
+  apart?: Apart | undefined;
 }
 
 /** A node of the lazy graph: either stored, or an operator on other expressions. */
@@ -63,6 +72,7 @@ export const formatSize = ([rows, columns]: Size): string => `${rows}x${columns}
 export function hostOf(stored: Stored): HostTensor {
   const { tensor } = stored;
   stored.host ??= tensor && { dtype: tensor.dtype, shape: tensor.shape, data: tensor.dataSync() };
+  stored.host ??= stored.apart?.whole();
   if (stored.host === undefined) throw new HeddleError("trace", "a matrix without a value was read");
   return stored.host;
 }

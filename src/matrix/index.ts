@@ -29,6 +29,7 @@ export {
   where,
   zeros,
 } from "./create.ts";
+export { type ConnectOptions, connect, rowBlocks } from "./distributed/workers.ts";
 export { type Axis, aggregate, binary, cumulative, Matrix, type MatrixLike, unary } from "./matrix.ts";
 export type { AggregateName, BinaryName, CumulativeName, UnaryName } from "./operators.ts";
 export { type MatrixProgram, matrixPrograms } from "./programs.ts";

@@ -10,7 +10,8 @@ const mostElements = 2 ** 21;
 export function inspectMatrix({ size, operator, stored }: Expression): string {
   if (operator?.kept === true) return `Matrix(${formatSize(size)}, entries)`;
   const head = `Matrix(${formatSize(size)})`;
-  const { host, tensor } = stored ?? {};
+  const { host, tensor, apart } = stored ?? {};
+  if (apart !== undefined && host === undefined) return `${head} (in blocks on the workers)`;
   if (host !== undefined && cells(size) <= mostElements)
     return `${head} ${formatValues(size, "f64", host.data, head.length + 1)}`;
   if (host !== undefined) return `${head} (too large to show; await data())`;

@@ -18,6 +18,7 @@ import {
   numberExpression,
   type Operator,
   type Size,
+  type Stored,
 } from "./expression.ts";
 import { inspectMatrix } from "./inspect.ts";
 import {
@@ -102,8 +103,8 @@ export class Matrix {
   /** The elements, row-major. */
   async data(): Promise<Float64Array> {
     evaluateExpressions([this.expression]);
-    const { stored } = this.expression;
-    return (stored?.host?.data ?? (await stored?.tensor?.data())) as Float64Array;
+    const stored = this.expression.stored as Stored;
+    return (stored.host?.data ?? (await stored.tensor?.data()) ?? hostOf(stored).data) as Float64Array;
   }
 
   /** The elements as rows. */

@@ -17,6 +17,7 @@ const operator = (name: string, build: Build, work?: Operator["work"], more?: Pa
 
 /** Each element depends on those of its place, so all rows have to lie along one dim. */
 const rowByRow: Partial<Operator> = {
+  elementwise: true,
   rows: (dims) => {
     const [first, second] = new Set(dims.filter((dim) => dim !== undefined));
     return second === undefined ? first : undefined;

@@ -25,6 +25,40 @@ import { others } from "./operators.ts";
 import { planRows, type Stage, type Step, textOfPass } from "./rows/plan.ts";
 import { runStages } from "./rows/run.ts";
 
+/** A step of a program, by its number, or a change of form before it. */
+export interface TogetherLine {
+  readonly step?: number;
+  readonly how: string;
+  readonly bytes?: number;
+}
+
+/** How workers compute a program together, for people. */
+export interface Together {
+  /** The physical operator of each step that is computed, and changes of form with the bytes that all workers send. */
+  readonly lines: readonly TogetherLine[];
+  /** Bytes that all workers send in the first run, by the formulas. */
+  readonly bytes: number;
+  /** Bytes that all workers send in all runs, by the formulas. */
+  predicted: number;
+  /** Bytes that this worker has sent in all runs. */
+  sent: number;
+}
+
+/** Runs programs with other workers. */
+export interface Conductor {
+  /** The number of workers. */
+  readonly size: number;
+  /** The results; undefined where each worker is to run the program by itself. */
+  run(program: MatrixProgram, inputs: readonly Stored[]): readonly Stored[] | undefined;
+}
+
+let conductor: Conductor | undefined;
+
+/** From now on `next` runs programs, or nobody but this process. */
+export function conductedBy(next: Conductor | undefined): void {
+  conductor = next;
+}
+
 /** A program for one structure of expressions. */
 export interface MatrixProgram {
   /** The operators with their results' sizes, for people. */
@@ -43,6 +77,8 @@ export interface MatrixProgram {
   readonly estimates: readonly (readonly string[])[];
   /** What is computed a block of rows at a time, as text; only compiled programs do so. */
   readonly passes: readonly string[];
+  /** How the workers of a run compute it together; undefined for a program that each computes by itself. */
+  together?: Together | undefined;
   /** @internal */
   readonly types: readonly TensorType[];
   /** @internal */
@@ -137,26 +173,31 @@ const estimateOf = ({ size, nonzeros }: Expression): readonly string[] => [
 ];
 
 /** The size of a matrix; positions are none. */
-const sizeOfMatrix = ({ dtype, shape }: TensorType): Size | undefined =>
+export const sizeOfMatrix = ({ dtype, shape }: TensorType): Size | undefined =>
   dtype === "f64" && shape.length === 2 ? (shape as unknown as Size) : undefined;
 
 /** The program that computes `roots`, and the stored expressions that are its inputs. */
 export function programOf(roots: readonly Expression[], isLeaf?: (expression: Expression) => boolean): Planned {
-  const { pending, leaves } = pendingOrder(roots, isLeaf);
+  const { pending: all, leaves } = pendingOrder(roots, isLeaf);
   const place = new Map<Expression, number>();
   for (const leaf of leaves) place.set(leaf, place.size);
-  for (const expression of pending) place.set(expression, place.size);
-  const steps = pending.map(({ operator, attrs, size, inputs }) => ({
-    operator: operator as Operator,
-    attrs,
-    size,
-    operands: inputs.map((input) => place.get(input) as number),
-  }));
+  const [pending, steps, lines]: [Expression[], Step[], string[]] = [[], [], []];
+  const known = new Map<string, number>();
+  for (const expression of all) {
+    const { operator, attrs, size, inputs } = expression as Expression & { readonly operator: Operator };
+    const operands = inputs.map((input) => place.get(input) as number);
+    const of = Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs);
+    const line = `${operator.name}${of}(${operands.join(",")}) ${formatSize(size)}`;
+    // Equal operations of equal operands are one step.
+    const same = known.get(line);
+    place.set(expression, same ?? leaves.length + steps.length);
+    if (same !== undefined) continue;
+    known.set(line, leaves.length + steps.length);
+    pending.push(expression);
+    steps.push({ operator, attrs, size, operands });
+    lines.push(line);
+  }
   const outputs = roots.map((root) => place.get(root) as number);
-  const lines = steps.map(
-    ({ operator, attrs, size, operands }) =>
-      `${operator.name}${Object.keys(attrs).length === 0 ? "" : JSON.stringify(attrs)}(${operands.join(",")}) ${formatSize(size)}`,
-  );
   const types = leaves.map(typeOf);
   const key = `${types.map(typeText).join(",")}|${lines.join(" ")}|${outputs.join(",")}`;
   let program = programs.get(key);
@@ -192,7 +233,7 @@ const largeBytes = 2 ** 30;
 /** Refuses a matrix that is made whole and cannot fit: a sum over it would take no memory, but hours. */
 function checkFits({ operator, size }: Expression): void {
   if (operator !== others.fill && operator !== others.random) return;
-  const bytes = 8 * cells(size);
+  const bytes = (8 * cells(size)) / (conductor?.size ?? 1);
   const limit = memoryLimit();
   if (bytes < largeBytes || bytes <= limit) return;
   throw new HeddleError(
@@ -213,7 +254,7 @@ export function evaluateExpressions(roots: readonly Expression[]): void {
   const stored = leaves.map((leaf) => leaf.stored as Stored);
   const started = performance.now();
   const before = program.compiles;
-  const results = run(program, stored);
+  const results = (isTracing() ? undefined : conductor?.run(program, stored)) ?? run(program, stored);
   const took = performance.now() - started;
   program.runs++;
   program.milliseconds += took;
@@ -247,13 +288,23 @@ function run(program: MatrixProgram, inputs: readonly Stored[]): Stored[] {
   return program.compiled(inputs.map(tensorOf)).map((value) => ({ tensor: value }));
 }
 
-/** Applies the program of `roots` to tensors in the place of some expressions, as part of a function that is being traced. */
-export function applied(roots: readonly Expression[], given: ReadonlyMap<Expression, Tensor>): Tensor[] {
+/** The program of `roots` over some expressions, whatever their values are, and over values that are there. */
+function programOver(roots: readonly Expression[], given: { has(expression: Expression): boolean }): Planned {
   const depends = dependents(roots, given);
-  const { program, leaves } = programOf(
+  return programOf(
     roots,
     (expression) => given.has(expression) || (expression.stored !== undefined && !depends.has(expression)),
   );
+}
+
+/** Reads from the workers what {@link applied} needs of them: while a function is traced, nothing is sent. */
+export function gatherFor(roots: readonly Expression[], given: ReadonlySet<Expression>): void {
+  for (const { stored } of programOver(roots, given).leaves) if (stored?.apart !== undefined) hostOf(stored);
+}
+
+/** Applies the program of `roots` to tensors in the place of some expressions, as part of a function that is being traced. */
+export function applied(roots: readonly Expression[], given: ReadonlyMap<Expression, Tensor>): Tensor[] {
+  const { program, leaves } = programOver(roots, given);
   return replay(
     program,
     leaves.map((leaf) => given.get(leaf) ?? tensorOf(leaf.stored as Stored)),

@@ -2,8 +2,11 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { dense, entries, Matrix } from "../matrix/index.ts";
+import { blockStart } from "../matrix/distributed/layout.ts";
+import { workersNow } from "../matrix/distributed/workers.ts";
+import { dense, entries, Matrix, rowBlocks } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
+import { indexRows, RowFile } from "./row-files.ts";
 import { withSchema } from "./schema.ts";
 import { boolean, double, Frame, int, kindOf, numberFrom, Scalar, string, type Value } from "./values.ts";
 
@@ -84,10 +87,13 @@ export function readFileValue(path: string, said: FileFacts): Value {
     ...Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined)),
   } as Partial<FileFacts>;
   if (!existsSync(path)) throw missingFile(path);
-  const text = textOfFile("read", path);
   const type =
     facts.dataType ??
     (facts.valueType !== undefined && facts.rows === undefined && facts.format === undefined ? "scalar" : "matrix");
+  const isCsv = (facts.format ?? (path.endsWith(".csv") ? "csv" : "text")) === "csv";
+  const blocks = type === "matrix" && isCsv ? csvBlocks(path, facts) : undefined;
+  if (blocks !== undefined) return blocks;
+  const text = textOfFile("read", path);
   if (type === "scalar") return scalarOf(path, text.trim(), facts.valueType ?? "string");
   const isMarket = text.startsWith("%%MatrixMarket");
   const format = facts.format ?? (isMarket ? "mm" : path.endsWith(".csv") ? "csv" : "text");
@@ -123,10 +129,10 @@ function scalarOf(path: string, text: string, type: string): Scalar {
   return /^int/i.test(type) ? int(value) : double(value);
 }
 
-const linesOf = (text: string): readonly (readonly [line: number, text: string])[] =>
+const linesOf = (text: string, before = 0): readonly (readonly [line: number, text: string])[] =>
   text
     .split("\n")
-    .flatMap((line, index) => (line.trim() === "" ? [] : [[index + 1, line.replace(/\r$/, "")] as const]));
+    .flatMap((line, index) => (line.trim() === "" ? [] : [[before + index + 1, line.replace(/\r$/, "")] as const]));
 
 const malformed = (path: string, line: number, what: string): HeddleError =>
   new HeddleError("format", `read: ${path}:${line}: ${what}`);
@@ -147,8 +153,37 @@ function placeOf(path: string, line: number, word: string): number {
   return value - 1;
 }
 
-function csvMatrix(path: string, text: string, { header, separator = ",", rows, columns }: Partial<FileFacts>): Matrix {
-  const lines = linesOf(text).slice(header === true ? 1 : 0);
+/** A csv file of which each worker reads its rows; undefined where this process computes alone, or the matrix is whole on each worker. */
+function csvBlocks(path: string, facts: Partial<FileFacts>): Matrix | undefined {
+  const workers = workersNow();
+  if (workers === undefined) return undefined;
+  const { header = false, separator = ",", rows, columns } = facts;
+  const file = new RowFile(path);
+  try {
+    // A number takes two bytes at least.
+    if (4 * file.bytes <= workers.wholeBytes) return undefined;
+    const together = { ...workers.place, sum: (numbers: readonly number[]) => workers.sum(numbers) };
+    const index = indexRows(file, { header, separator }, together, (all, rank) => blockStart(all, rank, workers.size));
+    if (!workers.isCut([index.rows, index.columns])) return undefined;
+    if ((rows ?? -1) > 0 && rows !== index.rows)
+      throw malformed(path, index.rows, `${index.rows} rows, where ${rows} are said`);
+    return rowBlocks([index.rows, (columns ?? -1) > 0 ? (columns as number) : index.columns], () => {
+      const { text, line } = index.own();
+      const own = csvMatrix(path, text, { separator, columns: columns ?? index.columns }, line - 1);
+      return own.dataSync();
+    });
+  } finally {
+    file.close();
+  }
+}
+
+function csvMatrix(
+  path: string,
+  text: string,
+  { header, separator = ",", rows, columns }: Partial<FileFacts>,
+  before = 0,
+): Matrix {
+  const lines = linesOf(text, before).slice(header === true ? 1 : 0);
   const width = lines[0]?.[1].split(separator).length ?? columns ?? 0;
   if ((columns ?? -1) > 0 && columns !== width)
     throw malformed(path, lines[0]?.[0] ?? 1, `${width} columns, where ${columns} are said`);
@@ -318,12 +353,18 @@ export function writeFileValue(
   const csv = format === "csv" ? { header, sep: separator } : {};
   const schema = value instanceof Frame ? { schema: value.schema.join(",") } : {};
   try {
-    makeFolder(dirname(path));
-    writeFileSync(path, textOfValue(value, format, header, separator));
-    writeFileSync(
-      `${path}.mtd`,
-      `${JSON.stringify({ data_type: type, value_type: valueType, ...facts, ...schema, ...csv }, null, 2)}\n`,
-    );
+    // Workers compute the same, and one of them writes; the others go on when the file is there.
+    const workers = workersNow();
+    const text = textOfValue(value, format, header, separator);
+    if (workers === undefined || workers.place.rank === 0) {
+      makeFolder(dirname(path));
+      writeFileSync(path, text);
+      writeFileSync(
+        `${path}.mtd`,
+        `${JSON.stringify({ data_type: type, value_type: valueType, ...facts, ...schema, ...csv }, null, 2)}\n`,
+      );
+    }
+    workers?.sum([0]);
   } catch (error) {
     if (error instanceof HeddleError) throw error;
     throw new HeddleError("file", `write: ${path}: ${(error as Error).message}`, { cause: error });

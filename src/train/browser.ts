@@ -28,6 +28,7 @@ export {
   type LeftParts,
   type StatePart,
 } from "./iterate.ts";
+export { type LineagePlace, withLineage } from "./lineage.ts";
 export { type Logs, logsOf } from "./logs.ts";
 export type { NamedLosses, WeightedLoss } from "./losses.ts";
 export type {

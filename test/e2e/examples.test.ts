@@ -88,6 +88,10 @@ const cases: readonly Case[] = [
   ["run pagerank.ts --workers 2", /2 workers, \d+ iterations, 0 compensations\nhighest ranks: [\d ., ]+\n$/],
   ["run kmeans.ts --workers 2", /2 workers, \d+ iterations, 0 compensations\nsum of squared distances \d+\.\d+\n$/],
   ["run als.ts --workers 2", /2 workers, \d+ iterations, 0 compensations\nerror below 1e-6\n$/],
+  [
+    "run blocks.ts --workers 2",
+    /^2 workers, 0 recoveries, values from memory: none\noperators: .*mapmmchain.*\nweights 1\.0\d -2\.0\d 3\.0\d -?0\.0\d 0\.5\d 4\.0\d -1\.0\d 2\.0\d, error 0\.08\d\d\n$/,
+  ],
   ["run parameter-server.ts", /gives the same bits\n$/],
   ["run plan.ts --workers 4 --mesh data=2,model=2", /others? (?:is|are) alike\n[\s\S]*step 200: loss 0\.05\d+\n/],
   ["run pipeline.ts", /(99\.[1-9]|100\.0) % of the points/],

@@ -138,7 +138,7 @@ const tensorCases = casesOf(
   },
   (fn) => (x) => (fn as unknown as (x: Tensor) => Tensor)(x),
   // The edges of a histogram are numbers of the dtype, and it counts between those.
-  ["train", "distributedStep", "iterate", "allClose", "histogram"],
+  ["train", "distributedStep", "iterate", "withLineage", "allClose", "histogram"],
 ).filter(({ run }) => {
   try {
     heddle.evalShape((x: Tensor) => ({ ...(leavesOf(run(x, x)) as [Tensor, ...Tensor[]]) }), {

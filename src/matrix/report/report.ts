@@ -7,7 +7,8 @@ import { plural } from "../../report/summary.ts";
 import { deviceRuntime } from "../../tensor/runtime.ts";
 import { compileFunction } from "../../tensor/transforms.ts";
 import { formatBytes, formatCount, formatTable } from "../../util/text.ts";
-import type { MatrixProgram } from "../programs.ts";
+import { trafficSoFar } from "../distributed/workers.ts";
+import type { MatrixProgram, Together } from "../programs.ts";
 import { runStages } from "../rows/run.ts";
 
 /** What a compile of a program tells. */
@@ -38,10 +39,26 @@ function compiledAgain({ types, stages, steps, outputs }: MatrixProgram): Compil
 
 const indented = (lines: readonly string[]): string[] => lines.map((line) => `  ${line}`);
 
+/** Steps with the physical operator of each, and how its result lies. */
+function togetherLines({ text, together }: MatrixProgram): string[] {
+  const { lines, bytes: sent } = together as Together;
+  const logical = new Map(text.split("\n").map((line) => [Number.parseInt(line, 10), line]));
+  const table = lines.map(({ step, how, bytes }) => [
+    (step === undefined ? undefined : logical.get(step)) ?? "",
+    how,
+    bytes === undefined ? "" : formatBytes(bytes),
+  ]);
+  return [
+    ...formatTable(table, [2]).map((line) => line.slice(2)),
+    `sent by all workers in a run: ${formatBytes(sent)}`,
+  ];
+}
+
 function explainedProgram(program: MatrixProgram, index: number): string[] {
   const { text, runs, compiles, work, inputs, types, passes, estimates } = program;
   const how = compiles === 0 ? "interpreted" : "compiled";
   const head = `program ${index + 1}: ${plural(runs, "run")}, ${how}, ${formatCount(work)} operations`;
+  if (program.together !== undefined) return [head, ...indented([`inputs ${inputs}`, ...togetherLines(program)])];
   const { rules, formats, arena } = compiledAgain(program);
   const whole = types.reduce((sum, type) => sum + bytesOf(type), 0);
   const memory = `${formatBytes(whole)} of inputs, ${arena === undefined ? "?" : formatBytes(arena)} of values between them`;
@@ -95,4 +112,17 @@ export function programStatistics(programs: readonly MatrixProgram[], seconds: n
     `${seconds.toFixed(2)} s: ${plural(programs.length, "program")} ${(total / 1000).toFixed(2)} s, of which first runs of compiled ones ${(first / 1000).toFixed(2)} s`,
     ...formatTable([head, ...rows], [0, 1, 2, 3]).map((line) => line.trimEnd()),
   ].join("\n");
+}
+
+/**
+ * What workers have sent to each other so far, in programs (with what the formulas say) and to read values; empty where this process computes
+ * alone. Every worker must ask.
+ */
+export function trafficStatistics(): string[] {
+  const traffic = trafficSoFar();
+  if (traffic === undefined) return [];
+  const { workers, sent, predicted, read } = traffic;
+  return [
+    `${workers} workers sent ${formatBytes(sent)} in programs (${formatBytes(predicted)} by the formulas), and ${formatBytes(read)} to read values`,
+  ];
 }

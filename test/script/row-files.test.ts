@@ -1,0 +1,103 @@
+/** csv files by rows: each worker finds and reads its own, whatever the lines and the parts of the file are. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { blockStart } from "../../src/matrix/distributed/layout.ts";
+import { indexRows, RowFile, type RowIndex } from "../../src/script/row-files.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "heddle-rows-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Thrown where a worker waits for what others have not told yet. */
+class Waits extends Error {}
+
+/** What each of so many workers finds, and the bytes that it read; they run one after another, again from the beginning when a sum is there. */
+function found(
+  text: string,
+  size: number,
+  header = false,
+): { readonly index: RowIndex; readonly text: string; readonly line: number; readonly bytes: number }[] {
+  const path = join(folder, "x.csv");
+  writeFileSync(path, text);
+  const sums: number[][] = [];
+  for (;;) {
+    const told: (readonly number[])[] = [];
+    const results = Array.from({ length: size }, (_unused, rank) => {
+      let call = 0;
+      const file = new RowFile(path);
+      const sum = (numbers: readonly number[]): readonly number[] => {
+        const known = sums[call++];
+        if (known !== undefined) return known;
+        told.push(numbers);
+        throw new Waits();
+      };
+      try {
+        const index = indexRows(file, { header, separator: "," }, { rank, size, sum }, (rows, which) =>
+          blockStart(rows, which, size),
+        );
+        return { index, ...index.own(), bytes: file.bytesRead };
+      } catch (error) {
+        if (!(error instanceof Waits)) throw error;
+        return undefined;
+      } finally {
+        file.close();
+      }
+    });
+    if (told.length === 0) return results as NonNullable<(typeof results)[number]>[];
+    sums.push(
+      (told[0] as readonly number[]).map((_number, at) =>
+        told.reduce((sum, numbers) => sum + (numbers[at] as number), 0),
+      ),
+    );
+  }
+}
+
+const body = Array.from({ length: 50 }, (_unused, row) => `${row},${"x".repeat((row * 7) % 13)}`);
+const files: readonly [string, string, boolean?][] = [
+  ["lines", `${body.join("\n")}\n`],
+  ["no end of the last line", body.join("\n")],
+  ["a header", `name,other\n${body.join("\n")}\n`, true],
+  ["lines of Windows", `${body.join("\r\n")}\r\n`],
+  ["blank lines", `\n \n${body.join("\n\n \t\n")}\n\n\n`],
+  ["a first line that is longer than the parts", `${"y".repeat(4000)},1\n${body.join("\n")}\n`],
+  ["a last line that is longer than the parts", `${body.join("\n")}\n1,${"y".repeat(9000)}`],
+  ["letters of several bytes", `${body.map((line) => `${line}é世`).join("\n")}\n`],
+  ["fewer rows than workers", "1,2\n3,4\n"],
+  ["one row", "1,2"],
+  ["nothing", ""],
+  ["a header alone", "a,b\n", true],
+];
+
+test.each(
+  files.flatMap((file) =>
+    [1, 2, 3, 4, 7].map((size) => [...file.slice(0, 1), size, file[1], file[2] ?? false] as const),
+  ),
+)("%s, %i workers", (_name, size, text, header) => {
+  const lines = (text as string).split("\n");
+  const rows = lines
+    .flatMap((line, at) => (line.trim() === "" ? [] : [[line.trim(), at + 1] as const]))
+    .slice(header ? 1 : 0);
+  const parts = found(text as string, size as number, header as boolean);
+  for (const { index } of parts) {
+    expect(index.rows).toBe(rows.length);
+    expect(index.columns).toBe(rows.length === 0 ? 0 : 2);
+  }
+  parts.forEach(({ text: own, line }, rank) => {
+    const [from, to] = [rank, rank + 1].map((which) => blockStart(rows.length, which, size as number)) as [
+      number,
+      number,
+    ];
+    const got = own
+      .split("\n")
+      .map((one) => one.trim())
+      .filter((one) => one !== "");
+    expect(got).toEqual(rows.slice(from, to).map(([row]) => row));
+    if (to > from) expect(line).toBe((rows[from] as readonly [string, number])[1]);
+  });
+});
+
+test("a worker reads its part, and not the file", () => {
+  const text = Array.from({ length: 40_000 }, (_unused, row) => `${row},${row * 2},${row * 3}`).join("\n");
+  for (const { bytes } of found(text, 8)) expect(bytes).toBeLessThan((2.5 * text.length) / 8 + 70_000);
+});
