@@ -88,6 +88,7 @@ const needNode: readonly string[] = [
   "data/records/store.ts",
   "data/records/workers.ts",
   "data/sources/",
+  "data/tokens/",
   "io/",
   "ml/save.ts",
   "ml/index.ts",

@@ -16,6 +16,7 @@ export { openParquet, type ParquetOptions, parquet } from "./sources/parquet.ts"
 export { type LibsvmOptions, libsvm, matrixMarket } from "./sources/sparse.ts";
 export {
   type DuckDBConnection,
+  type DuckDBRows,
   type PostgresClient,
   type SQLiteDatabase,
   type SqlConnection,
@@ -23,3 +24,11 @@ export {
   sql,
 } from "./sources/sql.ts";
 export { tfrecord } from "./sources/tfrecord.ts";
+export {
+  type EncodeOptions,
+  openTokenizer,
+  type PaddedTextOptions,
+  type PaddedTexts,
+  type Tokenizer,
+  type TokenizerOptions,
+} from "./tokens/tokenizer.ts";

@@ -2,7 +2,15 @@
  * @module Filters of what workers push: at the worker an end for each server, and at the server the gradient that arrives. A part is the rows
  * of one server of one parameter; rows that do not arrive are zeros.
  */
-import { chain, type Filter, type FilterSender, filterNamed, type Message, type Part } from "../filters/index.ts";
+import {
+  chain,
+  type Filter,
+  type FilterSender,
+  filterNamed,
+  type Message,
+  type Part,
+  wholePart,
+} from "../filters/index.ts";
 import { concatenated } from "../util/bytes.ts";
 import { HeddleError } from "../util/errors.ts";
 import { listed } from "../util/text.ts";
@@ -26,7 +34,11 @@ export function pushFilters(specs: readonly string[]): Filter {
       throw new HeddleError("option", `filter '${one.name}' does not go with pushes to servers`, {
         hint: `its receiver keeps what it was sent, which a server that comes back has lost; take others, such as ${listed(["significant:0.01", "lossless"])}`,
       });
-  return chain(specs);
+  const filter = chain(specs);
+  // Zeros, which each filter packs, show what those after it cannot take.
+  const zeros = new Float32Array(64);
+  filter.sender().encode({ zeros: wholePart(zeros) }, { weights: { zeros }, all: true });
+  return filter;
 }
 
 const widthOf = ({ type, rows }: Piece): number => type.shape.reduce((size, count) => size * count, 1) / rows;
@@ -35,8 +47,9 @@ const widthOf = ({ type, rows }: Piece): number => type.shape.reduce((size, coun
 export class FilteredPushes {
   private readonly filter: Filter;
   private readonly senders: FilterSender[];
-  /** For each server whether everything goes, for the last push. */
+  /** Whether everything goes, as in the last push. */
   private all = false;
+  private holdsBack = false;
   private weights: ReadonlyMap<string, Uint8Array> | undefined;
 
   /** @throws HeddleError `option` */
@@ -45,9 +58,9 @@ export class FilteredPushes {
     this.senders = Array.from({ length: servers }, () => this.filter.sender());
   }
 
-  /** Whether something may be held back for a later push. */
-  get holds(): boolean {
-    return this.filter.holds === true;
+  /** Whether something of the pushes until now may be held back for a later one. */
+  get isHolding(): boolean {
+    return this.holdsBack;
   }
 
   /** Whether senders look at the parameters. */
@@ -60,9 +73,9 @@ export class FilteredPushes {
     this.weights = weights;
   }
 
-  /** The next push holds nothing back. */
+  /** From now on pushes hold nothing back, and bring what those before held. */
   sendAll(): void {
-    this.all = true;
+    this.all = this.filter.holds === true;
   }
 
   /** A pass over so many rows of data has ended; the next one is the last, in which nothing is left out for what passes before have shown. */
@@ -86,6 +99,7 @@ export class FilteredPushes {
       const from = piece.start * widthOf(piece);
       weights[piece.path] = numbers(piece, whole).subarray(from, from + values.length);
     }
+    this.holdsBack = this.filter.holds === true && !this.all;
     const encoded = (this.senders[server] as FilterSender).encode(message, { weights, all: this.all });
     const heads: Record<string, Head> = {};
     const body: Uint8Array[] = [];

@@ -119,6 +119,7 @@ class Server implements ParameterServer {
       secret: options.secret,
       timeout,
       mostBytes: () => [...this.shards.values()].reduce((most, shard) => Math.max(most, shard.mostBytes), mostBefore),
+      due: (request) => this.due(request),
       answer: (session, request, body) => this.admitted(session, request, body),
       away: (worker) => this.expect(worker),
     });
@@ -305,6 +306,14 @@ class Server implements ParameterServer {
     const timer = setTimeout(() => this.coordinator?.leave(worker, false), 1000 * this.timeout);
     timer.unref();
     this.graces.set(worker, timer);
+  }
+
+  /** Waits for the version that a request is for. */
+  private async due(request: Request): Promise<void> {
+    const isOfVersion = request.type === "pull" || request.type === "tables";
+    if (!isOfVersion && !(request.type === "snapshot" && !request.copy)) return;
+    await this.ready;
+    if (this.broken === undefined) await this.shards.get(request.shard)?.reached(request.version);
   }
 
   private async admitted(session: Session, request: Request, body: Uint8Array): Promise<Answer> {

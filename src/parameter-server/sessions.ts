@@ -6,6 +6,7 @@ import { errorHead } from "../executors/remote/messages.ts";
 import { HeddleError } from "../util/errors.ts";
 import { type Asked, parseRequest, type Request } from "./requests.ts";
 import { leases } from "./shared/leases.ts";
+import { Room } from "./shared/room.ts";
 import { leastShared, SharedFile } from "./shared/shared-file.ts";
 
 const helloMilliseconds = 5000;
@@ -21,6 +22,8 @@ export interface Session {
   incarnation: number;
   /** The file in memory for bodies, if the asker is on this machine. */
   file: SharedFile | undefined;
+  /** Room for the bodies in the file. */
+  readonly room: Room;
 }
 
 /** An answer: its fields, and the parts of its bytes, each with a lease that sending ends. */
@@ -36,6 +39,8 @@ export interface SessionOptions {
   readonly timeout: number;
   /** Bytes of the largest request that can be right. */
   readonly mostBytes: () => number;
+  /** Resolves when a request waits for nothing but its turn: only then it takes room. */
+  readonly due: (request: Request) => Promise<void>;
   readonly answer: (session: Session, request: Request, body: Uint8Array) => Promise<Answer>;
   /** The newest life of a worker has lost its link. */
   readonly away: (worker: number) => void;
@@ -91,7 +96,10 @@ export class Sessions {
     this.greeting.delete(socket);
     if (channel === undefined) return;
     channel.mostBody = this.options.mostBytes();
-    const session: Session = { channel, peer, role: undefined, client: 0, incarnation: 0, file: undefined };
+    const session: Session = {
+      ...{ channel, peer, role: undefined, client: 0, incarnation: 0, file: undefined },
+      room: new Room(),
+    };
     channel.onFrame((frame) => void this.take(session, frame));
     const watch = setInterval(() => {
       if (channel.silence > 1000 * timeout) channel.close(`${peer} has sent nothing for ${timeout} s`);
@@ -111,12 +119,18 @@ export class Sessions {
   private async take(session: Session, frame: Frame): Promise<void> {
     const { channel } = session;
     let n = 0;
+    let leave: (() => void) | undefined;
     try {
       const asked = parseRequest(frame);
       ({ n } = asked);
       const { request } = asked;
       this.admit(session, request);
       if (request.type === "memory") return channel.send({ n, memory: opened(session, request.path) });
+      const { region } = asked;
+      if (region !== undefined) {
+        await this.options.due(request);
+        leave = await session.room.take(region.size);
+      }
       const body = asked.shared === undefined ? plain(asked.body) : await sharedBody(session, asked);
       this.received += body.length;
       const { body: parts = [], ...fields } = await this.options.answer(session, request, body);
@@ -124,7 +138,6 @@ export class Sessions {
       if (request.type === "create") channel.mostBody = this.options.mostBytes();
       const bytes = parts.reduce((sum, { length }) => sum + length, 0);
       this.sent += bytes;
-      const { region } = asked;
       const isShared = region !== undefined && bytes >= leastShared && bytes <= region.size;
       if (isShared && (await session.file?.write(region.offset, parts)) === true)
         channel.send({ n, ...fields, shared: bytes });
@@ -134,6 +147,8 @@ export class Sessions {
       channel.send(errorHead(n, error));
       // A request that is not in the table is no mistake of an honest client.
       if (session.role === undefined || n === 0) channel.close();
+    } finally {
+      leave?.();
     }
   }
 

@@ -423,7 +423,7 @@ export class ShardState {
     return result;
   }
 
-  private reached(version: number): Promise<void> {
+  reached(version: number): Promise<void> {
     if (this.isLoaded && this.version >= version) return Promise.resolve();
     return new Promise((resolve) => this.waiting.push({ version, resolve }));
   }

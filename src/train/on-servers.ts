@@ -228,9 +228,10 @@ class ServerUpdates implements Updates {
     };
   }
 
-  async step(values: TrainState, { rows, rates }: StepDone): Promise<TrainState> {
+  async step(values: TrainState, { rows, rates, isLast }: StepDone): Promise<TrainState> {
     const grads = await contents(values.optimizer);
     const { filters } = this.client;
+    if (isLast) filters?.sendAll();
     if (filters?.needsWeights === true) filters.look(await contents(values.params));
     if (this.steps !== undefined)
       return { ...values, params: this.replaced(values.params, await this.steps.step(grads, rates, rows)) };
@@ -261,13 +262,13 @@ class ServerUpdates implements Updates {
     this.stopped ||= stop;
   }
 
-  /** Pushes what the worker or its filters hold back. */
+  /** Pushes what the worker or its filters hold back, in a clock of its own if the training ended before its last step was known to be that. */
   private async flush(): Promise<void> {
-    await this.steps?.flush();
     const { filters } = this.client;
+    filters?.sendAll();
+    await this.steps?.flush();
     const { last, served } = this;
-    if (filters?.holds !== true || last === undefined) return;
-    filters.sendAll();
+    if (filters?.isHolding !== true || last === undefined) return;
     const zeros = new Map([...last.grads].map(([path, { length }]) => [path, new Uint8Array(length)]));
     const noRows = (served === undefined ? undefined : this.specs)?.map(() => ({
       ids: new Int32Array(0),

@@ -278,9 +278,11 @@ export class Run {
   /** Exchanges what the last step has found with servers or other workers, if that is due, and goes on with what they give. */
   private async exchange(updates: Updates, rows: number): Promise<void> {
     const { settings, ending } = this.parts;
-    const { steps, batch } = this.position;
+    const { steps, batch, epoch } = this.position;
     const rates = this.rates(steps - 1).values;
-    const done = { rows, rates, steps, ends: batch === settings.data.batchesPerEpoch, stop: ending.requested };
+    const ends = batch === settings.data.batchesPerEpoch;
+    const isLast = (ends && epoch + 1 === settings.epochs) || steps >= this.lastStep;
+    const done = { rows, rates, steps, ends, isLast, stop: ending.requested };
     if (!updates.isDue(done)) return;
     // A loss that ends the training is known before what came of it is anywhere.
     await this.flight.drain();

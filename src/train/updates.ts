@@ -32,6 +32,8 @@ export interface StepDone {
   readonly steps: number;
   /** Whether the step is the last one of an epoch. */
   readonly ends: boolean;
+  /** Whether the training ends with it, as far as is known. */
+  readonly isLast: boolean;
   /** Whether this worker asks to end. */
   readonly stop: boolean;
 }

@@ -100,6 +100,58 @@ describe.each([
   });
 });
 
+describe.each([
+  { name: "DuckDB", connection: duckdb },
+  { name: "SQLite", connection: file },
+  { name: "PostgreSQL", connection: postgres },
+])("$name", ({ connection }) => {
+  test.each([
+    "SELECT id, age AS id FROM people",
+    "SELECT * FROM people AS one JOIN people AS other ON one.id = other.id",
+    // Known without a row, too.
+    "SELECT id, age AS id FROM people WHERE id < 0",
+  ])("two columns with one name are an error: %s", async (query) => {
+    await expect(data.sql(connection, query).toArray()).rejects.toThrow(/two columns of the query have the name "id"/);
+  });
+
+  test.each([
+    "SELECT 'INSERT; DELETE' AS \"update\", 'it''s' AS x -- ; DROP TABLE people",
+    "/* INSERT */ WITH few AS (SELECT id FROM people WHERE id < 3) SELECT count(*) AS x FROM few;",
+    "VALUES (1), (2);",
+    "SELECT replace('abc', 'b', 'x') AS x",
+    "SELECT x FROM (SELECT replace(city, 'o', '0') AS x FROM people) AS changed LIMIT 1",
+  ])("is a query: %s", async (query) => {
+    expect((await data.sql(connection, query).toArray()).length).toBeGreaterThan(0);
+  });
+
+  test("a statement that is refused has changed nothing", async () => {
+    const before = await data.sql(connection, "SELECT count(*) AS n FROM people").toArray();
+    for (const statement of ["DELETE FROM people", "SELECT 1 AS a; DELETE FROM people"])
+      expect(() => data.sql(connection, statement)).toThrow();
+    expect(await data.sql(connection, "SELECT count(*) AS n FROM people").toArray()).toEqual(before);
+  });
+});
+
+test.each([
+  ["INSERT INTO people VALUES (1, 2, 'x')", /got INSERT/],
+  ["insert into people values (1, 2, 'x') RETURNING id", /got INSERT/],
+  ["-- SELECT\nUPDATE people SET age = 1", /got UPDATE/],
+  ["/* SELECT */ DELETE FROM people", /got DELETE/],
+  ["WITH old AS (SELECT id FROM people) DELETE FROM people WHERE id IN (SELECT id FROM old)", /got DELETE/],
+  ["WITH RECURSIVE a AS (SELECT 1), b AS (SELECT 2) INSERT INTO people SELECT * FROM a", /got INSERT/],
+  ["WITH gone AS (DELETE FROM people RETURNING id) SELECT * FROM gone", /got DELETE/],
+  ["DROP TABLE people", /got DROP/],
+  ["PRAGMA journal_mode = WAL", /got PRAGMA/],
+  ["EXPLAIN ANALYZE DELETE FROM people", /got EXPLAIN/],
+  ["SELECT 1; SELECT 2", /several statements/],
+  ["SELECT $$;$$ AS a; DROP TABLE people", /several statements/],
+  ["SELECT E'\\'' AS a; DROP TABLE people --'", /several statements/],
+  ["-- nothing", /got comments alone/],
+  ["((", /got \(/],
+])("refuses what is not one query: %s", (query, says) => {
+  expect(() => data.sql(duckdb, query)).toThrow(says);
+});
+
 test("a second reading of a connection of DuckDB is refused: the first would lose its rows", async () => {
   const records = data.sql<Person>(duckdb, "SELECT * FROM people");
   const first = records.read()[Symbol.asyncIterator]();

@@ -48,6 +48,10 @@ const cases: readonly Case[] = [
     "run data/lengths.ts -- --small",
     /padding: \d+ % of a batch by length, \d+ % of rows padded to 64\n(?:8[5-9]|9\d)\.\d % of \d+ test mails are told right\n$/,
   ],
+  [
+    "run data/tokens.ts -- --small",
+    /\d+ pieces of words, of which a mail has at most 64\n(?:8[5-9]|9\d)\.\d % of \d+ test mails are told right\n$/,
+  ],
   ["run data/stream.ts", /after 360 steps the next reading is off by 0\.\d+ on average\n$/],
   [
     "run data/duplicates.ts -- --small",

@@ -136,6 +136,26 @@ describe("filters", () => {
     expectClose(await trained({ server: { filters: ["significant:1000"] } }), stepped(first, 8 * learningRate));
   });
 
+  test.each(["bsp", "async"])(
+    "significant: %s, the last clock brings what was held back, and there is none more",
+    async (policy) => {
+      const optimizer = optim.sgd({ learningRate, momentum: 0.9 });
+      const plain = await trained({ optimizer });
+      expectClose(await trained({ optimizer, server: { policy, filters: ["significant:0"] } }), plain);
+    },
+  );
+
+  test("significant: a training that a callback ends pushes what is held back in one clock more", async () => {
+    const first = await initial();
+    const callbacks: TrainOptions["callbacks"] = { onStep: ({ step }, control) => void (step === 3 && control.stop()) };
+    const left = await trained({ callbacks, server: { filters: ["significant:1000"] } });
+    // A stop takes effect within the steps that are in flight.
+    const taken = [3, 4, 5].map((steps) => stepped(first, steps * learningRate));
+    expect(taken.some((values) => values.every((value, at) => Math.abs(value - (left[at] as number)) < 1e-9))).toBe(
+      true,
+    );
+  });
+
   test("random-skip: what is sent is divided by its probability", async () => {
     const first = await initial();
     const slope = gradient(first);

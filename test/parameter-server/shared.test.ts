@@ -6,6 +6,7 @@ import { optim, type Tensors } from "heddle";
 import { describe, expect, test } from "vitest";
 import { shardsOf } from "../../src/parameter-server/shards.ts";
 import { Leases } from "../../src/parameter-server/shared/leases.ts";
+import { Room } from "../../src/parameter-server/shared/room.ts";
 import { SharedFile } from "../../src/parameter-server/shared/shared-file.ts";
 import { open, started } from "./cluster.ts";
 
@@ -88,6 +89,26 @@ test("an array is used again when its last lease has ended, and not before", () 
   expect(leases.take(100_000).buffer).not.toBe(other.buffer);
 });
 
+test("what is under way is never more than there is room for, and comes in its order", async () => {
+  const room = new Room(100);
+  let [used, most] = [0, 0];
+  const order: number[] = [];
+  const sizes = [60, 60, 30, 500, 10, 100, 1, 40, 40, 40];
+  await Promise.all(
+    sizes.map(async (bytes, index) => {
+      const leave = await room.take(bytes);
+      order.push(index);
+      used += Math.min(bytes, 100);
+      most = Math.max(most, used);
+      await new Promise((resolve) => setTimeout(resolve, 1 + (index % 3)));
+      used -= Math.min(bytes, 100);
+      leave();
+    }),
+  );
+  expect(order).toEqual([...sizes.keys()]);
+  expect(most).toBe(100);
+});
+
 const size = 40_000;
 const optimizer = optim.sgd({ learningRate: 1 });
 const shards = (servers: number) =>
@@ -125,4 +146,24 @@ test.each([1, 2])("%d servers: many large pushes of two workers at once, each co
   // Each push is a bit of its own.
   for (const values of await Promise.all([work(0), work(1)]))
     expect([...new Set(values)]).toEqual([2 ** (2 * clocks) - 1]);
+});
+
+test("a thousand pulls at once, more than there is room for, are all answered", async () => {
+  const { client } = await started(1, { workers: 1 });
+  const own = client(0);
+  await own.open(shards(1), { policy: "async" });
+  await own.load(filled(3), new Map(), 0, "begun");
+  const { version } = await own.clock(0, 0);
+  const pull = async (): Promise<boolean> => {
+    const values = await own.pull(version);
+    const bytes = values.get("weight") as Uint8Array;
+    const isWhole = new Float64Array(bytes.slice().buffer).every((value) => value === 3);
+    own.recycle(values);
+    return isWhole;
+  };
+  // The first one says how much room an answer takes.
+  await pull();
+  const answers = await Promise.all(Array.from({ length: 1000 }, pull));
+  expect(answers.filter((isWhole) => isWhole)).toHaveLength(1000);
+  await own.leave();
 });

@@ -21,8 +21,8 @@ interface Told {
   readonly loss: number;
 }
 
-async function trained(megabytes: number): Promise<Told> {
-  const args = ["run", script, "--", folder, String(megabytes * 2 ** 20)];
+async function trained(megabytes: number, workers: number): Promise<Told> {
+  const args = ["run", script, "--workers", String(workers), "--", folder, String(megabytes * 2 ** 20)];
   // A quarter of it is for data: less than the file.
   const { status, stdout, stderr } = await started(args, { HEDDLE_MEMORY: "256MB" }).ended;
   expect({ status, stderr: withoutSpeed(stderr) }).toEqual({ status: 0, stderr: "" });
@@ -30,15 +30,18 @@ async function trained(megabytes: number): Promise<Told> {
 }
 
 describe.skipIf("error" in loadNative() || process.platform !== "linux")("a file that does not fit the budget", () => {
-  test("of five times the size takes as much memory, and as few rows before the first step", async () => {
-    const [small, large] = [await trained(96), await trained(480)];
-    expect(large.steps).toBe(5 * small.steps);
-    // The order is of single rows, so near rows are read together: more than all rows, and never the file before a step.
-    expect(large.read).toBeGreaterThanOrEqual(large.rows);
-    expect(large.readBefore).toBeLessThan(large.rows / 4);
-    expect(large.readBefore).toBeLessThan(1.5 * small.readBefore);
-    // The difference in size is 384 MiB.
-    expect(large.peakMiB - small.peakMiB).toBeLessThan(96);
-    expect(large.loss).toBeLessThan(small.loss);
-  });
+  test.each([1, 2])(
+    "of five times the size takes as much memory, and as few rows before the first step: %i workers",
+    async (workers) => {
+      const [small, large] = [await trained(96, workers), await trained(480, workers)];
+      expect(large.steps).toBe(5 * small.steps);
+      // The order is of single rows, so near rows are read together: more than all rows, and never the file before a step.
+      expect(large.read * workers).toBeGreaterThanOrEqual(large.rows);
+      expect(large.readBefore).toBeLessThan(large.rows / 4);
+      expect(large.readBefore).toBeLessThan(1.5 * small.readBefore);
+      // The difference in size is 384 MiB.
+      expect(large.peakMiB - small.peakMiB).toBeLessThan(96);
+      expect(large.loss).toBeLessThan(small.loss);
+    },
+  );
 });

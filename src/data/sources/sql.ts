@@ -5,20 +5,34 @@ import { shown } from "../../util/show.ts";
 import type { AnyRow } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
 import { fromGenerator } from "../records/sources.ts";
+import { checkQuery } from "./sql-query.ts";
+
+/** What is used of a result of `@duckdb/node-api`. */
+export interface DuckDBRows {
+  columnNames(): readonly string[];
+  yieldRowObjectJs(): AsyncIterable<readonly object[]>;
+}
 
 /** What is used of a connection of `@duckdb/node-api`. */
 export interface DuckDBConnection {
-  stream(query: string, values?: never): Promise<{ yieldRowObjectJs(): AsyncIterable<readonly object[]> }>;
+  stream(query: string, values?: never): Promise<DuckDBRows>;
 }
 
 /** What is used of a database of `node:sqlite`, `better-sqlite3` or `libsql`. */
 export interface SQLiteDatabase {
-  prepare(query: string): { iterate(...values: never[]): Iterable<unknown> };
+  prepare(query: string): {
+    iterate(...values: never[]): Iterable<unknown>;
+    /** Absent in `node:sqlite` before Node 22.16: there two columns with one name are not noticed. */
+    columns?(): readonly { readonly name: string }[];
+  };
 }
 
 /** What is used of a client of `pg`, or of a `PGlite`. */
 export interface PostgresClient {
-  query(query: string, values?: never): Promise<{ readonly rows: readonly unknown[] }>;
+  query(
+    query: string,
+    values?: never,
+  ): Promise<{ readonly rows: readonly unknown[]; readonly fields?: readonly { readonly name: string }[] }>;
 }
 
 /** An open connection of a driver. */
@@ -41,10 +55,11 @@ let cursors = 0;
  * The rows of a query, as objects: the query runs anew for each epoch, and rows are read as they are needed. The connection stays open; one of DuckDB
  * must not run other queries meanwhile. Values are those
  * of the driver: cast numbers that it gives as text (`int8` and `numeric` of `pg`) in the query. Without `ORDER BY` a database may give
- * rows in another order each time.
+ * rows in another order each time. It must be a query, which changes nothing.
  *
  * @example data.sql(connection, "SELECT age, city FROM people WHERE age > $1 ORDER BY id", { parameters: [17] })
- * @throws HeddleError `argument` for what is not a connection; when rows are read, `data` with what the database says
+ * @throws HeddleError `argument` for what is not a connection, or not one query; when rows are read, `data` with what the database says, and where
+ * two columns have one name
  */
 export function sql<Row extends object = AnyRow>(
   connection: SqlConnection,
@@ -55,6 +70,7 @@ export function sql<Row extends object = AnyRow>(
   const { parameters = [], length } = options;
   if (typeof query !== "string" || query.trim() === "")
     throw new HeddleError("argument", `sql: takes a connection and the text of a query, got ${shown(query)}`);
+  checkQuery(query);
   if (!Array.isArray(parameters))
     throw new HeddleError("option", `sql: parameters must be a list of values, got ${shown(parameters)}`);
   const rows = reader(connection);
@@ -97,7 +113,9 @@ const fromDuckDB = (connection: DuckDBConnection): Reader =>
     reading.add(connection);
     try {
       const values = (parameters.length === 0 ? undefined : [...parameters]) as never;
-      for await (const rows of (await connection.stream(query, values)).yieldRowObjectJs()) yield* rows;
+      const result = await connection.stream(query, values);
+      checkColumns(result.columnNames());
+      for await (const rows of result.yieldRowObjectJs()) yield* rows;
     } finally {
       reading.delete(connection);
     }
@@ -105,7 +123,9 @@ const fromDuckDB = (connection: DuckDBConnection): Reader =>
 
 const fromSQLite = (database: SQLiteDatabase): Reader =>
   async function* (query, parameters) {
-    for (const row of database.prepare(query).iterate(...(parameters as never[]))) yield bytesIn(row as AnyRow);
+    const statement = database.prepare(query);
+    checkColumns(statement.columns?.().map(({ name }) => name));
+    for (const row of statement.iterate(...(parameters as never[]))) yield bytesIn(row as AnyRow);
   };
 
 /** A row whose blobs are byte arrays, as records have them. */
@@ -122,7 +142,8 @@ const fromPostgres = (client: PostgresClient): Reader =>
     await client.query(`DECLARE ${cursor} NO SCROLL CURSOR WITH HOLD FOR ${query}`, [...parameters] as never);
     try {
       for (;;) {
-        const { rows } = await client.query(`FETCH ${fetched} FROM ${cursor}`);
+        const { rows, fields } = await client.query(`FETCH ${fetched} FROM ${cursor}`);
+        checkColumns(fields?.map(({ name }) => name));
         yield* rows;
         if (rows.length < fetched) return;
       }
@@ -131,6 +152,15 @@ const fromPostgres = (client: PostgresClient): Reader =>
       await client.query(`CLOSE ${cursor}`).catch(() => {});
     }
   };
+
+/** A record has one value for each name, so a driver gives the last of two. @throws HeddleError `data` */
+function checkColumns(names: readonly string[] = []): void {
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice === undefined) return;
+  throw new HeddleError("data", `sql: two columns of the query have the name ${JSON.stringify(twice)}`, {
+    hint: `name one of them anew: SELECT people.${twice}, towns.${twice} AS town_${twice}`,
+  });
+}
 
 /** The same rows; an error says what the database said. */
 async function* told(rows: AsyncIterable<unknown>): AsyncGenerator<unknown> {

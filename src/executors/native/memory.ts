@@ -95,6 +95,11 @@ export class NativeMemory implements DeviceBuffer, Block {
     this.lent = { run, unchanged };
   }
 
+  /** Forgets a run that has ended well: it would keep all later runs of the same memory, and what they were called with. */
+  returned(run: Loan): void {
+    if (this.lent?.run === run) this.lent = undefined;
+  }
+
   /** Whether all runs that determine the contents are done. */
   get ready(): boolean {
     return this.lent?.run.settled !== false && this.origin?.isDone !== false;

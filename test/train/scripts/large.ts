@@ -2,7 +2,17 @@
  * Trains a linear model on a file of f32 rows that it makes, for one epoch in a new order, and prints as a line of JSON what it read before the
  * first step, the memory at the end and what it learned. Arguments: the folder, and the bytes of the file.
  */
-import { closeSync, mkdirSync, openSync, readFileSync, statSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { data, losses, nn, optim, train } from "heddle";
 
@@ -33,12 +43,20 @@ function piece(first: number, count: number): Float32Array {
 
 mkdirSync(folder, { recursive: true });
 if (statSync(path, { throwIfNoEntry: false })?.size !== rows * width * 4) {
-  const file = openSync(path, "w");
+  // Each worker makes one, and all use the first: another time of a file would be another content.
+  const own = `${path}-${process.pid}`;
+  const file = openSync(own, "w");
   for (let first = 0; first < rows; first += pieceRows) {
     const values = piece(first, Math.min(pieceRows, rows - first));
     writeSync(file, new Uint8Array(values.buffer, 0, values.byteLength));
   }
   closeSync(file);
+  try {
+    linkSync(own, path);
+  } catch (error) {
+    if (!existsSync(path)) throw error;
+  }
+  rmSync(own);
 }
 
 const values = { shape: [rows, width], dtype: "f32", start: 0 } as const;
