@@ -34,6 +34,10 @@ const longest = 12;
 /** Whether computing a value again costs less than reading the value. Integer arithmetic may refuse values, and refuses them once. */
 const isCheap = (node: Node): boolean => !isInteger(node.dtype) && flopsOf(node) <= sizeOf(node.shape);
 
+/** The same for a value that a group would keep besides: where no cache holds it, a function such as tanh takes no longer than memory does. */
+const mayRepeat = (node: Node): boolean =>
+  isCheap(node) || (!isInteger(node.dtype) && sizeOf(node.shape) > 1 << 18 && flopsOf(node) <= 10 * sizeOf(node.shape));
+
 class Sinker {
   private readonly clusters: Map<Storage, Cluster>;
   private readonly values: RegionValues;
@@ -54,7 +58,7 @@ class Sinker {
       const source = this.clusters.get(this.values.storage(node));
       if (source?.kind !== "group" || source.nodes.length === 1 || !source.nodes.includes(node)) continue;
       const [target, ...others] = this.othersOf(this.values.storage(node), source) ?? [];
-      if (target?.kind !== "group" || others.length > 0 || (this.reads(source, node) && !isCheap(node))) continue;
+      if (target?.kind !== "group" || others.length > 0 || (this.reads(source, node) && !mayRepeat(node))) continue;
       const chain = this.chain(node, source, target);
       if (chain !== undefined) this.move(chain, source, target);
     }
@@ -89,8 +93,7 @@ class Sinker {
 
   /** Whether nodes of a group read a value, besides these nodes. */
   private reads({ nodes }: Cluster, value: Node, besides?: ReadonlySet<Node>): boolean {
-    const storage = this.values.storage(value);
-    const readsIt = (input: Node): boolean => this.values.view(input).origin === storage;
+    const readsIt = (input: Node): boolean => this.values.view(input).origin === this.values.storage(value);
     return nodes.some((node) => besides?.has(node) !== true && node.inputs.some(readsIt));
   }
 
@@ -103,9 +106,8 @@ class Sinker {
       const needed = this.newlyStored({ nodes, moved }, source, target);
       const cost = [...needed.values()].reduce((sum, size) => sum + size, 0);
       const own = [...needed.keys()].filter((node) => this.clusters.get(this.values.storage(node)) === source);
-      const [only] = own;
       // `1 + tanh` and `1 - tanh²` need as much memory as the tanh, which serves both.
-      const serves = nodes.size <= 2 && needed.size === 1 && only !== undefined && !isCheap(only);
+      const serves = nodes.size <= 2 && needed.size === 1 && own[0] !== undefined && !isCheap(own[0]);
       if (cost < bytes || (cost === bytes && serves))
         return fitsLimits([...nodes, ...target.nodes], this.values, this.limits) ? { nodes, moved } : undefined;
       const leaving = own.find((node) => this.leaves(node, moved, source, target));

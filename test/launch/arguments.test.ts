@@ -8,16 +8,22 @@ afterEach(() => {
 });
 
 test.each([
-  ["nothing said", "", true],
-  ["another option", "--max-old-space-size=4096", true],
-  ["a limit", "--trace-warnings --max-semi-space-size=16", false],
-  ["a limit as V8 spells it", "--max_semi_space_size=16", false],
-])("the space of young objects is limited unless NODE_OPTIONS limits it: %s", (_what, options, limited) => {
-  vi.stubEnv("NODE_OPTIONS", options);
-  const given = nodeArguments("train.mjs", ["a"]);
-  expect(given.includes("--max-semi-space-size=2")).toBe(limited);
-  expect(given.slice(-2)).toEqual(["train.mjs", "a"]);
-});
+  ["nothing said", "", true, true],
+  ["another option", "--max-old-space-size=4096", true, true],
+  ["a limit", "--trace-warnings --max-semi-space-size=16", false, true],
+  ["a limit as V8 spells it", "--max_semi_space_size=16", false, true],
+  ["old space", "--initial-old-space-size=256", true, false],
+  ["both", "--initial_old_space_size=256 --max-semi-space-size=16", false, false],
+])(
+  "the spaces of young and old objects begin small unless NODE_OPTIONS says otherwise: %s",
+  (_what, options, young, old) => {
+    vi.stubEnv("NODE_OPTIONS", options);
+    const given = nodeArguments("train.mjs", ["a"]);
+    expect(given.includes("--max-semi-space-size=2")).toBe(young);
+    expect(given.includes("--initial-old-space-size=32")).toBe(old);
+    expect(given.slice(-2)).toEqual(["train.mjs", "a"]);
+  },
+);
 
 test("a compiled file stands in for the user's while it is there", () => {
   const compiled = fileURLToPath(import.meta.url);

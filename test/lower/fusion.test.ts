@@ -123,11 +123,11 @@ test("what only a later group reads is computed there, if that stores less", () 
 
 describe("what two groups need", () => {
   /** Fused calls of a product, a function of its result, a product behind it, and what the last result is multiplied by. */
-  const between = (of: (x: Node) => readonly [Node, ...Node[]], dtype: DType = "f32") =>
+  const between = (of: (x: Node) => readonly [Node, ...Node[]], dtype: DType = "f32", rows = 4) =>
     lines(
       lowered(
         [
-          [4, 4],
+          [rows, 4],
           [4, 4],
         ],
         (x, w) => {
@@ -156,6 +156,29 @@ describe("what two groups need", () => {
     ).toEqual([
       "1 fused mul+add+mul+tanh+add+mul [4,4] f32 -> f32* f32",
       "3 fused add+mul+mul+sub+mul [4,4] f32 f32 -> f32",
+    ]);
+  });
+
+  test("is computed in both, if it is a function and larger than a cache", () => {
+    // Only x is stored beside what the product reads: not its exponential, nor the tanh of a longer chain.
+    expect(between((x) => [ops.add(ops.exp(x), x), x, ops.exp(x)], "f32", 1 << 17)).toEqual([
+      "1 fused exp+add [131072,4] f32 -> f32",
+      "3 fused exp+mul+mul [131072,4] f32 f32 -> f32",
+    ]);
+    expect(
+      between(
+        (x) => {
+          const tanh = ops.tanh(ops.mul(x, ops.add(square(x), 1)));
+          return [ops.mul(x, ops.add(tanh, 1)), ops.add(tanh, 1), ops.sub(1, square(tanh)), x];
+        },
+        "f32",
+        1 << 17,
+      ).map((line) => line.replace(/^\d+ fused \S+/, "")),
+    ).toEqual([" [131072,4] f32 -> f32", " [131072,4] f32 f32 -> f32"]);
+    // Twenty operations are more than reading a value takes.
+    expect(between((x) => [ops.add(ops.softplus(x), x), x, ops.softplus(x)], "f32", 1 << 17)).toEqual([
+      "1 fused softplus+add [131072,4] f32 -> f32 f32",
+      "3 fused mul+mul [131072,4] f32 f32 f32 -> f32",
     ]);
   });
 

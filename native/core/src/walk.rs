@@ -20,3 +20,17 @@ pub struct Walk<'a, T> {
     pub ahead: *const T,
     pub ahead_row: isize,
 }
+
+/// Fetches the first `bytes`, at most two cache lines, into the caches. Nothing is read, so that any address may be named.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+pub fn fetch<T>(at: *const T, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::*;
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+        if bytes > 64 {
+            _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(64));
+        }
+    }
+}

@@ -39,6 +39,8 @@ impl<'a, 'b, 'c> Body<'a, 'b, 'c> {
     pub const VECTORS: usize = 32;
     pub const VECTORS_AVX2: usize = 14;
     pub const MASKS: usize = 6;
+    /// Values beyond the registers of AVX2 with which vectors are still best written side by side: a spill costs less than waiting.
+    pub const SPILLED: usize = 12;
 
     pub fn new(writer: &'a mut Writer<'b>, list: &'c List, copy: Unrolled) -> Body<'a, 'b, 'c> {
         let nodes = &list.nodes;

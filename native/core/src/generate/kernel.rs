@@ -127,7 +127,8 @@ impl Writer<'_> {
     /// Vectors side by side.
     fn breadth(&self) -> usize {
         let held = self.graph.held.len() * HELD;
-        let (vectors, masks) = if self.wide { (Body::VECTORS - held, Body::MASKS) } else { (Body::VECTORS_AVX2, 0) };
+        let (vectors, masks) =
+            if self.wide { (Body::VECTORS - held, Body::MASKS) } else { (Body::VECTORS_AVX2 + Body::SPILLED, 0) };
         self.usual().breadth(vectors, masks)
     }
 

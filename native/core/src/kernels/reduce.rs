@@ -11,11 +11,22 @@ use crate::isa::{by_isa, Isa, Level};
 use crate::reader::kernels;
 use crate::step::{Kernel, Run};
 use crate::verify::{count, At};
+use crate::walk::fetch;
 use crate::{bail, Result};
 
 kernels! {
     reduce = Reduce::new;
     argMax = ArgMax::new;
+}
+
+/// Bytes from what is read to what is fetched meanwhile, where an input of so many bytes is not in a cache: while the lanes of a row
+/// are folded, memory would stand still.
+fn ahead(bytes: usize) -> usize {
+    if bytes >= 8 << 20 {
+        2048
+    } else {
+        0
+    }
 }
 
 /// Elements of a run that are folded as one piece.
@@ -137,11 +148,12 @@ impl Reduce {
         let out = run.ptr::<u8>(self.out) as usize;
         let pair = pair(self.op, self.dtype);
         let fold: OfRun = for_fold!((self.op, self.dtype), T, F => run_bits::<T, F>);
+        let ahead = ahead(self.outputs * product(&self.over) * size);
         let fold_piece = |output: usize, piece: usize| {
             let base = offset(&self.keep, output) + offset(outer, piece / per_run);
             let start = piece % per_run * PIECE;
             let from = (input as *const u8).wrapping_offset((base + start as isize * stride) * size as isize);
-            fold(run.isa, from, *stride, PIECE.min(length - start))
+            fold(run.isa, from, *stride, PIECE.min(length - start), ahead)
         };
         if !partial {
             let per_task = (TASK / (length * pieces / per_run).max(1)).max(1);
@@ -235,13 +247,13 @@ pub(super) fn chunks(outer: usize, columns: usize, rows: usize) -> usize {
     }
 }
 
-/// The bits of the fold of `n` elements, some elements apart.
-type OfRun = unsafe fn(Isa, *const u8, isize, usize) -> u64;
+/// The bits of the fold of `n` elements, some elements apart; what lies so many bytes behind them is fetched.
+type OfRun = unsafe fn(Isa, *const u8, isize, usize, usize) -> u64;
 /// Folds some rows of `n` columns.
 type OfBlock = unsafe fn(Isa, *const u8, &[Dim], Range<usize>, *mut u8, usize);
 
-unsafe fn run_bits<T: Element, F: Fold>(isa: Isa, from: *const u8, stride: isize, n: usize) -> u64 {
-    fold_run::<T, F>(isa, from.cast(), stride, n).bits()
+unsafe fn run_bits<T: Element, F: Fold>(isa: Isa, from: *const u8, stride: isize, n: usize, ahead: usize) -> u64 {
+    fold_run::<T, F>(isa, from.cast(), stride, n, ahead).bits()
 }
 
 unsafe fn block_bytes<T: Element, F: Fold>(
@@ -256,7 +268,8 @@ unsafe fn block_bytes<T: Element, F: Fold>(
 }
 
 by_isa! {
-    fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T => fold_run_body, wide if T::WIDE
+    fn fold_run<T: Element, F: Fold>(from: *const T, stride: isize, n: usize, ahead: usize) -> T =>
+        fold_run_body, wide if T::WIDE
 }
 by_isa! {
     fn fold_block<T: Element, F: Fold>(from: *const T, over: &[Dim], rows: Range<usize>, to: &mut [T]) =>
@@ -264,7 +277,7 @@ by_isa! {
 }
 
 #[inline(always)]
-unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize) -> T {
+unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: isize, n: usize, ahead: usize) -> T {
     // Only folds that round are cut into runs.
     let most = if F::ROUNDS { RUN } else { usize::MAX };
     let mut totals = [F::identity::<T>(); LANES];
@@ -274,7 +287,7 @@ unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: i
         let count = most.min(n - first);
         let from = from.wrapping_offset(first as isize * stride);
         let lanes = if stride == 1 {
-            fold_lanes::<T, F>(std::slice::from_raw_parts(from, count))
+            fold_lanes::<T, F>(std::slice::from_raw_parts(from, count), ahead)
         } else {
             let mut lanes = [F::identity::<T>(); LANES];
             (0..count).for_each(|i| lanes[i % LANES] = F::fold(lanes[i % LANES], *from.offset(i as isize * stride)));
@@ -297,11 +310,14 @@ unsafe fn fold_run_body<L: Level, T: Element, F: Fold>(from: *const T, stride: i
 }
 
 #[inline(always)]
-fn fold_lanes<T: Element, F: Fold>(run: &[T]) -> [T; LANES] {
+fn fold_lanes<T: Element, F: Fold>(run: &[T], ahead: usize) -> [T; LANES] {
     let mut lanes = [F::identity::<T>(); LANES];
     let chunks = run.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
+        for line in (0..size_of_val(chunk)).step_by(128).filter(|_| ahead > 0) {
+            fetch(chunk.as_ptr().cast::<u8>().wrapping_add(ahead + line), 128);
+        }
         for l in 0..LANES {
             lanes[l] = F::fold(lanes[l], chunk[l]);
         }
@@ -384,11 +400,12 @@ impl Kernel for ArgMax {
 impl ArgMax {
     unsafe fn typed<T: Element>(&self, isa: Isa, run: &Run) {
         let per_task = (TASK / self.0.cols).max(1);
+        let ahead = ahead(self.0.rows * self.0.cols * size_of::<T>());
         let (input, out) = (run.ptr::<T>(self.0.input) as usize, run.ptr::<i32>(self.0.out) as usize);
         run.pool.run(self.0.rows.div_ceil(per_task), usize::MAX, |_, task| {
             for r in task * per_task..self.0.rows.min((task + 1) * per_task) {
                 let row = (input as *const T).add(r * self.0.cols);
-                let top = fold_run::<T, Max>(isa, row, 1, self.0.cols);
+                let top = fold_run::<T, Max>(isa, row, 1, self.0.cols, ahead);
                 let row = std::slice::from_raw_parts(row, self.0.cols);
                 let found = row.iter().position(|x| *x == top || (top.nan() && x.nan()));
                 *(out as *mut i32).add(r) = found.unwrap_or(0) as i32;

@@ -4,6 +4,7 @@ use super::fold::{add_rows, settle, Fold, Sum};
 use crate::calls::GatherJson;
 use crate::dtype::Element;
 use crate::step::Run;
+use crate::walk::fetch;
 use crate::{bail, Result};
 
 /// The shape of the table, and how the work is divided.
@@ -16,6 +17,9 @@ pub(super) struct RowWalk {
     pub start: i64,
     pub ranges: usize,
 }
+
+/// Rows that are fetched before they are needed: those of a large table are far from each other.
+const AHEAD: usize = 16;
 
 /// Ranges of rows that are worth a task of their own.
 pub(super) fn ranges_of(elements: usize, rows: usize) -> usize {
@@ -49,9 +53,12 @@ impl RowWalk {
         begin: &(dyn Fn(&mut [T], usize) + Sync),
     ) {
         let (updates, out, lost) = (updates as usize, out as usize, lost.map(|at| at as usize));
-        run.pool.run(self.outer * self.ranges, usize::MAX, |_, task| {
-            let (o, range) = (task / self.ranges, task % self.ranges);
-            let (first, last) = (self.size * range / self.ranges, self.size * (range + 1) / self.ranges);
+        // Each range looks at all positions, which takes as long as adding 16 elements of a row.
+        let threads = run.pool.threads();
+        let ranges = self.ranges.min((self.inner / 16).max(if threads > 1 { 2 * threads } else { 1 }));
+        run.pool.run(self.outer * ranges, usize::MAX, |_, task| {
+            let (o, range) = (task / ranges, task % ranges);
+            let (first, last) = (self.size * range / ranges, self.size * (range + 1) / ranges);
             let offset = (o * self.size + first) * self.inner;
             let part = |table: usize| {
                 std::slice::from_raw_parts_mut((table as *mut T).add(offset), (last - first) * self.inner)
@@ -62,14 +69,19 @@ impl RowWalk {
             if let Some(lost) = &mut lost {
                 lost.fill(T::ZERO);
             }
-            for (p, index) in indices[o * self.count..(o + 1) * self.count].iter().enumerate() {
-                let Ok(index) = usize::try_from(i64::from(*index) - self.start) else { continue };
-                if index < first || index >= last {
-                    continue;
+            let indices = &indices[o * self.count..(o + 1) * self.count];
+            let own = |index: &i32| {
+                let row = usize::try_from(i64::from(*index) - self.start - first as i64).ok()?;
+                Some(row * self.inner).filter(|_| row < last - first)
+            };
+            for (p, index) in indices.iter().enumerate() {
+                if let Some(later) = indices.get(p + AHEAD).and_then(own) {
+                    fetch(totals.as_ptr().wrapping_add(later), self.inner * size_of::<T>());
                 }
+                let Some(at) = own(index) else { continue };
                 let from = (updates as *const T).add((o * self.count + p) * self.inner);
                 let from = std::slice::from_raw_parts(from, self.inner);
-                let row = (index - first) * self.inner..(index - first + 1) * self.inner;
+                let row = at..at + self.inner;
                 let to = &mut totals[row.clone()];
                 match &mut lost {
                     Some(lost) => add_rows(run.isa, to, &mut lost[row], from),
