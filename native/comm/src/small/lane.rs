@@ -46,7 +46,7 @@ impl Slot {
         let first = std::ptr::from_ref(self).cast::<u8>();
         for line in (0..=BESIDE + bytes.min(CLAIMED)).step_by(CACHE_LINE) {
             let line = first.wrapping_add(line);
-            // SAFETY: a hint, which reads and writes nothing.
+            // SAFETY: a hint, which changes nothing; 64-bit processors without the instruction do nothing.
             #[cfg(target_arch = "x86_64")]
             unsafe {
                 std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));

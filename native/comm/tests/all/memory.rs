@@ -178,6 +178,8 @@ fn ranks_killed_at_any_moment_are_named_and_leave_nothing() {
         assert!(matches!(error, Error::PeerClosed { rank: 1, .. }), "{error}");
         assert!(killer.join().unwrap().elapsed() < Duration::from_secs(10));
     }
-    let names = |folder: &str| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(names("/dev/shm").all(|name| !name.to_string_lossy().contains("heddle")));
+    let names = std::fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    // Parameter servers of other runs have files there while they work.
+    let left: Vec<String> = names.filter(|name| name.contains("heddle") && !name.starts_with("heddle-link-")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
