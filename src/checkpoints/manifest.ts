@@ -33,7 +33,7 @@ export interface StoredPiece extends Box {
   readonly bytes: number;
   /** The SHA-256 of each chunk of its bytes, in hexadecimal digits. */
   readonly sha256: readonly string[];
-  /** The CRC32C of each chunk, by which a load finds damage in a tenth of the time; absent where no native code wrote it. */
+  /** The CRC32C of each chunk, by which a load finds damage in a third of the time; absent where no native code wrote it. */
   readonly crc32c?: readonly number[];
 }
 

@@ -1,4 +1,4 @@
-//! Sums of chunks: SHA-256, and CRC32C, which takes a tenth of the time and finds damage, but not what somebody has changed on purpose.
+//! Sums of chunks: SHA-256, and CRC32C, which takes a third of the time and finds damage, but not what somebody has changed on purpose.
 
 use crc32c::{crc32c, crc32c_append};
 
