@@ -33,6 +33,8 @@ export interface StoredPiece extends Box {
   readonly bytes: number;
   /** The SHA-256 of each chunk of its bytes, in hexadecimal digits. */
   readonly sha256: readonly string[];
+  /** The CRC32C of each chunk, by which a load finds damage in a third of the time; absent where no native code wrote it. */
+  readonly crc32c?: readonly number[];
 }
 
 /** A tensor and its pieces. */
@@ -131,9 +133,10 @@ export function parseManifest(text: string, where: string): Manifest {
   if (!isCount(chunk) || chunk === 0) throw malformed(where, `its chunk is ${String(chunk)}`);
   const contents = contentsOf(fields, where, true);
   for (const [name, { pieces }] of contents.tensors)
-    for (const piece of pieces)
-      if (piece.sha256.length !== Math.max(1, Math.ceil(piece.bytes / chunk)))
-        throw malformed(where, `${name} has ${piece.sha256.length} hashes for ${piece.bytes} bytes`);
+    for (const { bytes, sha256, crc32c = sha256 } of pieces)
+      for (const { length } of [sha256, crc32c])
+        if (length !== Math.max(1, Math.ceil(bytes / chunk)))
+          throw malformed(where, `${name} has ${length} hashes for ${bytes} bytes`);
   return { description: checkedDescription(description as unknown as Description), chunk, ...contents };
 }
 
@@ -155,6 +158,7 @@ function parsed(text: string, where: string): Fields {
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isCounts = (value: unknown): value is number[] => Array.isArray(value) && value.every(isCount);
+const isSums = (value: unknown): boolean => isCounts(value) && value.every((sum) => sum < 2 ** 32);
 const isDigest = (value: unknown): value is string => typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
 /** The name of a file directly in the folder. */
 const isFileName = (value: unknown): value is string =>
@@ -191,7 +195,7 @@ function tensorOf(value: unknown, files: Contents["files"]): StoredTensor | stri
   if (!Array.isArray(pieces)) return "has no pieces";
   const elementBytes = dtypes[dtype].bytes;
   for (const piece of pieces as readonly unknown[]) {
-    const { file, name, start, shape: sizes, offset, bytes, sha256 } = (piece ?? {}) as Fields;
+    const { file, name, start, shape: sizes, offset, bytes, sha256, crc32c } = (piece ?? {}) as Fields;
     const holder = files.get(String(file));
     if (holder === undefined) return `has a piece in ${JSON.stringify(file)}, which is not one of the files`;
     if (typeof name !== "string" || !isCounts(start) || !isCounts(sizes) || !isCount(offset) || !isCount(bytes))
@@ -204,6 +208,7 @@ function tensorOf(value: unknown, files: Contents["files"]): StoredTensor | stri
     if (bytes !== sizeOf(sizes) * elementBytes || offset < holder.header || offset + bytes > holder.bytes)
       return `has a piece of ${bytes} bytes at ${offset} of ${file}, which does not fit`;
     if (!Array.isArray(sha256) || sha256.length === 0 || !sha256.every(isDigest)) return "has a piece without hashes";
+    if (crc32c !== undefined && !isSums(crc32c)) return "has a piece whose CRC32C are not whole numbers below 2^32";
   }
   return { dtype, shape, pieces: pieces as readonly StoredPiece[] };
 }

@@ -13,11 +13,18 @@ import { HeddleError } from "../util/errors.ts";
 import type { Description } from "./description.ts";
 import { isLocal, openStorage } from "./drivers.ts";
 import { openFileCheckpoint } from "./file.ts";
-import { largestManifest, type Manifest, parseManifest, type StoredPiece, type StoredTensor } from "./manifest.ts";
+import {
+  largestManifest,
+  type Manifest,
+  type PartFile,
+  parseManifest,
+  type StoredPiece,
+  type StoredTensor,
+} from "./manifest.ts";
 import { type Box, type ChunkRead, chunkReads, wholeBox } from "./pieces.ts";
 import { below, readSmall, type Storage, type StoredFile } from "./storage.ts";
 import type { OpenCheckpoint } from "./types.ts";
-import { nativeMemory, nativeReader, readHere, readNatively, type VerifiedRead } from "./verified.ts";
+import { nativeFiles, nativeMemory, readHere, readNatively, type VerifiedRead } from "./verified.ts";
 
 /** How a checkpoint is read. */
 export interface OpenOptions {
@@ -95,7 +102,7 @@ export class PartsCheckpoint implements OpenCheckpoint {
     this.manifest = manifest;
     this.description = manifest.description;
     this.signal = signal;
-    this.native = storage.folder === undefined ? undefined : nativeReader();
+    this.native = storage.folder === undefined ? undefined : nativeFiles();
     if (this.native !== undefined) this.readInto = (name, box, buffer) => this.readMemory(name, box, buffer);
     this.entries = new Map([...manifest.tensors].map(([name, { dtype, shape }]) => [name, { dtype, shape }]));
   }
@@ -142,23 +149,25 @@ export class PartsCheckpoint implements OpenCheckpoint {
     return true;
   }
 
-  /** Reads chunks of a piece and verifies them. */
+  /** Reads chunks of a piece and verifies them, `quick` by CRC32C where that is known. */
   private async take(
     name: string,
     piece: StoredPiece,
     chunks: readonly ChunkRead[],
     target: Uint8Array | NativeBuffer,
+    quick = true,
   ): Promise<boolean> {
     this.signal?.throwIfAborted();
+    const crc32c = quick ? piece.crc32c : undefined;
     const reads = chunks.map((read): VerifiedRead => {
       const offset = piece.offset + read.index * this.manifest.chunk;
-      return { ...read, offset, sha256: piece.sha256[read.index] as string };
+      return { ...read, offset, sha256: piece.sha256[read.index] as string, crc32c: crc32c?.[read.index] };
     });
     const file = await this.opened(piece.file);
-    const differs = (read: VerifiedRead | undefined): void => {
+    const differs = (read: VerifiedRead | undefined, sum: string): void => {
       if (read === undefined) return;
       const where = below(this.path, piece.file);
-      throw new HeddleError("checkpoint", `${where}: tensor "${name}" does not match its SHA-256`);
+      throw new HeddleError("checkpoint", `${where}: tensor "${name}" does not match its ${sum}`);
     };
     const { native } = this;
     const { folder } = this.storage;
@@ -168,22 +177,18 @@ export class PartsCheckpoint implements OpenCheckpoint {
         () => undefined,
       );
       if (outcome !== undefined) {
-        differs(outcome.read);
+        differs(outcome.read, crc32c === undefined ? "SHA-256" : "CRC32C");
         return true;
       }
     }
     if (!(target instanceof Uint8Array)) return false;
-    differs(await readHere(file, reads, target, this.signal));
+    differs(await readHere(file, reads, target, this.signal), "SHA-256");
     return true;
   }
 
-  /** Verifies everything, also what nobody would read. @throws HeddleError `checkpoint`, `format` or `file` naming what is damaged */
+  /** Verifies everything by all sums, also what nobody would read. @throws HeddleError `checkpoint`, `format` or `file` naming what is damaged */
   async verify(): Promise<void> {
-    for (const [name, { header, sha256 }] of this.manifest.files) {
-      const bytes = await (await this.opened(name)).read(0, header, this.signal);
-      if (createHash("sha256").update(bytes).digest("hex") !== sha256)
-        throw new HeddleError("checkpoint", `${below(this.path, name)}: its header does not match its SHA-256`);
-    }
+    for (const name of this.manifest.files.keys()) await this.opened(name);
     const { chunk, tensors } = this.manifest;
     for (const [name, { pieces }] of tensors)
       for (const piece of pieces) {
@@ -192,7 +197,9 @@ export class PartsCheckpoint implements OpenCheckpoint {
           bytes: Math.min(chunk, piece.bytes - index * chunk),
           runs: [],
         }));
-        for (const some of inTurns(all)) await this.take(name, piece, some, new Uint8Array());
+        const kinds = this.native === undefined || piece.crc32c === undefined ? [false] : [true, false];
+        for (const some of inTurns(all))
+          for (const quick of kinds) await this.take(name, piece, some, new Uint8Array(), quick);
       }
   }
 
@@ -213,10 +220,23 @@ export class PartsCheckpoint implements OpenCheckpoint {
         ? new HeddleError("checkpoint", `${this.path} is not whole: ${name} is missing`, { cause: error })
         : error;
     });
-    const { bytes } = this.manifest.files.get(name) as { bytes: number };
-    if (file.bytes === bytes) return file;
-    await file.close();
-    throw new HeddleError("checkpoint", `${below(this.path, name)} has ${file.bytes} bytes, not ${bytes}`);
+    try {
+      await this.checkHeader(name, file);
+      return file;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  /** The values come by the manifest, but other readers go by the header. */
+  private async checkHeader(name: string, file: StoredFile): Promise<void> {
+    const { bytes, header, sha256 } = this.manifest.files.get(name) as PartFile;
+    const where = below(this.path, name);
+    if (file.bytes !== bytes) throw new HeddleError("checkpoint", `${where} has ${file.bytes} bytes, not ${bytes}`);
+    const found = await file.read(0, header, this.signal);
+    if (createHash("sha256").update(found).digest("hex") !== sha256)
+      throw new HeddleError("checkpoint", `${where}: its header does not match its SHA-256`);
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,7 @@ import { HeddleError } from "../util/errors.ts";
 import { canonicalJson, type Plain } from "../util/text.ts";
 import { flattenTree } from "../util/tree.ts";
 import { keptDifference } from "./kept.ts";
+import { isByWorker } from "./local-training.ts";
 import type { Settings } from "./options.ts";
 import { groups, type ModelTypes, tablesState } from "./values.ts";
 
@@ -19,7 +20,12 @@ export function checkFits(checkpoint: OpenCheckpoint, settings: Settings, types:
   checkTensorNames(checkpoint, types);
   for (const group of groups) {
     const { leaves, paths } = flattenTree(types.state[group], isTensorType);
-    for (const [index, type] of leaves.entries()) checkType(checkpoint, `${group}/${paths[index]}`, type);
+    for (const [index, type] of leaves.entries()) {
+      const name = `${group}/${paths[index]}`;
+      if (settings.localSteps !== undefined && isByWorker(`${group}.${paths[index]}`))
+        checkWorkers(checkpoint, name, type);
+      checkType(checkpoint, name, type);
+    }
   }
 }
 
@@ -62,6 +68,18 @@ export const hasAnySize = (name: string, { dtype, shape }: TensorType): boolean 
 
 /** The name of a value that compression keeps; undefined for other values. */
 const residual = (name: string): string | undefined => /^optimizer\/compression\.(.*)$/.exec(name)?.[1];
+
+/** @throws HeddleError `checkpoint` if a value with a row for each worker is that of another number of workers. */
+function checkWorkers(checkpoint: OpenCheckpoint, name: string, { dtype, shape: [ours, ...rest] }: TensorType): void {
+  const found = checkpoint.entries.get(name);
+  const theirs = found?.shape[0];
+  if (theirs === ours || found === undefined || !sameType(found, { dtype, shape: [theirs ?? 0, ...rest] })) return;
+  throw mismatch(
+    checkpoint,
+    `it is of ${theirs} workers with local steps, each with an optimizer state of its own, and this run has ${ours}`,
+    `go on with --workers ${theirs}, or begin anew from its values: train's option "from", with io.loadVariables`,
+  );
+}
 
 function checkType(checkpoint: OpenCheckpoint, name: string, type: TensorType): void {
   const found = checkpoint.entries.get(name);

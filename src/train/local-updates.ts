@@ -62,6 +62,7 @@ export class LocalUpdates implements Updates {
   readonly tables = undefined;
   readonly lines: readonly string[];
   readonly sent: number;
+  readonly wholeRows: (own: number) => number;
   stopped = false;
   private readonly all: Runtime;
   private readonly every: number;
@@ -81,6 +82,9 @@ export class LocalUpdates implements Updates {
     this.runtime = ownRuntime(given, all);
     const own = localTraining(given, all.rank, all.world);
     this.own = { ...own, programs: new Programs(own.settings, own.types, this.runtime) };
+    const rows = new Map(own.settings.data.batchForms.map(({ rows: part }, index) => [part, index]));
+    const forms = whole.settings.data.batchForms;
+    this.wholeRows = (part) => forms[rows.get(part) ?? 0]?.rows ?? part;
     const { steps } = given.localSteps as LocalSteps;
     this.every = steps;
     const { settings, types } = whole;

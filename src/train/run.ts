@@ -216,7 +216,7 @@ export class Run {
       if (position.steps - this.startedAt > mostInFlight || position.batch === settings.data.batchesPerEpoch)
         this.summarise?.();
       if (position.steps + this.missed >= this.lastStep) this.endAt = position.steps;
-      examples += batch.rows;
+      examples += this.parts.updates?.wholeRows?.(batch.rows) ?? batch.rows;
       reporter.step({ done: position.batch, examples, loss: this.recentLoss.mean });
       this.parts.saver?.check();
       const ends = position.batch === settings.data.batchesPerEpoch;

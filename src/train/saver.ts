@@ -234,6 +234,8 @@ class PartsSaver extends Writing {
     description: Parameters<typeof commitParts>[1],
     options: WriteOptions,
   ): Promise<void> {
+    // The other parts take about as long: who looks for their receipts from the start looks ever more seldom.
+    await this.part;
     await this.given.lock?.check();
     await commitParts(place, description, options);
     const { warnings } = await removeOld(place.storage, description.step, this.retention, this.ages);

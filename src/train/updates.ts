@@ -48,6 +48,8 @@ export interface Updates {
   readonly follows: boolean;
   /** Batches after the last step that this worker leaves out, since it was late. */
   readonly missed: number;
+  /** The rows of a batch of which this worker has so many; absent where each worker goes at its own pace. */
+  readonly wholeRows?: (own: number) => number;
   /** Whether a worker has asked all to end. */
   readonly stopped: boolean;
   /** Lines that describe the exchange, for the report of the plan. */

@@ -22,6 +22,8 @@ import { commitParts, partContent, writePart } from "../../src/checkpoints/parts
 import { type Box, wholeBox } from "../../src/checkpoints/pieces.ts";
 import { cleanCheckpoints, listIn, removeOld } from "../../src/checkpoints/series.ts";
 import type { Storage } from "../../src/checkpoints/storage.ts";
+import { crc32c } from "../../src/data/sources/crc32c.ts";
+import { loadNative } from "../../src/executors/native/binding.ts";
 import { localRuntime } from "../../src/executors/runtime.ts";
 import { type CommitFiles, nodeFiles } from "../../src/io/commit.ts";
 import { readSafetensors } from "../../src/io/safetensors.ts";
@@ -92,9 +94,10 @@ describe("a checkpoint in parts", () => {
         [0, 3],
       ],
     });
-    for (const { file, offset, bytes, sha256 } of pieces) {
+    for (const { file, offset, bytes, sha256, crc32c: quick } of pieces) {
       const part = readFileSync(join(step, file)).subarray(offset, offset + bytes);
       expect([createHash("sha256").update(part).digest("hex")]).toEqual(sha256);
+      expect(quick).toEqual("error" in loadNative() ? undefined : [crc32c(part)]);
     }
   });
 
@@ -125,7 +128,8 @@ describe("a checkpoint in parts", () => {
     expect(await checkpoint.readBytes("w", { start: [1, 5], shape: [1, 7] })).toEqual(
       bytes.subarray(width * 4 + 20, width * 4 + 48),
     );
-    expect(reads).toEqual([chunkBytes]);
+    const headers = [...checkpoint.manifest.files.values()].map(({ header }) => header);
+    expect(reads).toEqual([...headers, chunkBytes]);
     expect(Buffer.compare(await checkpoint.readBytes("w"), bytes)).toBe(0);
     await checkpoint.close();
   });
@@ -174,12 +178,12 @@ describe("a checkpoint in parts", () => {
       writeFileSync(join(path, part), changed);
       const open = await openParts(localStorage(path));
       const buffer = runtime.executor.allocate(bytes.length);
-      const error = /tensor "w" does not match its SHA-256/;
-      await expect(open.readBytes("w")).rejects.toThrow(error);
-      await expect(plain.readBytes("w")).rejects.toThrow(error);
+      const quick = `tensor "w" does not match its ${open.readInto === undefined ? "SHA-256" : "CRC32C"}`;
+      await expect(open.readBytes("w")).rejects.toThrow(quick);
+      await expect(plain.readBytes("w")).rejects.toThrow('tensor "w" does not match its SHA-256');
       if (open.readInto !== undefined)
-        await expect(open.readInto("w", wholeBox(type.shape), buffer)).rejects.toThrow(error);
-      await expect(open.verify()).rejects.toThrow(error);
+        await expect(open.readInto("w", wholeBox(type.shape), buffer)).rejects.toThrow(quick);
+      await expect(open.verify()).rejects.toThrow(quick);
       await open.close();
     }
     // A file that was cut after it was opened has no bytes to give.
@@ -259,7 +263,12 @@ describe("damage", () => {
     [
       "a value with a flipped bit",
       () => flip(part(), statSync(part()).size - 1),
-      /tensor ".*" does not match its SHA-256; taking/,
+      /tensor ".*" does not match its (SHA-256|CRC32C); taking/,
+    ],
+    [
+      "a header with a flipped bit",
+      () => flip(part(), 40),
+      /part-00001-.*: its header does not match its SHA-256; taking/,
     ],
     [
       "a manifest that was cut",
@@ -324,6 +333,8 @@ describe("damage", () => {
     ["a piece of a wrong size", (m) => (piece(m).bytes = 4), /does not fit/],
     ["too few hashes", (m) => (piece(m).sha256 = []), /has a piece without hashes/],
     ["too many hashes", (m) => piece(m).sha256.push("0".repeat(64)), /has 2 hashes for 16 bytes/],
+    ["too few quick sums", (m) => (piece(m).crc32c = []), /has 0 hashes for 16 bytes/],
+    ["a quick sum that is none", (m) => (piece(m).crc32c = [2 ** 32]), /has a piece whose CRC32C are not/],
     ["overlapping pieces", (m) => m.tensors["w"]?.pieces.push(piece(m)), /has pieces of 8 elements/],
     ["a dtype that is unknown", (m) => Object.assign(m.tensors["w"] ?? {}, { dtype: "F8" }), /has the dtype F8/],
     ["a shape that overflows", (m) => Object.assign(m.tensors["w"] ?? {}, { shape: [2 ** 60] }), /has no shape/],
@@ -365,6 +376,7 @@ interface CraftedPiece {
   offset: number;
   bytes: number;
   sha256: string[];
+  crc32c?: number[];
 }
 const piece = (manifest: Crafted): CraftedPiece => manifest.tensors["w"]?.pieces[0] as CraftedPiece;
 

@@ -90,7 +90,7 @@ describe.skipIf(!native)("workers", { timeout: 120_000 }, () => {
     writeFileSync(join(newest, part), bytes);
     const { status, stdout, stderr } = await run(2, settings, "--resume");
     expect(status, stderr).toBe(0);
-    expect(`${stdout}${stderr}`).toMatch(/does not match its SHA-256.*; taking the checkpoint before it/);
+    expect(`${stdout}${stderr}`).toMatch(/does not match its CRC32C.*; taking the checkpoint before it/);
     expect(`${stdout}${stderr}`).toContain(`resuming from ${join(directory, steps()[0] as string)}`);
   });
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
-import { finished } from "../e2e/command.ts";
+import { finished, heddle } from "../e2e/command.ts";
 import { partOf } from "../support/sample.ts";
 
 const script = fileURLToPath(new URL("./scripts/training.ts", import.meta.url));
@@ -153,4 +153,28 @@ describe("an elastic run ends", () => {
     expect(output).toMatch(said);
     expect(ended).toBe(status);
   });
+});
+
+test("the launcher is killed: its workers end, and a resume goes on from the checkpoint", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "heddle-test-"));
+  const args = (pause: number, ...flags: string[]): string[] => [
+    ...["run", script, "--workers", "2:3", "--threads", "1", ...flags],
+    ...["--", "", "plain checkpoint", String(pause), folder],
+  ];
+  try {
+    const killed = heddle(args(150));
+    await killed.seen(/epoch 2\/4/);
+    killed.process.kill("SIGKILL");
+    // The workers' output is the launcher's: it ends with the last of them.
+    expect(await killed.ended()).toMatchObject({ status: null, signal: "SIGKILL" });
+    expect(existsSync(join(folder, "result.json"))).toBe(false);
+    const { status, output } = await finished(args(0, "--resume"));
+    expect({ status, output }).toEqual({ status: 0, output });
+    expect(output).toMatch(/resuming from .*checkpoints/);
+    const { losses } = JSON.parse(readFileSync(join(folder, "result.json"), "utf8")) as Result;
+    expect(losses).toHaveLength(undisturbed.losses.length);
+    for (const [index, loss] of losses.entries()) expect(loss).toBeCloseTo(undisturbed.losses[index] as number, 12);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 });

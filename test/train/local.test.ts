@@ -78,6 +78,7 @@ describe.skipIf(!native)("several workers", () => {
     readonly params: number[];
     readonly steps: number;
     readonly losses: number[];
+    readonly examples: number[];
     readonly validation: number[];
     readonly sent: number;
     readonly hash: string;
@@ -105,6 +106,8 @@ describe.skipIf(!native)("several workers", () => {
     expectClose(first.params, await writtenOut(workers, steps, outers[outer](), 2), 1e-9);
     for (const other of told) expect(other.params).toEqual(first.params);
     expect(first.sent).toBeGreaterThan(0);
+    // Of all workers: the rate times the time.
+    expect(first.examples).toEqual([44, 44]);
     expect(stdout).toMatch(/^local +\d workers, of which each trains a copy; they meet after/m);
     expect(stdout).toMatch(/^meeting .* sent by each worker, .* per step$/m);
   });
@@ -121,8 +124,16 @@ describe.skipIf(!native)("several workers", () => {
       for (const later of readdirSync(directory))
         if (later.startsWith("step-") && later > (name as string)) rmSync(join(directory, later), { recursive: true });
       const { told } = await run(2, { ...settings, every: 2 }, "--resume");
-      expect(told[0]).toEqual(whole);
+      // A resumed epoch counts its examples from there.
+      expect({ ...told[0], examples: [] }).toEqual({ ...whole, examples: [] });
     }
+    const args = ["run", script, "--workers", "3", "--resume", "--", JSON.stringify(settings)];
+    const { status, stderr } = await started(args).ended;
+    expect(status).toBe(1);
+    expect(stderr).toMatch(
+      /cannot resume from \S*step-\d+\S*: it is of 2 workers with local steps, .* and this run has 3/,
+    );
+    expect(stderr).toContain("go on with --workers 2");
   });
 
   test("all end after the meeting that follows when one asks", async () => {

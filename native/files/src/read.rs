@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-use crate::sha256::{Digest, Hash, BLOCK};
+use crate::sha256::BLOCK;
+use crate::sums::{Running, Sum, PART};
 
 /// Bytes of a chunk that are needed: from where in the chunk, to where in the target.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,7 @@ pub struct Run {
 pub struct Chunk<'a> {
     pub offset: u64,
     pub bytes: usize,
-    pub digest: Digest,
+    pub sum: Sum,
     /// What is needed of it. Without runs the chunk is only verified.
     pub runs: &'a [Run],
 }
@@ -34,10 +35,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Bytes that are read before they are hashed: whole blocks, and of two chunks they stay in a second-level cache.
-const PART: usize = 128 << 10;
-
-/// Reads chunks and puts their runs into `target`; gives the first chunk that does not have its hash, if any. Then, and after an error,
+/// Reads chunks and puts their runs into `target`; gives the first chunk that does not have its sum, if any. Then, and after an error,
 /// the target holds bytes that nobody may use.
 ///
 /// # Errors
@@ -60,14 +58,14 @@ pub fn read_chunks(file: &File, chunks: &[Chunk], target: &mut [u8]) -> Result<O
                     room.as_mut_ptr()
                 }
             };
-            lanes.push(Lane { chunk, to, done: 0, hash: Hash::new() });
+            lanes.push(Lane { chunk, to, done: 0, sum: Running::of(&chunk.sum) });
         }
         if let [first, second] = &mut lanes[..] {
             first.read_with(second, file)?;
         }
         for (at, lane) in lanes.into_iter().enumerate() {
             let (chunk, bytes) = (lane.chunk, lane.to);
-            if lane.finish(file)? != chunk.digest {
+            if lane.finish(file)? != chunk.sum {
                 return Ok(Some(2 * index + at));
             }
             if chunk.place().is_none() {
@@ -88,7 +86,7 @@ struct Lane<'a> {
     /// Where all of it goes, which no other thread uses. Two chunks may be given one place: then it is no matter what lies there.
     to: *mut u8,
     done: usize,
-    hash: Hash,
+    sum: Running,
 }
 
 impl Lane<'_> {
@@ -107,19 +105,19 @@ impl Lane<'_> {
         while self.done < common {
             let bytes = PART.min(common - self.done);
             let parts = [self.part(file, bytes)?, other.part(file, bytes)?];
-            Hash::update_both(&mut self.hash, &mut other.hash, parts);
+            Running::update_both(&mut self.sum, &mut other.sum, parts);
         }
         Ok(())
     }
 
-    /// Reads what is left; gives the hash of all.
-    fn finish(mut self, file: &File) -> Result<Digest> {
+    /// Reads what is left; gives the sum of all.
+    fn finish(mut self, file: &File) -> Result<Sum> {
         while self.chunk.bytes - self.done > PART {
             let part = self.part(file, PART)?;
-            self.hash.update(part);
+            self.sum.update(part);
         }
         let last = self.part(file, self.chunk.bytes - self.done)?;
-        Ok(self.hash.finish(last))
+        Ok(self.sum.finish(last))
     }
 }
 

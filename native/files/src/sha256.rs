@@ -64,21 +64,3 @@ impl Hash {
         digest
     }
 }
-
-/// The hashes of two texts.
-pub fn both(texts: [&[u8]; 2]) -> [Digest; 2] {
-    let common = texts[0].len().min(texts[1].len()) / BLOCK * BLOCK;
-    let (mut first, mut second) = (Hash::new(), Hash::new());
-    Hash::update_both(&mut first, &mut second, texts.map(|text| &text[..common]));
-    [first.finish(&texts[0][common..]), second.finish(&texts[1][common..])]
-}
-
-/// The hashes of consecutive chunks of `chunk` bytes, of which the last may be shorter; no bytes are one chunk.
-pub fn digests(bytes: &[u8], chunk: usize) -> Vec<Digest> {
-    let chunks: Vec<&[u8]> = if bytes.is_empty() { vec![bytes] } else { bytes.chunks(chunk).collect() };
-    let of = |texts: &[&[u8]]| match *texts {
-        [first, second] => both([first, second]).to_vec(),
-        _ => texts.iter().map(|text| Hash::new().finish(text)).collect(),
-    };
-    chunks.chunks(2).flat_map(of).collect()
-}

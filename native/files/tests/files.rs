@@ -1,13 +1,20 @@
-//! Hashes against those of the crate `sha2`; chunks of files, whole, in runs, damaged, cut and misnamed.
+//! Sums against those of the crate `sha2` and of a plain CRC; chunks of files, whole, in runs, damaged, cut and misnamed.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 
-use heddle_files::{digests, read_chunks, Chunk, Digest, Run};
+use heddle_files::{read_chunks, sums, Chunk, Digest, Run, Sum};
 use sha2::{Digest as _, Sha256};
 
 fn sha256(bytes: &[u8]) -> Digest {
     Sha256::digest(bytes).into()
+}
+
+/// CRC32C bit by bit, by its definition (RFC 3720, B.4).
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc: u32, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
+    })
 }
 
 fn bytes(count: usize) -> Vec<u8> {
@@ -30,9 +37,20 @@ fn hashes_of_any_length_and_number() {
     let all = bytes(5000);
     for length in (0..300).chain([447, 448, 511, 512, 1023, 4095, 5000]) {
         for chunk in [1, 55, 56, 63, 64, 65, 119, 120, 128, 1000, 6000] {
-            let expected: Vec<Digest> =
-                if length == 0 { vec![sha256(&[])] } else { all[..length].chunks(chunk).map(sha256).collect() };
-            assert_eq!(digests(&all[..length], chunk), expected, "{length} bytes in chunks of {chunk}");
+            let of = |text: &[u8]| (sha256(text), crc32c(text));
+            let of_all = |text: &[u8]| -> Vec<(Digest, u32)> {
+                if text.is_empty() {
+                    vec![of(text)]
+                } else {
+                    text.chunks(chunk).map(of).collect()
+                }
+            };
+            let expected = [of_all(&all[..length]), of_all(&all[..70]), of_all(&[])].concat();
+            assert_eq!(
+                sums(&[&all[..length], &all[..70], &[]], chunk),
+                expected,
+                "{length} bytes in chunks of {chunk}"
+            );
         }
     }
 }
@@ -64,7 +82,11 @@ fn chunks_go_where_they_are_needed() {
         .map(|(&(offset, bytes, _), runs)| Chunk {
             offset: offset as u64,
             bytes,
-            digest: sha256(&all[offset..offset + bytes]),
+            // Both kinds, also in one pair.
+            sum: match offset % 3 {
+                0 => Sum::Crc32c(crc32c(&all[offset..offset + bytes])),
+                _ => Sum::Sha256(sha256(&all[offset..offset + bytes])),
+            },
             runs,
         })
         .collect();
@@ -80,7 +102,10 @@ fn chunks_go_where_they_are_needed() {
     }
     for damaged in 0..chunks.len() {
         let mut other = chunks.clone();
-        other[damaged].digest[31] ^= 1;
+        match &mut other[damaged].sum {
+            Sum::Sha256(digest) => digest[31] ^= 1,
+            Sum::Crc32c(crc) => *crc ^= 1,
+        }
         let mut target = vec![0; 1_000_000];
         assert_eq!(read_chunks(&stored, &other, &mut target).unwrap(), Some(damaged));
     }
@@ -89,23 +114,24 @@ fn chunks_go_where_they_are_needed() {
 #[test]
 fn every_flipped_bit_is_found() {
     let all = bytes(700);
-    let digest = sha256(&all);
     let run = [Run { from: 0, to: 0, bytes: 700 }];
-    let chunk = Chunk { offset: 0, bytes: 700, digest, runs: &run };
-    for bit in 0..8 * all.len() {
-        let mut flipped = all.clone();
-        flipped[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(read_chunks(&file(&flipped), &[chunk, chunk], &mut [0; 700]).unwrap(), Some(0));
+    for sum in [Sum::Sha256(sha256(&all)), Sum::Crc32c(crc32c(&all))] {
+        let chunk = Chunk { offset: 0, bytes: 700, sum, runs: &run };
+        for bit in 0..8 * all.len() {
+            let mut flipped = all.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read_chunks(&file(&flipped), &[chunk, chunk], &mut [0; 700]).unwrap(), Some(0));
+        }
     }
 }
 
 #[test]
 fn cut_files_and_runs_outside_are_errors() {
     let all = bytes(200_000);
-    let digest = sha256(&all);
+    let sum = Sum::Sha256(sha256(&all));
     let kind = |bytes: usize, run: Run, target: usize| {
         let runs = [run];
-        let chunk = Chunk { offset: 0, bytes, digest, runs: &runs };
+        let chunk = Chunk { offset: 0, bytes, sum, runs: &runs };
         read_chunks(&file(&all), &[chunk], &mut vec![0; target]).unwrap_err().kind()
     };
     assert_eq!(kind(200_001, Run { from: 0, to: 0, bytes: 200_001 }, 200_001), ErrorKind::UnexpectedEof);

@@ -165,17 +165,22 @@ export interface NativeBinding {
     dstOffset: number,
   ): Promise<void>;
   /**
-   * Reads chunks of a file into `target` and compares their hashes, off the JavaScript thread. `chunks` has the offset, the bytes and the number of
-   * runs of each chunk, `runs` the place in the chunk, the place in the target and the bytes of each run, `hashes` the SHA-256 of each chunk.
-   * Resolves to -1, or to the first chunk with another hash, whose bytes may be in the target.
+   * Reads chunks of a file into `target` and compares their sums, off the JavaScript thread. `chunks` has the offset, the bytes and the number of
+   * runs of each chunk, `runs` the place in the chunk, the place in the target and the bytes of each run, `expected` the SHA-256 of each chunk, or
+   * the CRC32C of each, little-endian. Resolves to -1, or to the first chunk with another sum, whose bytes may be in the target.
    */
   readVerified(
     path: string,
     chunks: Float64Array,
     runs: Float64Array,
-    hashes: Uint8Array,
+    expected: Uint8Array,
     target: NativeBuffer | Uint8Array,
   ): Promise<number>;
+  /**
+   * SHA-256 and CRC32C (little-endian) of each chunk of some arrays, 36 bytes each, off the JavaScript thread; an array without bytes is one chunk. The
+   * arrays must not change meanwhile.
+   */
+  sumsOf(arrays: readonly Uint8Array[], chunk: number): Promise<Uint8Array>;
   readFlight(path: string): NativeFlight;
   /** Kills this process `grace` seconds after its parent `parent` has ended, even if it is busy. */
   endWithParent(parent: number, grace: number): void;

@@ -198,8 +198,8 @@ export class NativeMemory implements DeviceBuffer, Block {
   }
 }
 
-/** Bytes allocated after which tensors that were dropped at once are collected. */
-const freshBytes = 32 * 2 ** 20;
+/** Bytes allocated after which tensors that were dropped at once are collected: half of what lives, within these bounds. */
+const [leastFresh, mostFresh] = [32 * 2 ** 20, 256 * 2 ** 20];
 
 /** The memory of a native executor. */
 export class Heap {
@@ -207,6 +207,7 @@ export class Heap {
   readonly queue: Queue;
   /** Bytes allocated since the last collection and not disposed. */
   private fresh = 0;
+  private room = leastFresh;
 
   constructor(binding: NativeBinding, queue: Queue) {
     this.binding = binding;
@@ -216,7 +217,7 @@ export class Heap {
   /** Allocates memory. @throws HeddleError `memory` naming `what`, when there is not enough. */
   allocate(bytes: number, what: () => string): NativeMemory {
     this.fresh += bytes;
-    if (this.fresh > freshBytes) this.relieve();
+    if (this.fresh > this.room) this.relieve();
     try {
       return NativeMemory.allocate(this, bytes);
     } catch (error) {
@@ -239,6 +240,8 @@ export class Heap {
   private relieve(): void {
     this.fresh = 0;
     collectYoung();
+    // Told of much memory in small steps, the engine marks all objects for some milliseconds at each.
     this.binding.tellCollector();
+    this.room = Math.min(mostFresh, Math.max(leastFresh, this.binding.memory().liveBytes / 2));
   }
 }

@@ -47,6 +47,7 @@ const told = {
   params,
   steps: result.steps,
   losses: result.history.map(({ loss }) => loss),
+  examples: result.history.map(({ seconds, examplesPerSecond }) => Math.round(seconds * examplesPerSecond)),
   validation: result.history.map(({ validation }) => validation?.loss),
   sent: result.sentBytes,
   hash: hash.digest("hex"),
