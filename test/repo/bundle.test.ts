@@ -115,7 +115,7 @@ describe.skipIf(!existsSync(join(root, "dist/.stamp")))("a program in one file w
 
   // Rollup is in Vite, and takes as long again: `npm run test:grids` has it by itself, too.
   const some = isWhole() ? bundlers : bundlers.filter(([files]) => !files.includes("rollup/program.mjs"));
-  test.each(some)("%j train and save", async (files, bundle) => {
+  test.each(some)("%j train and save", { timeout: 240_000 }, async (files, bundle) => {
     await bundle();
     for (const file of files) {
       // From elsewhere: the native package is found beside the program.

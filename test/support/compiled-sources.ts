@@ -16,9 +16,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { SourceMap } from "node:module";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { init, parse } from "es-module-lexer";
-import { transform } from "esbuild";
+import { type TransformOptions, transform, version } from "esbuild";
 import MagicString from "magic-string";
 import type { ParsedStack } from "vitest";
 import type { Plugin } from "vitest/config";
@@ -29,15 +29,19 @@ const beside = ["package.json", "bin", "native"];
 const isSource = (name: string): boolean => name.endsWith(".ts") && !name.endsWith(".d.ts");
 const compiledName = (name: string): string => name.replace(/\.ts$/, ".js");
 
+const options = {
+  loader: "ts",
+  format: "esm",
+  target: "node20.17",
+  sourcemap: "inline",
+  tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true } },
+} as const satisfies TransformOptions;
+/** What else a compiled file follows from than its source. */
+const madeBy = JSON.stringify({ version, options, form: 1 });
+
 async function compile(source: string, target: string): Promise<void> {
-  const { code } = await transform(readFileSync(source, "utf8"), {
-    loader: "ts",
-    format: "esm",
-    target: "node20.17",
-    sourcefile: source,
-    sourcemap: "inline",
-    tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true } },
-  });
+  const { atime, mtime } = statSync(source);
+  const { code } = await transform(readFileSync(source, "utf8"), { ...options, sourcefile: source });
   const text = new MagicString(code);
   for (const { n: name, e: end, d: dynamic } of parse(code)[0])
     if (name?.startsWith(".") && name.endsWith(".ts"))
@@ -46,9 +50,17 @@ async function compile(source: string, target: string): Promise<void> {
   // Another run may read the file meanwhile.
   const fresh = `${target}.${process.pid}`;
   writeFileSync(fresh, text.toString());
-  const { atime, mtime } = statSync(source);
   utimesSync(fresh, atime, mtime);
   renameSync(fresh, target);
+}
+
+/** Another run may have made it. */
+function link(to: string, path: string): void {
+  try {
+    symlinkSync(to, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
 }
 
 /** Compiles the sources that have changed, and takes away what is left of those that are gone. */
@@ -58,9 +70,10 @@ async function compileAll(from: string, to: string): Promise<void> {
     existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: "utf8" }) : [];
   const names = list(from).filter(isSource);
   const wanted = new Set(names.map(compiledName));
-  for (const name of list(to)) if (name.endsWith(".js") && !wanted.has(name)) rmSync(join(to, name));
-  const time = (path: string): number => Math.round(statSync(path, { throwIfNoEntry: false })?.mtime.getTime() ?? 0);
-  const changed = names.filter((name) => time(join(from, name)) !== time(join(to, compiledName(name))));
+  for (const name of list(to)) if (name.endsWith(".js") && !wanted.has(name)) rmSync(join(to, name), { force: true });
+  const time = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtime.getTime() ?? 0;
+  // Within the precision to which a file's time can be set.
+  const changed = names.filter((name) => Math.abs(time(join(from, name)) - time(join(to, compiledName(name)))) > 2);
   await Promise.all(changed.map((name) => compile(join(from, name), join(to, compiledName(name)))));
 }
 
@@ -74,8 +87,11 @@ export function compiledSources(root: string): Plugin {
   let ready: Promise<void> | undefined;
   const prepare = async (): Promise<void> => {
     mkdirSync(place, { recursive: true });
-    for (const name of beside) if (!existsSync(join(place, name))) symlinkSync(resolve(root, name), join(place, name));
-    await compileAll(sources, join(place, "src"));
+    for (const name of beside) link(join("../..", name), join(place, name));
+    const [made, stamp] = [join(place, "src"), join(place, "made-by.json")];
+    if (!existsSync(stamp) || readFileSync(stamp, "utf8") !== madeBy) rmSync(made, { recursive: true, force: true });
+    writeFileSync(stamp, madeBy);
+    await compileAll(sources, made);
   };
   let watches = false;
   return {
