@@ -181,7 +181,8 @@ export function runCommand({ finish, signal }: CommandContext): Command {
 /** The message about workers that did not communicate. */
 const apartText = (workers: number): string =>
   `the ${workers} workers never met: each ran the whole file for itself. train() and distributedStep() share the work\n` +
-  "  (docs/loops.md), as do values that await connect() and distribute() put on all of them (docs/distributed.md)";
+  "  (docs/loops.md), as do values that await connect() and distribute() put on all of them (docs/distributed.md),\n" +
+  "  and matrices after connect() of heddle/matrix (docs/matrix.md)";
 
 const unusedText = (plan: string): string =>
   `the plan ${plan} was not used: only train() goes by it, and nothing was trained. compilePlan() runs a plan of\n` +

@@ -131,7 +131,11 @@ async function asWorker(source: string, file: string, options: ScriptOptions, fl
       if (rank === 0) console.log(text);
     };
     runScript(source, file, { ...options, print });
-    const lines = reportOf(flags, (performance.now() - started) / 1000);
+    // All workers add up what they have sent; the others need not explain their programs.
+    const lines = reportOf(
+      { ...flags, explain: flags.explain === true && rank === 0 },
+      (performance.now() - started) / 1000,
+    );
     if (rank === 0) for (const text of lines) console.error(text);
   };
   try {

@@ -32,4 +32,4 @@ export {
 export { type ConnectOptions, connect, rowBlocks } from "./distributed/workers.ts";
 export { type Axis, aggregate, binary, cumulative, Matrix, type MatrixLike, unary } from "./matrix.ts";
 export type { AggregateName, BinaryName, CumulativeName, UnaryName } from "./operators.ts";
-export { type MatrixProgram, matrixPrograms } from "./programs.ts";
+export { type MatrixProgram, matrixPrograms, type Together, type TogetherLine } from "./programs.ts";
