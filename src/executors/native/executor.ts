@@ -325,7 +325,9 @@ function launch(
   const unchanged = (): boolean =>
     programs.every(({ lowered }, device) => endedBefore(launched.failures[device], lowered.firstDonatedWrite));
   for (const input of donated) input.lend(launched, unchanged);
-  void launched.done.then(() => launched.failure ?? donated.forEach((input) => input.returned(launched)));
+  void launched.done.then(() => {
+    if (launched.failure === undefined) for (const input of donated) input.returned(launched);
+  });
   return {
     outputs,
     get done() {
