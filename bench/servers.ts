@@ -9,9 +9,9 @@
  * log, counted once. Calls are made several at a time, so that what a
  * server does after its answer holds up the next call.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
-import { peerFile, root } from "./commands.ts";
+import { peerFile } from "./commands.ts";
+import { LinePeer } from "./line-peer.ts";
+import { median } from "./statistics.ts";
 
 const [torchPython = "", rayPython = "", given = "15", only = ""] = process.argv.slice(2);
 const rounds = Number(given);
@@ -25,51 +25,12 @@ const calls = [
   { call: "rows pull", times: 10 },
 ].filter(({ call }) => call.startsWith(only));
 
-/** A process that answers a line with a number and a call's name by the milliseconds of each of so many calls. */
-class Peer {
-  readonly name: string;
-  private readonly child: ChildProcess;
-  private readonly lines: AsyncIterator<string>;
-
-  constructor(name: string, command: string, args: readonly string[]) {
-    this.name = name;
-    this.child = spawn(command, args, { cwd: root, stdio: ["pipe", "pipe", "inherit"] });
-    process.once("exit", () => this.child.kill("SIGKILL"));
-    this.lines = createInterface({ input: this.child.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
-  }
-
-  async ready(): Promise<void> {
-    while ((await this.line()) !== "ready");
-  }
-
-  async time(call: string, times: number): Promise<number> {
-    this.child.stdin?.write(`${times} ${call}\n`);
-    return Number(await this.line());
-  }
-
-  end(): Promise<unknown> {
-    this.child.stdin?.end();
-    return new Promise((resolve) => (this.child.exitCode === null ? this.child.once("exit", resolve) : resolve(0)));
-  }
-
-  private async line(): Promise<string> {
-    const { done, value } = await this.lines.next();
-    if (done === true) throw new Error(`${this.name} ended`);
-    return value;
-  }
-}
-
-const median = (values: readonly number[]): number => {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] as number;
-};
-
 const script = peerFile("servers.py");
 const peers = [
-  new Peer("heddle", process.execPath, [...process.execArgv, peerFile("heddle-servers.ts"), ...sizes]),
-  new Peer("torch rpc", torchPython, [script, "torch", ...sizes]),
-  ...(rayPython === "" ? [] : [new Peer("ray", rayPython, [script, "ray", ...sizes])]),
-  new Peer("loopback", torchPython, [script, "loopback", ...sizes]),
+  new LinePeer("heddle", process.execPath, [...process.execArgv, peerFile("heddle-servers.ts"), ...sizes]),
+  new LinePeer("torch rpc", torchPython, [script, "torch", ...sizes]),
+  ...(rayPython === "" ? [] : [new LinePeer("ray", rayPython, [script, "ray", ...sizes])]),
+  new LinePeer("loopback", torchPython, [script, "loopback", ...sizes]),
 ];
 for (const peer of peers) await peer.ready();
 const times = new Map<string, number[]>();
@@ -77,7 +38,7 @@ for (let round = -2; round < rounds; round++)
   for (const { call, times: many } of calls)
     for (const peer of peers) {
       if (peer.name === "loopback" && call !== "dense push") continue;
-      const milliseconds = await peer.time(call, many);
+      const milliseconds = Number(await peer.ask(`${many} ${call}`));
       const key = `${peer.name} ${call}`;
       // The first two rounds warm up.
       if (round >= 0) times.set(key, [...(times.get(key) ?? []), milliseconds]);

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod comm;
+mod csv;
 mod device;
 mod error;
 mod files;

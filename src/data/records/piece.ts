@@ -154,8 +154,13 @@ export function lastAtMost(ascending: ArrayLike<number>, value: number): number 
 const mapColumns = (piece: Piece, change: (values: Values) => Values): { [name: string]: Values } =>
   Object.fromEntries(Object.entries(piece.columns).map(([name, values]) => [name, change(values)]));
 
+const byKind = new Map<unknown, keyof typeof dtypes>(
+  (["f32", "f64", "i32", "u32", "u8", "i8", "i64", "u64"] as const).map((dtype) => [
+    dtypes[dtype].create(0).constructor,
+    dtype,
+  ]),
+);
+
 /** The dtype whose typed arrays these values are; undefined for a list. */
 export const dtypeOfArray = (values: unknown): keyof typeof dtypes | undefined =>
-  (["f32", "f64", "i32", "u32", "u8", "i8", "i64", "u64"] as const).find(
-    (dtype) => dtypes[dtype].create(0).constructor === (values as object)?.constructor,
-  );
+  byKind.get((values as object | undefined)?.constructor);

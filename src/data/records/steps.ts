@@ -439,30 +439,30 @@ export function cached(node: Node): Node {
 }
 
 /** Reads `count` pieces ahead of the step that takes them. */
-export function prefetched(node: Node, count: number): Node {
-  return {
-    ...node,
-    length: node.length,
-    async *read(reading) {
-      const reader = node.read(reading)[Symbol.asyncIterator]();
-      const pending: Promise<IteratorResult<Piece>>[] = [];
-      const more = (): void => {
-        const next = reader.next();
-        next.catch(() => {});
-        pending.push(next);
-      };
-      try {
-        for (let ahead = 0; ahead < count; ahead++) more();
-        for (;;) {
-          const { value, done } = (await pending.shift()) as IteratorResult<Piece>;
-          if (done === true) return;
-          more();
-          yield value;
-        }
-      } finally {
-        await Promise.allSettled(pending);
-        await reader.return?.();
-      }
-    },
+export const prefetched = (node: Node, count: number): Node => ({
+  ...node,
+  read: (reading) => readAhead(node.read(reading), count),
+});
+
+/** The same pieces, of which so many are read before they are asked for. */
+export async function* readAhead(pieces: AsyncIterable<Piece>, count: number): AsyncGenerator<Piece> {
+  const reader = pieces[Symbol.asyncIterator]();
+  const pending: Promise<IteratorResult<Piece>>[] = [];
+  const more = (): void => {
+    const next = reader.next();
+    next.catch(() => {});
+    pending.push(next);
   };
+  try {
+    for (let ahead = 0; ahead < count; ahead++) more();
+    for (;;) {
+      const { value, done } = (await pending.shift()) as IteratorResult<Piece>;
+      if (done === true) return;
+      more();
+      yield value;
+    }
+  } finally {
+    await Promise.allSettled(pending);
+    await reader.return?.();
+  }
 }

@@ -3,20 +3,22 @@
  * library makes a text of each field first, which takes three to four times as long (docs/internals/departures.md).
  */
 import { isUtf8 } from "node:buffer";
-import { type DType, dtypes, type TypedArray } from "../../ir/dtype.ts";
+import type { TypedArray } from "../../ir/dtype.ts";
 import { HeddleError } from "../../util/errors.ts";
 import { asRecord } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { formatCount } from "../../util/text.ts";
 import { cut, lastAtMost, type Piece, type Values } from "../records/piece.ts";
 import type { Records } from "../records/records.ts";
+import { readAhead } from "../records/steps.ts";
 import type { ByteFile, Places } from "./bytes.ts";
+import { Builder, type CsvColumn } from "./csv/builder.ts";
+import { type PlainReader, type PlainRecords, plainReader } from "./csv/plain.ts";
 import { blocksOf, type CsvMark, fileStart, marksOf, startOf } from "./csv-blocks.ts";
 import { Fields } from "./csv-fields.ts";
-import { ColumnTypes, type CsvType, csvTypes, isRounded, longIn, widerThan } from "./csv-types.ts";
+import { ColumnTypes, type CsvType, csvTypes, widerThan } from "./csv-types.ts";
 import { checkTexts, type FileOptions, type FileReader, type Format, openAll, recordsOf } from "./files.ts";
 import { checkEncoding, longestRecord, notUtf8, utf8Hint } from "./lines.ts";
-import { numberIn } from "./numbers.ts";
 
 export type { CsvType } from "./csv-types.ts";
 
@@ -58,15 +60,6 @@ export interface CsvOptions<Columns extends CsvColumns = CsvColumns> extends Fil
 /** Records that types are inferred from. */
 const sampled = 1000;
 
-/** A column that is read: where it stands in the file, and its type. */
-interface CsvColumn {
-  readonly name: string;
-  readonly field: number;
-  readonly type: CsvType;
-  /** Whether the type follows from the records. */
-  readonly isInferred: boolean;
-}
-
 /** What is wrong with a record, and what to do. */
 interface Problem {
   readonly text: string;
@@ -79,117 +72,26 @@ interface Layout {
   readonly fields: number;
 }
 
-/** Texts that come often are made once: the last of each hash. */
-const rememberedTexts = 4096;
+/** How often native code is asked for the next records of a block: where many are not plain, it is no faster. */
+const mostTurns = 8;
 
-/** The values of one column of a block. */
-class Builder {
-  readonly column: CsvColumn;
-  private readonly texts: string[] | undefined;
-  private readonly flags: boolean[] | undefined;
-  private numbers: TypedArray | undefined;
-  private readonly known: { readonly text: string; readonly bytes: Uint8Array }[] = [];
-
-  constructor(column: CsvColumn) {
-    this.column = column;
-    const { type } = column;
-    this.texts = type === "text" ? [] : undefined;
-    this.flags = type === "bool" ? [] : undefined;
-    this.numbers = type === "text" || type === "bool" ? undefined : dtypes[type].create(1024);
-  }
-
-  /** Sets the value of a record; gives what is wrong with it, if anything is. */
-  set(
-    row: number,
-    bytes: Buffer,
-    fields: Fields,
-    isMissing: (start: number, end: number) => boolean,
-  ): string | undefined {
-    const { field, type } = this.column;
-    const [start, end] = [fields.starts[field] as number, fields.ends[field] as number];
-    const missing = isMissing(start, end);
-    if (this.texts !== undefined) {
-      this.texts[row] = missing
-        ? ""
-        : fields.quoted[field] === 2
-          ? fields.text(bytes, field)
-          : this.text(bytes, start, end);
-      return undefined;
-    }
-    if (missing && type !== "f32" && type !== "f64") return `a value is missing, which ${type} cannot hold`;
-    if (this.flags !== undefined) {
-      const word = bytes.toString("latin1", start, end).toLowerCase();
-      if (word !== "true" && word !== "false") return `${quoted(bytes, start, end)} is neither true nor false`;
-      this.flags[row] = word === "true";
-      return undefined;
-    }
-    let numbers = this.numbers as TypedArray;
-    if (row >= numbers.length) {
-      const grown = dtypes[type as DType].create(numbers.length * 2);
-      grown.set(numbers);
-      numbers = grown;
-      this.numbers = grown;
-    }
-    if (type === "i64") return this.setLong(row, bytes, start, end);
-    const value = missing ? Number.NaN : numberIn(bytes, start, end);
-    if (!missing && Number.isNaN(value) && !/^\s*[+-]?nan\s*$/i.test(bytes.toString("latin1", start, end)))
-      return `${quoted(bytes, start, end)} is not a number`;
-    if (type === "i32" || type === "u8") {
-      const { lowest, highest } = dtypes[type];
-      if (!Number.isInteger(value) || value < lowest || value > highest)
-        return `${quoted(bytes, start, end)} is not a value of ${type}`;
-    }
-    numbers[row] = value;
-    return type === "i32" || type === "u8" ? undefined : this.whyNot(value, numbers[row] as number, bytes, start, end);
-  }
-
-  /** What is wrong with a number among floats: it is too large, or a whole number became another and nobody named the type. */
-  private whyNot(value: number, held: number, bytes: Buffer, start: number, end: number): string | undefined {
-    if (held !== value && !Number.isNaN(value) && !Number.isFinite(held))
-      return `${quoted(bytes, start, end)} is too large for f32`;
-    if (!this.column.isInferred) return undefined;
-    const isOther = held === value ? isRounded(bytes, start, end, value) : Number.isSafeInteger(value);
-    const written = quoted(bytes, start, end).slice(1, -1);
-    return isOther ? `${this.column.type} holds ${held} in the place of ${written}` : undefined;
-  }
-
-  private setLong(row: number, bytes: Buffer, start: number, end: number): string | undefined {
-    const value = longIn(bytes, start, end);
-    if (value === undefined) return `${quoted(bytes, start, end)} is not a value of i64`;
-    (this.numbers as unknown as BigInt64Array)[row] = value;
-    return undefined;
-  }
-
-  private text(bytes: Buffer, start: number, end: number): string {
-    const length = end - start;
-    if (length === 0) return "";
-    if (length > 64) return bytes.toString("utf8", start, end);
-    let hash = length;
-    for (let at = start; at < end; at++) hash = (Math.imul(hash, 31) + (bytes[at] as number)) | 0;
-    const place = hash & (rememberedTexts - 1);
-    const known = this.known[place];
-    if (known !== undefined && known.bytes.length === length) {
-      let at = 0;
-      while (at < length && known.bytes[at] === bytes[start + at]) at++;
-      if (at === length) return known.text;
-    }
-    const text = bytes.toString("utf8", start, end);
-    this.known[place] = { text, bytes: Uint8Array.prototype.slice.call(bytes, start, end) };
-    return text;
-  }
-
-  /** The values of the first `count` records; the builder goes on empty. */
-  take(count: number): Values {
-    if (this.texts !== undefined) return this.texts.splice(0).slice(0, count);
-    if (this.flags !== undefined) return this.flags.splice(0).slice(0, count);
-    const numbers = this.numbers as TypedArray;
-    this.numbers = dtypes[this.column.type as DType].create(numbers.length);
-    return numbers.subarray(0, count);
-  }
+/** A reading of a file: where it is, and the records since its last piece. */
+interface Reading {
+  readonly builders: readonly Builder[];
+  readonly fields: Fields;
+  /** The number of the next line. */
+  line: number;
+  /** The line of each record. */
+  lines: number[];
+  isFirst: boolean;
 }
 
-const quoted = (bytes: Buffer, start: number, end: number): string =>
-  JSON.stringify(bytes.toString("utf8", start, Math.min(end, start + 40))) + (end - start > 40 ? "…" : "");
+/** Bytes that are read, of which those before `sound` are UTF-8. */
+interface Block {
+  readonly bytes: Buffer;
+  readonly isLast: boolean;
+  readonly sound: number;
+}
 
 class CsvFile {
   private readonly file: ByteFile;
@@ -273,89 +175,121 @@ class CsvFile {
 
   /** The records from `from` on, counted from those at `start`. */
   async *read(
-    { columns, fields: expected }: Layout,
+    layout: Layout,
     from: number,
     signal: AbortSignal | undefined,
     start: CsvMark = fileStart,
   ): AsyncGenerator<Piece> {
+    const { columns, fields } = layout;
+    const { separator } = this;
+    const plain = plainReader({ separator, fields, missing: [...this.missing] }, columns);
     const builders = columns.map((column) => new Builder(column));
-    const fields = new Fields();
+    const state: Reading = { builders, fields: new Fields(), line: start.line, lines: [], isFirst: start.byte === 0 };
     let unused = 0;
-    let { line } = start;
     let skip = from;
-    let isFirst = start.byte === 0;
     let isEmpty = true;
+    const left = (piece: Piece): readonly Piece[] => {
+      isEmpty &&= piece.length === 0;
+      const passed = Math.min(skip, piece.length);
+      skip -= passed;
+      return passed === piece.length ? [] : [cut(piece, passed, piece.length)];
+    };
     for await (const { bytes, isLast } of blocksOf(this.file, signal, () => unused, start.byte)) {
-      let at = isFirst ? startOf(bytes) : 0;
-      const lines: number[] = [];
-      const isMissing = (start: number, end: number): boolean => this.isMissing(bytes, start, end);
       // Whole lines are looked at together, and one by one where that finds a fault.
       const checked = isLast ? bytes.length : bytes.lastIndexOf(10) + 1;
-      const sound = isUtf8(bytes.subarray(0, checked)) ? checked : 0;
-      let row = 0;
+      const block: Block = { bytes, isLast, sound: isUtf8(bytes.subarray(0, checked)) ? checked : 0 };
+      let at = state.isFirst ? startOf(bytes) : 0;
+      let turns = plain === undefined ? 0 : mostTurns;
       while (at < bytes.length) {
-        const first = at;
-        const next = fields.find(bytes, at, bytes.length, this.separator, isLast);
-        if (next < 0) break;
-        const own = line;
-        line += fields.lines;
-        const isBlank =
-          fields.count === 1 && fields.ends[0] === fields.starts[0] && fields.quoted[0] === 0 && expected > 1;
-        at = next;
-        const isHeader = isFirst && (this.options.header ?? true) === true;
-        isFirst = false;
-        if (isBlank || isHeader) continue;
-        const size = next - first;
-        const isText = next <= sound || isUtf8(bytes.subarray(first, next));
-        const problem =
-          size > longestRecord + 2
-            ? { text: `: it has more than ${longestRecord} bytes` }
-            : isText
-              ? this.fill(builders, row, bytes, fields, expected, isMissing)
-              : { text: `: ${notUtf8}`, hint: utf8Hint };
-        if (problem !== undefined) {
-          const { text, hint } = problem;
-          const what = `${this.file.name}, line ${own}${text}`;
-          this.bad(new HeddleError("format", what, hint === undefined ? {} : { hint }));
-          continue;
+        if (turns > 0 && !state.isFirst && at < block.sound) {
+          const found = await (plain as PlainReader)(bytes, at, block.sound);
+          if (found.rows > 0) {
+            yield* left(this.taken(state));
+            yield* left(this.plainPiece(state, bytes, found));
+            at = found.next;
+          }
+          if (found.isFull || at >= bytes.length) continue;
+          turns--;
         }
-        lines.push(own);
-        row++;
+        const next = this.one(state, block, at, layout.fields);
+        if (next < 0) break;
+        at = next;
       }
       unused = bytes.length - at;
-      // A file without records has its columns.
-      if (row === 0 && !(isLast && isEmpty)) continue;
-      isEmpty = false;
-      const entries = builders.map((builder): [string, Values] => [builder.column.name, builder.take(row)]);
-      const piece: Piece = {
-        length: row,
-        columns: Object.fromEntries(entries),
-        place: (index) => `${this.file.name}, line ${lines[index]}`,
-      };
-      if (skip >= row && row > 0) skip -= row;
-      else {
-        yield cut(piece, skip, row);
-        skip = 0;
-      }
+      yield* left(this.taken(state));
     }
+    // A file without records has its columns.
+    if (isEmpty) yield this.taken(state);
+  }
+
+  /** What was read record by record since the last piece. */
+  private taken(state: Reading): Piece {
+    const { lines } = state;
+    state.lines = [];
+    const entries = state.builders.map((builder): [string, Values] => [
+      builder.column.name,
+      builder.take(lines.length),
+    ]);
+    return {
+      length: lines.length,
+      columns: Object.fromEntries(entries),
+      place: (index) => `${this.file.name}, line ${lines[index]}`,
+    };
+  }
+
+  /** Records that were read together. */
+  private plainPiece(state: Reading, bytes: Buffer, { rows, columns }: PlainRecords): Piece {
+    const { line } = state;
+    state.line += rows;
+    const isMissing = (start: number, end: number): boolean => this.isMissing(bytes, start, end);
+    const entries = state.builders.map((builder, at): [string, Values] => {
+      const { name, type } = builder.column;
+      const values = columns[at] as TypedArray;
+      return [name, type === "text" ? builder.texts(bytes, values as Int32Array, rows, isMissing) : values];
+    });
+    return {
+      length: rows,
+      columns: Object.fromEntries(entries),
+      place: (index) => `${this.file.name}, line ${line + index}`,
+    };
+  }
+
+  /** Takes the record at a place; gives where the next begins, or -1 where the record may go on after the block. */
+  private one(state: Reading, { bytes, isLast, sound }: Block, at: number, expected: number): number {
+    const { fields, line } = state;
+    const next = fields.find(bytes, at, bytes.length, this.separator, isLast);
+    if (next < 0) return next;
+    state.line += fields.lines;
+    const isBlank = fields.count === 1 && fields.ends[0] === fields.starts[0] && fields.quoted[0] === 0 && expected > 1;
+    const isHeader = state.isFirst && (this.options.header ?? true) === true;
+    state.isFirst = false;
+    if (isBlank || isHeader) return next;
+    const isText = next <= sound || isUtf8(bytes.subarray(at, next));
+    const problem =
+      next - at > longestRecord + 2
+        ? { text: `: it has more than ${longestRecord} bytes` }
+        : isText
+          ? this.fill(state, bytes, expected)
+          : { text: `: ${notUtf8}`, hint: utf8Hint };
+    if (problem === undefined) state.lines.push(line);
+    else {
+      const { text, hint } = problem;
+      const what = `${this.file.name}, line ${line}${text}`;
+      this.bad(new HeddleError("format", what, hint === undefined ? {} : { hint }));
+    }
+    return next;
   }
 
   /** Sets the values of a record; gives what is wrong, with the column. */
-  private fill(
-    builders: readonly Builder[],
-    row: number,
-    bytes: Buffer,
-    fields: Fields,
-    expected: number,
-    isMissing: (start: number, end: number) => boolean,
-  ): Problem | undefined {
+  private fill({ builders, fields, lines }: Reading, bytes: Buffer, expected: number): Problem | undefined {
+    const isMissing = (start: number, end: number): boolean => this.isMissing(bytes, start, end);
     if (fields.problem !== undefined) return { text: `: ${fields.problem}` };
     if (fields.count !== expected)
       return {
         text: `: it has ${fields.count} ${fields.count === 1 ? "field" : "fields"}, the file has ${expected} ${expected === 1 ? "column" : "columns"}`,
       };
     for (const builder of builders) {
-      const problem = builder.set(row, bytes, fields, isMissing);
+      const problem = builder.set(lines.length, bytes, fields, isMissing);
       if (problem === undefined) continue;
       const { name, type, isInferred } = builder.column;
       const text = `, column "${name}": ${problem}`;
@@ -412,7 +346,7 @@ const format: Format<CsvOptions> = {
   check: checkCsv,
   async open(file, options, bad) {
     const { csvFile, layout } = await openedFile(file, options, bad);
-    return { read: (from, signal) => csvFile.read(layout, from, signal) };
+    return { read: (from, signal) => readAhead(csvFile.read(layout, from, signal), 1) };
   },
 };
 
@@ -447,7 +381,7 @@ const indexed: Format<CsvOptions> = {
             ),
           )
         ] ?? fileStart;
-      return csvFile.read(layout, from - mark.record, signal, mark);
+      return readAhead(csvFile.read(layout, from - mark.record, signal, mark), 1);
     };
     return { length, parts: marks.map(({ record }) => record), read };
   },
