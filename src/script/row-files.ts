@@ -28,15 +28,19 @@ export class RowFile {
   /** How many bytes were read. */
   private count = 0;
 
-  /** @throws HeddleError `file` for a file that cannot be opened */
+  /** @throws HeddleError `file` for a folder, and for a file that cannot be opened */
   constructor(path: string) {
     this.path = path;
     try {
       this.file = openSync(path, "r");
-      this.bytes = fstatSync(this.file).size;
     } catch (error) {
       throw new HeddleError("file", `read: ${path}: ${(error as Error).message}`, { cause: error });
     }
+    const stats = fstatSync(this.file);
+    this.bytes = stats.size;
+    if (stats.isFile()) return;
+    this.close();
+    throw new HeddleError("file", `read: ${path} is a folder, or no file that can be read by parts`);
   }
 
   /** Bytes that were read so far, those that were read twice counted twice. */

@@ -101,3 +101,8 @@ test("a worker reads its part, and not the file", () => {
   const text = Array.from({ length: 40_000 }, (_unused, row) => `${row},${row * 2},${row * 3}`).join("\n");
   for (const { bytes } of found(text, 8)) expect(bytes).toBeLessThan((2.5 * text.length) / 8 + 70_000);
 });
+
+test("a folder, and a file that is not there", () => {
+  expect(() => new RowFile(folder)).toThrow(/is a folder/);
+  expect(() => new RowFile(join(folder, "none.csv"))).toThrow(/none\.csv: ENOENT/);
+});
