@@ -11,7 +11,8 @@ export const reasons: Readonly<Record<string, string>> = {
   "infer-mlp": "products of a vector this small stay on one thread, ONNX Runtime shares them",
   "infer-lenet": "layers this small stay on one thread, ONNX Runtime shares them",
   "int8-mlp-1": "weights are read at the memory's speed for one thread, and the second adds little on one core",
-  "int8-mlp-128": "weights are copied into tiles in every step, where ONNX Runtime has packed them before",
+  "int8-mlp-128":
+    "weights are copied into tiles in every step, where ONNX Runtime has packed them before; without VNNI it also adds pairs of products in 16 bits, which saturate, so that its result is another",
   "bf16-gpt": "attention in bf16 is computed in f32",
   "eager-":
     "an operation that is not compiled takes about 2 us from JavaScript to native code (docs/internals/eager.md)",
