@@ -25,7 +25,7 @@ const others = [
     "evalShape",
   ],
   // What adapters are made of: they take nodes, types and weights of neighbours that their caller has checked.
-  ...["traceApart", "traceFunction", "toIndices", "resampled", "tapsOf", "sampleAt"],
+  ...["traceApart", "traceFunction", "toIndices", "resampled", "tapsOf", "sampleAt", "randomRows"],
   ...["compileFunction", "compilePipeline", "compilePlan", "planFunction"],
   ...[
     "jit",

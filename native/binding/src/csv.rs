@@ -23,6 +23,7 @@ pub struct CsvFormat {
     pub separator: f64,
     pub fields: f64,
     pub missing: Vec<String>,
+    pub longest: f64,
 }
 
 /// Reads plain records of `bytes` from `from` to `to`, at most `rows`. `columns` has three numbers for each: field, kind (f32, f64, i32, u8, places), and
@@ -42,6 +43,7 @@ pub fn read_csv<'e>(
         return Err(fail("readCsv: takes where it begins and ends, and records"));
     };
     let fields = whole("fields", format.fields)?;
+    let longest = whole("longest", format.longest)?;
     let separator = u8::try_from(whole("separator", format.separator)?).map_err(|_| fail("readCsv: separator"))?;
     let kinds: Vec<(Column, usize)> = columns
         .chunks_exact(OF_COLUMN)
@@ -79,7 +81,7 @@ pub fn read_csv<'e>(
             place = unsafe { place.add((size * rows).next_multiple_of(ALIGNMENT)) };
         }
         let columns: Vec<Column> = kinds.iter().map(|(column, _)| *column).collect();
-        let format = Format { separator, fields, missing: &missing };
+        let format = Format { separator, fields, missing: &missing, longest };
         let found = read(&bytes, from, to, &format, &columns, &mut values);
         Ok(vec![found.rows as f64, found.next as f64])
     };

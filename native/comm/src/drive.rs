@@ -338,6 +338,13 @@ impl<'a> Drive<'a> {
         let text_len = if self.incoming.ordinal == 0 { self.job.text.len() } else { 0 };
         let expected = (message.into.len as u32, self.incoming.ordinal, text_len as u16);
         if (header.length, header.ordinal, header.text) != expected {
+            // A peer that was lost while ranks met may leave them with other ideas of how messages travel: its failure is the cause.
+            if let Some(error) = self.last_words() {
+                return Err(error);
+            }
+            if let Some(gone) = self.job.ranks.iter().find(|rank| self.job.shared.signals.is_gone(**rank)) {
+                return Err(self.gone(*gone));
+            }
             return Err(broken("a message of this collective has another size or number than expected"));
         }
         self.incoming.text_len = text_len;

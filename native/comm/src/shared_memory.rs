@@ -44,7 +44,7 @@ const MAX_SILENT: usize = 16;
 pub(crate) struct Memories {
     /// By peer.
     pub(crate) links: Vec<Option<SharedLink>>,
-    /// The host of each rank that wants memory. Every rank has the same list.
+    /// The host of each rank that wants memory. Every rank has the same list, unless a peer is lost meanwhile; the first collective finds that.
     pub(crate) hosts: Vec<Option<u64>>,
     /// The bell that the peers ring.
     pub(crate) bell: Waker,

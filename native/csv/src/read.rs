@@ -30,6 +30,8 @@ pub struct Format<'a> {
     pub fields: usize,
     /// Fields that mean a missing value: NaN among floats.
     pub missing: &'a [Vec<u8>],
+    /// Bytes of the longest record that is read, with the end of its line.
+    pub longest: usize,
 }
 
 /// Where the values of a column go, one for each record, and of places two.
@@ -121,6 +123,9 @@ fn record(
             [b'\r', ..] => return Err(Unusual),
             _ => 1,
         };
+    }
+    if at - found.next > format.longest {
+        return Err(Unusual);
     }
     Ok(at)
 }

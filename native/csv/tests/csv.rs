@@ -40,13 +40,16 @@ fn read_all(text: &str, range: (usize, usize), format: &Format, columns: &[Colum
     Found { columns: texts.collect(), read: found }
 }
 
+/// Longer than any record here.
+const LONGEST: usize = 1 << 20;
+
 fn columns(kinds: &[Kind], inferred: bool) -> Vec<Column> {
     kinds.iter().enumerate().map(|(field, kind)| Column { field, kind: *kind, inferred }).collect()
 }
 
 fn of(text: &str, kinds: &[Kind], missing: &[&str], inferred: bool) -> Found {
     let missing: Vec<Vec<u8>> = missing.iter().map(|one| one.as_bytes().to_vec()).collect();
-    let format = Format { separator: b',', fields: kinds.len(), missing: &missing };
+    let format = Format { separator: b',', fields: kinds.len(), missing: &missing, longest: LONGEST };
     read_all(text, (0, text.len()), &format, &columns(kinds, inferred), ROOM)
 }
 
@@ -61,7 +64,7 @@ fn all_kinds() {
 
 #[test]
 fn only_some_columns_in_any_order() {
-    let format = Format { separator: b';', fields: 4, missing: &[] };
+    let format = Format { separator: b';', fields: 4, missing: &[], longest: LONGEST };
     let wanted = [(3, Kind::I32), (1, Kind::U8)].map(|(field, kind)| Column { field, kind, inferred: false });
     let text = "x;1;what, ever;2\nx;3;;4\n";
     assert_eq!(read_all(text, (0, text.len()), &format, &wanted, ROOM).columns, [["2", "4"], ["1", "3"]]);
@@ -94,12 +97,19 @@ fn ends_before_what_is_not_plain() {
 
 #[test]
 fn ends_where_there_is_no_room_and_outside_of_the_bytes() {
-    let format = Format { separator: b',', fields: 1, missing: &[] };
+    let format = Format { separator: b',', fields: 1, missing: &[], longest: LONGEST };
     let columns = columns(&[Kind::I32], false);
     assert_eq!(read_all("1\n2\n3\n", (0, 6), &format, &columns, 2).read, Read { rows: 2, next: 4 });
     assert_eq!(read_all("1\n2\n3\n", (0, 5), &format, &columns, ROOM).read, Read { rows: 2, next: 4 });
     assert_eq!(read_all("1\n2\n", (9, 9), &format, &columns, ROOM).read, Read { rows: 0, next: 4 });
     assert_eq!(read_all("1\n2\n", (2, 99), &format, &columns, ROOM).read, Read { rows: 1, next: 4 });
+}
+
+#[test]
+fn a_record_that_is_too_long_is_not_plain() {
+    let format = Format { separator: b',', fields: 2, missing: &[], longest: 6 };
+    let columns = columns(&[Kind::Places], false);
+    assert_eq!(read_all("ab,cd\nab,cde\n", (0, 13), &format, &columns, ROOM).read, Read { rows: 1, next: 6 });
 }
 
 #[test]

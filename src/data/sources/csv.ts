@@ -22,6 +22,9 @@ import { checkEncoding, longestRecord, notUtf8, utf8Hint } from "./lines.ts";
 
 export type { CsvType } from "./csv-types.ts";
 
+/** Bytes of the longest record with the end of its line. */
+const longestWithEnd = longestRecord + 2;
+
 /** Types of columns by name. */
 export type CsvColumns = { readonly [name: string]: CsvType };
 
@@ -182,7 +185,8 @@ class CsvFile {
   ): AsyncGenerator<Piece> {
     const { columns, fields } = layout;
     const { separator } = this;
-    const plain = plainReader({ separator, fields, missing: [...this.missing] }, columns);
+    const longest = longestWithEnd;
+    const plain = plainReader({ separator, fields, missing: [...this.missing], longest }, columns);
     const builders = columns.map((column) => new Builder(column));
     const state: Reading = { builders, fields: new Fields(), line: start.line, lines: [], isFirst: start.byte === 0 };
     let unused = 0;
@@ -266,7 +270,7 @@ class CsvFile {
     if (isBlank || isHeader) return next;
     const isText = next <= sound || isUtf8(bytes.subarray(at, next));
     const problem =
-      next - at > longestRecord + 2
+      next - at > longestWithEnd
         ? { text: `: it has more than ${longestRecord} bytes` }
         : isText
           ? this.fill(state, bytes, expected)

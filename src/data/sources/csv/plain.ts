@@ -13,6 +13,8 @@ export interface PlainFormat {
   readonly separator: number;
   readonly fields: number;
   readonly missing: readonly string[];
+  /** Bytes of the longest record, with the end of its line. */
+  readonly longest: number;
 }
 
 /** What is used of the native core (native/binding/src/csv.rs). */

@@ -18,6 +18,8 @@ const ROWS: usize = 6;
 const COLUMNS: usize = 16;
 /// Steps of a block.
 const DEPTH: usize = 512;
+/// Totals of the columns that pass together, which stay in L2 or near it; a thread keeps room for them.
+const TOTALS: usize = 1 << 18;
 
 thread_local! {
     // The rows of the thread that shares the work out, which takes parts itself.
@@ -44,7 +46,13 @@ pub unsafe fn run(run: &Run, p: &Product) {
                 unsafe { by_signs!(p.signed, widen(p, row, wide)) };
             }
         });
-        parts(run, p.sizes, COLUMNS, |range| unsafe { by_signs!(p.signed, columns(run, p, range, wide)) });
+        let most = (TOTALS / m / COLUMNS * COLUMNS).max(COLUMNS);
+        parts(run, p.sizes, COLUMNS, |range| {
+            for first in range.clone().step_by(most) {
+                let some = first..range.end.min(first + most);
+                unsafe { by_signs!(p.signed, columns(run, p, some, wide)) };
+            }
+        });
     });
 }
 
