@@ -6,6 +6,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { unreadable } from "../io/read.ts";
 import { ownFile } from "../launch/host-list.ts";
 import { launchLocal } from "../launch/local.ts";
+import { workersNow } from "../matrix/distributed/workers.ts";
 import { matrixPrograms } from "../matrix/index.ts";
 import { explainPrograms, programStatistics, trafficStatistics } from "../matrix/report/report.ts";
 import { runScript, type ScriptOptions } from "../script/index.ts";
@@ -121,14 +122,23 @@ function alone(
 async function asWorker(source: string, file: string, options: ScriptOptions, flags: ScriptFlags): Promise<void> {
   const { whole: wholeBytes } = flags;
   const started = performance.now();
-  // Lines that were printed before the script began again.
+  // Lines that this worker knows to be printed.
   let shown = 0;
-  const body = ({ rank }: { readonly rank: number }): void => {
+  const body = ({ rank, size }: { readonly rank: number; readonly size: number }): void => {
+    const workers = workersNow();
+    // What one of them knows is so for all: a worker that came later knows of none.
+    const known = Array.from({ length: size }, (_unused, which) => (which === rank ? shown : 0));
+    shown = Math.max(...(workers?.sum(known) ?? known));
     let line = 0;
     const print = (text: string): void => {
       if (++line <= shown) return;
+      if (rank === 0) {
+        console.log(text);
+        shown = line;
+      }
+      // The first worker may be lost before it has printed, so the others wait for it where the script may begin again.
+      if (flags.workers?.least !== undefined) workers?.sum([line]);
       shown = line;
-      if (rank === 0) console.log(text);
     };
     runScript(source, file, { ...options, print });
     // All workers add up what they have sent; the others need not explain their programs.

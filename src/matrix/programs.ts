@@ -269,7 +269,8 @@ function run(program: MatrixProgram, inputs: readonly Stored[]): Stored[] {
   // Within a function that is being traced, a value is part of the function's graph.
   if (isTracing()) return replay(program, inputs.map(tensorOf)).map((value) => ({ tensor: value }));
   const small = program.work <= interpretedWork && inputs.every(({ tensor: held }) => !held?.isTraced);
-  if (small && program.runs < interpretedRuns) {
+  // Workers that run a program each by itself have to get the same bits, however often each has run it.
+  if (small && conductor === undefined && program.runs < interpretedRuns) {
     const hosts = inputs.map(hostOf);
     program.graph ??= traceFunction<Tensor>(
       "matrix program",

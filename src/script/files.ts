@@ -6,7 +6,7 @@ import { blockStart } from "../matrix/distributed/layout.ts";
 import { workersNow } from "../matrix/distributed/workers.ts";
 import { dense, entries, Matrix, rowBlocks } from "../matrix/index.ts";
 import { HeddleError } from "../util/errors.ts";
-import { indexRows, RowFile } from "./row-files.ts";
+import { indexRows, isBlank, RowFile } from "./row-files.ts";
 import { withSchema } from "./schema.ts";
 import { boolean, double, Frame, int, kindOf, numberFrom, Scalar, string, type Value } from "./values.ts";
 
@@ -132,7 +132,7 @@ function scalarOf(path: string, text: string, type: string): Scalar {
 const linesOf = (text: string, before = 0): readonly (readonly [line: number, text: string])[] =>
   text
     .split("\n")
-    .flatMap((line, index) => (line.trim() === "" ? [] : [[before + index + 1, line.replace(/\r$/, "")] as const]));
+    .flatMap((line, index) => (isBlank(line) ? [] : [[before + index + 1, line.replace(/\r$/, "")] as const]));
 
 const malformed = (path: string, line: number, what: string): HeddleError =>
   new HeddleError("format", `read: ${path}:${line}: ${what}`);
@@ -157,48 +157,68 @@ function placeOf(path: string, line: number, word: string): number {
 function csvBlocks(path: string, facts: Partial<FileFacts>): Matrix | undefined {
   const workers = workersNow();
   if (workers === undefined) return undefined;
-  const { header = false, separator = ",", rows, columns } = facts;
+  const { header = false, separator = "," } = facts;
   const file = new RowFile(path);
   try {
     // A number takes two bytes at least.
     if (4 * file.bytes <= workers.wholeBytes) return undefined;
     const together = { ...workers.place, sum: (numbers: readonly number[]) => workers.sum(numbers) };
     const index = indexRows(file, { header, separator }, together, (all, rank) => blockStart(all, rank, workers.size));
-    if (!workers.isCut([index.rows, index.columns])) return undefined;
-    if ((rows ?? -1) > 0 && rows !== index.rows)
-      throw malformed(path, index.rows, `${index.rows} rows, where ${rows} are said`);
-    return rowBlocks([index.rows, (columns ?? -1) > 0 ? (columns as number) : index.columns], () => {
-      const { text, line } = index.own();
-      const own = csvMatrix(path, text, { separator, columns: columns ?? index.columns }, line - 1);
-      return own.dataSync();
+    const { rows, columns } = index;
+    if (!workers.isCut([rows, columns])) return undefined;
+    checkCounts(path, facts, index);
+    return rowBlocks([rows, columns], (from, to) => {
+      const data = new Float64Array((to - from) * columns);
+      let filled = 0;
+      for (const { text, line } of index.own())
+        filled = fillRows(path, linesOf(text, line - 1), separator, columns, data, filled);
+      return data;
     });
   } finally {
     file.close();
   }
 }
 
-function csvMatrix(
+function csvMatrix(path: string, text: string, facts: Partial<FileFacts>): Matrix {
+  const { header, separator = ",", columns: said = 0 } = facts;
+  const lines = linesOf(text).slice(header === true ? 1 : 0);
+  const columns = lines[0]?.[1].split(separator).length ?? (said > 0 ? said : 0);
+  checkCounts(path, facts, { rows: lines.length, columns, line: lines[0]?.[0] ?? 1 });
+  const data = new Float64Array(lines.length * columns);
+  fillRows(path, lines, separator, columns, data, 0);
+  return dense(data, lines.length, columns);
+}
+
+/** @throws HeddleError `format` where a csv file is of another size than its facts say; what is not positive says nothing */
+function checkCounts(
   path: string,
-  text: string,
-  { header, separator = ",", rows, columns }: Partial<FileFacts>,
-  before = 0,
-): Matrix {
-  const lines = linesOf(text, before).slice(header === true ? 1 : 0);
-  const width = lines[0]?.[1].split(separator).length ?? columns ?? 0;
-  if ((columns ?? -1) > 0 && columns !== width)
-    throw malformed(path, lines[0]?.[0] ?? 1, `${width} columns, where ${columns} are said`);
-  const data = new Float64Array(lines.length * width);
+  said: Partial<FileFacts>,
+  { rows, columns, line }: { readonly rows: number; readonly columns: number; readonly line: number },
+): void {
+  if ((said.columns ?? -1) > 0 && said.columns !== columns)
+    throw malformed(path, line, `${columns} columns, where ${said.columns} are said`);
+  if ((said.rows ?? -1) > 0 && said.rows !== rows)
+    throw malformed(path, rows, `${rows} rows, where ${said.rows} are said`);
+}
+
+/** Writes lines of csv into `data` from a position on. Returns the position after them. */
+function fillRows(
+  path: string,
+  lines: ReturnType<typeof linesOf>,
+  separator: string,
+  columns: number,
+  data: Float64Array,
+  from: number,
+): number {
   lines.forEach(([line, row], index) => {
     const words = row.split(separator);
-    if (words.length !== width)
-      throw malformed(path, line, `${words.length} columns, where the first row has ${width}`);
+    if (words.length !== columns)
+      throw malformed(path, line, `${words.length} columns, where the first row has ${columns}`);
     words.forEach((word, column) => {
-      data[index * width + column] = numberOf(path, line, word);
+      data[from + index * columns + column] = numberOf(path, line, word);
     });
   });
-  if ((rows ?? -1) > 0 && rows !== lines.length)
-    throw malformed(path, lines.length, `${lines.length} rows, where ${rows} are said`);
-  return dense(data, lines.length, width);
+  return from + lines.length * columns;
 }
 
 /** A line of csv; quotes hold separators. */
@@ -320,7 +340,7 @@ function marketMatrix(path: string, text: string): Matrix {
 /** The label in the last column, as SystemDS has it. */
 function libsvmMatrix(path: string, text: string, { columns }: Partial<FileFacts>): Matrix {
   const [i, j, values]: [number[], number[], number[]] = [[], [], []];
-  const lines = linesOf(text);
+  const lines = linesOf(text).filter(([, row]) => row.trim() !== "");
   const rows = lines.map(([line, row]) =>
     row
       .trim()

@@ -3,17 +3,23 @@
  * rows begin follows from how many lines the parts have.
  */
 
+import { constants } from "node:buffer";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { HeddleError } from "../util/errors.ts";
 
 /** Bytes of one call. */
 const chunk = 2 ** 20;
 const newline = 10;
-/** Space, tab and the end of a line of Windows: a line of nothing else is no row. */
-const blanks: ReadonlySet<number> = new Set([32, 9, 13]);
+/** What lines have that are no rows: blanks of ASCII, among them the end of a line of Windows. */
+const blanks = " \t\v\f\r";
+const blankBytes: ReadonlySet<number> = new Set(Buffer.from(blanks));
+const written = new RegExp(`[^${blanks}]`);
+
+/** Whether a line is no row. */
+export const isBlank = (line: string): boolean => !written.test(line);
 
 /** How the workers of a run add up what each of them has found. */
-export interface Together {
+export interface Adding {
   readonly rank: number;
   readonly size: number;
   /** The sums of the numbers of all workers, element by element. */
@@ -60,6 +66,26 @@ export class RowFile {
     return bytes;
   }
 
+  /**
+   * The bytes `[from, to)` in pieces that end with a line, of at most `most` bytes; where a line is longer, of less than twice that line.
+   *
+   * @throws HeddleError `file` where a line is too long for a text
+   */
+  *pieces(from: number, to: number, most: number): Generator<Buffer, void> {
+    for (let [at, size] = [from, most]; at < to; ) {
+      const bytes = this.read(at, Math.min(to, at + size));
+      const end = at + bytes.length === to ? bytes.length : bytes.lastIndexOf(newline) + 1;
+      if (end === 0 && size === constants.MAX_STRING_LENGTH)
+        throw new HeddleError(
+          "file",
+          `read: ${this.path} has a line of more than 512 MiB, the most that a text can have`,
+        );
+      if (end > 0) yield bytes.subarray(0, end);
+      at += end;
+      size = end > 0 ? most : Math.min(2 * size, constants.MAX_STRING_LENGTH);
+    }
+  }
+
   close(): void {
     closeSync(this.file);
   }
@@ -98,7 +124,7 @@ function linesWithin(file: RowFile, from: number, to: number): Lines {
       if (byte === newline) {
         if (position < to) ends++;
         start = position + 1 < to ? position + 1 : -1;
-      } else if (start >= 0 && !blanks.has(byte)) {
+      } else if (start >= 0 && !blankBytes.has(byte)) {
         starts.push(start);
         numbers.push(ends + 1);
         start = -1;
@@ -116,8 +142,10 @@ export interface RowIndex {
   readonly rows: number;
   /** The number of fields in the first row. */
   readonly columns: number;
-  /** The text of this worker's rows, and the number of its first line. */
-  readonly own: () => { readonly text: string; readonly line: number };
+  /** The number of the first row's line. */
+  readonly line: number;
+  /** The texts of this worker's rows, one after another, of some MiB each, and the number of each one's first line. */
+  readonly own: (most?: number) => Iterable<{ readonly text: string; readonly line: number }>;
 }
 
 /**
@@ -127,7 +155,7 @@ export interface RowIndex {
 export function indexRows(
   file: RowFile,
   { header, separator }: { readonly header: boolean; readonly separator: string },
-  { rank, size, sum }: Together,
+  { rank, size, sum }: Adding,
   startOf: (rows: number, rank: number) => number,
 ): RowIndex {
   const part = (which: number): number => Math.floor((file.bytes * which) / size);
@@ -158,17 +186,19 @@ export function indexRows(
   return {
     rows,
     columns: rows === 0 ? 0 : fieldsOfFirst(file, placeOf(0).at, separator),
-    own: () => {
-      const { at, line } = placeOf(rank + 1);
-      return { text: file.read(at, placeOf(rank + 2).at).toString("utf8"), line };
+    line: placeOf(0).line,
+    *own(most = 4 * chunk) {
+      let { at, line } = placeOf(rank + 1);
+      for (const bytes of file.pieces(at, placeOf(rank + 2).at, most)) {
+        yield { text: bytes.toString("utf8"), line };
+        for (at = bytes.indexOf(newline); at >= 0; at = bytes.indexOf(newline, at + 1)) line++;
+      }
     },
   };
 }
 
 /** The number of fields of the line that begins at a place. */
 function fieldsOfFirst(file: RowFile, from: number, separator: string): number {
-  let text = "";
-  for (let at = from; at < file.bytes && !text.includes("\n"); at += chunk / 16)
-    text += file.read(at, Math.min(file.bytes, at + chunk / 16)).toString("latin1");
-  return (text.split("\n")[0] as string).split(Buffer.from(separator).toString("latin1")).length;
+  const [piece = Buffer.of()] = file.pieces(from, file.bytes, chunk / 16);
+  return (piece.toString("utf8").split("\n")[0] as string).split(separator).length;
 }

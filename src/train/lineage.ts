@@ -3,7 +3,7 @@
  * their memory, and what lay in blocks computed anew where it is needed.
  */
 import { Lineage } from "../matrix/distributed/lineage.ts";
-import { type ConnectOptions, computeWith } from "../matrix/distributed/workers.ts";
+import { agreed, type ConnectOptions, computeWith } from "../matrix/distributed/workers.ts";
 import { HeddleError } from "../util/errors.ts";
 import { checkOptions } from "../util/options.ts";
 import { shown } from "../util/show.ts";
@@ -14,7 +14,7 @@ export interface LineagePlace {
   readonly rank: number;
   /** Number of workers. */
   readonly size: number;
-  /** How often the program has begun again. */
+  /** How often the program has begun again; the same on all workers. */
   readonly recoveries: number;
   /** Results of programs that came from memory when the program began again. */
   readonly recalled: number;
@@ -45,7 +45,8 @@ export async function withLineage<Result>(
     initial: () => ({}),
     compensate: () => ({}),
     step: async (part, { rank, size, runtime }) => {
-      recoveries++;
+      // A worker that comes later has not seen how often the others began.
+      recoveries = agreed(runtime, recoveries + 1, "max");
       computeWith(runtime, options, lineage);
       const place: LineagePlace = {
         rank,
@@ -58,6 +59,6 @@ export async function withLineage<Result>(
       ended = { result: await program(place) };
       return { part, done: true };
     },
-  });
+  }).finally(() => lineage.end());
   return (ended as { readonly result: Result }).result;
 }

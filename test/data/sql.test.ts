@@ -119,6 +119,7 @@ describe.each([
     "/* INSERT */ WITH few AS (SELECT id FROM people WHERE id < 3) SELECT count(*) AS x FROM few;",
     "VALUES (1), (2);",
     "SELECT replace('abc', 'b', 'x') AS x",
+    "WITH t AS (SELECT id AS replace FROM people) SELECT max(replace) AS x, coalesce(replace, 0) AS y FROM t GROUP BY replace, (replace + 1)",
     "SELECT x FROM (SELECT replace(city, 'o', '0') AS x FROM people) AS changed LIMIT 1",
   ])("is a query: %s", async (query) => {
     expect((await data.sql(connection, query).toArray()).length).toBeGreaterThan(0);
@@ -140,6 +141,10 @@ test.each([
   ["WITH old AS (SELECT id FROM people) DELETE FROM people WHERE id IN (SELECT id FROM old)", /got DELETE/],
   ["WITH RECURSIVE a AS (SELECT 1), b AS (SELECT 2) INSERT INTO people SELECT * FROM a", /got INSERT/],
   ["WITH gone AS (DELETE FROM people RETURNING id) SELECT * FROM gone", /got DELETE/],
+  ['WITH gone AS (UPDATE"people" SET age = 1 RETURNING id) SELECT * FROM gone', /got UPDATE/],
+  ["WITH gone AS (UPDATE été SET age = 1 RETURNING id) SELECT * FROM gone", /got UPDATE/],
+  ["WITH gone AS (UPDATE [people] SET age = 1 RETURNING id) SELECT * FROM gone", /got UPDATE/],
+  ["SELECT * FROM (REPLACE INTO people VALUES (1, 2, 'x'))", /got REPLACE/],
   ["DROP TABLE people", /got DROP/],
   ["PRAGMA journal_mode = WAL", /got PRAGMA/],
   ["EXPLAIN ANALYZE DELETE FROM people", /got EXPLAIN/],

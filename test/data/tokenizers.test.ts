@@ -9,7 +9,7 @@ import { fixture } from "../fixtures/fixture.ts";
 
 interface Case {
   readonly name: string;
-  readonly file: { readonly model: object };
+  readonly file: { readonly model: object; readonly truncation: object | null };
   readonly size: number;
   readonly pad: number | null;
   readonly texts: readonly {
@@ -23,6 +23,10 @@ interface Case {
     readonly second: string;
     readonly ids: readonly number[];
     readonly cut: { readonly [length: string]: readonly number[] };
+    /** Those of the first text twice. */
+    readonly equal: { readonly [length: string]: readonly number[] };
+    /** Those of a file that has one text cut alone; null where it is too short. */
+    readonly one: { readonly [strategy: string]: { readonly [length: string]: readonly number[] | null } };
   }[];
   readonly cut: { readonly [length: string]: readonly number[] };
 }
@@ -48,13 +52,27 @@ describe.each(cases)("$name", ({ file, size, pad, texts, pairs, cut }) => {
       expect([...tokenizer.encode(text)]).toEqual(ids);
       expect([...tokenizer.encode(text, { special: false })]).toEqual(plain);
     }
-    for (const { first, second, ids, cut } of pairs) {
+    for (const { first, second, ids, cut, equal } of pairs) {
       expect([...tokenizer.encode(first, { pair: second })]).toEqual(ids);
       for (const [length, kept] of Object.entries(cut))
         expect([...tokenizer.encode(first, { pair: second, length: Number(length) })]).toEqual(kept);
+      for (const [length, kept] of Object.entries(equal))
+        expect([...tokenizer.encode(first, { pair: first, length: Number(length) })]).toEqual(kept);
     }
     for (const [length, kept] of Object.entries(cut))
       expect([...tokenizer.encode((texts[0] as (typeof texts)[0]).text, { length: Number(length) })]).toEqual(kept);
+  });
+
+  test("cuts the text alone that the file names", async () => {
+    for (const { first, second, one } of pairs)
+      for (const [strategy, kept] of Object.entries(one))
+        for (const [length, ids] of Object.entries(kept)) {
+          const truncation = { ...file.truncation, strategy, max_length: Number(length) };
+          const tokenizer = await data.openTokenizer(written({ ...file, truncation }));
+          const encode = () => [...tokenizer.encode(first, { pair: second })];
+          if (ids === null) expect(encode).toThrow(/the file cuts text [12] alone, which has \d+ tokens/);
+          else expect(encode()).toEqual(ids);
+        }
   });
 
   test("gives its text", async () => {
@@ -142,6 +160,11 @@ test.each<[string, () => string, RegExp]>([
     /the kind "Octets"; known are BPE/,
   ],
   ["another kind of normaliser", () => written({ ...bert, normalizer: { type: "Rot13" } }), /is not a tokenizer/],
+  [
+    "another way of cutting",
+    () => written({ ...bert, truncation: { max_length: 5, strategy: "Shortest" } }),
+    /cuts by LongestFirst, OnlyFirst, OnlySecond, not "Shortest"/,
+  ],
   ["a model without a vocabulary", () => written({ ...bert, model: { type: "WordPiece" } }), /is not a tokenizer/],
 ])("refuses %s", async (_name, path, says) => {
   await expect(data.openTokenizer(path())).rejects.toThrow(says);
@@ -152,6 +175,10 @@ test("refuses what is no text, and lengths without room", async () => {
   expect(() => tokenizer.encode(3 as never)).toThrow(/takes a text, got 3/);
   expect(() => tokenizer.encode("a", { pair: 3 as never })).toThrow(/pair must be a text/);
   expect(() => tokenizer.encode("a", { length: 1 })).toThrow(/there are 2 special tokens/);
+  const truncation = { strategy: "OnlySecond", max_length: 3 };
+  const second = await data.openTokenizer(written({ ...bert, truncation }));
+  expect(() => second.encode("a loom weaves")).toThrow(/cuts text 2 alone, which has 0 tokens/);
+  expect([...second.encode("a loom weaves", { length: 2 })]).toEqual([...tokenizer.encode("")]);
   expect(() => tokenizer.encode("a", { length: 1.5 })).toThrow(/length/);
   expect(() => tokenizer.encode("a", { lenght: 5 } as never)).toThrow(/lenght/);
   expect(() => tokenizer.padded("a" as never)).toThrow(/takes a list of texts/);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { blockStart } from "../../src/matrix/distributed/layout.ts";
-import { indexRows, RowFile, type RowIndex } from "../../src/script/row-files.ts";
+import { indexRows, isBlank, RowFile, type RowIndex } from "../../src/script/row-files.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "heddle-rows-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -12,12 +12,18 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Thrown where a worker waits for what others have not told yet. */
 class Waits extends Error {}
 
+interface Piece {
+  readonly text: string;
+  readonly line: number;
+}
+
 /** What each of so many workers finds, and the bytes that it read; they run one after another, again from the beginning when a sum is there. */
 function found(
   text: string,
   size: number,
   header = false,
-): { readonly index: RowIndex; readonly text: string; readonly line: number; readonly bytes: number }[] {
+  most?: number,
+): { readonly index: RowIndex; readonly pieces: readonly Piece[]; readonly bytes: number }[] {
   const path = join(folder, "x.csv");
   writeFileSync(path, text);
   const sums: number[][] = [];
@@ -36,7 +42,7 @@ function found(
         const index = indexRows(file, { header, separator: "," }, { rank, size, sum }, (rows, which) =>
           blockStart(rows, which, size),
         );
-        return { index, ...index.own(), bytes: file.bytesRead };
+        return { index, pieces: [...index.own(most)], bytes: file.bytesRead };
       } catch (error) {
         if (!(error instanceof Waits)) throw error;
         return undefined;
@@ -60,6 +66,7 @@ const files: readonly [string, string, boolean?][] = [
   ["a header", `name,other\n${body.join("\n")}\n`, true],
   ["lines of Windows", `${body.join("\r\n")}\r\n`],
   ["blank lines", `\n \n${body.join("\n\n \t\n")}\n\n\n`],
+  ["form feeds and vertical tabs", `\f\n${body.join("\n\v\f \n")}\n\f`],
   ["a first line that is longer than the parts", `${"y".repeat(4000)},1\n${body.join("\n")}\n`],
   ["a last line that is longer than the parts", `${body.join("\n")}\n1,${"y".repeat(9000)}`],
   ["letters of several bytes", `${body.map((line) => `${line}é世`).join("\n")}\n`],
@@ -78,23 +85,36 @@ test.each(
   const rows = lines
     .flatMap((line, at) => (line.trim() === "" ? [] : [[line.trim(), at + 1] as const]))
     .slice(header ? 1 : 0);
-  const parts = found(text as string, size as number, header as boolean);
-  for (const { index } of parts) {
-    expect(index.rows).toBe(rows.length);
-    expect(index.columns).toBe(rows.length === 0 ? 0 : 2);
+  // Pieces as they are, and so small that most have one line.
+  for (const most of [undefined, 16]) {
+    const parts = found(text as string, size as number, header as boolean, most);
+    for (const { index } of parts) {
+      expect([index.rows, index.columns]).toEqual([rows.length, rows.length === 0 ? 0 : 2]);
+      expect(index.line).toBe(rows[0]?.[1] ?? 0);
+    }
+    parts.forEach(({ pieces }, rank) => {
+      const [from, to] = [rank, rank + 1].map((which) => blockStart(rows.length, which, size as number)) as [
+        number,
+        number,
+      ];
+      const got = pieces.flatMap(({ text: piece, line }) =>
+        piece.split("\n").map((one, at) => [one.trim(), line + at] as const),
+      );
+      expect(got.filter(([one]) => one !== "")).toEqual(rows.slice(from, to));
+      if (most === undefined) return;
+      for (const { text: piece } of pieces) {
+        const longest = Math.max(...piece.split(/(?<=\n)/).map((one) => Buffer.byteLength(one)));
+        expect(Buffer.byteLength(piece)).toBeLessThanOrEqual(Math.max(most, 2 * longest));
+      }
+    });
   }
-  parts.forEach(({ text: own, line }, rank) => {
-    const [from, to] = [rank, rank + 1].map((which) => blockStart(rows.length, which, size as number)) as [
-      number,
-      number,
-    ];
-    const got = own
-      .split("\n")
-      .map((one) => one.trim())
-      .filter((one) => one !== "");
-    expect(got).toEqual(rows.slice(from, to).map(([row]) => row));
-    if (to > from) expect(line).toBe((rows[from] as readonly [string, number])[1]);
-  });
+});
+
+test("blanks beyond ASCII are cells, alone as among workers", () => {
+  const parts = found("1\n\u00a0\n\ufeff\n2\n", 2);
+  expect(parts.map(({ index }) => index.rows)).toEqual([4, 4]);
+  for (const line of ["\u00a0", "\ufeff", "1"]) expect(isBlank(line)).toBe(false);
+  for (const line of ["", " \t\v\f\r"]) expect(isBlank(line)).toBe(true);
 });
 
 test("a worker reads its part, and not the file", () => {

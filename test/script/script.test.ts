@@ -179,6 +179,12 @@ test.each([
     "x.csv:1: 2 columns, where 3 are said",
   ],
   [
+    "counts that the metadata does not know",
+    { "x.csv": "1,2\n\f\n", "x.csv.mtd": '{"rows": -1, "cols": -1}' },
+    'sum(read("x.csv"))',
+    "3.0",
+  ],
+  [
     "a fractional index",
     { "x.txt": "1 1 1\n1.5 1 2\n" },
     'read("x.txt", format="text", rows=2, cols=2)',

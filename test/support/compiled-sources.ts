@@ -22,6 +22,7 @@ import { type TransformOptions, transform, version } from "esbuild";
 import MagicString from "magic-string";
 import type { ParsedStack } from "vitest";
 import type { Plugin } from "vitest/config";
+import { isRunning } from "../../src/util/process.ts";
 
 /** What modules look for beside their folder. */
 const beside = ["package.json", "bin", "native"];
@@ -70,7 +71,12 @@ async function compileAll(from: string, to: string): Promise<void> {
     existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: "utf8" }) : [];
   const names = list(from).filter(isSource);
   const wanted = new Set(names.map(compiledName));
-  for (const name of list(to)) if (name.endsWith(".js") && !wanted.has(name)) rmSync(join(to, name), { force: true });
+  const isLeft = (name: string): boolean => {
+    // What a run that was killed had not renamed yet.
+    const maker = /\.js\.(\d+)$/.exec(name)?.[1];
+    return maker === undefined ? name.endsWith(".js") && !wanted.has(name) : !isRunning(Number(maker));
+  };
+  for (const name of list(to)) if (isLeft(name)) rmSync(join(to, name), { force: true });
   const time = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtime.getTime() ?? 0;
   // Within the precision to which a file's time can be set.
   const changed = names.filter((name) => Math.abs(time(join(from, name)) - time(join(to, compiledName(name)))) > 2);

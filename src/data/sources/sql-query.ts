@@ -16,6 +16,8 @@ const queries = new Set([
 ]);
 /** Statements that change something and may stand where queries do. */
 const changes = new Set(["insert", "update", "delete", "merge", "replace"]);
+/** What follows a function or a column that has such a name; after the first word of a statement comes another word, or a name. */
+const afterName = /^[(),.+\-*/%=<>!|&~^:#@]/;
 
 /**
  * The parts of a statement: comments, quoted texts and names (a text with a prefix E has backslashes, one in dollars has neither), words, and other
@@ -56,7 +58,7 @@ function statementIn(words: readonly string[]): string | undefined {
     if (word === "(") depth++;
     else if (word === ")") depth--;
     // PostgreSQL takes a statement that changes something as a part of a query.
-    else if (words[at - 1] === "(" && changes.has(word) && words[at + 1] !== "(") return word;
+    else if (words[at - 1] === "(" && changes.has(word) && !afterName.test(words[at + 1] ?? ")")) return word;
     // After its parts comes what WITH is for.
     else if (!isDecided && depth === 0 && at > 0 && (changes.has(word) || queries.has(word))) {
       if (changes.has(word)) return word;

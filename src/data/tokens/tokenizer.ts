@@ -36,7 +36,11 @@ interface PreTokenizer {
 interface TokenizerFile {
   readonly model?: { readonly type?: string; readonly unk_token?: string | null } | null;
   readonly pre_tokenizer?: PreTokenizer | null;
-  readonly truncation?: { readonly max_length?: number; readonly direction?: string } | null;
+  readonly truncation?: {
+    readonly max_length?: number;
+    readonly direction?: string;
+    readonly strategy?: string;
+  } | null;
   readonly padding?: { readonly pad_id?: number } | null;
 }
 
@@ -58,7 +62,10 @@ export interface EncodeOptions {
   readonly pair?: string;
   /** Whether the special tokens of the file, such as `[CLS]` and `[SEP]`, are added; default true. */
   readonly special?: boolean;
-  /** Tokens at most, special ones among them: of longer texts the rest is cut off, of two texts that of the longer first. Default: as the file says, or all. */
+  /**
+   * Tokens at most, special ones among them: of longer texts the rest is cut off, of two texts that of the longer first, or of the one that the file
+   * names (`OnlyFirst`, `OnlySecond`). Default: as the file says, or all.
+   */
   readonly length?: number;
 }
 
@@ -80,6 +87,8 @@ export interface PaddedTexts {
 const largestFile = 2 ** 28;
 /** Of others the library says nothing, and takes each for a list of words. */
 const models: readonly string[] = ["BPE", "WordPiece", "Unigram", "WordLevel"];
+/** What is cut: the longer of two texts, the first, or the second. */
+const strategies: readonly string[] = ["LongestFirst", "OnlyFirst", "OnlySecond"];
 /** Tokens that libraries pad by, where neither file names one. */
 const paddings = ["[PAD]", "<pad>", "<|pad|>"];
 
@@ -92,6 +101,8 @@ export class Tokenizer {
   private readonly own: HuggingFace;
   private readonly most: number | undefined;
   private readonly fromLeft: boolean;
+  /** Which text alone is cut: 0 or 1; -1 for the longer. */
+  private readonly only: number;
   private readonly cleansUp: boolean;
   /** Special tokens of one text, and of a pair. */
   private readonly added: readonly [one: number, pair: number];
@@ -104,6 +115,12 @@ export class Tokenizer {
     for (const id of own.get_vocab().values()) this.size = Math.max(this.size, id + 1);
     this.most = truncation?.max_length;
     this.fromLeft = truncation?.direction === "Left";
+    this.only = strategies.indexOf(truncation?.strategy ?? "LongestFirst") - 1;
+    if (this.only < -1)
+      throw new HeddleError(
+        "format",
+        `openTokenizer: cuts by ${strategies.join(", ")}, not ${shown(truncation?.strategy)}`,
+      );
     const named = typeof pad_token === "string" ? pad_token : pad_token?.content;
     const names = named === undefined ? paddings : [named];
     this.pad = padding?.pad_id ?? names.map((name) => own.token_to_id(name)).find((id) => id !== undefined);
@@ -125,7 +142,7 @@ export class Tokenizer {
    * lacks is its unknown token, or left out where it has none.
    *
    * @example rows.map(({ text, y }) => ({ x: tokenizer.encode(text, { length: 128 }), y }))
-   * @throws HeddleError `option` when the special tokens alone are more than `length`
+   * @throws HeddleError `option` when the special tokens alone are more than `length`, or the text that alone is cut has too few tokens
    */
   encode(text: string, options: EncodeOptions = {}): Int32Array<ArrayBuffer> {
     checkOptions("encode", options, ["pair", "special", "length"]);
@@ -188,16 +205,15 @@ export class Tokenizer {
     return { ids, mask: { shape: ids.shape, dtype: "bool", data: mask, lengths } };
   }
 
-  /** One or two lists, cut to so many tokens together: the longer first, as Hugging Face's `longest_first`. */
+  /** One or two lists, cut to so many tokens together. */
   private cut(lists: readonly string[][], room: number): string[][] {
-    const total = lists.reduce((sum, { length }) => sum + length, 0);
-    if (total <= room) return [...lists];
-    const shorter = Math.min(...lists.map(({ length }) => length));
-    const least = lists.length === 1 ? 0 : Math.min(shorter, Math.floor(room / 2));
-    const isSecondLonger = lists.length === 2 && (lists[1]?.length ?? 0) > (lists[0]?.length ?? 0);
+    const lengths = lists.map(({ length }) => length);
+    const excess = lengths.reduce((sum, length) => sum + length, -room);
+    if (excess <= 0) return [...lists];
+    const kept = this.only < 0 || room === 0 ? longestFirst(lengths, room) : cutOne(lengths, this.only, excess);
     return lists.map((list, at) => {
-      const keep = lists.length === 1 || (at === 1) === isSecondLonger ? room - least : least;
-      return this.fromLeft ? list.slice(Math.max(0, list.length - keep)) : list.slice(0, keep);
+      const keep = kept[at] as number;
+      return this.fromLeft ? list.slice(list.length - keep) : list.slice(0, keep);
     });
   }
 
@@ -207,6 +223,26 @@ export class Tokenizer {
     const joined: Joined = post_processor?.(tokens, pair, special) ?? { tokens, tokens_pair: pair };
     return [...joined.tokens, ...(joined.tokens_pair ?? [])];
   }
+}
+
+/** How many are kept of lists by Hugging Face's `longest_first`: the longer is cut first, then both, the second of equal ones by one less. */
+function longestFirst([first = 0, second]: readonly number[], room: number): readonly number[] {
+  if (second === undefined) return [room];
+  const least = Math.min(first, second, Math.floor(room / 2));
+  return first > second ? [room - least, least] : [least, room - least];
+}
+
+/** How many are kept where one list alone is cut, of which at least one token stays. */
+function cutOne(lengths: readonly number[], only: number, excess: number): readonly number[] {
+  const own = lengths[only] ?? 0;
+  if (own > excess) return lengths.map((length, at) => (at === only ? length - excess : length));
+  throw new HeddleError(
+    "option",
+    `encode: the file cuts text ${only + 1} alone, which has ${own} tokens; ${excess} are too many`,
+    {
+      hint: "pass a larger length, or shorter texts",
+    },
+  );
 }
 
 /**

@@ -11,6 +11,9 @@ import { type Apart, hostOf, type Stored } from "../expression.ts";
 
 /** Bytes of values that are kept; values after them are computed again. */
 const mostBytes = 2 ** 28;
+/** About what the objects of a program's run, and those of each of its results, take beside the elements. */
+const bytesOfRun = 512;
+const bytesOfResult = 256;
 
 /** A value in blocks that were lost, with what it is computed from. */
 class Lost implements Apart {
@@ -75,7 +78,7 @@ interface Remembered {
 
 /** The values of a run so far, in the order in which programs were run together. */
 export class Lineage {
-  private readonly keeps: boolean;
+  private keeps: boolean;
   private readonly remembered: Remembered[] = [];
   private bytes = 0;
   private position = 0;
@@ -108,6 +111,14 @@ export class Lineage {
     this.bytes = this.remembered.reduce((sum, results) => sum + bytesOf(results), 0);
   }
 
+  /** The run is over: what is computed from now on is not kept, and what was is forgotten. */
+  end(): void {
+    this.keeps = false;
+    this.remembered.length = 0;
+    this.known = 0;
+    this.bytes = 0;
+  }
+
   /**
    * The results of a program's run: those of memory, else those that `compute` gives.
    *
@@ -117,11 +128,11 @@ export class Lineage {
     const before = this.position < this.known ? (this.remembered[this.position] as Remembered) : undefined;
     this.position++;
     if (before !== undefined) {
-      this.recalled++;
       if (before.text !== text)
         throw new HeddleError("mismatch", "withLineage: the function did something else when it began again", {
           hint: "what it computes must follow from its files and seeds, not from the clock or from what it did before",
         });
+      this.recalled += before.results.filter((host) => host !== undefined).length;
       return recalled(before, inputs, () => {
         recover(inputs);
         return compute();
@@ -139,7 +150,7 @@ export class Lineage {
 }
 
 const bytesOf = ({ results }: Remembered): number =>
-  results.reduce((sum, result) => sum + 8 * (result?.data.length ?? 0), 0);
+  results.reduce((sum, result) => sum + bytesOfResult + (result?.data.byteLength ?? 0), bytesOfRun);
 
 function recalled(before: Remembered, inputs: readonly Stored[], compute: () => readonly Stored[]): readonly Stored[] {
   const results = before.results.map((host): Stored => (host === undefined ? {} : { host }));

@@ -7,7 +7,7 @@ import { type Machine, sendSeconds, workSeconds } from "../../cost/index.ts";
 import { cells, type Expression, noAttrs, type Operator, type Size } from "../expression.ts";
 import { others } from "../operators.ts";
 import type { TogetherLine } from "../programs.ts";
-import { planRows, type Stage, type Step } from "../rows/plan.ts";
+import { type Pass, planRows, type Stage, type Step } from "../rows/plan.ts";
 import {
   bytesOfMove,
   type Form,
@@ -63,9 +63,9 @@ export interface PlanTogether {
 
 /** A value of a worker: an input, or what a step gives. */
 interface LocalValue {
+  /** The size of the whole matrix, and how it lies: what a worker has of it follows. */
   readonly size: Size | undefined;
-  /** Its size on the worker with the longest block. */
-  readonly longest: Size | undefined;
+  readonly form: Form;
   readonly input?: { readonly leaf: number; readonly form: Form };
   readonly step?: {
     readonly operator: Operator;
@@ -78,6 +78,8 @@ interface LocalValue {
 interface Known {
   readonly size: Size | undefined;
   readonly forms: Map<Form | Reduction, LocalValue>;
+  /** Of a matrix that is kept as entries, how many there are. A block of it would be dense, so each worker has all of it. */
+  readonly entries?: number | undefined;
   /** The number of the value whose transpose it is. */
   readonly transposed?: number | undefined;
   /** The number of the matrix by whose rows it was computed, by a product with something whole. */
@@ -93,6 +95,12 @@ const words: Readonly<Record<Form | Reduction, string>> = {
   max: "a maximum",
   product: "a product",
 };
+
+/** The size of what a worker has of a value. */
+const sizeAt = ({ size, form }: LocalValue, place: Place): Size | undefined => size && localSize(size, form, place);
+
+/** How many numbers are read of a value. */
+const amount = ({ size, entries }: Known): number => entries ?? (size === undefined ? 0 : cells(size));
 
 const isForm = (result: Form | Reduction): result is Form => result === "whole" || result === 0 || result === 1;
 
@@ -110,7 +118,7 @@ class Planner {
     this.sent = sent;
     this.known = leaves.map(({ size, forms }, leaf) => ({
       size,
-      forms: new Map(forms.map((form) => [form, { ...this.sizes(size, form), input: { leaf, form } }])),
+      forms: new Map(forms.map((form) => [form, { size, form, input: { leaf, form } }])),
     }));
   }
 
@@ -121,10 +129,10 @@ class Planner {
     // What is no matrix of f64 is whole, and has no sides that could be cut.
     const sizes = inputs.map((input) => input.size ?? ([0, 0] as const));
     const applied: Applied = { operator, attrs, inputs: sizes, size };
-    const ways = this.isWorthIt(inputs, size)
-      ? strategiesOf(applied, place.size)
-      : strategiesOf(applied, place.size).slice(0, 1);
-    const [first, ...rest] = ways as [Strategy, ...Strategy[]];
+    const [first, ...together] = strategiesOf(applied, place.size) as [Strategy, ...Strategy[]];
+    const isPossible = ({ operands: lie }: Strategy): boolean =>
+      lie.every((form, index) => form === "whole" || inputs[index]?.entries === undefined);
+    const rest = this.isWorthIt(inputs, size) ? together.filter(isPossible) : [];
     const best = rest.reduce(
       (least, way) => {
         const cost = this.cost(way, applied, inputs);
@@ -136,7 +144,8 @@ class Planner {
     const values = best.operands.map((form, index) => this.inForm(operands[index] as number, form));
     const name = isMoved ? best.name : this.nameOf(best.name, operands);
     const value: LocalValue = {
-      ...this.sizes(size, isForm(best.result) ? best.result : "whole"),
+      size,
+      form: isForm(best.result) ? best.result : "whole",
       step: { operator: best.local?.(place) ?? operator, attrs, operands: values },
     };
     this.lines.push({ step: this.known.length, how: `${name}: ${words[best.result]}` });
@@ -144,6 +153,7 @@ class Planner {
     this.known.push({
       size,
       forms: new Map([[best.result, value]]),
+      entries: operator.kept === true ? amount(inputs[0] as Known) : undefined,
       transposed: operator === others.transpose ? operands[0] : undefined,
       rowsOf: best.name === "mapmm" && best.result === 0 ? operands[0] : this.rowsBehind(operator, operands),
     });
@@ -177,12 +187,14 @@ class Planner {
     });
     const kept = this.setting.isCut(size) ? 0 : "whole";
     const after = isForm(result) ? 0 : this.seconds(moveTo(result, kept) as Move, size);
-    const all = sizes.reduce((sum, one) => sum + cells(one), cells(size));
-    const flops =
-      operator.work?.(
-        sizes.map((one) => ({ size: one }) as Expression),
-        size,
-      ) ?? all;
+    const all = inputs.reduce((sum, one) => sum + amount(one), cells(size));
+    // Of what an operator does for each element it does the share that has an entry.
+    const density = inputs.reduce((of, one, at) => (of * amount(one)) / cells(sizes[at] as Size) || of, 1);
+    const dense = operator.work?.(
+      sizes.map((one) => ({ size: one }) as Expression),
+      size,
+    );
+    const flops = dense === undefined ? all : dense * density;
     const share = operands.every((form) => form === "whole") && result === "whole" ? 1 : place.size;
     const work = workSeconds({ flops: flops / share, bytes: (8 * all) / share }, machine);
     return before.reduce((sum, one) => sum + one, after + work);
@@ -204,7 +216,8 @@ class Planner {
     const move = moveOf(known, form, place.size) as Move;
     const from = sourceOf(known, form, place.size) as Form | Reduction;
     const made: LocalValue = {
-      ...this.sizes(size, form),
+      size,
+      form,
       step: {
         operator: moveOperator(move, size, place, this.sent),
         attrs: noAttrs,
@@ -216,12 +229,6 @@ class Planner {
     this.lines.push({ how: `${move.kind} ${value}: ${words[from]} to ${words[form]}`, bytes });
     known.forms.set(form, made);
     return made;
-  }
-
-  private sizes(size: Size | undefined, form: Form): Pick<LocalValue, "size" | "longest"> {
-    const { place } = this.setting;
-    const last: Place = { rank: place.size - 1, size: place.size };
-    return { size: size && localSize(size, form, place), longest: size && localSize(size, form, last) };
   }
 
   /** The name of a product that sums over blocks whose operands lie as they have to already. */
@@ -263,15 +270,16 @@ export function planTogether(
   const results = outputs.map((output) => planner.output(output));
   const { inputs, ordered } = numbered(results.map(({ local: value }) => value));
   const place = new Map([...inputs, ...ordered].map((value, index) => [value, index]));
-  const localSteps = ordered.map(({ step, size }): Step => {
-    const { operator, attrs, operands } = step as NonNullable<LocalValue["step"]>;
-    return { operator, attrs, size: size as Size, operands: operands.map((operand) => place.get(operand) as number) };
+  const localSteps = ordered.map((value): Step => {
+    const { operator, attrs, operands } = value.step as NonNullable<LocalValue["step"]>;
+    const size = sizeAt(value, setting.place) as Size;
+    return { operator, attrs, size, operands: operands.map((operand) => place.get(operand) as number) };
   });
   const localOutputs = results.map(({ local: value }) => place.get(value) as number);
   return {
     inputs: inputs.map(({ input }) => input as NonNullable<LocalValue["input"]>),
     steps: localSteps,
-    stages: stagesOf(inputs, ordered, localSteps, localOutputs),
+    stages: stagesOf(inputs, ordered, { steps: localSteps, outputs: localOutputs }, setting.place),
     outputs: localOutputs,
     forms: results.map(({ form }) => form),
     lines: planner.lines,
@@ -282,20 +290,38 @@ export function planTogether(
 
 /**
  * The passes over a worker's rows. Blocks differ by a row: all workers plan for the longest one, so that they come to their collectives in the
- * same order.
+ * same order. Rows are told by their number, so a pass has to find the same sides on every worker: a block of a matrix with a row less, or
+ * a whole matrix, may be as long as the longest block and not as long as another.
  */
 function stagesOf(
   inputs: readonly LocalValue[],
   ordered: readonly LocalValue[],
-  steps: readonly Step[],
-  outputs: readonly number[],
+  { steps, outputs }: Given,
+  { rank, size: workers }: Place,
 ): readonly Stage[] {
-  const longest = steps.map((step, index) => ({ ...step, size: (ordered[index] as LocalValue).longest as Size }));
-  const stages = planRows({ inputs: inputs.map((input) => input.longest), steps: longest, outputs });
-  const rows = (value: number): number => ([...inputs, ...ordered][value] as LocalValue).size?.[0] as number;
-  return stages.map(({ values, pass }) =>
-    pass === undefined ? { values } : { values, pass: { ...pass, length: rows(pass.stacks[0] as number) } },
+  const all = [...inputs, ...ordered];
+  const sizes = Array.from({ length: workers }, (_unused, of) =>
+    all.map((value) => sizeAt(value, { rank: of, size: workers })),
   );
+  const longest = sizes.at(-1) as readonly (Size | undefined)[];
+  const rowsOf = ({ stacks }: Pass, of: number): number => sizes[of]?.[stacks[0] as number]?.[0] as number;
+  const isForAll = (pass: Pass): boolean =>
+    sizes.every((own, of) =>
+      [...pass.stacks, ...pass.values].every((value) =>
+        own[value]?.every((side, dim) => (side === rowsOf(pass, of)) === (longest[value]?.[dim] === pass.length)),
+      ),
+    );
+  const planned = planRows({
+    inputs: longest.slice(0, inputs.length),
+    steps: steps.map((step, index) => ({ ...step, size: longest[inputs.length + index] as Size })),
+    outputs,
+  });
+  return planned.map(({ values, pass }): Stage => {
+    if (pass === undefined) return { values };
+    return isForAll(pass)
+      ? { values, pass: { ...pass, length: rowsOf(pass, rank) } }
+      : { values: [...values, ...pass.values] };
+  });
 }
 
 /** The inputs and the steps that results need, operands first. */

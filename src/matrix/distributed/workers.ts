@@ -59,7 +59,7 @@ export class Block implements Apart {
     return { dtype: "f64", shape: this.size, data: whole.dataSync() };
   }
 
-  /** @throws HeddleError `matrix` for a block among workers that are no longer together */
+  /** @throws HeddleError `layout` for a block among workers that are no longer together */
   check(): void {
     if (this.workers === current) return;
     throw new HeddleError("layout", "a matrix in blocks belongs to workers that have parted", {
@@ -200,12 +200,13 @@ export function computeWith(
   const { wholeBytes = defaultWholeBytes } = options;
   checkInteger("connect", "wholeBytes", wholeBytes, 0);
   current = runtime.world > 1 ? new Workers(runtime, wholeBytes, lineage) : undefined;
-  if (current !== undefined) lineage.begin(runtime.world, (length) => leastOf(runtime, length));
+  if (current !== undefined) lineage.begin(runtime.world, (length) => agreed(runtime, length, "min"));
   conductedBy(current);
 }
 
-const leastOf = (runtime: Runtime, value: number): number =>
-  allReduce(tensor([value], { dtype: "f64" }), { runtime, reduction: "min" }).dataSync()[0] as number;
+/** The least or the greatest of the numbers of all workers; each of them must ask. */
+export const agreed = (runtime: Runtime, value: number, reduction: "min" | "max"): number =>
+  allReduce(tensor([value], { dtype: "f64" }), { runtime, reduction }).dataSync()[0] as number;
 
 /**
  * Joins the other workers of the run (`heddle run --workers 4`): from now on matrices of more than `wholeBytes` lie in blocks of rows, and the

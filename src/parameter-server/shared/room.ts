@@ -1,4 +1,4 @@
-/** @module Room for what is under way at a server: what goes beyond it waits for its turn, so memory is bounded however much is asked at once. */
+/** @module Room for what is under way on a link to a server: what goes beyond it waits for its turn, so a link takes no more memory however much it asks at once. */
 
 /** Bytes that are under way at once. */
 const mostUnderWay = 2 ** 28;

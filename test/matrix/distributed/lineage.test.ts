@@ -65,6 +65,47 @@ test("workers take what all of them have", () => {
   expect(lineage.fromMemory).toBe(3);
 });
 
+test("only what was whole counts as what came from memory", () => {
+  const lineage = new Lineage(true);
+  const run = (): void => {
+    lineage.through("blocks", [], () => [inBlocks(1), inBlocks(2)]);
+    lineage.through("both", [], () => [inBlocks(1), { host: number(3) }, { host: number(4) }, { host: number(5) }]);
+  };
+  lineage.begin(2, same);
+  run();
+  lineage.begin(2, same);
+  run();
+  expect(lineage.fromMemory).toBe(3);
+});
+
+test("what programs and results take beside their elements counts toward the bytes that are kept", () => {
+  // All but 1 MiB of 256; nobody writes to it, so that it takes no memory.
+  const large = new Float64Array((2 ** 28 - 2 ** 20) / 8);
+  const [lineage, programs] = [new Lineage(true), 2_000];
+  const run = (): void => {
+    lineage.through("large", [], () => [{ host: { dtype: "f64", shape: [large.length, 1], data: large } }]);
+    for (let at = 0; at < programs; at++) lineage.through(`${at}`, [], () => [{ host: number(at) }]);
+  };
+  lineage.begin(2, same);
+  run();
+  lineage.begin(2, same);
+  run();
+  expect(lineage.fromMemory).toBeGreaterThan(1_000);
+  expect(lineage.fromMemory).toBeLessThan(1_500);
+});
+
+test("after the end nothing is kept, and what was is forgotten", () => {
+  const lineage = new Lineage(true);
+  lineage.begin(2, same);
+  chain(lineage, 3, []);
+  lineage.end();
+  chain(lineage, 3, []);
+  const computed: number[] = [];
+  lineage.begin(2, same);
+  chain(lineage, 3, computed);
+  expect([computed, lineage.fromMemory]).toEqual([[0, 1, 2], 0]);
+});
+
 test("without a beginning again nothing is kept", () => {
   const lineage = new Lineage(false);
   for (let time = 0; time < 2; time++) {

@@ -1,13 +1,13 @@
 /** How workers compute programs together: the operators that are chosen, and the bytes that they send, against formulas written out here. */
-import { Matrix, matrix, rand, unary } from "heddle/matrix";
+import { entries, Matrix, matrix, rand, unary, where } from "heddle/matrix";
 import { random } from "heddle/tensor";
 import { describe, expect, test } from "vitest";
 import { machineFor } from "../../../src/cost/index.ts";
 import { randomRows } from "../../../src/functions/index.ts";
-import { blockLengths, blockStart, type Form } from "../../../src/matrix/distributed/layout.ts";
+import { blockLengths, blockStart, type Form, localSize } from "../../../src/matrix/distributed/layout.ts";
 import { type PlanTogether, planTogether } from "../../../src/matrix/distributed/plan.ts";
 import { storedExpression } from "../../../src/matrix/expression.ts";
-import { programOf, sizeOfMatrix } from "../../../src/matrix/programs.ts";
+import { conductedBy, programOf, sizeOfMatrix } from "../../../src/matrix/programs.ts";
 
 /** A plan of programs whose inputs lie as `forms` says; others are whole. */
 function planned(results: readonly Matrix[], forms: ReadonlyMap<Matrix, Form>, size = 4, rank = 0): PlanTogether {
@@ -143,6 +143,69 @@ test.each(rows)("%s", (_name, results, forms, operators, bytes, layouts) => {
   expect(told).toBe(bytes);
 });
 
+describe("a pass goes over the rows of all its values on every worker, or there is none", () => {
+  const even = [given(10_000, 30), given(10_000, 30)] as const;
+  const odd = [given(9_999, 30), given(9_999, 60)] as const;
+  const thirds = [given(14_999, 30), given(15_000, 30)] as const;
+  const whole = given(5_000, 1);
+  // The blocks of 2 workers have 4095 and 4096 rows, so that one of them is square.
+  const nearSquare = given(8_191, 4_095);
+  const sums = (of: readonly Matrix[]): Matrix[] => of.map((one) => one.sum(0));
+  const cases: readonly [string, readonly Matrix[], readonly Matrix[], number, number][] = [
+    ["equal lengths", sums(even), even, 2, 1],
+    ["equal lengths, and blocks that differ", sums(odd), odd, 2, 1],
+    ["a row less", sums([odd[0], even[0]]), [odd[0], even[0]], 2, 0],
+    ["a row more", sums([even[0], odd[0]]), [odd[0], even[0]], 2, 0],
+    ["a row less on one of 3 workers", sums(thirds), thirds, 3, 0],
+    ["a whole matrix as long as the longest block", sums([odd[1], whole]), [odd[1]], 2, 0],
+    ["a whole matrix as long as every block", sums([...even, whole]), even, 2, 1],
+    ["a block that is square on one worker", sums([where(nearSquare, nearSquare, 0), nearSquare]), [nearSquare], 2, 0],
+  ];
+  test.each(cases)("%s", (_name, results, inBlocks, workers, passes) => {
+    const { program } = programOf(results.map(({ expression }) => expression));
+    const leaves = program.types.map((type) => sizeOfMatrix(type) ?? ([0, 0] as const));
+    for (let rank = 0; rank < workers; rank++) {
+      const { stages, steps, inputs } = planned(results, inRows(...inBlocks), workers, rank);
+      const given = inputs.map(({ leaf, form }) => localSize(leaves[leaf] as never, form, { rank, size: workers }));
+      const sizes = [...given, ...steps.map(({ size }) => size)];
+      const found = stages.flatMap(({ pass }) => pass ?? []);
+      expect(found).toHaveLength(passes);
+      for (const { length, stacks } of found) for (const stack of stacks) expect(sizes[stack]?.[0]).toBe(length);
+      // Every step is computed, after its operands.
+      const ready = new Set(inputs.keys());
+      for (const value of stages.flatMap(({ values, pass }) => [...values, ...(pass?.values ?? [])])) {
+        const operands = steps[value - inputs.length]?.operands ?? [];
+        expect(operands.filter((operand) => !ready.has(operand))).toEqual([]);
+        ready.add(value);
+      }
+      expect(ready.size).toBe(sizes.length);
+    }
+  });
+});
+
+describe("a matrix of entries is whole on each worker, and never made dense", () => {
+  const side = 100_000;
+  const sparse = entries([1, 2, 3], [0, 5, 99_999], [1, 2, 99_999], [side, side]);
+  const narrow = given(side, 1);
+  const broad = given(side, 50);
+  const cases: readonly [string, Matrix, readonly Matrix[], readonly string[], Form][] = [
+    ["times a column", sparse.matmul(narrow), [], ["local", "local"], "whole"],
+    ["both transposed", narrow.T.matmul(sparse.T), [], ["transpose", "local", "local"], "whole"],
+    ["times blocks of rows, which become whole", sparse.matmul(narrow), [narrow], ["local", "local"], "whole"],
+    ["blocks of rows times entries", broad.T.matmul(sparse), [broad], ["transpose", "local", "mapmm"], 0],
+    ["times blocks of many columns", sparse.matmul(broad), [broad], ["local", "mapmm"], 1],
+    ["times what its product gives", sparse.matmul(sparse.matmul(narrow)), [], ["local", "local", "local"], "whole"],
+  ];
+  test.each(cases)("%s", (_name, result, inBlocks, operators, form) => {
+    const plan = planned([result], inRows(...inBlocks));
+    const sizes = plan.steps.map(({ operator, size }) => [operator.name, 8 * size[0] * size[1]] as const);
+    // Of all steps only the one that keeps the entries has as many elements as the matrix.
+    expect(sizes.filter(([, bytes]) => bytes > 1e9).map(([name]) => name)).toEqual(["entries"]);
+    expect(plan.operators).toEqual(operators);
+    expect(plan.forms).toEqual([form]);
+  });
+});
+
 test("small values are not cut for their own sake, and large ones are made in blocks", () => {
   expect(planned([rand(10, 10, { seed: 1 }).add(1)], new Map()).forms).toEqual(["whole"]);
   const large = planned([rand(100_000, 3, { seed: 1 })], new Map());
@@ -222,4 +285,19 @@ test("equal subexpressions are one step", () => {
   const { program } = programOf([loss.expression]);
   expect(program.text.match(/matmul/g)).toHaveLength(1);
   expect(loss.itemSync()).toBeCloseTo(17 + 39 + Math.exp(17) + Math.exp(39), -5);
+});
+
+test("a program that each worker runs by itself is the compiled one from the first run on", () => {
+  const sum = (by: number): Matrix =>
+    matrix([[1, 2, by]])
+      .mul(by)
+      .sum();
+  const program = programOf([sum(3).expression]).program;
+  try {
+    conductedBy({ size: 2, run: () => undefined });
+    expect(sum(5).itemSync()).toBe(40);
+    expect([program.runs, program.compiles]).toEqual([1, 1]);
+  } finally {
+    conductedBy(undefined);
+  }
 });

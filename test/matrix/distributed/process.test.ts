@@ -2,6 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { io, tensor } from "heddle";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -110,6 +111,13 @@ describe("a worker is killed in the middle", () => {
   });
 });
 
+test("a worker that comes later is told how often the program began again", async () => {
+  const args = ["--workers", "2:2", "--restarts", "1", "--threads", "1", "--", folder, "1@cg"];
+  const { status, output } = await finished(["run", program, ...args]);
+  expect({ status, output }).toMatchObject({ status: 0 });
+  expect([...output.matchAll(/RECOVERIES (\d)/g)].map(([, count]) => count)).toEqual(["0", "0", "1", "1"]);
+});
+
 const cg = `
 X = read($1); y = X %*% matrix("1 -2 3 0 0.5 4 -1", 7, 1) + 0.1 * rand(rows=nrow(X), cols=1, seed=3)
 w = matrix(0, ncol(X), 1); r = -(t(X) %*% y); p = -r; norm = sum(r ^ 2); i = 0
@@ -191,6 +199,7 @@ describe("heddle script --workers", () => {
     const text = readFileSync(join(folder, "x.csv"), "utf8").split("\n");
     text[900] = `${text[900]?.trim()},1`;
     writeFileSync(join(folder, "odd.csv"), text.join("\n"));
+    writeFileSync(join(folder, "odd.csv.mtd"), '{"rows": -1, "cols": -1}');
     const { status, output } = await finished([
       "script",
       script,
@@ -204,7 +213,7 @@ describe("heddle script --workers", () => {
       "b",
     ]);
     expect(status).toBe(1);
-    expect(output).toMatch(/odd\.csv:901: 8 columns, where/);
+    expect(output).toMatch(/odd\.csv:901: 8 columns, where the first row has 7/);
   });
 
   test("a worker that is killed from outside", async () => {
@@ -218,6 +227,30 @@ describe("heddle script --workers", () => {
     expect({ status, output: command.output() }).toMatchObject({ status: 0 });
     expect(command.output().match(/^step \d$/gm)).toHaveLength(7);
     expectSame("w3.csv", "w1.csv");
+  });
+
+  test("the worker that prints is lost while the others go on: no line is", async () => {
+    const lines = 400;
+    const counting = join(folder, "counting.dml");
+    writeFileSync(
+      counting,
+      `X = read($1); s = sum(t(X) %*% X)\nfor (i in 1:${lines}) { print("line " + i) }\nprint(s == sum(t(X) %*% X))\n`,
+    );
+    const command = heddle(["script", counting, "--workers", "1:2", "--whole", "4096", "-args", join(folder, "x.csv")]);
+    await command.seen(/line 200\n/);
+    const [first] = readFileSync(`/proc/${command.process.pid}/task/${command.process.pid}/children`, "utf8").split(
+      " ",
+    );
+    process.kill(Number(first), "SIGSTOP");
+    // Long enough for the other to come to the end of the loop, if it did not wait.
+    await setTimeout(500);
+    process.kill(Number(first), "SIGKILL");
+    const { status } = await command.ended();
+    expect({ status, output: command.output() }).toMatchObject({ status: 0 });
+    const seen = [...command.output().matchAll(/line (\d+)$/gm)].map(([, line]) => Number(line));
+    expect([...new Set(seen)]).toEqual(Array.from({ length: lines }, (_unused, at) => at + 1));
+    // The line at which it was lost may come twice.
+    expect(seen.length).toBeLessThanOrEqual(lines + 1);
   });
 
   test.each([

@@ -113,6 +113,16 @@ const algorithms: Readonly<Record<string, (x: Matrix, y: Matrix, place: Place) =
     const weight = binary("gt", x, 0);
     return [weight.mul(x.sub(u.matmul(v.T)).pow(2)).sum(), u.T.matmul(weight.mul(x))];
   },
+  // The blocks of 2 workers are long enough for passes over rows, and one has a row less than the others.
+  lengths: () => {
+    const [odd, even] = [rand(9_999, 30, { seed: 31 }), rand(10_000, 30, { seed: 32 })];
+    evaluate(odd, even);
+    const sums = [odd.sum(0), even.sum(0)];
+    evaluate(...sums);
+    const reversed = [even.mul(2).sum(0), odd.mul(2).sum(0)];
+    evaluate(...reversed);
+    return [...sums, ...reversed];
+  },
   // Products of two matrices in blocks, parts of blocks, and what is gathered.
   blocks: (x, y) => {
     const [a, b] = [rand(90, rows, { seed: 21 }), rand(rows, 90, { seed: 22 })];
@@ -139,6 +149,7 @@ const eyeOf = (size: number): Matrix =>
 
 await withLineage(
   async (place) => {
+    console.log(`RECOVERIES ${place.recoveries}`);
     const x = await io.readMatrix(`${folder}/x.csv`);
     const again = await io.readMatrix(`${folder}/x.npy`);
     const noise = rand(rows, 1, { seed: 5, distribution: "normal" });
