@@ -165,6 +165,12 @@ test.each<[string, () => string, RegExp]>([
     () => written({ ...bert, truncation: { max_length: 5, strategy: "Shortest" } }),
     /cuts by LongestFirst, OnlyFirst, OnlySecond, not "Shortest"/,
   ],
+  ...[-1, 2.5, 2 ** 40].map((id): [string, () => string, RegExp] => [
+    `the id ${id}`,
+    () =>
+      written({ ...bert, model: { ...bert.model, vocab: { ...(bert.model as { vocab: object }).vocab, wool: id } } }),
+    /the id of "wool" is .*, not a whole number from 0 to/,
+  ]),
   ["a model without a vocabulary", () => written({ ...bert, model: { type: "WordPiece" } }), /is not a tokenizer/],
 ])("refuses %s", async (_name, path, says) => {
   await expect(data.openTokenizer(path())).rejects.toThrow(says);

@@ -34,7 +34,7 @@ interface PreTokenizer {
 
 /** What is read of `tokenizer.json` besides what the library reads. */
 interface TokenizerFile {
-  readonly model?: { readonly type?: string; readonly unk_token?: string | null } | null;
+  readonly model?: { readonly type?: string; readonly unk_token?: string | null; readonly vocab?: object } | null;
   readonly pre_tokenizer?: PreTokenizer | null;
   readonly truncation?: {
     readonly max_length?: number;
@@ -85,6 +85,8 @@ export interface PaddedTexts {
 
 /** Bytes of a file, at most: the largest vocabularies take 40 MB. */
 const largestFile = 2 ** 28;
+/** Ids are i32. */
+const largestId = 2 ** 31 - 2;
 /** Of others the library says nothing, and takes each for a list of words. */
 const models: readonly string[] = ["BPE", "WordPiece", "Unigram", "WordLevel"];
 /** What is cut: the longer of two texts, the first, or the second. */
@@ -108,11 +110,18 @@ export class Tokenizer {
   private readonly added: readonly [one: number, pair: number];
 
   /** @internal */
-  constructor(own: HuggingFace, { truncation, padding }: TokenizerFile, config: TokenizerConfig) {
+  constructor(own: HuggingFace, { model, truncation, padding }: TokenizerFile, config: TokenizerConfig) {
     const { pad_token, clean_up_tokenization_spaces: cleansUp = false } = config;
     this.own = own;
     this.cleansUp = cleansUp;
     for (const id of own.get_vocab().values()) this.size = Math.max(this.size, id + 1);
+    const { vocab } = model ?? {};
+    // Of a list the places are the ids.
+    for (const [token, id] of Array.isArray(vocab) ? [] : Object.entries(vocab ?? {})) {
+      if (Number.isInteger(id) && (id as number) >= 0 && (id as number) <= largestId) continue;
+      const what = `the id of ${shown(token)} is ${shown(id)}, not a whole number from 0 to ${largestId}`;
+      throw new HeddleError("format", `openTokenizer: ${what}`);
+    }
     this.most = truncation?.max_length;
     this.fromLeft = truncation?.direction === "Left";
     this.only = strategies.indexOf(truncation?.strategy ?? "LongestFirst") - 1;
@@ -123,7 +132,9 @@ export class Tokenizer {
       );
     const named = typeof pad_token === "string" ? pad_token : pad_token?.content;
     const names = named === undefined ? paddings : [named];
-    this.pad = padding?.pad_id ?? names.map((name) => own.token_to_id(name)).find((id) => id !== undefined);
+    // The id of no token is beyond the rows of an embedding.
+    const ids = [padding?.pad_id, ...names.map((name) => own.token_to_id(name))];
+    this.pad = ids.find((id) => id !== undefined && own.id_to_token(id) !== undefined);
     this.added = [this.joined([], null, true).length, this.joined([], [], true).length];
   }
 

@@ -9,6 +9,7 @@ import { type Tensor, tensor } from "../../functions/index.ts";
 import type { HostTensor } from "../../ir/shape.ts";
 import type { Runtime } from "../../runtime/devices.ts";
 import { HeddleError } from "../../util/errors.ts";
+import { fingerprint } from "../../util/hash.ts";
 import { checkInteger, checkOptions } from "../../util/options.ts";
 import { shown } from "../../util/show.ts";
 import { type Apart, cells, type Size, type Stored, storedExpression } from "../expression.ts";
@@ -147,11 +148,28 @@ export class Workers implements Conductor {
     const key = forms.join(";");
     let found = known.get(key);
     if (found === undefined) {
+      this.compare(program, key);
       found = this.prepared(program, forms);
       known.set(key, found);
       program.compiles++;
     }
     return found;
+  }
+
+  /** @throws HeddleError `mismatch` where another worker is at another program or at other sizes, whose values would mix with these */
+  private compare({ inputs, text }: MatrixProgram, key: string): void {
+    // As many bits as a double holds.
+    const own = Number.parseInt(fingerprint(`${inputs}\n${text}\n${key}`).slice(0, 13), 16);
+    const numbers = tensor([own, -own], { dtype: "f64" });
+    const [most, least] = allReduce(numbers, { runtime: this.runtime, reduction: "max" }).dataSync() as Float64Array;
+    if (most === -(least as number)) return;
+    throw new HeddleError(
+      "mismatch",
+      `matrices on several workers: they compute different things; worker ${this.place.rank} computes\n${text}`,
+      {
+        hint: "all workers must compute the same on matrices of the same sizes, whatever their rank; are their files the same?",
+      },
+    );
   }
 
   private prepared(program: MatrixProgram, forms: readonly (readonly Form[])[]): Ready {

@@ -111,6 +111,14 @@ describe("a worker is killed in the middle", () => {
   });
 });
 
+test("workers that compute on other sizes are told so", async () => {
+  const differ = fileURLToPath(new URL("scripts/differ.ts", import.meta.url));
+  const { status, output } = await finished(["run", differ, "--workers", "2", "--threads", "1"]);
+  expect({ status, output }).toMatchObject({ status: 1 });
+  expect(output).toMatch(/they compute different things; worker [01] computes\n[\s\S]*500[01]x4/);
+  expect(output).toContain("all workers must compute the same");
+});
+
 test("a worker that comes later is told how often the program began again", async () => {
   const args = ["--workers", "2:2", "--restarts", "1", "--threads", "1", "--", folder, "1@cg"];
   const { status, output } = await finished(["run", program, ...args]);
