@@ -11,11 +11,11 @@ export * from "./all.ts";
 export { aligned, alignment } from "./room.ts";
 export type { Kernel, Values } from "./schema.ts";
 
-/** Kernels by name. */
+/** Kernels by name, in the order of names: that of exports is another where a bundler has them. */
 export const kernels: ReadonlyMap<string, Kernel> = new Map(
-  Object.values(families).flatMap((kernel) =>
-    "accesses" in kernel && kernel !== end ? [[kernel.name, kernel as Kernel]] : [],
-  ),
+  Object.values(families)
+    .flatMap((kernel) => ("accesses" in kernel && kernel !== end ? [[kernel.name, kernel as Kernel] as const] : []))
+    .sort(([one], [other]) => (one < other ? -1 : 1)),
 );
 
 /** The kernel of a call. @throws HeddleError `lower` for an unknown name. */

@@ -85,11 +85,7 @@ async function compileAll(from: string, to: string): Promise<void> {
 
 /** The plugin, for a project whose sources are in `src`. */
 export function compiledSources(root: string): Plugin {
-  const [sources, scripts, place] = ["src/", "scripts/", ".heddle/compiled/"].map((name) => join(root, name)) as [
-    string,
-    string,
-    string,
-  ];
+  const [sources, place] = [join(root, "src/"), join(root, ".heddle/compiled/")];
   let ready: Promise<void> | undefined;
   const prepare = async (): Promise<void> => {
     mkdirSync(place, { recursive: true });
@@ -107,8 +103,8 @@ export function compiledSources(root: string): Plugin {
       watches = (config as { readonly test?: { readonly watch?: boolean } }).test?.watch === true;
     },
     async resolveId(source, importer) {
-      // What scripts write follows the order of a module's exports, which Node sorts. What Vite has once imports what Vite has.
-      if (watches || [sources, scripts].some((folder) => importer?.startsWith(folder))) return undefined;
+      // What Vite has once imports what Vite has.
+      if (watches || importer?.startsWith(sources)) return undefined;
       const id = (await this.resolve(source, importer, { skipSelf: true }))?.id;
       if (id === undefined || !id.startsWith(sources) || !isSource(id)) return undefined;
       ready ??= prepare();

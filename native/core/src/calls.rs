@@ -10,42 +10,42 @@ use crate::verify::At;
 
 /// The fields of each kernel.
 pub const KERNELS: &[(&str, &[&str])] = &[
+    ("argMax", &["dtype", "rows", "cols", "in", "out"]),
     ("attention", &["dtype", "lead", "r", "n", "m", "d", "e", "scale", "causal", "query", "key", "value", "mask", "dropout", "scratch", "slots", "out", "lse"]),
     ("attentionGrad", &["dtype", "lead", "r", "n", "m", "d", "e", "scale", "causal", "query", "key", "value", "mask", "dropout", "scratch", "slots", "lse", "delta", "dy", "dq", "dk", "dv"]),
     ("axisIndex", &["axis", "out"]),
-    ("collective", &["op", "axis", "reduction", "dtype", "parts", "label", "sends", "receives", "relative", "handle", "members"]),
-    ("wait", &["handle"]),
-    ("send", &["axis", "to", "dtype", "parts", "label", "handle"]),
-    ("receive", &["axis", "from", "dtype", "parts", "label", "handle"]),
-    ("loop", &["count", "reverse", "out", "test", "condition", "steps"]),
     ("branch", &["test", "steps", "otherwise"]),
+    ("collective", &["op", "axis", "reduction", "dtype", "parts", "label", "sends", "receives", "relative", "handle", "members"]),
     ("conv", &["dtype", "n", "g", "d", "h", "w", "c", "kd", "kh", "kw", "o", "od", "oh", "ow", "strides", "padding", "inputDilation", "kernelDilation", "slots", "x", "weight", "bias", "relu", "out", "scratch"]),
     ("convFilter", &["dtype", "n", "g", "d", "h", "w", "c", "kd", "kh", "kw", "o", "od", "oh", "ow", "strides", "padding", "inputDilation", "kernelDilation", "slots", "x", "dy", "out", "scratch"]),
     ("convGroups", &["dtype", "n", "g", "d", "h", "w", "c", "kd", "kh", "kw", "o", "od", "oh", "ow", "strides", "padding", "inputDilation", "kernelDilation", "slots", "x", "weight", "bias", "relu", "out", "scratch"]),
     ("convGroupsFilter", &["dtype", "n", "g", "d", "h", "w", "c", "kd", "kh", "kw", "o", "od", "oh", "ow", "strides", "padding", "inputDilation", "kernelDilation", "slots", "x", "dy", "out", "scratch"]),
     ("dot", &["dtype", "b", "m", "k2", "n", "x", "y", "bias", "relu", "out"]),
+    ("dynamicSlice", &["dtype", "shape", "sizes", "in", "starts", "out"]),
+    ("dynamicUpdateSlice", &["dtype", "shape", "sizes", "in", "update", "starts", "out"]),
     ("entriesDot", &["dtype", "count", "inner", "rows", "size", "values", "from", "to", "dense", "out"]),
-    ("sampledDot", &["dtype", "count", "inner", "m", "n", "left", "right", "rows", "columns", "out"]),
     ("factor", &["what", "dtype", "batch", "m", "n", "in", "out", "lower", "transpose", "unit"]),
     ("fft", &["kind", "dtype", "batch", "length", "in", "out"]),
     ("fused", &["shape", "in", "ops", "out"]),
-    ("fusedRows", &["shape", "in", "ops", "out"]),
     ("fusedColumns", &["shape", "in", "ops", "out"]),
+    ("fusedRows", &["shape", "in", "ops", "out"]),
     ("gather", &["dtype", "outer", "size", "inner", "count", "in", "indices", "start", "total", "out"]),
-    ("scatterAdd", &["dtype", "outer", "size", "inner", "count", "updates", "indices", "start", "total", "scratch", "out"]),
-    ("scatter", &["op", "dtype", "outer", "size", "inner", "count", "in", "indices", "updates", "scratch", "out"]),
-    ("dynamicSlice", &["dtype", "shape", "sizes", "in", "starts", "out"]),
-    ("dynamicUpdateSlice", &["dtype", "shape", "sizes", "in", "update", "starts", "out"]),
+    ("loop", &["count", "reverse", "out", "test", "condition", "steps"]),
     ("narrowDot", &["dtype", "b", "m", "k2", "n", "x", "y", "bias", "relu", "out"]),
     ("randomBits", &["key", "start", "shape", "total", "stream", "out"]),
+    ("receive", &["axis", "from", "dtype", "parts", "label", "handle"]),
     ("reduce", &["op", "dtype", "in", "keep", "keepStrides", "over", "overStrides", "out"]),
-    ("argMax", &["dtype", "rows", "cols", "in", "out"]),
+    ("reduceWindow", &["op", "dtype", "n", "d", "h", "w", "c", "od", "oh", "ow", "window", "strides", "dilation", "padding", "in", "out"]),
+    ("sampledDot", &["dtype", "count", "inner", "m", "n", "left", "right", "rows", "columns", "out"]),
+    ("scatter", &["op", "dtype", "outer", "size", "inner", "count", "in", "indices", "updates", "scratch", "out"]),
+    ("scatterAdd", &["dtype", "outer", "size", "inner", "count", "updates", "indices", "start", "total", "scratch", "out"]),
+    ("selectAndScatter", &["op", "dtype", "n", "d", "h", "w", "c", "od", "oh", "ow", "window", "strides", "dilation", "padding", "in", "source", "gate", "out"]),
+    ("send", &["axis", "to", "dtype", "parts", "label", "handle"]),
     ("softmaxCrossEntropy", &["dtype", "rows", "cols", "logits", "labels", "out"]),
     ("softmaxCrossEntropyGrad", &["dtype", "rows", "cols", "logits", "labels", "dy", "out"]),
     ("sort", &["rows", "cols", "descending", "operands"]),
     ("topK", &["dtype", "rows", "cols", "count", "in", "out"]),
-    ("reduceWindow", &["op", "dtype", "n", "d", "h", "w", "c", "od", "oh", "ow", "window", "strides", "dilation", "padding", "in", "out"]),
-    ("selectAndScatter", &["op", "dtype", "n", "d", "h", "w", "c", "od", "oh", "ow", "window", "strides", "dilation", "padding", "in", "source", "gate", "out"]),
+    ("wait", &["handle"]),
     ("windowTake", &["op", "dtype", "n", "d", "h", "w", "c", "od", "oh", "ow", "window", "strides", "dilation", "padding", "in", "source", "out"]),
 ];
 
@@ -58,6 +58,13 @@ names! {
 }
 
 structs! {
+    ArgMaxJson from f {
+        dtype: DType = f.need("dtype")?,
+        rows: usize = f.need("rows")?,
+        cols: usize = f.need("cols")?,
+        input: At = f.need("in")?,
+        out: At = f.need("out")?,
+    }
     StridedJson from f {
         at: At = f.need("at")?,
         strides: Vec<isize> = f.need("strides")?,
@@ -110,6 +117,11 @@ structs! {
         axis: usize = f.need("axis")?,
         out: At = f.need("out")?,
     }
+    BranchJson from f {
+        test: At = f.need("test")?,
+        steps: Vec<Value> = f.need("steps")?,
+        otherwise: Vec<Value> = f.need("otherwise")?,
+    }
     PartJson from f {
         input: At = f.need("in")?,
         out: At = f.need("out")?,
@@ -127,46 +139,6 @@ structs! {
         relative: bool = f.flag("relative")?,
         handle: Option<u32> = f.optional("handle")?,
         members: Option<usize> = f.optional("members")?,
-    }
-    WaitJson from f {
-        handle: u32 = f.need("handle")?,
-    }
-    SentJson from f {
-        input: At = f.need("in")?,
-        count: usize = f.need("count")?,
-    }
-    SendJson from f {
-        axis: usize = f.need("axis")?,
-        to: usize = f.need("to")?,
-        dtype: DType = f.need("dtype")?,
-        parts: Vec<SentJson> = f.need("parts")?,
-        label: Option<String> = f.optional("label")?,
-        handle: Option<u32> = f.optional("handle")?,
-    }
-    ReceivedJson from f {
-        out: At = f.need("out")?,
-        count: usize = f.need("count")?,
-    }
-    ReceiveJson from f {
-        axis: usize = f.need("axis")?,
-        from: usize = f.need("from")?,
-        dtype: DType = f.need("dtype")?,
-        parts: Vec<ReceivedJson> = f.need("parts")?,
-        label: Option<String> = f.optional("label")?,
-        handle: Option<u32> = f.optional("handle")?,
-    }
-    LoopJson from f {
-        count: Option<usize> = f.optional("count")?,
-        reverse: bool = f.flag("reverse")?,
-        out: At = f.need("out")?,
-        test: Option<At> = f.optional("test")?,
-        condition: Option<Vec<Value>> = f.optional("condition")?,
-        steps: Vec<Value> = f.need("steps")?,
-    }
-    BranchJson from f {
-        test: At = f.need("test")?,
-        steps: Vec<Value> = f.need("steps")?,
-        otherwise: Vec<Value> = f.need("otherwise")?,
     }
     ConvSizes from f {
         dtype: DType = f.need("dtype")?,
@@ -219,6 +191,15 @@ structs! {
         y: StridedJson = f.need("y")?,
         out: StridedJson = f.need("out")?,
     }
+    SliceJson from f {
+        dtype: DType = f.need("dtype")?,
+        shape: Vec<usize> = f.need("shape")?,
+        sizes: Vec<usize> = f.need("sizes")?,
+        input: At = f.need("in")?,
+        starts: Vec<At> = f.need("starts")?,
+        out: At = f.need("out")?,
+        update: Option<At> = f.optional("update")?,
+    }
     EntriesDotJson from f {
         dtype: DType = f.need("dtype")?,
         count: usize = f.need("count")?,
@@ -229,18 +210,6 @@ structs! {
         from: At = f.need("from")?,
         to: At = f.need("to")?,
         dense: At = f.need("dense")?,
-        out: At = f.need("out")?,
-    }
-    SampledDotJson from f {
-        dtype: DType = f.need("dtype")?,
-        count: usize = f.need("count")?,
-        inner: usize = f.need("inner")?,
-        m: usize = f.need("m")?,
-        n: usize = f.need("n")?,
-        left: At = f.need("left")?,
-        right: At = f.need("right")?,
-        rows: At = f.need("rows")?,
-        columns: At = f.need("columns")?,
         out: At = f.need("out")?,
     }
     FactorJson from f {
@@ -291,18 +260,17 @@ structs! {
         start: Option<At> = f.optional("start")?,
         total: Option<usize> = f.optional("total")?,
         out: At = f.need("out")?,
+        op: Option<ScatterOp> = f.optional("op")?,
         updates: Option<At> = f.optional("updates")?,
         scratch: Option<At> = f.optional("scratch")?,
-        op: Option<ScatterOp> = f.optional("op")?,
     }
-    SliceJson from f {
-        dtype: DType = f.need("dtype")?,
-        shape: Vec<usize> = f.need("shape")?,
-        sizes: Vec<usize> = f.need("sizes")?,
-        input: At = f.need("in")?,
-        starts: Vec<At> = f.need("starts")?,
+    LoopJson from f {
+        count: Option<usize> = f.optional("count")?,
+        reverse: bool = f.flag("reverse")?,
         out: At = f.need("out")?,
-        update: Option<At> = f.optional("update")?,
+        test: Option<At> = f.optional("test")?,
+        condition: Option<Vec<Value>> = f.optional("condition")?,
+        steps: Vec<Value> = f.need("steps")?,
     }
     NarrowJson from f {
         at: At = f.need("at")?,
@@ -328,6 +296,18 @@ structs! {
         stream: u32 = f.need("stream")?,
         out: At = f.need("out")?,
     }
+    ReceivedJson from f {
+        out: At = f.need("out")?,
+        count: usize = f.need("count")?,
+    }
+    ReceiveJson from f {
+        axis: usize = f.need("axis")?,
+        from: usize = f.need("from")?,
+        dtype: DType = f.need("dtype")?,
+        parts: Vec<ReceivedJson> = f.need("parts")?,
+        label: Option<String> = f.optional("label")?,
+        handle: Option<u32> = f.optional("handle")?,
+    }
     ReduceJson from f {
         op: ReduceOp = f.need("op")?,
         dtype: DType = f.need("dtype")?,
@@ -338,12 +318,49 @@ structs! {
         over_strides: Vec<isize> = f.need("overStrides")?,
         out: At = f.need("out")?,
     }
-    ArgMaxJson from f {
+    WindowJson from f {
+        op: ReduceOp = f.need("op")?,
         dtype: DType = f.need("dtype")?,
-        rows: usize = f.need("rows")?,
-        cols: usize = f.need("cols")?,
+        n: usize = f.need("n")?,
+        d: usize = f.optional("d")?.unwrap_or(1),
+        h: usize = f.need("h")?,
+        w: usize = f.need("w")?,
+        c: usize = f.need("c")?,
+        od: usize = f.optional("od")?.unwrap_or(1),
+        oh: usize = f.need("oh")?,
+        ow: usize = f.need("ow")?,
+        window: [usize; 3] = f.need("window")?,
+        strides: [usize; 3] = f.need("strides")?,
+        dilation: [usize; 3] = f.need("dilation")?,
+        padding: [[i64; 2]; 3] = f.need("padding")?,
         input: At = f.need("in")?,
         out: At = f.need("out")?,
+        source: Option<At> = f.optional("source")?,
+        gate: bool = f.flag("gate")?,
+    }
+    SampledDotJson from f {
+        dtype: DType = f.need("dtype")?,
+        count: usize = f.need("count")?,
+        inner: usize = f.need("inner")?,
+        m: usize = f.need("m")?,
+        n: usize = f.need("n")?,
+        left: At = f.need("left")?,
+        right: At = f.need("right")?,
+        rows: At = f.need("rows")?,
+        columns: At = f.need("columns")?,
+        out: At = f.need("out")?,
+    }
+    SentJson from f {
+        input: At = f.need("in")?,
+        count: usize = f.need("count")?,
+    }
+    SendJson from f {
+        axis: usize = f.need("axis")?,
+        to: usize = f.need("to")?,
+        dtype: DType = f.need("dtype")?,
+        parts: Vec<SentJson> = f.need("parts")?,
+        label: Option<String> = f.optional("label")?,
+        handle: Option<u32> = f.optional("handle")?,
     }
     CrossEntropyJson from f {
         dtype: DType = f.need("dtype")?,
@@ -373,25 +390,8 @@ structs! {
         input: At = f.need("in")?,
         outputs: Vec<At> = f.need("out")?,
     }
-    WindowJson from f {
-        op: ReduceOp = f.need("op")?,
-        dtype: DType = f.need("dtype")?,
-        n: usize = f.need("n")?,
-        d: usize = f.optional("d")?.unwrap_or(1),
-        h: usize = f.need("h")?,
-        w: usize = f.need("w")?,
-        c: usize = f.need("c")?,
-        od: usize = f.optional("od")?.unwrap_or(1),
-        oh: usize = f.need("oh")?,
-        ow: usize = f.need("ow")?,
-        window: [usize; 3] = f.need("window")?,
-        strides: [usize; 3] = f.need("strides")?,
-        dilation: [usize; 3] = f.need("dilation")?,
-        padding: [[i64; 2]; 3] = f.need("padding")?,
-        input: At = f.need("in")?,
-        out: At = f.need("out")?,
-        source: Option<At> = f.optional("source")?,
-        gate: bool = f.flag("gate")?,
+    WaitJson from f {
+        handle: u32 = f.need("handle")?,
     }
 }
 

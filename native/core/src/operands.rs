@@ -9,6 +9,12 @@ use crate::verify::Role::{Read, Replaced, Scratch, Write};
 use crate::verify::{exactly, required, Checker};
 use crate::Result;
 
+pub fn argMax(f: &ArgMaxJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "in", f.input, f.dtype, &[&[f.rows, f.cols]])?;
+    c.dense(Write, "out", f.out, DType::I32, &[&[f.rows]])?;
+    Ok(())
+}
+
 pub fn attention(f: &AttentionForwardJson, c: &mut Checker) -> Result<()> {
     c.strided(Read, "query", f.shared.query.at, f.shared.dtype, &[&f.shared.lead, &[f.shared.r, f.shared.n, f.shared.d]], &[&f.shared.query.strides])?;
     c.strided(Read, "key", f.shared.key.at, f.shared.dtype, &[&f.shared.lead, &[f.shared.m, f.shared.d]], &[&f.shared.key.strides])?;
@@ -54,6 +60,11 @@ pub fn axisIndex(f: &AxisIndexJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
+pub fn branch(f: &BranchJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "test", f.test, DType::Bool, &[])?;
+    Ok(())
+}
+
 pub fn collective(f: &CollectiveJson, c: &mut Checker) -> Result<()> {
     for (i, item) in f.parts.iter().enumerate() {
         c.dense(if f.op == CollectiveOp::AllReduce { Replaced } else { Read }, &format!("parts[{i}].in"), item.input, f.dtype, &[&[item.count]])?;
@@ -61,39 +72,6 @@ pub fn collective(f: &CollectiveJson, c: &mut Checker) -> Result<()> {
         c.dense(Write, &format!("parts[{i}].out"), item.out, f.dtype, &[&[received]])?;
     }
     c.starts = f.handle;
-    Ok(())
-}
-
-pub fn wait(f: &WaitJson, c: &mut Checker) -> Result<()> {
-    Ok(())
-}
-
-pub fn send(f: &SendJson, c: &mut Checker) -> Result<()> {
-    for (i, item) in f.parts.iter().enumerate() {
-        c.dense(Read, &format!("parts[{i}].in"), item.input, f.dtype, &[&[item.count]])?;
-    }
-    c.starts = f.handle;
-    Ok(())
-}
-
-pub fn receive(f: &ReceiveJson, c: &mut Checker) -> Result<()> {
-    for (i, item) in f.parts.iter().enumerate() {
-        c.dense(Write, &format!("parts[{i}].out"), item.out, f.dtype, &[&[item.count]])?;
-    }
-    c.starts = f.handle;
-    Ok(())
-}
-
-pub fn r#loop(f: &LoopJson, c: &mut Checker) -> Result<()> {
-    c.dense(Write, "out", f.out, DType::I32, &[])?;
-    if let Some(test) = f.test {
-        c.dense(Read, "test", test, DType::Bool, &[])?;
-    }
-    Ok(())
-}
-
-pub fn branch(f: &BranchJson, c: &mut Checker) -> Result<()> {
-    c.dense(Read, "test", f.test, DType::Bool, &[])?;
     Ok(())
 }
 
@@ -149,21 +127,31 @@ pub fn dot(f: &DotJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
+pub fn dynamicSlice(f: &SliceJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "in", f.input, f.dtype, &[&f.shape])?;
+    for (i, item) in f.starts.iter().enumerate() {
+        c.dense(Read, &format!("starts[{i}]"), *item, DType::I32, &[])?;
+    }
+    c.dense(Write, "out", f.out, f.dtype, &[&f.sizes])?;
+    Ok(())
+}
+
+pub fn dynamicUpdateSlice(f: &SliceJson, c: &mut Checker) -> Result<()> {
+    c.dense(Replaced, "in", f.input, f.dtype, &[&f.shape])?;
+    c.dense(Read, "update", required("update", f.update)?, f.dtype, &[&f.sizes])?;
+    for (i, item) in f.starts.iter().enumerate() {
+        c.dense(Read, &format!("starts[{i}]"), *item, DType::I32, &[])?;
+    }
+    c.dense(Write, "out", f.out, f.dtype, &[&f.shape])?;
+    Ok(())
+}
+
 pub fn entriesDot(f: &EntriesDotJson, c: &mut Checker) -> Result<()> {
     c.dense(Read, "values", f.values, f.dtype, &[&[f.count]])?;
     c.dense(Read, "from", f.from, DType::I32, &[&[f.count]])?;
     c.dense(Read, "to", f.to, DType::I32, &[&[f.count]])?;
     c.dense(Read, "dense", f.dense, f.dtype, &[&[f.rows, f.inner]])?;
     c.dense(Write, "out", f.out, f.dtype, &[&[f.size, f.inner]])?;
-    Ok(())
-}
-
-pub fn sampledDot(f: &SampledDotJson, c: &mut Checker) -> Result<()> {
-    c.dense(Read, "left", f.left, f.dtype, &[&[f.m, f.inner]])?;
-    c.dense(Read, "right", f.right, f.dtype, &[&[f.n, f.inner]])?;
-    c.dense(Read, "rows", f.rows, DType::I32, &[&[f.count]])?;
-    c.dense(Read, "columns", f.columns, DType::I32, &[&[f.count]])?;
-    c.dense(Write, "out", f.out, f.dtype, &[&[f.count]])?;
     Ok(())
 }
 
@@ -273,20 +261,6 @@ pub fn fused(f: &FusedJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
-pub fn fusedRows(f: &FusedJson, c: &mut Checker) -> Result<()> {
-    for (i, item) in f.inputs.iter().enumerate() {
-        c.strided(Replaced, &format!("in[{i}]"), item.at, item.dtype, &[&f.shape], &[&item.strides])?;
-    }
-    for (i, item) in f.outputs.iter().enumerate() {
-        if item.strides.len() < f.shape.len() {
-            c.strided(Write, &format!("out[{i}]"), item.at, item.dtype, &[init(&f.shape)], &[&item.strides])?;
-        } else {
-            c.strided(Write, &format!("out[{i}]"), item.at, item.dtype, &[&f.shape], &[&item.strides])?;
-        }
-    }
-    Ok(())
-}
-
 pub fn fusedColumns(f: &FusedJson, c: &mut Checker) -> Result<()> {
     for (i, item) in f.inputs.iter().enumerate() {
         c.strided(Replaced, &format!("in[{i}]"), item.at, item.dtype, &[&f.shape], &[&item.strides])?;
@@ -294,6 +268,20 @@ pub fn fusedColumns(f: &FusedJson, c: &mut Checker) -> Result<()> {
     for (i, item) in f.outputs.iter().enumerate() {
         if item.strides.len() < f.shape.len() {
             c.strided(Write, &format!("out[{i}]"), item.at, item.dtype, &[tail(&f.shape)], &[&item.strides])?;
+        } else {
+            c.strided(Write, &format!("out[{i}]"), item.at, item.dtype, &[&f.shape], &[&item.strides])?;
+        }
+    }
+    Ok(())
+}
+
+pub fn fusedRows(f: &FusedJson, c: &mut Checker) -> Result<()> {
+    for (i, item) in f.inputs.iter().enumerate() {
+        c.strided(Replaced, &format!("in[{i}]"), item.at, item.dtype, &[&f.shape], &[&item.strides])?;
+    }
+    for (i, item) in f.outputs.iter().enumerate() {
+        if item.strides.len() < f.shape.len() {
+            c.strided(Write, &format!("out[{i}]"), item.at, item.dtype, &[init(&f.shape)], &[&item.strides])?;
         } else {
             c.strided(Write, &format!("out[{i}]"), item.at, item.dtype, &[&f.shape], &[&item.strides])?;
         }
@@ -311,48 +299,11 @@ pub fn gather(f: &GatherJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
-pub fn scatterAdd(f: &GatherJson, c: &mut Checker) -> Result<()> {
-    c.dense(Read, "updates", required("updates", f.updates)?, f.dtype, &[&[f.outer, f.count, f.inner]])?;
-    c.dense(Read, "indices", f.indices, DType::I32, &[&[f.outer, f.count]])?;
-    if let Some(start) = f.start {
-        c.dense(Read, "start", start, DType::I32, &[])?;
+pub fn r#loop(f: &LoopJson, c: &mut Checker) -> Result<()> {
+    c.dense(Write, "out", f.out, DType::I32, &[])?;
+    if let Some(test) = f.test {
+        c.dense(Read, "test", test, DType::Bool, &[])?;
     }
-    if let Some(scratch) = f.scratch {
-        let bytes = (Size::of(f.outer) * Size::of(f.size) * Size::of(f.inner) * Size::of(f.dtype.size())).get("scratch")?;
-        c.dense(Scratch, "scratch", scratch, DType::U8, &[&[bytes]])?;
-    }
-    c.dense(Write, "out", f.out, f.dtype, &[&[f.outer, f.size, f.inner]])?;
-    Ok(())
-}
-
-pub fn scatter(f: &GatherJson, c: &mut Checker) -> Result<()> {
-    c.dense(Replaced, "in", required("in", f.input)?, f.dtype, &[&[f.outer, f.size, f.inner]])?;
-    c.dense(Read, "indices", f.indices, DType::I32, &[&[f.outer, f.count]])?;
-    c.dense(Read, "updates", required("updates", f.updates)?, f.dtype, &[&[f.outer, f.count, f.inner]])?;
-    if let Some(scratch) = f.scratch {
-        let bytes = (Size::of(f.outer) * Size::of(f.size) * Size::of(f.inner) * Size::of(f.dtype.size())).get("scratch")?;
-        c.dense(Scratch, "scratch", scratch, DType::U8, &[&[bytes]])?;
-    }
-    c.dense(Write, "out", f.out, f.dtype, &[&[f.outer, f.size, f.inner]])?;
-    Ok(())
-}
-
-pub fn dynamicSlice(f: &SliceJson, c: &mut Checker) -> Result<()> {
-    c.dense(Read, "in", f.input, f.dtype, &[&f.shape])?;
-    for (i, item) in f.starts.iter().enumerate() {
-        c.dense(Read, &format!("starts[{i}]"), *item, DType::I32, &[])?;
-    }
-    c.dense(Write, "out", f.out, f.dtype, &[&f.sizes])?;
-    Ok(())
-}
-
-pub fn dynamicUpdateSlice(f: &SliceJson, c: &mut Checker) -> Result<()> {
-    c.dense(Replaced, "in", f.input, f.dtype, &[&f.shape])?;
-    c.dense(Read, "update", required("update", f.update)?, f.dtype, &[&f.sizes])?;
-    for (i, item) in f.starts.iter().enumerate() {
-        c.dense(Read, &format!("starts[{i}]"), *item, DType::I32, &[])?;
-    }
-    c.dense(Write, "out", f.out, f.dtype, &[&f.shape])?;
     Ok(())
 }
 
@@ -373,15 +324,73 @@ pub fn randomBits(f: &RandomBitsJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
+pub fn receive(f: &ReceiveJson, c: &mut Checker) -> Result<()> {
+    for (i, item) in f.parts.iter().enumerate() {
+        c.dense(Write, &format!("parts[{i}].out"), item.out, f.dtype, &[&[item.count]])?;
+    }
+    c.starts = f.handle;
+    Ok(())
+}
+
 pub fn reduce(f: &ReduceJson, c: &mut Checker) -> Result<()> {
     c.strided(Read, "in", f.input, f.dtype, &[&f.keep, &f.over], &[&f.keep_strides, &f.over_strides])?;
     c.dense(Write, "out", f.out, f.dtype, &[&f.keep])?;
     Ok(())
 }
 
-pub fn argMax(f: &ArgMaxJson, c: &mut Checker) -> Result<()> {
-    c.dense(Read, "in", f.input, f.dtype, &[&[f.rows, f.cols]])?;
-    c.dense(Write, "out", f.out, DType::I32, &[&[f.rows]])?;
+pub fn reduceWindow(f: &WindowJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "in", f.input, f.dtype, &[&[f.n, f.d, f.h, f.w, f.c]])?;
+    c.dense(Write, "out", f.out, f.dtype, &[&[f.n, f.od, f.oh, f.ow, f.c]])?;
+    Ok(())
+}
+
+pub fn sampledDot(f: &SampledDotJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "left", f.left, f.dtype, &[&[f.m, f.inner]])?;
+    c.dense(Read, "right", f.right, f.dtype, &[&[f.n, f.inner]])?;
+    c.dense(Read, "rows", f.rows, DType::I32, &[&[f.count]])?;
+    c.dense(Read, "columns", f.columns, DType::I32, &[&[f.count]])?;
+    c.dense(Write, "out", f.out, f.dtype, &[&[f.count]])?;
+    Ok(())
+}
+
+pub fn scatter(f: &GatherJson, c: &mut Checker) -> Result<()> {
+    c.dense(Replaced, "in", required("in", f.input)?, f.dtype, &[&[f.outer, f.size, f.inner]])?;
+    c.dense(Read, "indices", f.indices, DType::I32, &[&[f.outer, f.count]])?;
+    c.dense(Read, "updates", required("updates", f.updates)?, f.dtype, &[&[f.outer, f.count, f.inner]])?;
+    if let Some(scratch) = f.scratch {
+        let bytes = (Size::of(f.outer) * Size::of(f.size) * Size::of(f.inner) * Size::of(f.dtype.size())).get("scratch")?;
+        c.dense(Scratch, "scratch", scratch, DType::U8, &[&[bytes]])?;
+    }
+    c.dense(Write, "out", f.out, f.dtype, &[&[f.outer, f.size, f.inner]])?;
+    Ok(())
+}
+
+pub fn scatterAdd(f: &GatherJson, c: &mut Checker) -> Result<()> {
+    c.dense(Read, "updates", required("updates", f.updates)?, f.dtype, &[&[f.outer, f.count, f.inner]])?;
+    c.dense(Read, "indices", f.indices, DType::I32, &[&[f.outer, f.count]])?;
+    if let Some(start) = f.start {
+        c.dense(Read, "start", start, DType::I32, &[])?;
+    }
+    if let Some(scratch) = f.scratch {
+        let bytes = (Size::of(f.outer) * Size::of(f.size) * Size::of(f.inner) * Size::of(f.dtype.size())).get("scratch")?;
+        c.dense(Scratch, "scratch", scratch, DType::U8, &[&[bytes]])?;
+    }
+    c.dense(Write, "out", f.out, f.dtype, &[&[f.outer, f.size, f.inner]])?;
+    Ok(())
+}
+
+pub fn selectAndScatter(f: &WindowJson, c: &mut Checker) -> Result<()> {
+    c.dense(if f.gate { Replaced } else { Read }, "in", f.input, f.dtype, &[&[f.n, f.d, f.h, f.w, f.c]])?;
+    c.dense(Read, "source", required("source", f.source)?, f.dtype, &[&[f.n, f.od, f.oh, f.ow, f.c]])?;
+    c.dense(Write, "out", f.out, f.dtype, &[&[f.n, f.d, f.h, f.w, f.c]])?;
+    Ok(())
+}
+
+pub fn send(f: &SendJson, c: &mut Checker) -> Result<()> {
+    for (i, item) in f.parts.iter().enumerate() {
+        c.dense(Read, &format!("parts[{i}].in"), item.input, f.dtype, &[&[item.count]])?;
+    }
+    c.starts = f.handle;
     Ok(())
 }
 
@@ -416,16 +425,7 @@ pub fn topK(f: &TopKJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 
-pub fn reduceWindow(f: &WindowJson, c: &mut Checker) -> Result<()> {
-    c.dense(Read, "in", f.input, f.dtype, &[&[f.n, f.d, f.h, f.w, f.c]])?;
-    c.dense(Write, "out", f.out, f.dtype, &[&[f.n, f.od, f.oh, f.ow, f.c]])?;
-    Ok(())
-}
-
-pub fn selectAndScatter(f: &WindowJson, c: &mut Checker) -> Result<()> {
-    c.dense(if f.gate { Replaced } else { Read }, "in", f.input, f.dtype, &[&[f.n, f.d, f.h, f.w, f.c]])?;
-    c.dense(Read, "source", required("source", f.source)?, f.dtype, &[&[f.n, f.od, f.oh, f.ow, f.c]])?;
-    c.dense(Write, "out", f.out, f.dtype, &[&[f.n, f.d, f.h, f.w, f.c]])?;
+pub fn wait(f: &WaitJson, c: &mut Checker) -> Result<()> {
     Ok(())
 }
 

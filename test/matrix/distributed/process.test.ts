@@ -13,6 +13,9 @@ const folder = mkdtempSync(join(tmpdir(), "heddle-matrix-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const program = fileURLToPath(new URL("scripts/programs.ts", import.meta.url));
 
+/** Two workers, with all but the smallest matrices in blocks. */
+const inBlocks = ["--workers", "2", "--whole", "4096"];
+
 interface Outcome {
   readonly results: Readonly<Record<string, readonly (readonly number[])[]>>;
   readonly how: readonly string[];
@@ -166,17 +169,7 @@ describe("heddle script --workers", () => {
   });
 
   test("the answers are those of one process, and one worker prints and writes", async () => {
-    const { status, output } = await finished([
-      "script",
-      script,
-      "--workers",
-      "2",
-      "--whole",
-      "4096",
-      "--stats",
-      "--explain",
-      ...files("w2"),
-    ]);
+    const { status, output } = await finished(["script", script, ...inBlocks, "--stats", "--explain", ...files("w2")]);
     expect({ status, output }).toMatchObject({ status: 0 });
     expect(output.match(/^step \d$/gm)).toHaveLength(7);
     for (const suffix of ["", "-fit"]) expectSame(`w2${suffix}.csv`, `w1${suffix}.csv`);
@@ -191,10 +184,7 @@ describe("heddle script --workers", () => {
     const { status, output } = await finished([
       "script",
       join(folder, "wrong.dml"),
-      "--workers",
-      "2",
-      "--whole",
-      "4096",
+      ...inBlocks,
       "-args",
       join(folder, "x.csv"),
     ]);
@@ -211,10 +201,7 @@ describe("heddle script --workers", () => {
     const { status, output } = await finished([
       "script",
       script,
-      "--workers",
-      "2",
-      "--whole",
-      "4096",
+      ...inBlocks,
       "-args",
       join(folder, "odd.csv"),
       "a",
